@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one exception type of lockstep. A mistake that all ranks can see is thrown by all ranks, with the same code and text.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// What kind of mistake or fault an Error reports.
+enum class Code : std::uint8_t {
+  invalid_argument,     ///< a value that no state would make right
+  failed_precondition,  ///< a right call in the wrong context, scope or state
+  unimplemented,        ///< a combination that this library does not offer
+  mismatch,             ///< ranks disagree on the operation; no data was moved
+  deadline_exceeded,    ///< somebody did not come in time
+  unavailable,          ///< a peer or a backend is gone, or a peer failed
+  out_of_range,         ///< the end of data
+  data_loss,            ///< damaged or truncated data
+  internal,             ///< our own mistake
+};
+
+/// The name of `code` as it is printed: "mismatch", "deadline_exceeded", ...
+/// Local. Thread-safe.
+LOCKSTEP_API std::string_view to_string(Code code) noexcept;
+
+/// Where an error arose, as far as that is known; -1 and empty where it is not.
+struct ErrorContext {
+  int rank = -1;                ///< the rank that made the mistake or is missing, not the one that throws
+  int replica = -1;             ///< global replica id
+  std::string operation;        ///< "all_reduce", or the name that the caller gave
+  std::int64_t sequence = -1;   ///< number of the operation on its communicator
+};
+
+/// `what()` reads `<code>: <text>`. Copyable, as exceptions must be.
+class LOCKSTEP_API Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& text, ErrorContext context = {});
+
+  [[nodiscard]] Code code() const noexcept { return code_; }
+  /// The message without its code.
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+  [[nodiscard]] int rank() const noexcept { return context_.rank; }
+  [[nodiscard]] int replica() const noexcept { return context_.replica; }
+  [[nodiscard]] const std::string& operation() const noexcept { return context_.operation; }
+  [[nodiscard]] std::int64_t sequence() const noexcept { return context_.sequence; }
+  [[nodiscard]] const ErrorContext& context() const noexcept { return context_; }
+
+ private:
+  Code code_;
+  std::string text_;
+  ErrorContext context_;
+};
+
+}  // namespace lockstep

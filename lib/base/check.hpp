@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks. `throw_error` is for the user's mistakes and the world's faults; LOCKSTEP_CHECK is for our own bugs and aborts,
+// because one dead rank is visible and one silently wrong rank is not.
+
+#pragma once
+
+#include <lockstep/base/error.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace lockstep::detail {
+
+/// Throws Error(code) with a formatted text.
+template <class... Args>
+[[noreturn]] void throw_error(Code code, fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(code, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// Prints the failed condition with its place and aborts.
+[[noreturn]] void check_failed(const char* condition, const char* file, int line) noexcept;
+
+}  // namespace lockstep::detail
+
+#define LOCKSTEP_CHECK(condition) \
+  (static_cast<bool>(condition) ? void(0) : ::lockstep::detail::check_failed(#condition, __FILE__, __LINE__))

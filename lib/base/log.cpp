@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/log.hpp"
+
+#include <atomic>
+#include <cstdio>
+
+namespace lockstep::detail {
+namespace {
+std::atomic<int> log_rank{-1};
+}
+
+void set_log_rank(int rank) noexcept { log_rank.store(rank, std::memory_order_relaxed); }
+
+void log_line(std::string_view text) noexcept {
+  const int rank = log_rank.load(std::memory_order_relaxed);
+  const int length = static_cast<int>(text.size());
+  // one fprintf: stdio locks the stream, so that lines of several threads stay whole
+  if (rank < 0) {
+    std::fprintf(stderr, "lockstep: %.*s\n", length, text.data());
+  } else {
+    std::fprintf(stderr, "lockstep: [rank %d] %.*s\n", rank, length, text.data());
+  }
+}
+
+}  // namespace lockstep::detail

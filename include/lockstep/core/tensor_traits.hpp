@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The customization point that makes a user's type a leaf: how to see it as a tensor.
+// A specialisation has `static TensorView view(T&)` and `static ConstTensorView view(const T&)`.
+
+#pragma once
+
+#include <lockstep/core/tensor_view.hpp>
+
+#include <concepts>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace lockstep {
+
+/// Not defined for types that are not leaves.
+template <class T>
+struct tensor_traits;
+
+/// An arithmetic scalar or a 16-bit float is a tensor of rank 0.
+template <Element T>
+struct tensor_traits<T> {
+  static TensorView view(T& value) { return {&value, dtype_of<T>, Shape{}, Device{}}; }
+  static ConstTensorView view(const T& value) { return {&value, dtype_of<T>, Shape{}, Device{}}; }
+};
+
+/// A vector of elements has one axis. `std::vector<bool>` is no leaf: its elements have no address.
+template <Element T, class Allocator>
+  requires(!std::same_as<T, bool>)
+struct tensor_traits<std::vector<T, Allocator>> {
+  static TensorView view(std::vector<T, Allocator>& value) { return view_of(std::span<T>(value)); }
+  static ConstTensorView view(const std::vector<T, Allocator>& value) { return view_of(std::span<const T>(value)); }
+};
+
+/// A span refers to elements: what is written goes to them, also through a const span.
+template <Element T>
+  requires(!std::is_const_v<T>)
+struct tensor_traits<std::span<T>> {
+  static TensorView view(const std::span<T>& value) { return view_of(value); }
+};
+
+/// A view is itself.
+template <>
+struct tensor_traits<TensorView> {
+  static TensorView view(const TensorView& value) { return value; }
+};
+
+/// A type with a tensor_traits specialisation.
+template <class T>
+concept TensorLike = requires(std::remove_cvref_t<T>& value) {
+  { tensor_traits<std::remove_cvref_t<T>>::view(value) } -> std::convertible_to<TensorView>;
+};
+
+/// Whether values of T only refer to elements that live elsewhere, so that copying T copies no element.
+template <class T>
+inline constexpr bool refers_to_elements = false;
+template <class T>
+inline constexpr bool refers_to_elements<std::span<T>> = true;
+template <>
+inline constexpr bool refers_to_elements<TensorView> = true;
+
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/device/tensor.hpp>
+
+#include "base/check.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace lockstep {
+
+Tensor::Tensor() : Tensor(DType::f32, Shape{0}) {}
+
+Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource, Device device)
+    : view_{nullptr, dtype, shape, device} {
+  if (!resource) resource = heap_memory_resource();
+  const std::size_t bytes = byte_count();
+  void* const block = resource->allocate(bytes);
+  owner_ = std::shared_ptr<void>(
+      block, [resource = std::move(resource), bytes](void* freed) { resource->deallocate(freed, bytes); });
+  std::memset(block, 0, bytes);
+  view_.data = block;
+}
+
+Tensor Tensor::clone() const {
+  Tensor result(dtype(), shape(), nullptr, device());
+  result.copy_from(view());
+  return result;
+}
+
+Tensor Tensor::reshaped(const Shape& shape) const {
+  if (shape.element_count() != element_count()) {
+    detail::throw_error(Code::invalid_argument, "reshaped: shape {} has {} elements, but the tensor of shape {} has {}",
+                        to_string(shape), shape.element_count(), to_string(view_.shape), element_count());
+  }
+  Tensor result(*this);
+  result.view_.shape = shape;
+  return result;
+}
+
+void Tensor::copy_from(ConstTensorView source) {
+  require_dtype(source.dtype);
+  if (source.element_count() != element_count()) {
+    detail::throw_error(Code::invalid_argument, "copy_from: the source has {} elements, but the tensor of shape {} has {}",
+                        source.element_count(), to_string(shape()), element_count());
+  }
+  if (byte_count() != 0) std::memmove(view_.data, source.data, byte_count());
+}
+
+void Tensor::require_dtype(DType dtype) const {
+  if (dtype != view_.dtype) {
+    detail::throw_error(Code::invalid_argument, "tensor: elements are {}, not {}", to_string(view_.dtype), to_string(dtype));
+  }
+}
+
+}  // namespace lockstep

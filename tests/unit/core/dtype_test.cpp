@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/core/dtype.hpp>
+#include <lockstep/core/reduce_op.hpp>
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+TEST(DType, knows_the_cpp_types_by_width_and_sign) {
+  EXPECT_EQ(dtype_of<float>, DType::f32);
+  EXPECT_EQ(dtype_of<long>, DType::i64);
+  EXPECT_EQ(dtype_of<long long>, DType::i64);
+  EXPECT_EQ(dtype_of<unsigned char>, DType::u8);
+  EXPECT_EQ(dtype_of<const bool>, DType::boolean);
+  EXPECT_EQ(dtype_of<BFloat16>, DType::bf16);
+  static_assert(!Element<void*>);
+}
+
+TEST(DType, names_itself_and_reads_its_names_back) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(parse_dtype(to_string(dtype)), dtype);
+  }
+  EXPECT_EQ(parse_dtype("float32"), DType::f32);
+  EXPECT_THROW((void)parse_dtype("f8"), Error);
+}
+
+TEST(ReduceOp, is_read_in_any_case_of_letters) {
+  EXPECT_EQ(parse_reduce_op("SUM"), ReduceOp::sum);
+  EXPECT_EQ(parse_reduce_op("Mean"), ReduceOp::mean);
+  EXPECT_THROW((void)parse_reduce_op("median"), Error);
+}
+
+TEST(ReduceOp, gives_f64_for_the_mean_of_integers) {
+  EXPECT_EQ(result_dtype(ReduceOp::mean, DType::i32), DType::f64);
+  EXPECT_EQ(result_dtype(ReduceOp::sum, DType::i32), DType::i32);
+  EXPECT_EQ(accumulation_dtype(ReduceOp::sum, DType::bf16), DType::f32);
+  EXPECT_FALSE(supports(ReduceOp::sum, DType::boolean));
+  EXPECT_TRUE(supports(ReduceOp::max, DType::boolean));
+}
+
+}  // namespace
+}  // namespace lockstep

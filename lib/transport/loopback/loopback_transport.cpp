@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/loopback/loopback_transport.hpp"
+
+#include "base/check.hpp"
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// What all ends share. Each inbox has its own lock, taken one at a time.
+class Hub {
+ public:
+  explicit Hub(int size) : inboxes_(static_cast<std::size_t>(size)) {}
+
+  struct Inbox {
+    std::mutex mutex;
+    std::deque<ReceivedMessage> messages;          // guarded by mutex
+    std::map<int, std::deque<Bytes>> data;         // by source, guarded by mutex
+  };
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
+  [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
+
+  /// The hub of every end's k-th duplicate: the first that asks makes it.
+  [[nodiscard]] std::shared_ptr<Hub> duplicate(std::size_t k) {
+    const std::scoped_lock lock(mutex_);
+    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(size()));
+    return duplicates_[k];
+  }
+
+ private:
+  std::deque<Inbox> inboxes_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Hub>> duplicates_;  // guarded by mutex_
+};
+
+class LoopbackTransport final : public Transport {
+ public:
+  LoopbackTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank), receives_(static_cast<std::size_t>(hub_->size())) {}
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return hub_->size(); }
+  int nodes() const noexcept override { return 1; }
+  std::string_view name() const noexcept override { return "threads"; }
+  bool has_free_threads() const noexcept override { return true; }
+  bool this_thread_may_call() const override { return true; }
+
+  void post(int target, const Message& message) override {
+    Hub::Inbox& inbox = hub_->inbox(target);
+    const std::scoped_lock lock(inbox.mutex);
+    inbox.messages.push_back({rank_, message});
+  }
+
+  std::optional<ReceivedMessage> poll() override {
+    Hub::Inbox& inbox = hub_->inbox(rank_);
+    const std::scoped_lock lock(inbox.mutex);
+    if (inbox.messages.empty()) return std::nullopt;
+    ReceivedMessage received = inbox.messages.front();
+    inbox.messages.pop_front();
+    return received;
+  }
+
+  Transfer send(int target, std::span<const std::byte> data) override {
+    Hub::Inbox& inbox = hub_->inbox(target);
+    Bytes copy(data.begin(), data.end());
+    const std::scoped_lock lock(inbox.mutex);
+    inbox.data[rank_].push_back(std::move(copy));
+    return sent;  // the copy has left
+  }
+
+  Transfer receive(int source, std::span<std::byte> data) override {
+    if (free_.empty()) {
+      free_.push_back(complete_.size());
+      complete_.push_back(false);
+    }
+    const std::size_t index = free_.back();
+    free_.pop_back();
+    complete_[index] = false;
+    receives_[static_cast<std::size_t>(source)].push_back({index, data});
+    return static_cast<Transfer>(index);
+  }
+
+  bool test(Transfer transfer) override {
+    if (transfer == sent) return true;
+    const auto index = static_cast<std::size_t>(transfer);
+    if (!complete_[index]) match();
+    if (!complete_[index]) return false;
+    free_.push_back(index);
+    return true;
+  }
+
+  bool has_native_all_reduce(DType) const noexcept override { return false; }
+  Transfer start_native_all_reduce(void*, std::int64_t, DType, ReduceOp) override {
+    LOCKSTEP_CHECK(!"threads have a native all-reduce");
+    return sent;
+  }
+
+  void quarantine(std::vector<std::byte>&&) noexcept override {}  // senders copy: nobody else touches this end's memory
+
+  std::unique_ptr<Transport> duplicate() override {
+    return std::make_unique<LoopbackTransport>(hub_->duplicate(duplicates_++), rank_);
+  }
+
+ private:
+  static constexpr Transfer sent{-1};
+
+  struct PendingReceive {
+    std::size_t index;
+    std::span<std::byte> data;
+  };
+
+  /// Hands what has arrived to the receives that were started first.
+  void match() {
+    Hub::Inbox& inbox = hub_->inbox(rank_);
+    const std::scoped_lock lock(inbox.mutex);
+    for (std::size_t source = 0; source < receives_.size(); ++source) {
+      auto& waiting = receives_[source];
+      if (waiting.empty()) continue;
+      auto& arrived = inbox.data[static_cast<int>(source)];
+      while (!waiting.empty() && !arrived.empty()) {
+        const PendingReceive receive = waiting.front();
+        LOCKSTEP_CHECK(receive.data.size() == arrived.front().size());
+        if (!receive.data.empty()) std::memcpy(receive.data.data(), arrived.front().data(), receive.data.size());
+        complete_[receive.index] = true;
+        waiting.pop_front();
+        arrived.pop_front();
+      }
+    }
+  }
+
+  std::shared_ptr<Hub> hub_;
+  int rank_;
+  std::size_t duplicates_ = 0;
+  std::vector<std::deque<PendingReceive>> receives_;  // by source, in order
+  std::vector<bool> complete_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size) {
+  const auto hub = std::make_shared<Hub>(size);
+  std::vector<std::unique_ptr<Transport>> ends;
+  for (int rank = 0; rank < size; ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
+  return ends;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Transport between threads of one process: queues in memory. Serves programs without MPI, and tests.
+
+#pragma once
+
+#include "transport/transport.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// `size` connected ends, one per rank.
+[[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/mpi/mpi_transport.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "bindings/mpi/mpi.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(MPI_Comm comm, std::size_t piece_bytes)
+      : piece_bytes_(piece_bytes),
+        signals_(mpi::Comm::duplicate_of(comm)),
+        data_(mpi::Comm::duplicate_of(comm)),
+        rank_(signals_.rank()),
+        size_(signals_.size()),
+        nodes_(mpi::count_nodes(signals_.get())),
+        thread_level_(mpi::thread_level()) {
+    start_receiving();
+  }
+
+  MpiTransport(const MpiTransport&) = delete;
+  MpiTransport& operator=(const MpiTransport&) = delete;
+
+  ~MpiTransport() override {
+    if (!mpi::is_active()) return;
+    const auto lock = mpi::serialize();
+    if (incoming_request_ != MPI_REQUEST_NULL) {
+      MPI_Cancel(&incoming_request_);
+      MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE);
+    }
+    const bool clean = drain_outgoing() && slots_in_use_ == 0;
+    if (!clean) {
+      // messages that nobody takes still refer to the communicators and to this object's memory: leave both behind
+      signals_.release();
+      data_.release();
+      new std::deque<Outgoing>(std::move(outgoing_));
+    }
+  }
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  int nodes() const noexcept override { return nodes_; }
+  std::string_view name() const noexcept override { return "mpi"; }
+  bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
+  bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
+
+  void post(int target, const Message& message) override {
+    const auto lock = mpi::serialize();
+    while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
+    Outgoing& out = outgoing_.emplace_back(Outgoing{message, MPI_REQUEST_NULL});
+    mpi::check(MPI_Isend(out.message.data(), static_cast<int>(message_bytes), MPI_BYTE, target, 0, signals_.get(), &out.request),
+               "MPI_Isend");
+  }
+
+  std::optional<ReceivedMessage> poll() override {
+    const auto lock = mpi::serialize();
+    int flag = 0;
+    MPI_Status status;
+    mpi::check(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
+    if (flag == 0) return std::nullopt;
+    ReceivedMessage received{status.MPI_SOURCE, incoming_};
+    start_receiving();
+    return received;
+  }
+
+  Transfer send(int target, std::span<const std::byte> data) override {
+    const auto lock = mpi::serialize();
+    const auto [transfer, requests] = new_slot();
+    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
+      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
+      mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, 0, data_.get(),
+                           &requests->emplace_back(MPI_REQUEST_NULL)),
+                 "MPI_Isend");
+    }
+    return transfer;
+  }
+
+  Transfer receive(int source, std::span<std::byte> data) override {
+    const auto lock = mpi::serialize();
+    const auto [transfer, requests] = new_slot();
+    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
+      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
+      mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, 0, data_.get(),
+                           &requests->emplace_back(MPI_REQUEST_NULL)),
+                 "MPI_Irecv");
+    }
+    return transfer;
+  }
+
+  bool test(Transfer transfer) override {
+    const auto lock = mpi::serialize();
+    Slot& slot = slots_[static_cast<std::size_t>(transfer)];
+    int flag = 0;
+    mpi::check(MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (flag == 0) return false;
+    slot.requests.clear();
+    free_slots_.push_back(static_cast<std::size_t>(transfer));
+    --slots_in_use_;
+    return true;
+  }
+
+  bool has_native_all_reduce(DType dtype) const noexcept override { return mpi::datatype(dtype).has_value(); }
+
+  Transfer start_native_all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
+    const auto lock = mpi::serialize();
+    const auto [transfer, requests] = new_slot();
+    const MPI_Datatype type = mpi::datatype(dtype).value();
+    const auto piece_elements = static_cast<std::int64_t>(piece_bytes_ / size_of(dtype));
+    for (std::int64_t begin = 0; begin < count; begin += piece_elements) {
+      const auto elements = static_cast<int>(std::min(piece_elements, count - begin));
+      std::byte* const start = static_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(dtype);
+      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, start, elements, type, mpi::op(op), data_.get(), &requests->emplace_back(MPI_REQUEST_NULL)),
+                 "MPI_Iallreduce");
+    }
+    return transfer;
+  }
+
+  void quarantine(std::vector<std::byte>&& memory) noexcept override {
+    // never freed on purpose: MPI may write there until the process ends
+    new std::vector<std::byte>(std::move(memory));
+  }
+
+  std::unique_ptr<Transport> duplicate() override { return std::make_unique<MpiTransport>(data_.get(), piece_bytes_); }
+
+ private:
+  struct Outgoing {
+    Message message;
+    MPI_Request request;
+  };
+  struct Slot {
+    std::vector<MPI_Request> requests;
+  };
+
+  void start_receiving() {
+    mpi::check(MPI_Irecv(incoming_.data(), static_cast<int>(message_bytes), MPI_BYTE, MPI_ANY_SOURCE, 0, signals_.get(),
+                         &incoming_request_),
+               "MPI_Irecv");
+  }
+
+  std::pair<Transfer, std::vector<MPI_Request>*> new_slot() {
+    if (free_slots_.empty()) {
+      free_slots_.push_back(slots_.size());
+      slots_.emplace_back();
+    }
+    const std::size_t index = free_slots_.back();
+    free_slots_.pop_back();
+    ++slots_in_use_;
+    return {static_cast<Transfer>(index), &slots_[index].requests};
+  }
+
+  static bool is_complete(MPI_Request& request) {
+    int flag = 0;
+    mpi::check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+    return flag != 0;
+  }
+
+  /// Waits a second at most for posted messages to leave; whether all did.
+  bool drain_outgoing() noexcept {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    try {
+      while (!outgoing_.empty()) {
+        if (is_complete(outgoing_.front().request)) {
+          outgoing_.pop_front();
+        } else if (std::chrono::steady_clock::now() > end) {
+          return false;
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    } catch (const Error& error) {
+      log_warning("closing a communicator: {}", error.what());
+      return false;
+    }
+    return true;
+  }
+
+  std::size_t piece_bytes_;
+  mpi::Comm signals_;
+  mpi::Comm data_;
+  int rank_;
+  int size_;
+  int nodes_;
+  int thread_level_;
+  Message incoming_{};
+  MPI_Request incoming_request_ = MPI_REQUEST_NULL;
+  std::deque<Outgoing> outgoing_;  // a deque keeps addresses while it grows and shrinks at its ends
+  std::deque<Slot> slots_;
+  std::vector<std::size_t> free_slots_;
+  std::size_t slots_in_use_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, std::size_t piece_bytes) {
+  LOCKSTEP_CHECK(piece_bytes > 0 && piece_bytes % 8 == 0);
+  return std::make_unique<MpiTransport>(comm, piece_bytes);
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frame of a program: MPI up at the start, down at the end, and a bounded end when something went wrong in between.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+
+#include <string>
+
+namespace lockstep {
+
+/// Initialises MPI unless the program did, checks the launcher, reads LOCKSTEP_* variables.
+///
+/// Make one in `main`, before any strategy that spans ranks. Its destructor finalises MPI only if the constructor initialised it.
+/// Destroyed by an exception, it prints one line, waits 2 s for the other ranks' messages and aborts the job with exit code 1:
+/// finalising would hang before the exception's text is seen. An exception that nobody catches ends the job the same way, with
+/// its text printed once.
+class LOCKSTEP_API Environment {
+ public:
+  /// Collective over the job. Asks for MPI_THREAD_MULTIPLE. `argc` and `argv` are handed to MPI.
+  /// Throws Error(failed_precondition) for a second Environment, after MPI_Finalize, and when MPI sees one rank though the
+  /// launcher started several (LOCKSTEP_ALLOW_SINGLETON=1 overrules); Error(invalid_argument) for a malformed LOCKSTEP_* value.
+  Environment(int& argc, char**& argv);
+  Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment();
+
+  /// Local.
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  /// "single", "funneled", "serialized" or "multiple": what MPI granted.
+  [[nodiscard]] std::string thread_level() const;
+  /// The MPI library's own words, first line.
+  [[nodiscard]] std::string mpi_version() const;
+  [[nodiscard]] bool initialized_mpi() const noexcept { return initialized_mpi_; }
+
+ private:
+  void start(int* argc, char*** argv);
+
+  int rank_ = 0;
+  int size_ = 1;
+  int exceptions_ = 0;
+  bool initialized_mpi_ = false;
+};
+
+}  // namespace lockstep

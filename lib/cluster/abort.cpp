@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/abort.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include "base/log.hpp"
+#include "bindings/mpi/mpi.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <thread>
+
+namespace lockstep::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds grace{2};
+std::atomic<int> terminate_rank{-1};
+std::atomic<Clock::rep> abort_time{0};
+
+[[noreturn]] void abort_job() noexcept {
+  if (mpi::is_active()) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);
+}
+
+[[noreturn]] void abort_when_due() noexcept {
+  std::this_thread::sleep_until(Clock::time_point(Clock::duration(abort_time.load())));
+  abort_job();
+}
+
+struct Obituary {
+  std::string text = "an unknown exception";
+  bool is_shared = false;   // every rank ends of it
+  bool is_echo = false;     // another rank has the original
+};
+
+Obituary current_obituary() noexcept {
+  Obituary obituary;
+  try {
+    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
+    obituary.text = "std::terminate was called";
+  } catch (const Error& error) {
+    obituary.text = error.what();
+    obituary.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
+    obituary.is_echo = error.code() == Code::unavailable;
+  } catch (const std::exception& error) {
+    obituary.text = error.what();
+  } catch (...) {
+  }
+  return obituary;
+}
+
+[[noreturn]] void on_terminate() noexcept {
+  const Obituary obituary = current_obituary();
+  // whoever has the text first prints it and takes the job down meanwhile
+  if (obituary.is_echo || (obituary.is_shared && terminate_rank.load() != 0)) std::this_thread::sleep_for(grace + std::chrono::seconds(1));
+  log_warning("uncaught exception: {}", obituary.text);
+  std::this_thread::sleep_for(grace);
+  abort_job();
+}
+
+}  // namespace
+
+void install_terminate_handler(int rank) noexcept {
+  terminate_rank.store(rank);
+  std::set_terminate(on_terminate);
+}
+
+void abort_job_soon() noexcept {
+  abort_time.store((Clock::now() + grace).time_since_epoch().count());
+  try {
+    std::atexit([] { abort_when_due(); });
+    std::thread(abort_when_due).detach();
+  } catch (...) {
+    abort_when_due();
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/launcher.hpp"
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/cluster/replica_layout.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace lockstep {
+namespace {
+
+class Launcher : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID", "SLURM_NTASKS"}) unsetenv(name);
+  }
+  void TearDown() override { SetUp(); }
+};
+
+TEST_F(Launcher, of_another_mpi_is_named_with_the_fix) {
+  setenv("PMI_SIZE", "4", 1);
+  const std::string text = detail::suspicion_of_wrong_launcher("Open MPI v4.1.4");
+  for (const char* part : {"PMI_SIZE=4", "MPICH", "Open MPI v4.1.4", "LOCKSTEP_ALLOW_SINGLETON"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+TEST_F(Launcher, is_not_suspected_in_a_batch_script_or_for_one_rank) {
+  setenv("SLURM_NTASKS", "8", 1);
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  EXPECT_EQ(detail::suspicion_of_wrong_launcher("x"), "");
+  setenv("SLURM_PROCID", "1", 1);
+  EXPECT_NE(detail::suspicion_of_wrong_launcher("x"), "");
+}
+
+TEST(ReplicaLayout, scans_counts_and_finds_owners) {
+  const ReplicaLayout layout({2, 1, 3});
+  EXPECT_EQ(layout.replicas(), 6);
+  EXPECT_EQ(layout.first(2), 3);
+  EXPECT_EQ(layout.rank_of(1), 0);
+  EXPECT_EQ(layout.rank_of(2), 1);
+  EXPECT_EQ(layout.rank_of(5), 2);
+  EXPECT_EQ(to_string(layout), "[2, 1, 3]");
+  EXPECT_THROW((void)layout.rank_of(6), std::out_of_range);
+  EXPECT_THROW(ReplicaLayout({1, 0}), Error);
+  EXPECT_THROW(ReplicaLayout(std::vector<int>{}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives over the ranks of a job, or over threads of one process. All reductions follow the canonical tree over replica
+// ids, so their bits do not depend on how replicas are spread over ranks.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/cluster/replica_layout.hpp>
+#include <lockstep/collectives/request.hpp>
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/tensor_view.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// One tensor of a collective: what this rank's replicas give, and where this rank wants the result.
+/// The views belong to the operation until it completes; the spans themselves are copied.
+struct Item {
+  std::span<const ConstTensorView> inputs;  ///< one per local replica, in id order (broadcast: one, on the root only)
+  std::span<const TensorView> outputs;      ///< all get the result; how many are allowed is said at each collective
+};
+
+struct CommunicatorOptions {
+  /// Replicas of this rank, at least 1. Ranks may give different numbers.
+  int local_replicas = 1;
+  /// After this wait the missing ranks are printed, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
+  std::optional<std::chrono::milliseconds> warn_after;
+  /// After this wait the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s.
+  std::optional<std::chrono::milliseconds> fail_after;
+  /// Order of reductions that do not ask for one. LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.
+  Order order = Order::canonical;
+  /// Shown in errors.
+  std::string name = "communicator";
+};
+
+struct ReduceOptions {
+  /// Default: the communicator's.
+  std::optional<Order> order;
+  /// Shown in errors, and compared between ranks when not empty.
+  std::string_view name = {};
+};
+
+/// A group of ranks. Each rank owns one or more replicas, with contiguous global ids.
+///
+/// Every method that says Collective must be called by all ranks in the same order with items of the same kind, dtype and shape;
+/// what differs is found before any data is used, and thrown as Error(mismatch) by every rank with one text. A rank that does not
+/// come within the deadline makes Error(deadline_exceeded) on every rank, naming it. After such an error the communicator works
+/// again, unless a message was lost on the way: then every later call throws Error(unavailable) that names the first culprit.
+/// All can throw Error(invalid_argument) for what this rank alone can see; the other ranks then get Error(unavailable) with the text.
+///
+/// Shared handle: copies refer to the same group. Thread-safety: any thread; calls of one rank are ordered by the engine. Below
+/// MPI_THREAD_SERIALIZED only the main thread may call, others get Error(failed_precondition).
+/// Destroying the last handle with operations in flight waits for them, bounded by the deadline.
+class LOCKSTEP_API Communicator {
+ public:
+  /// Local.
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+  [[nodiscard]] const ReplicaLayout& layout() const noexcept;
+  [[nodiscard]] int local_replicas() const noexcept { return layout().count(rank()); }
+  [[nodiscard]] const CommunicatorOptions& options() const noexcept;
+  /// "mpi" or "threads".
+  [[nodiscard]] std::string_view transport() const noexcept;
+  /// Nodes that the ranks live on (groups that share memory).
+  [[nodiscard]] int nodes() const noexcept;
+
+  /// A communicator over the same ranks with messages and a sequence of its own. Collective.
+  [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options) const;
+
+  /// Replaces every output by the reduction of all replicas' inputs. Collective.
+  /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
+  /// result_dtype(op, dtype). An output may be the very view of an input, but not overlap one partly.
+  /// Cost (direct exchange; Thakur, Rabenseifner, Gropp 2005): 2 (P-1) messages per rank, 2 (P-1)/P times the bytes of the
+  /// partial sums that a rank ships; P-1 messages of everything up to 2 KiB.
+  void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
+  [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
+
+  /// As all_reduce, with outputs on rank `root` only. Collective.
+  void reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {});
+  [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {});
+
+  /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n: replica r gets
+  /// part r of the reduction. Collective.
+  void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
+  [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
+
+  /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
+  void all_gather(std::span<const Item> items, const ReduceOptions& options = {});
+  [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {});
+
+  /// As all_gather, with outputs on rank `root` only. Collective.
+  void gather(std::span<const Item> items, int root, const ReduceOptions& options = {});
+  [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
+
+  /// Outputs on every rank (at least one off the root; it says dtype and shape there) get the one input of rank `root`. Collective.
+  void broadcast(std::span<const Item> items, int root, const ReduceOptions& options = {});
+  [[nodiscard]] Request broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
+
+  /// Returns when every rank has called it. Collective.
+  void barrier(const ReduceOptions& options = {});
+  [[nodiscard]] Request barrier_async(const ReduceOptions& options = {});
+
+  /// One tensor in place, for a rank with one replica: `all_reduce(std::span(gradient), ReduceOp::mean)`. Collective.
+  /// Throws Error(invalid_argument) when this rank has several replicas, and for the mean of integers, which is f64.
+  template <Element T>
+    requires(!std::is_const_v<T>)
+  void all_reduce(std::span<T> values, ReduceOp op, const ReduceOptions& options = {}) {
+    all_reduce_in_place(view_of(values), op, options);
+  }
+
+  /// Tells the other ranks that this one leaves the common course: each gets Error(unavailable) with `text` at its next (or
+  /// present) operation. Operations of this rank that are under way end the same way. Local: returns at once.
+  void announce_failure(std::string_view text);
+
+ private:
+  friend struct CommunicatorAccess;  // the library's own factories
+  struct State;
+  explicit Communicator(std::shared_ptr<State> state) noexcept;
+  void all_reduce_in_place(TensorView values, ReduceOp op, const ReduceOptions& options);
+
+  std::shared_ptr<State> state_;
+};
+
+/// A communicator over all ranks of the job (MPI_COMM_WORLD, duplicated). Collective.
+/// Throws Error(failed_precondition) when MPI is not initialised; a lockstep::Environment does that.
+[[nodiscard]] LOCKSTEP_API Communicator world_communicator(const CommunicatorOptions& options = {});
+
+/// A communicator of one rank, for programs without MPI. Local.
+[[nodiscard]] LOCKSTEP_API Communicator self_communicator(const CommunicatorOptions& options = {});
+
+/// `options.size()` ranks that are threads of this process: rank p is meant for one thread of the caller's, and all ranks' calls
+/// meet in memory. Local. `options[p].local_replicas` is rank p's number of replicas.
+[[nodiscard]] LOCKSTEP_API std::vector<Communicator> thread_communicators(std::span<const CommunicatorOptions> options);
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A collective operation under way.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+
+#include <chrono>
+#include <memory>
+
+namespace lockstep {
+/// Completion of one asynchronous collective. Requests of one communicator complete in the order in which they were posted.
+/// Move-only. Destroying a request that is not complete waits for it, bounded by the communicator's deadline, and logs its error.
+/// Thread-safety: one thread at a time.
+class LOCKSTEP_API Request {
+ public:
+  /// A request that is complete.
+  Request() noexcept;
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+  ~Request();
+
+  /// Waits until the operation is complete; its outputs are then written. A second call returns at once.
+  /// Throws the operation's error: mismatch, deadline_exceeded, unavailable. The outputs are then unspecified, the inputs unchanged.
+  void wait();
+  /// Waits at most `duration`; whether the operation is complete. Throws as wait().
+  [[nodiscard]] bool wait_for(std::chrono::nanoseconds duration);
+  /// Advances the operation without waiting; whether it is complete. Throws as wait().
+  [[nodiscard]] bool test();
+
+ private:
+  friend class Communicator;
+  struct State;
+  explicit Request(std::unique_ptr<State> state) noexcept;
+  void finish() noexcept;
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/collectives/communicator.hpp>
+
+#include "base/check.hpp"
+#include "cluster/settings.hpp"
+#include "collectives/engine.hpp"
+#include "collectives/host/exchange.hpp"
+#include "collectives/host/native.hpp"
+#include "collectives/make_communicator.hpp"
+#include "collectives/request_state.hpp"
+#include "collectives/validate.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+
+using detail::Call;
+using detail::OperationKind;
+
+struct Communicator::State {
+  CommunicatorOptions options;
+  bool force_canonical_order = false;
+  ReplicaLayout layout;
+  int rank = 0;
+  std::shared_ptr<detail::Engine> engine;
+
+  /// Makes the operation of one call. What this rank finds wrong is told to the others, then thrown.
+  [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items, const ReduceOptions& how) const {
+    std::vector<detail::HostItem> checked;
+    try {
+      checked = detail::check_items(call, layout, items);
+    } catch (const Error& error) {
+      engine->announce_failure(error.text());
+      throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
+    }
+    const Order order = order_of(call, checked, how);
+    std::vector<detail::ItemSignature> signatures;
+    signatures.reserve(checked.size());
+    for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
+    const auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
+    if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
+    return detail::make_exchange(descriptor, layout, rank, std::move(checked));
+  }
+
+  void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) const {
+    const auto made = operation(call, items, how);
+    engine->post(made);
+    engine->wait(*made);
+  }
+
+  [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items, const ReduceOptions& how) const {
+    auto state = std::make_unique<Request::State>();
+    state->engine = engine;
+    state->operation = operation(call, items, how);
+    engine->post_async(state->operation);
+    return state;
+  }
+
+  /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
+  [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items, const ReduceOptions& how) const {
+    if (force_canonical_order || call.kind != OperationKind::all_reduce) return Order::canonical;
+    if (how.order.value_or(options.order) == Order::canonical) return Order::canonical;
+    const auto is_native = [&](const detail::HostItem& item) {
+      const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
+      return !is_16_bit && engine->transport().has_native_all_reduce(accumulation_dtype(call.op, item.dtype));
+    };
+    return std::all_of(items.begin(), items.end(), is_native) ? Order::any : Order::canonical;
+  }
+};
+
+Communicator::Communicator(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+int Communicator::rank() const noexcept { return state_->rank; }
+int Communicator::size() const noexcept { return state_->layout.ranks(); }
+const ReplicaLayout& Communicator::layout() const noexcept { return state_->layout; }
+const CommunicatorOptions& Communicator::options() const noexcept { return state_->options; }
+std::string_view Communicator::transport() const noexcept { return state_->engine->transport().name(); }
+int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
+
+Communicator Communicator::duplicate(const CommunicatorOptions& options) const {
+  return CommunicatorAccess::make(state_->engine->duplicate_transport(), options);
+}
+
+void Communicator::announce_failure(std::string_view text) { state_->engine->announce_failure(std::string(text)); }
+
+void Communicator::all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+  state_->run({OperationKind::all_reduce, op, -1, rank()}, items, options);
+}
+Request Communicator::all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_reduce, op, -1, rank()}, items, options));
+}
+void Communicator::reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
+  state_->run({OperationKind::reduce, op, root, rank()}, items, options);
+}
+Request Communicator::reduce_async(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::reduce, op, root, rank()}, items, options));
+}
+void Communicator::reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+  state_->run({OperationKind::reduce_scatter, op, -1, rank()}, items, options);
+}
+Request Communicator::reduce_scatter_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::reduce_scatter, op, -1, rank()}, items, options));
+}
+void Communicator::all_gather(std::span<const Item> items, const ReduceOptions& options) {
+  state_->run({OperationKind::all_gather, ReduceOp::sum, -1, rank()}, items, options);
+}
+Request Communicator::all_gather_async(std::span<const Item> items, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_gather, ReduceOp::sum, -1, rank()}, items, options));
+}
+void Communicator::gather(std::span<const Item> items, int root, const ReduceOptions& options) {
+  state_->run({OperationKind::gather, ReduceOp::sum, root, rank()}, items, options);
+}
+Request Communicator::gather_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::gather, ReduceOp::sum, root, rank()}, items, options));
+}
+void Communicator::broadcast(std::span<const Item> items, int root, const ReduceOptions& options) {
+  state_->run({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options);
+}
+Request Communicator::broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options));
+}
+void Communicator::barrier(const ReduceOptions& options) { state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options); }
+Request Communicator::barrier_async(const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options));
+}
+
+void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const ReduceOptions& options) {
+  const ConstTensorView input = values;
+  const Item item{std::span(&input, 1), std::span(&values, 1)};
+  all_reduce(std::span(&item, 1), op, options);
+}
+
+Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
+                                      std::optional<ReplicaLayout> layout) {
+  if (options.local_replicas < 1) {
+    detail::throw_error(Code::invalid_argument, "communicator \"{}\": local_replicas is {}; every rank owns at least one", options.name,
+                        options.local_replicas);
+  }
+  const detail::Settings settings = detail::settings_from_environment();
+  auto state = std::make_shared<Communicator::State>();
+  state->options = options;
+  state->force_canonical_order = settings.force_canonical_order;
+  state->rank = transport->rank();
+  const auto fail_after = options.fail_after.value_or(settings.fail_after);
+  const auto warn_after = options.warn_after.value_or(std::min(settings.warn_after, fail_after));
+  state->options.fail_after = fail_after;
+  state->options.warn_after = warn_after;
+  state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
+  state->engine = std::make_shared<detail::Engine>(std::move(transport), detail::EngineOptions{warn_after, fail_after, options.name});
+  Communicator communicator(state);
+  if (!layout && communicator.size() == 1) {
+    state->layout = ReplicaLayout({options.local_replicas});
+  } else if (!layout) {
+    std::vector<int> counts(static_cast<std::size_t>(communicator.size()));
+    const ConstTensorView mine{&options.local_replicas, dtype_of<int>, Shape{1}};
+    const TensorView all{counts.data(), dtype_of<int>, Shape{communicator.size()}, Device{}};
+    const Item item{std::span(&mine, 1), std::span(&all, 1)};
+    communicator.all_gather(std::span(&item, 1), {.order = std::nullopt, .name = "replica counts"});
+    state->layout = ReplicaLayout(counts);
+  }
+  return communicator;
+}
+
+}  // namespace lockstep

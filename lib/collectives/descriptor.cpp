@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/descriptor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::detail {
+namespace {
+
+/// splitmix64's finaliser over a running state: every bit of every word reaches every bit of the result.
+class Hash {
+ public:
+  void add(std::uint64_t word) noexcept {
+    state_ = (state_ ^ word) + 0x9e3779b97f4a7c15u;
+    state_ = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9u;
+    state_ = (state_ ^ (state_ >> 27)) * 0x94d049bb133111ebu;
+    state_ ^= state_ >> 31;
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return state_; }
+
+ private:
+  std::uint64_t state_ = 0x6c6f636b73746570u;
+};
+
+bool reduces(OperationKind kind) {
+  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
+}
+
+}  // namespace
+
+std::string_view to_string(OperationKind kind) noexcept {
+  switch (kind) {
+    case OperationKind::all_reduce: return "all_reduce";
+    case OperationKind::reduce: return "reduce";
+    case OperationKind::reduce_scatter: return "reduce_scatter";
+    case OperationKind::all_gather: return "all_gather";
+    case OperationKind::gather: return "gather";
+    case OperationKind::broadcast: return "broadcast";
+    case OperationKind::barrier: return "barrier";
+  }
+  return "unknown";
+}
+
+Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root, std::span<const ItemSignature> items,
+                           std::string_view name) {
+  Descriptor result;
+  result.kind = kind;
+  result.op = reduces(kind) ? op : ReduceOp::sum;
+  result.order = order;
+  result.root = root;
+  result.items = static_cast<std::uint32_t>(items.size());
+  const std::size_t length = std::min(name.size(), Descriptor::name_bytes - 1);
+  std::copy_n(name.begin(), length, result.name.begin());
+  if (!items.empty()) {
+    result.dtype = items.front().dtype;
+    result.shape_rank = items.front().shape.rank();
+    std::copy(items.front().shape.extents().begin(), items.front().shape.extents().end(), result.extents.begin());
+  }
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(result.op) << 8 | static_cast<std::uint64_t>(order) << 16 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32);
+  hash.add(items.size());
+  for (const ItemSignature& item : items) {
+    result.elements += item.shape.element_count();
+    hash.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
+    for (const std::int64_t extent : item.shape.extents()) hash.add(static_cast<std::uint64_t>(extent));
+  }
+  for (const char letter : name) hash.add(static_cast<unsigned char>(letter));
+  result.hash = hash.value();
+  return result;
+}
+
+std::string operation_name(const Descriptor& descriptor) {
+  return descriptor.name[0] != '\0' ? std::string(descriptor.name.data()) : std::string(to_string(descriptor.kind));
+}
+
+std::string describe(const Descriptor& descriptor) {
+  std::string text(to_string(descriptor.kind));
+  if (reduces(descriptor.kind)) text += fmt::format(" {}", to_string(descriptor.op));
+  if (descriptor.order == Order::any) text += " in any order";
+  if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
+  const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
+  if (descriptor.items == 1) {
+    text += fmt::format(" of {} {}", to_string(descriptor.dtype), lockstep::to_string(shape));
+  } else if (descriptor.kind != OperationKind::barrier) {
+    text += fmt::format(" of {} tensors", descriptor.items);
+    if (descriptor.items > 1) {
+      text += fmt::format(" (first {} {}, {} elements in all, list hash {:08x})", to_string(descriptor.dtype),
+                          lockstep::to_string(shape), descriptor.elements, descriptor.hash >> 32);
+    }
+  }
+  if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
+  return text;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank says that it is about to do: compared between ranks before any data is used.
+
+#pragma once
+
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/shape.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep::detail {
+
+enum class OperationKind : std::uint8_t { all_reduce, reduce, reduce_scatter, all_gather, gather, broadcast, barrier };
+
+[[nodiscard]] std::string_view to_string(OperationKind kind) noexcept;
+
+/// Dtype and shape of one item, as all ranks must give them.
+struct ItemSignature {
+  DType dtype = DType::f32;
+  Shape shape;
+};
+
+/// Trivially copyable: it travels as bytes. Two ranks agree when their hashes are equal; the rest is for the error's text.
+struct Descriptor {
+  static constexpr std::size_t name_bytes = 40;
+
+  std::uint64_t hash = 0;
+  OperationKind kind = OperationKind::barrier;
+  ReduceOp op = ReduceOp::sum;
+  Order order = Order::canonical;
+  DType dtype = DType::f32;              ///< of the first item
+  std::int32_t root = -1;                ///< -1 where there is none
+  std::uint32_t items = 0;
+  std::int64_t elements = 0;             ///< of all items
+  std::int32_t shape_rank = 0;           ///< of the first item
+  std::array<std::int64_t, Shape::max_rank> extents{};
+  std::array<char, name_bytes> name{};   ///< the caller's, cut off
+};
+
+[[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root, std::span<const ItemSignature> items,
+                                         std::string_view name);
+
+/// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
+[[nodiscard]] std::string describe(const Descriptor& descriptor);
+
+/// The name that errors carry: the caller's, else the kind.
+[[nodiscard]] std::string operation_name(const Descriptor& descriptor);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "collectives/backoff.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::detail {
+
+Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
+    : transport_(std::move(transport)),
+      options_(std::move(options)),
+      control_(*transport_),
+      agreement_(control_, transport_->rank(), transport_->size()) {}
+
+Engine::~Engine() {
+  if (progress_.joinable()) {
+    progress_.request_stop();
+    progress_.join();
+  }
+  Backoff backoff;
+  while (true) {
+    const std::scoped_lock lock(mutex_);
+    if (queue_.empty()) break;
+    drive();
+    backoff.pause();
+  }
+}
+
+void Engine::post(const std::shared_ptr<Operation>& operation) {
+  if (!transport_->this_thread_may_call()) {
+    throw_error(Code::failed_precondition,
+                "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so only the main thread may",
+                operation_name(operation->descriptor()));
+  }
+  const std::scoped_lock lock(mutex_);
+  queue_.push_back(operation);
+}
+
+void Engine::post_async(const std::shared_ptr<Operation>& operation) {
+  post(operation);
+  if (!transport_->has_free_threads()) return;  // advances inside wait and test
+  const std::scoped_lock lock(mutex_);
+  if (!progress_.joinable()) {
+    progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
+  }
+  work_.notify_one();
+}
+
+bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) {
+  Backoff backoff;
+  while (!test(operation)) {
+    if (until && Clock::now() >= *until) return false;
+    backoff.pause();
+  }
+  return true;
+}
+
+bool Engine::test(Operation& operation) {
+  const std::scoped_lock lock(mutex_);
+  if (!operation.done) drive();
+  if (!operation.done) return false;
+  if (operation.error) std::rethrow_exception(operation.error);
+  return true;
+}
+
+void Engine::announce_failure(const std::string& text) {
+  const std::scoped_lock lock(mutex_);
+  Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
+                  context_of(transport_->rank())};
+  declare(failure);
+}
+
+std::unique_ptr<Transport> Engine::duplicate_transport() {
+  const std::scoped_lock lock(mutex_);
+  return transport_->duplicate();
+}
+
+void Engine::run_progress(const std::stop_token& stop) {
+  Backoff backoff;
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex_);
+      if (queue_.empty()) {
+        work_.wait(lock, stop, [this] { return !queue_.empty(); });
+        backoff = {};
+      }
+      drive();
+    }
+    backoff.pause();
+  }
+}
+
+void Engine::drive() {
+  if (queue_.empty()) return;
+  try {
+    drive_head();
+  } catch (const Error& error) {
+    // the backend failed under us: nobody knows what still moves
+    Failure failure{error.code(), error.text(), context_of(transport_->rank())};
+    if (!lost_) lost_ = failure;
+    declare(failure);
+  }
+}
+
+void Engine::drive_head() {
+  control_.poll();
+  if (const Failure* failure = control_.failure(epoch_, sequence_)) {
+    fail_epoch(Failure(*failure));
+    return;
+  }
+  if (lost_) {
+    declare({Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost_->text), lost_->context});
+    return;
+  }
+  Operation& head = *queue_.front();
+  if (!head_since_) head_since_ = Clock::now();
+  if (!head.agreed) {
+    if (!agreement_.is_open()) agreement_.open(epoch_, sequence_, head.descriptor());
+    if (!agreement_.advance()) {
+      watch();
+      return;
+    }
+    conclude_agreement();
+    if (!head.agreed) return;
+  }
+  if (head.advance(*transport_, workspace_)) {
+    finish_head(nullptr);
+  } else {
+    watch();
+  }
+}
+
+void Engine::conclude_agreement() {
+  agreement_.close();
+  const Summary& summary = agreement_.summary();
+  Operation& head = *queue_.front();
+  if (summary.differing.rank < 0) {
+    head.agreed = true;
+    head.start(*transport_, workspace_);
+    return;
+  }
+  const Side& a = summary.lowest;
+  const Side& b = summary.differing;
+  ErrorContext context = context_of(b.rank);
+  finish_head(std::make_exception_ptr(
+      Error(Code::mismatch,
+            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence, options_.name,
+                        a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
+            context)));
+}
+
+void Engine::finish_head(std::exception_ptr error) {
+  Operation& head = *queue_.front();
+  head.error = std::move(error);
+  head.done = true;
+  queue_.pop_front();
+  ++sequence_;
+  head_since_.reset();
+  roll_called_ = warned_ = false;
+}
+
+void Engine::fail_epoch(const Failure& failure) {
+  if (!queue_.empty() && queue_.front()->agreed && queue_.front()->has_open_transfers() && !lost_) lost_ = failure;
+  const auto error = std::make_exception_ptr(failure.error());
+  for (const auto& operation : queue_) {
+    if (operation->agreed) operation->abandon(*transport_);
+    operation->error = error;
+    operation->done = true;
+  }
+  queue_.clear();
+  agreement_.close();
+  head_since_.reset();
+  roll_called_ = warned_ = false;
+  ++epoch_;
+  sequence_ = 0;
+  control_.enter_epoch(epoch_);
+}
+
+void Engine::declare(const Failure& failure) {
+  try {
+    control_.send_failure(epoch_, sequence_, failure);
+  } catch (const Error& error) {
+    log_warning("the other ranks could not be told of a failure: {}", error.what());
+  }
+  fail_epoch(failure);
+}
+
+ErrorContext Engine::context_of(int rank) const {
+  ErrorContext context;
+  context.rank = rank;
+  context.sequence = sequence_;
+  if (!queue_.empty()) context.operation = operation_name(queue_.front()->descriptor());
+  return context;
+}
+
+std::vector<int> Engine::missing_ranks() const {
+  const auto is_missing = [this](int rank) { return !control_.has_shown_itself(rank, epoch_, sequence_); };
+  std::vector<int> missing;
+  for (int rank = 0; rank < transport_->size(); ++rank) {
+    if (rank != transport_->rank() && is_missing(rank)) missing.push_back(rank);
+  }
+  const Operation& head = *queue_.front();
+  // everybody is there, but data does not come
+  if (missing.empty() && head.agreed) missing = head.awaited_ranks();
+  return missing;
+}
+
+Failure Engine::late(const std::vector<int>& missing) const {
+  const std::string who = missing.empty()       ? std::string("a message did not arrive")
+                          : missing.size() == 1 ? fmt::format("rank {} did not come", missing.front())
+                                                : fmt::format("ranks {} did not come", fmt::join(missing, ", "));
+  return {Code::deadline_exceeded,
+          fmt::format("operation #{} of {}, {}: {} within {} s", sequence_, options_.name, describe(queue_.front()->descriptor()), who,
+                      std::chrono::duration<double>(options_.fail_after).count()),
+          context_of(missing.empty() ? -1 : missing.front())};
+}
+
+void Engine::watch() {
+  const auto waited = Clock::now() - *head_since_;
+  const auto call_after = std::min<Clock::duration>(options_.warn_after, options_.fail_after / 2);
+  // who is here says so when it takes long, or when somebody asks
+  if (!roll_called_ && (waited > call_after || control_.roll_was_called(epoch_, sequence_))) {
+    roll_called_ = true;
+    control_.send_roll_call(epoch_, sequence_);
+  }
+  if (waited > options_.fail_after) {
+    declare(late(missing_ranks()));
+    return;
+  }
+  // a moment after the call, when the others have answered; the lowest rank that is here speaks for all
+  const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), options_.fail_after / 10);
+  if (warned_ || waited <= options_.warn_after + answer_time) return;
+  warned_ = true;
+  const auto missing = missing_ranks();
+  int speaker = 0;
+  while (speaker < transport_->rank() && std::find(missing.begin(), missing.end(), speaker) != missing.end()) ++speaker;
+  if (speaker != transport_->rank()) return;
+  for (const int rank : missing) {
+    log_warning("{} has waited {:.1f} s in operation #{} ({}) for rank {}, last heard of in operation #{}", options_.name,
+                std::chrono::duration<double>(waited).count(), sequence_, describe(queue_.front()->descriptor()), rank,
+                control_.last_sequence(rank));
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One totally ordered queue of operations per communicator. Whoever waits drives it; a progress thread exists only once something
+// asynchronous was asked for.
+
+#pragma once
+
+#include "collectives/agreement.hpp"
+#include "collectives/control_channel.hpp"
+#include "collectives/operation.hpp"
+#include "transport/transport.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace lockstep::detail {
+
+struct EngineOptions {
+  std::chrono::milliseconds warn_after{30'000};
+  std::chrono::milliseconds fail_after{300'000};
+  std::string name;
+};
+
+/// Thread-safe. An epoch is a stretch without failures: a failure ends it on every rank, each rank hears of it once, and operations
+/// count from zero again.
+class Engine {
+ public:
+  Engine(std::unique_ptr<Transport> transport, EngineOptions options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  /// Waits for what is queued, bounded by the deadline of each operation.
+  ~Engine();
+
+  /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
+  void post(const std::shared_ptr<Operation>& operation);
+  /// Posts and lets the progress thread drive, where the transport allows one.
+  void post_async(const std::shared_ptr<Operation>& operation);
+  /// Drives until `operation` is done, `until` at the latest; whether it is. Throws its error.
+  bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
+  /// Drives once; whether `operation` is done. Throws its error.
+  bool test(Operation& operation);
+  /// Ends this rank's epoch: peers hear `text`, queued operations fail.
+  void announce_failure(const std::string& text);
+
+  [[nodiscard]] Transport& transport() noexcept { return *transport_; }
+  /// A group over the same ranks, made in order with the queue. Collective.
+  [[nodiscard]] std::unique_ptr<Transport> duplicate_transport();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // All of these are called with mutex_ held.
+  void drive();
+  void drive_head();
+  void finish_head(std::exception_ptr error);
+  void conclude_agreement();
+  void watch();
+  void fail_epoch(const Failure& failure);
+  void declare(const Failure& failure);
+  [[nodiscard]] std::vector<int> missing_ranks() const;
+  [[nodiscard]] Failure late(const std::vector<int>& missing) const;
+  [[nodiscard]] ErrorContext context_of(int rank) const;
+
+  void run_progress(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::unique_ptr<Transport> transport_;  // all below: guarded by mutex_
+  EngineOptions options_;
+  ControlChannel control_;
+  Agreement agreement_;
+  Workspace workspace_;
+  std::deque<std::shared_ptr<Operation>> queue_;
+  std::uint64_t epoch_ = 0;
+  std::int64_t sequence_ = 0;
+  std::optional<Failure> lost_;  // set when a message was lost: nothing works any more
+  // the head of the queue, since it was first driven
+  std::optional<Clock::time_point> head_since_;
+  bool roll_called_ = false;
+  bool warned_ = false;
+
+  std::condition_variable_any work_;
+  std::jthread progress_;
+};
+
+}  // namespace lockstep::detail

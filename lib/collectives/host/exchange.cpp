@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/host/exchange.hpp"
+
+#include "base/check.hpp"
+#include "collectives/host/exchange_plan.hpp"
+#include "kernels/reduce.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+const std::byte* at(const void* base, std::int64_t element, DType dtype) {
+  return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
+}
+std::byte* at(void* base, std::int64_t element, DType dtype) {
+  return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
+}
+
+class Exchange final : public Operation {
+ public:
+  Exchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items)
+      : Operation(descriptor), layout_(layout), rank_(rank), items_(std::move(items)), plan_(descriptor, layout_, rank, items_) {}
+
+  void start(Transport& transport, Workspace& workspace) override {
+    receive_from_.resize(static_cast<std::size_t>(layout_.ranks()));
+    for (int peer = 0; peer < layout_.ranks(); ++peer) {
+      if (plan_.contributes(peer, rank_)) receive(transport, workspace, peer, plan_.contribution_bytes(peer, rank_));
+    }
+    for (int peer = 0; peer < layout_.ranks(); ++peer) {
+      if (plan_.contributes(rank_, peer)) contribute(transport, workspace, peer);
+    }
+    stage_ = Stage::contributions;
+  }
+
+  bool advance(Transport& transport, Workspace& workspace) override {
+    if (stage_ == Stage::contributions) {
+      if (!all_received(transport)) return false;
+      make_result(transport, workspace);
+      stage_ = Stage::results;
+    }
+    if (stage_ == Stage::results) {
+      if (!all_received(transport)) return false;
+      deliver_results();
+      stage_ = Stage::leaving;
+    }
+    std::erase_if(sends_, [&](Transfer transfer) { return transport.test(transfer); });
+    if (!sends_.empty()) return false;
+    for (auto& buffer : buffers_) workspace.give_back(std::move(buffer));
+    buffers_.clear();
+    return true;
+  }
+
+  bool has_open_transfers() const noexcept override { return !receives_.empty() || !sends_.empty(); }
+
+  std::vector<int> awaited_ranks() const override {
+    std::vector<int> ranks;
+    for (const auto& receive : receives_) ranks.push_back(receive.source);
+    return ranks;
+  }
+
+  void abandon(Transport& transport) noexcept override {
+    for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
+    buffers_.clear();
+  }
+
+ private:
+  enum class Stage : std::uint8_t { contributions, results, leaving };
+  struct Receive {
+    Transfer transfer;
+    int source;
+  };
+
+  std::span<std::byte> new_buffer(Workspace& workspace, std::size_t bytes) {
+    buffers_.push_back(workspace.take(bytes));
+    return std::span(buffers_.back()).first(bytes);
+  }
+
+  void receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes) {
+    const std::span<std::byte> buffer = new_buffer(workspace, bytes);
+    receive_from_[static_cast<std::size_t>(source)] = buffer.data();
+    receives_.push_back({transport.receive(source, buffer), source});
+  }
+
+  bool all_received(Transport& transport) {
+    std::erase_if(receives_, [&](const Receive& receive) { return transport.test(receive.transfer); });
+    return receives_.empty();
+  }
+
+  /// Sends `owner` what its slice needs of this rank. Everything is copied: outputs may be written while it travels.
+  void contribute(Transport& transport, Workspace& workspace, int owner) {
+    const std::span<std::byte> buffer = new_buffer(workspace, plan_.contribution_bytes(rank_, owner));
+    std::byte* next = buffer.data();
+    for (const Piece& piece : plan_.slice(owner)) {
+      const HostItem& item = items_[piece.item];
+      if (plan_.assembly() == Assembly::scatter) {
+        std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype), static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
+        next += padded_bytes(piece.end - piece.begin, item.dtype);
+      } else {
+        next = pack_partials(piece, item, next);
+      }
+    }
+    sends_.push_back(transport.send(owner, buffer));
+  }
+
+  /// Writes this rank's partial results of `piece`; returns the end of what it wrote.
+  std::byte* pack_partials(const Piece& piece, const HostItem& item, std::byte* next) {
+    const std::int64_t count = piece.end - piece.begin;
+    const auto& blocks = plan_.blocks(rank_);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      const DType dtype = plan_.travel_dtype(blocks[b], item);
+      const int first = blocks[b].first - layout_.first(rank_);
+      if (blocks[b].last - blocks[b].first == 1) {
+        std::memcpy(next, at(item.inputs[static_cast<std::size_t>(first)], piece.begin, dtype),
+                    static_cast<std::size_t>(count) * size_of(dtype));
+      } else {
+        inputs_.clear();
+        for (int i = first; i < first + blocks[b].last - blocks[b].first; ++i) {
+          inputs_.push_back({at(item.inputs[static_cast<std::size_t>(i)], piece.begin, item.dtype), false});
+        }
+        void* const output = next;
+        reduce({.op = descriptor().op,
+                .dtype = item.dtype,
+                .inputs = inputs_,
+                .merges = plan_.block_merges(b),
+                .outputs = std::span(&output, 1),
+                .result = FoldResult::partial},
+               count);
+      }
+      next += padded_bytes(count, dtype);
+    }
+    return next;
+  }
+
+  /// Makes this rank's slice and sends it to those who want it.
+  void make_result(Transport& transport, Workspace& workspace) {
+    bool is_shared = false;
+    for (int peer = 0; peer < layout_.ranks(); ++peer) is_shared = is_shared || plan_.distributes(rank_, peer);
+    std::span<std::byte> result;
+    const bool is_scattered = descriptor().kind == OperationKind::reduce_scatter;
+    if (is_shared || is_scattered) result = new_buffer(workspace, plan_.result_bytes(rank_));
+    switch (plan_.assembly()) {
+      case Assembly::fold: fold_slice(result); break;
+      case Assembly::concatenate: concatenate_slice(result); break;
+      case Assembly::scatter: take_scattered_slice(result); break;
+    }
+    for (int peer = 0; peer < layout_.ranks(); ++peer) {
+      if (plan_.distributes(rank_, peer)) sends_.push_back(transport.send(peer, result));
+    }
+    for (int owner = 0; owner < layout_.ranks(); ++owner) {
+      if (plan_.distributes(owner, rank_)) receive(transport, workspace, owner, plan_.result_bytes(owner));
+    }
+  }
+
+  void fold_slice(std::span<std::byte> result) {
+    std::vector<const std::byte*> cursors(receive_from_);
+    std::vector<void*> outputs;
+    std::byte* next = result.data();
+    const bool is_scattered = descriptor().kind == OperationKind::reduce_scatter;
+    for (const Piece& piece : plan_.slice(rank_)) {
+      const HostItem& item = items_[piece.item];
+      const DType out = plan_.result_dtype_of(item);
+      collect_inputs(piece, item, cursors);
+      outputs.clear();
+      if (!result.empty()) outputs.push_back(next);
+      if (plan_.wants_result(rank_) && !is_scattered) {
+        for (void* const output : item.outputs) outputs.push_back(at(output, piece.begin, out));
+      }
+      reduce({.op = descriptor().op,
+              .dtype = item.dtype,
+              .inputs = inputs_,
+              .merges = plan_.owner_merges(),
+              .outputs = outputs,
+              .result = FoldResult::finished,
+              .replicas = layout_.replicas()},
+             piece.end - piece.begin);
+      if (is_scattered) deliver_scattered(piece, item, next);
+      if (!result.empty()) next += padded_bytes(piece.end - piece.begin, out);
+    }
+  }
+
+  /// The inputs of `piece` in id order: partials from the other ranks, leaves of this one.
+  void collect_inputs(const Piece& piece, const HostItem& item, std::vector<const std::byte*>& cursors) {
+    inputs_.clear();
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      if (rank == rank_) {
+        for (const void* const input : item.inputs) inputs_.push_back({at(input, piece.begin, item.dtype), false});
+        continue;
+      }
+      auto& cursor = cursors[static_cast<std::size_t>(rank)];
+      for (const Block& block : plan_.blocks(rank)) {
+        inputs_.push_back({cursor, block.last - block.first > 1});
+        cursor += padded_bytes(piece.end - piece.begin, plan_.travel_dtype(block, item));
+      }
+    }
+  }
+
+  void concatenate_slice(std::span<std::byte> result) {
+    std::byte* next = result.data();
+    for (const Piece& piece : plan_.slice(rank_)) {
+      const HostItem& item = items_[piece.item];
+      const auto part = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
+      for (std::size_t replica = 0; replica < item.inputs.size(); ++replica) {
+        if (!result.empty()) std::memcpy(next + replica * part, item.inputs[replica], part);
+        if (!plan_.wants_result(rank_)) continue;
+        const std::int64_t begin = piece.begin + static_cast<std::int64_t>(replica) * item.count();
+        for (void* const output : item.outputs) std::memmove(at(output, begin, item.dtype), item.inputs[replica], part);
+      }
+      if (!result.empty()) next += padded_bytes(piece.end - piece.begin, item.dtype);
+    }
+  }
+
+  void take_scattered_slice(std::span<std::byte> result) {
+    if (rank_ == descriptor().root) {
+      pack_own_slice(result);
+      for (const HostItem& item : items_) {
+        for (void* const output : item.outputs) {
+          if (output != item.inputs[0]) std::memcpy(output, item.inputs[0], static_cast<std::size_t>(item.count()) * size_of(item.dtype));
+        }
+      }
+      return;
+    }
+    const std::byte* const received = receive_from_[static_cast<std::size_t>(descriptor().root)];
+    if (received == nullptr) return;
+    deliver(rank_, received);
+    if (!result.empty()) std::memcpy(result.data(), received, result.size());
+  }
+
+  void pack_own_slice(std::span<std::byte> result) {
+    std::byte* next = result.data();
+    if (result.empty()) return;
+    for (const Piece& piece : plan_.slice(rank_)) {
+      const HostItem& item = items_[piece.item];
+      std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype), static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
+      next += padded_bytes(piece.end - piece.begin, item.dtype);
+    }
+  }
+
+  void deliver_results() {
+    for (int owner = 0; owner < layout_.ranks(); ++owner) {
+      if (plan_.distributes(owner, rank_)) deliver(owner, receive_from_[static_cast<std::size_t>(owner)]);
+    }
+  }
+
+  /// Writes `owner`'s slice to the outputs.
+  void deliver(int owner, const std::byte* data) {
+    for (const Piece& piece : plan_.slice(owner)) {
+      const HostItem& item = items_[piece.item];
+      const DType dtype = plan_.result_dtype_of(item);
+      for (void* const output : item.outputs) {
+        std::memcpy(at(output, piece.begin, dtype), data, static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
+      }
+      data += padded_bytes(piece.end - piece.begin, dtype);
+    }
+  }
+
+  /// Gives each local replica its part of a reduce_scatter.
+  void deliver_scattered(const Piece& piece, const HostItem& item, const std::byte* data) {
+    const DType dtype = plan_.result_dtype_of(item);
+    const auto part = static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype) / item.outputs.size();
+    for (std::size_t replica = 0; replica < item.outputs.size(); ++replica) {
+      std::memcpy(item.outputs[replica], data + replica * part, part);
+    }
+  }
+
+  const ReplicaLayout layout_;
+  int rank_;
+  std::vector<HostItem> items_;
+  ExchangePlan plan_;
+  Stage stage_ = Stage::contributions;
+  std::vector<Workspace::Buffer> buffers_;
+  std::vector<const std::byte*> receive_from_;  // by rank: where its last message lies
+  std::vector<Receive> receives_;
+  std::vector<Transfer> sends_;
+  std::vector<FoldInput> inputs_;
+};
+
+}  // namespace
+
+std::shared_ptr<Operation> make_exchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items) {
+  return std::make_shared<Exchange>(descriptor, layout, rank, std::move(items));
+}
+
+}  // namespace lockstep::detail

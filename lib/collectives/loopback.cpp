@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators between threads of one process.
+
+#include "base/check.hpp"
+#include "collectives/make_communicator.hpp"
+#include "transport/loopback/loopback_transport.hpp"
+
+namespace lockstep {
+
+Communicator self_communicator(const CommunicatorOptions& options) {
+  return thread_communicators(std::span(&options, 1)).front();
+}
+
+std::vector<Communicator> thread_communicators(std::span<const CommunicatorOptions> options) {
+  if (options.empty()) detail::throw_error(Code::invalid_argument, "thread_communicators: the list of ranks is empty");
+  std::vector<int> counts;
+  for (const CommunicatorOptions& rank : options) counts.push_back(rank.local_replicas);
+  const ReplicaLayout layout(counts);
+  auto transports = detail::make_loopback_transports(layout.ranks());
+  std::vector<Communicator> communicators;
+  for (std::size_t rank = 0; rank < options.size(); ++rank) {
+    communicators.push_back(CommunicatorAccess::make(std::move(transports[rank]), options[rank], layout));
+  }
+  return communicators;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a transport becomes a communicator.
+
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+
+#include "transport/transport.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace lockstep {
+
+struct CommunicatorAccess {
+  /// Without `layout` the ranks tell one another their numbers of replicas: collective then.
+  [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
+                                         std::optional<ReplicaLayout> layout = std::nullopt);
+};
+
+}  // namespace lockstep

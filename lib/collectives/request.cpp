@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/request_state.hpp"
+
+#include "base/log.hpp"
+
+#include <utility>
+
+namespace lockstep {
+
+Request::Request() noexcept = default;
+Request::Request(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Request::Request(Request&&) noexcept = default;
+
+Request& Request::operator=(Request&& other) noexcept {
+  if (this != &other) {
+    finish();
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+Request::~Request() { finish(); }
+
+void Request::finish() noexcept {
+  if (!state_) return;
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    detail::log_warning("a request that was dropped failed: {}", error.what());
+  }
+}
+
+void Request::wait() {
+  if (!state_) return;
+  // what comes of it is reported once: the request is complete afterwards, whether it throws or not
+  const std::unique_ptr<State> state = std::move(state_);
+  state->engine->wait(*state->operation);
+}
+
+bool Request::wait_for(std::chrono::nanoseconds duration) {
+  if (!state_) return true;
+  const auto until = std::chrono::steady_clock::now() + duration;
+  try {
+    if (!state_->engine->wait(*state_->operation, until)) return false;
+  } catch (...) {
+    state_.reset();
+    throw;
+  }
+  state_.reset();
+  return true;
+}
+
+bool Request::test() { return wait_for(std::chrono::nanoseconds(0)); }
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A batch of items for one rank, with awkward values, and the check of its results against the oracle by bits.
+
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+
+#include "support/canonical_sum.hpp"
+
+#include <cstring>
+#include <vector>
+
+namespace lockstep::test {
+
+/// What one tensor of the batch is.
+struct TensorCase {
+  DType dtype = DType::f32;
+  std::int64_t count = 0;
+};
+
+/// Values of replica `r` of tensor `index`.
+[[nodiscard]] inline Bytes leaf(const TensorCase& tensor, std::size_t index, int replica) {
+  return awkward_values(tensor.dtype, tensor.count, static_cast<std::uint64_t>(replica) * 1000 + index + 1);
+}
+
+[[nodiscard]] inline std::vector<Bytes> all_leaves(const TensorCase& tensor, std::size_t index, int replicas) {
+  std::vector<Bytes> leaves;
+  for (int replica = 0; replica < replicas; ++replica) leaves.push_back(leaf(tensor, index, replica));
+  return leaves;
+}
+
+/// Inputs and outputs of one rank: every tensor has `outputs` outputs of `output_count(tensor)` elements of `output_dtype(tensor)`.
+class Batch {
+ public:
+  Batch(const std::vector<TensorCase>& tensors, const ReplicaLayout& layout, int rank) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      auto& inputs = inputs_.emplace_back();
+      auto& views = input_views_.emplace_back();
+      for (int replica = layout.first(rank); replica < layout.first(rank + 1); ++replica) {
+        inputs.push_back(leaf(tensors[i], i, replica));
+        views.emplace_back(inputs.back().data(), tensors[i].dtype, Shape{tensors[i].count});
+      }
+      outputs_.emplace_back();
+      output_views_.emplace_back();
+    }
+  }
+
+  /// Adds an output to tensor `i`, filled with a pattern that no result has.
+  void add_output(std::size_t i, DType dtype, std::int64_t count) {
+    Bytes& bytes = outputs_[i].emplace_back(static_cast<std::size_t>(count) * size_of(dtype), std::byte{0xa5});
+    output_views_[i].push_back({bytes.data(), dtype, Shape{count}, Device{}});
+  }
+  /// Makes the inputs of tensor `i` its outputs too.
+  void reduce_in_place(std::size_t i) {
+    for (std::size_t r = 0; r < inputs_[i].size(); ++r) {
+      output_views_[i].push_back({inputs_[i][r].data(), input_views_[i][r].dtype, input_views_[i][r].shape, Device{}});
+    }
+  }
+
+  [[nodiscard]] std::vector<Item> items() const {
+    std::vector<Item> result;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) result.push_back({input_views_[i], output_views_[i]});
+    return result;
+  }
+  [[nodiscard]] std::vector<Bytes> results(std::size_t i) const {
+    std::vector<Bytes> found;
+    for (const TensorView& view : output_views_[i]) {
+      const auto* const begin = static_cast<const std::byte*>(view.data);
+      found.emplace_back(begin, begin + view.byte_count());
+    }
+    return found;
+  }
+
+ private:
+  std::vector<std::vector<Bytes>> inputs_;
+  std::vector<std::vector<ConstTensorView>> input_views_;
+  std::vector<std::vector<Bytes>> outputs_;
+  std::vector<std::vector<TensorView>> output_views_;
+};
+
+}  // namespace lockstep::test

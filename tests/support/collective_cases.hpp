@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract of a communicator, for any transport: each case is called by every rank of `comm`.
+
+#pragma once
+
+#include "support/batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace lockstep::test {
+
+/// Sizes on both sides of the one-step bound, odd ones, and nothing.
+inline std::vector<TensorCase> mixed_list() {
+  return {{DType::f32, 5}, {DType::bf16, 33}, {DType::f64, 1000}, {DType::i32, 77}, {DType::f16, 4099}, {DType::f32, 0}, {DType::f32, 70'001}};
+}
+
+inline void check_all_reduce(Communicator& comm, ReduceOp op, const ReduceOptions& options = {}) {
+  for (const auto& tensors : {mixed_list(), std::vector<TensorCase>{{DType::f32, 3}}}) {
+    Batch batch(tensors, comm.layout(), comm.rank());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      batch.add_output(i, result_dtype(op, tensors[i].dtype), tensors[i].count);
+      batch.add_output(i, result_dtype(op, tensors[i].dtype), tensors[i].count);
+    }
+    comm.all_reduce(batch.items(), op, options);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const Bytes expected = canonical_reduce(op, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+      for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << to_string(op) << " item " << i;
+    }
+  }
+}
+
+inline void check_in_place(Communicator& comm) {
+  const auto tensors = mixed_list();
+  Batch batch(tensors, comm.layout(), comm.rank());
+  for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
+  comm.all_reduce(batch.items(), ReduceOp::sum);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Bytes expected = canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
+  }
+}
+
+inline void check_reduce(Communicator& comm, int root) {
+  const auto tensors = mixed_list();
+  Batch batch(tensors, comm.layout(), comm.rank());
+  if (comm.rank() == root) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) batch.add_output(i, tensors[i].dtype, tensors[i].count);
+  }
+  comm.reduce(batch.items(), ReduceOp::sum, root);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Bytes expected = canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
+  }
+}
+
+inline void check_reduce_scatter(Communicator& comm) {
+  const int replicas = comm.layout().replicas();
+  const std::vector<TensorCase> tensors{{DType::f32, 3 * replicas}, {DType::bf16, 700 * replicas}, {DType::i64, 0}};
+  Batch batch(tensors, comm.layout(), comm.rank());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (int r = 0; r < comm.local_replicas(); ++r) batch.add_output(i, tensors[i].dtype, tensors[i].count / replicas);
+  }
+  comm.reduce_scatter(batch.items(), ReduceOp::sum);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Bytes whole = canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, replicas));
+    const std::size_t part = whole.size() / static_cast<std::size_t>(replicas);
+    const auto results = batch.results(i);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(part * (static_cast<std::size_t>(comm.layout().first(comm.rank())) + r));
+      EXPECT_EQ(results[r], Bytes(begin, begin + static_cast<std::ptrdiff_t>(part))) << "item " << i << " replica " << r;
+    }
+  }
+}
+
+inline Bytes concatenated(const TensorCase& tensor, std::size_t index, int replicas) {
+  Bytes all;
+  for (const Bytes& part : all_leaves(tensor, index, replicas)) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+/// all_gather, or gather to `root`.
+inline void check_gather(Communicator& comm, int root) {
+  const auto tensors = mixed_list();
+  const int replicas = comm.layout().replicas();
+  Batch batch(tensors, comm.layout(), comm.rank());
+  if (root < 0 || comm.rank() == root) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) batch.add_output(i, tensors[i].dtype, tensors[i].count * replicas);
+  }
+  if (root < 0) {
+    comm.all_gather(batch.items());
+  } else {
+    comm.gather(batch.items(), root);
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, concatenated(tensors[i], i, replicas)) << "item " << i;
+  }
+}
+
+inline void check_broadcast(Communicator& comm, int root) {
+  const auto tensors = mixed_list();
+  for (const std::size_t items : {std::size_t{1}, tensors.size()}) {
+    std::vector<Bytes> values;
+    std::vector<Bytes> results;
+    std::vector<ConstTensorView> inputs;
+    std::vector<TensorView> outputs;
+    for (std::size_t i = 0; i < items; ++i) {
+      values.push_back(awkward_values(tensors[i].dtype, tensors[i].count, 7 + i));
+      results.emplace_back(values.back().size(), std::byte{0xa5});
+    }
+    for (std::size_t i = 0; i < items; ++i) {
+      inputs.emplace_back(values[i].data(), tensors[i].dtype, Shape{tensors[i].count});
+      outputs.push_back({results[i].data(), tensors[i].dtype, Shape{tensors[i].count}, Device{}});
+    }
+    std::vector<Item> list;
+    for (std::size_t i = 0; i < items; ++i) {
+      list.push_back({std::span(inputs).subspan(i, comm.rank() == root ? 1 : 0), std::span(outputs).subspan(i, 1)});
+    }
+    comm.broadcast(list, root);
+    for (std::size_t i = 0; i < items; ++i) EXPECT_EQ(results[i], values[i]) << "item " << i;
+  }
+}
+
+/// Several requests in flight, waited for in another order than they were posted.
+inline void check_requests(Communicator& comm) {
+  const std::vector<TensorCase> tensors{{DType::f32, 10'000}};
+  std::vector<Batch> batches;
+  std::vector<Request> requests;
+  for (int k = 0; k < 4; ++k) batches.emplace_back(tensors, comm.layout(), comm.rank());
+  for (Batch& batch : batches) {
+    batch.add_output(0, DType::f32, tensors[0].count);
+    requests.push_back(comm.all_reduce_async(batch.items(), ReduceOp::sum));
+  }
+  requests[3].wait();
+  EXPECT_TRUE(requests[0].test());
+  while (!requests[1].wait_for(std::chrono::milliseconds(1))) {
+  }
+  const Bytes expected = canonical_reduce(ReduceOp::sum, DType::f32, all_leaves(tensors[0], 0, comm.layout().replicas()));
+  for (Batch& batch : batches) EXPECT_EQ(batch.results(0).front(), expected);
+  requests[2].wait();
+  requests[2].wait();
+}
+
+inline void check_every_collective(Communicator& comm) {
+  for (int o = 0; o < reduce_op_count; ++o) check_all_reduce(comm, static_cast<ReduceOp>(o));
+  check_in_place(comm);
+  for (int root = 0; root < comm.size(); ++root) {
+    check_reduce(comm, root);
+    check_gather(comm, root);
+    check_broadcast(comm, root);
+  }
+  check_gather(comm, -1);
+  check_reduce_scatter(comm);
+  check_requests(comm);
+  comm.barrier();
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as threads: runs one function per rank, each with its communicator, and hands on the first exception.
+
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+
+#include <exception>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+
+/// `body(communicator)` on one thread per entry of `counts`, rank p with counts[p] replicas.
+inline void on_ranks(const std::vector<int>& counts, const std::function<void(Communicator&)>& body, CommunicatorOptions base = {}) {
+  std::vector<CommunicatorOptions> options;
+  for (const int count : counts) {
+    options.push_back(base);
+    options.back().local_replicas = count;
+  }
+  auto communicators = thread_communicators(options);
+  std::vector<std::exception_ptr> errors(counts.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          body(communicators[rank]);
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+/// A communicator that gives up soon.
+inline CommunicatorOptions impatient(int fail_ms = 400) {
+  CommunicatorOptions options;
+  options.warn_after = std::chrono::milliseconds(fail_ms / 2);
+  options.fail_after = std::chrono::milliseconds(fail_ms);
+  return options;
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nobody hangs: every mistake becomes the same error on every rank, and the communicator works afterwards.
+
+#include <lockstep/base/error.hpp>
+
+#include "support/collective_cases.hpp"
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+namespace lockstep::test {
+namespace {
+
+/// Sums `count` elements of `dtype`.
+void sum(Communicator& comm, DType dtype, const Shape& shape, ReduceOp op = ReduceOp::sum, std::string_view name = {}) {
+  Bytes bytes(static_cast<std::size_t>(shape.element_count()) * size_of(dtype));
+  const ConstTensorView input{bytes.data(), dtype, shape};
+  const Item item{std::span(&input, 1), {}};
+  comm.all_reduce(std::span(&item, 1), op, {.order = std::nullopt, .name = name});
+}
+
+/// The error of `body`, as text; "none" if it returns.
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+/// Every rank runs `body`; all must get one and the same error, and work afterwards. Returns it.
+std::string shared_error(int ranks, const std::function<void(Communicator&)>& body, const CommunicatorOptions& options = impatient()) {
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  on_ranks(
+      std::vector<int>(static_cast<std::size_t>(ranks), 1),
+      [&](Communicator& comm) {
+        const std::string error = error_of([&] { body(comm); });
+        comm.barrier();
+        check_all_reduce(comm, ReduceOp::sum);
+        const std::scoped_lock lock(mutex);
+        errors.push_back(error);
+      },
+      options);
+  for (const std::string& error : errors) EXPECT_EQ(error, errors.front());
+  return errors.front();
+}
+
+void expect_all(const std::string& text, std::initializer_list<std::string> parts) {
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
+}
+
+TEST(Mismatch, of_shapes_names_both_sides_on_every_rank) {
+  const std::string error = shared_error(3, [](Communicator& comm) { sum(comm, DType::f32, Shape{comm.rank() == 2 ? 4 : 3}); });
+  expect_all(error, {"mismatch:", "rank 0 calls all_reduce sum of f32 [3]", "rank 2 calls all_reduce sum of f32 [4]", "operation #0"});
+}
+
+TEST(Mismatch, is_found_when_counts_agree_and_shapes_do_not) {
+  expect_all(shared_error(2, [](Communicator& comm) { sum(comm, DType::f32, comm.rank() == 0 ? Shape{2, 3} : Shape{3, 2}); }),
+             {"mismatch:", "[2, 3]", "[3, 2]"});
+}
+
+TEST(Mismatch, of_dtypes_ops_names_and_kinds_is_found) {
+  expect_all(shared_error(2, [](Communicator& comm) { sum(comm, comm.rank() == 0 ? DType::f32 : DType::i32, Shape{3}); }), {"f32", "i32"});
+  expect_all(shared_error(2, [](Communicator& comm) { sum(comm, DType::f32, Shape{3}, comm.rank() == 0 ? ReduceOp::sum : ReduceOp::max); }),
+             {"sum", "max"});
+  expect_all(shared_error(4, [](Communicator& comm) { sum(comm, DType::f32, Shape{3}, ReduceOp::sum, comm.rank() == 3 ? "weights" : "biases"); }),
+             {"weights", "biases", "rank 3"});
+  expect_all(shared_error(2,
+                          [](Communicator& comm) {
+                            if (comm.rank() == 0) {
+                              comm.barrier();
+                            } else {
+                              sum(comm, DType::f32, Shape{3});
+                            }
+                          }),
+             {"barrier", "all_reduce"});
+}
+
+TEST(Mismatch, of_list_lengths_is_found) {
+  expect_all(shared_error(2,
+                          [](Communicator& comm) {
+                            const std::vector<TensorCase> tensors(comm.rank() == 0 ? 2 : 3, {DType::f32, 4});
+                            const Batch batch(tensors, comm.layout(), comm.rank());
+                            comm.all_reduce(batch.items(), ReduceOp::sum);
+                          }),
+             {"2 tensors", "3 tensors"});
+}
+
+TEST(Deadline, names_the_rank_that_never_calls) {
+  for (int ranks = 2; ranks <= 6; ++ranks) {
+    const int absent = ranks / 2;
+    const std::string error = shared_error(ranks, [&](Communicator& comm) {
+      if (comm.rank() == absent) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+      comm.barrier();
+    });
+    expect_all(error, {"deadline_exceeded:", "rank " + std::to_string(absent) + " did not come", "barrier"});
+  }
+}
+
+TEST(Deadline, names_all_that_are_missing) {
+  expect_all(shared_error(4,
+                          [](Communicator& comm) {
+                            if (comm.rank() >= 2) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+                            sum(comm, DType::f32, Shape{3});
+                          }),
+             {"ranks 2, 3 did not come"});
+}
+
+TEST(Failure, announced_by_one_rank_reaches_the_others_once) {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) {
+      comm.announce_failure("the step function threw: no more apples");
+    } else {
+      const std::string error = error_of([&] { comm.barrier(); });
+      expect_all(error, {"unavailable:", "rank 1", "no more apples"});
+    }
+    comm.barrier();
+    check_every_collective(comm);
+  });
+}
+
+TEST(Failure, ends_requests_that_are_under_way) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    if (comm.rank() == 0) {
+      Request request = comm.barrier_async();
+      Request later = comm.barrier_async();
+      expect_all(error_of([&] { request.wait(); }), {"unavailable:", "gone"});
+      expect_all(error_of([&] { later.wait(); }), {"unavailable:", "gone"});
+      request.wait();  // reported once
+    } else {
+      comm.announce_failure("gone");
+    }
+    comm.barrier();
+  });
+}
+
+TEST(Failure, of_an_argument_on_one_rank_is_unavailable_on_the_others) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    const std::string error = error_of([&] {
+      const Item item{};
+      if (comm.rank() == 0) {
+        comm.all_reduce(std::span(&item, 1), ReduceOp::sum);
+      } else {
+        sum(comm, DType::f32, Shape{3});
+      }
+    });
+    expect_all(error, {comm.rank() == 0 ? "invalid_argument:" : "unavailable:", "0 inputs"});
+    comm.barrier();
+  });
+}
+
+TEST(Failure, of_the_same_argument_on_all_ranks_is_the_same_error) {
+  expect_all(shared_error(3,
+                          [](Communicator& comm) {
+                            const Item item{};
+                            try {
+                              comm.all_reduce(std::span(&item, 1), ReduceOp::sum);
+                            } catch (const Error& error) {
+                              throw Error(error.code(), "0 inputs");  // the text names the rank
+                            }
+                          }),
+             {"invalid_argument:", "0 inputs"});
+}
+
+TEST(Failure, can_happen_again_and_again) {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    for (int round = 0; round < 50; ++round) {
+      if (comm.rank() == round % 3) {
+        comm.announce_failure("round " + std::to_string(round));
+      } else {
+        expect_all(error_of([&] { comm.barrier(); }), {"round " + std::to_string(round)});
+      }
+      comm.barrier();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/learner.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+namespace train {
+namespace {
+
+using Variables = std::vector<lockstep::MirroredVariable<float>>;
+
+/// A uniform number in (0, 1], by counter: splitmix64.
+double uniform(std::uint64_t key, std::uint64_t index) {
+  std::uint64_t word = key + (index + 1) * 0x9e3779b97f4a7c15u;
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>(((word ^ (word >> 31)) >> 11) + 1) * 0x1p-53;
+}
+
+/// Box and Muller (1958).
+std::vector<float> normal_values(std::int64_t count, float stddev, std::uint64_t key) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  if (stddev == 0) return values;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * i)));
+    values[i] = static_cast<float>(stddev * radius * std::cos(2 * std::numbers::pi * uniform(key, 2 * i + 1)));
+  }
+  return values;
+}
+
+}  // namespace
+
+Learner::Learner(std::string_view model) : model_(make_model(model)) {
+  for (const ParameterSpec& spec : model_->parameters()) {
+    lockstep::Tensor& tensor = tensors_.emplace_back(lockstep::DType::f32, lockstep::Shape{spec.element_count()});
+    gradients_.push_back(tensor.elements<float>());
+    gradient_addresses_.push_back(gradients_.back().data());
+    views_.push_back(tensor.view());
+  }
+  views_.push_back(loss_.view());
+}
+
+std::span<const float* const> Learner::addresses(const Variables& parameters) {
+  parameter_addresses_.clear();
+  for (const auto& parameter : parameters) parameter_addresses_.push_back(parameter.elements().data());
+  return parameter_addresses_;
+}
+
+void Learner::differentiate(const Variables& parameters, const lockstep::Tensor& images, const lockstep::Tensor& labels,
+                            std::int64_t global_batch) {
+  const float scale = 1.0f / static_cast<float>(global_batch);
+  const double loss = model_->loss_and_gradients(addresses(parameters), images.elements<float>().data(),
+                                                 labels.elements<std::uint8_t>().data(), images.shape()[0], scale, gradient_addresses_);
+  loss_.elements<double>().front() = loss / static_cast<double>(global_batch);
+}
+
+std::int64_t Learner::correct(const Variables& parameters, const lockstep::Tensor& images, const lockstep::Tensor& labels) {
+  return model_->correct(addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(), images.shape()[0]);
+}
+
+Variables make_parameters(lockstep::Strategy& strategy, const Model& model, std::uint64_t seed) {
+  Variables parameters;
+  for (const ParameterSpec& spec : model.parameters()) {
+    const std::uint64_t key = seed * 0xd1342543de82ef95u + parameters.size() * 0x2545f4914f6cdd1du;
+    parameters.push_back(strategy.variable<float>([&] { return normal_values(spec.element_count(), spec.initial_stddev, key); }, {.name = spec.name}));
+  }
+  return parameters;
+}
+
+std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options, lockstep::Strategy& strategy, const Variables& parameters) {
+  if (options.optimizer == "adam") return std::make_unique<lockstep::Adam>(strategy, parameters);
+  const float momentum = options.optimizer == "momentum" ? 0.9f : 0.0f;
+  return std::make_unique<lockstep::Sgd>(strategy, parameters, lockstep::SgdOptions{.momentum = momentum});
+}
+
+}  // namespace train

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What training needs beside the loop: parameters in the strategy, and one model with gradients per replica.
+
+#pragma once
+
+#include "train/model.hpp"
+#include "train/options.hpp"
+
+#include <lockstep/lockstep.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace train {
+
+/// One replica's arithmetic. Gradients and loss are views of one list, so that they travel as one collective.
+class Learner {
+ public:
+  explicit Learner(std::string_view model);
+
+  /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss itself.
+  void differentiate(const std::vector<lockstep::MirroredVariable<float>>& parameters, const lockstep::Tensor& images,
+                     const lockstep::Tensor& labels, std::int64_t global_batch);
+  [[nodiscard]] std::int64_t correct(const std::vector<lockstep::MirroredVariable<float>>& parameters, const lockstep::Tensor& images,
+                                     const lockstep::Tensor& labels);
+
+  /// Gradients in the order of the parameters, then the loss.
+  [[nodiscard]] std::span<const lockstep::TensorView> contributions() const { return views_; }
+  [[nodiscard]] std::span<const std::span<float>> gradients() const { return gradients_; }
+  [[nodiscard]] double loss() const { return loss_.elements<double>().front(); }
+  [[nodiscard]] const Model& model() const { return *model_; }
+
+ private:
+  [[nodiscard]] std::span<const float* const> addresses(const std::vector<lockstep::MirroredVariable<float>>& parameters);
+
+  std::unique_ptr<Model> model_;
+  std::vector<lockstep::Tensor> tensors_;  // 64-byte aligned: vectorised arithmetic changes bits with the alignment
+  std::vector<std::span<float>> gradients_;
+  std::vector<float*> gradient_addresses_;
+  std::vector<const float*> parameter_addresses_;
+  std::vector<lockstep::TensorView> views_;
+  lockstep::Tensor loss_{lockstep::DType::f64, lockstep::Shape{}};
+};
+
+/// The model's parameters as mirrored variables, with normal values that depend on the seed alone. Collective.
+[[nodiscard]] std::vector<lockstep::MirroredVariable<float>> make_parameters(lockstep::Strategy& strategy, const Model& model, std::uint64_t seed);
+
+[[nodiscard]] std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options, lockstep::Strategy& strategy,
+                                                                  const std::vector<lockstep::MirroredVariable<float>>& parameters);
+
+}  // namespace train

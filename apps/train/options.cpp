@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/options.hpp"
+
+#include <boost/program_options.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string_view>
+
+namespace train {
+namespace {
+
+namespace po = boost::program_options;
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+  throw OptionError(fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// All values are read as text, so that each error can show what was written.
+po::options_description description() {
+  const auto text = [] { return po::value<std::string>(); };
+  po::options_description data("Data and model");
+  data.add_options()("data", text()->value_name("DIR"),
+                     "directory of the Fashion-MNIST files, or \"synthetic\" (default: /usr/share/datasets/fashion-mnist)");
+  data.add_options()("model", text()->value_name("NAME"), "mlp (784-256-10 with ReLU) or cnn (default: mlp)");
+  po::options_description training("Training");
+  training.add_options()("epochs", text()->value_name("N"), "passes over the training images (default: 5)");
+  training.add_options()("steps", text()->value_name("N"), "number of steps, instead of --epochs");
+  training.add_options()("global-batch", text()->value_name("N"), "images per step, over all replicas (default: 256)");
+  training.add_options()("optimizer", text()->value_name("NAME"), "sgd, momentum or adam (default: momentum)");
+  training.add_options()("learning-rate", text()->value_name("X"), "where the cosine begins (default: 0.5 sgd, 0.05 momentum, 0.001 adam)");
+  training.add_options()("seed", text()->value_name("N"), "of the initial parameters and the order of the images (default: 1)");
+  po::options_description layout("Layout");
+  layout.add_options()("replicas-per-rank", text()->value_name("N|LIST"),
+                       "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
+  po::options_description output("Output");
+  output.add_options()("json", text()->value_name("FILE"), "write the summary there as JSON");
+  output.add_options()("quiet", po::bool_switch(), "no header and no progress");
+  output.add_options()("config", text()->value_name("FILE"), "read options from FILE, one name=value a line");
+  output.add_options()("help", po::bool_switch(), "show this text");
+  po::options_description all("Usage: mpirun -n P lockstep-train [options]\n"
+                              "Options come from the command line, then from variables such as LOCKSTEP_TRAIN_EPOCHS, then from --config FILE");
+  all.add(data).add(training).add(layout).add(output);
+  return all;
+}
+
+/// LOCKSTEP_TRAIN_GLOBAL_BATCH is global-batch.
+std::string option_of_variable(const std::string& variable) {
+  constexpr std::string_view prefix = "LOCKSTEP_TRAIN_";
+  if (!variable.starts_with(prefix)) return {};
+  std::string name = variable.substr(prefix.size());
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+po::variables_map read(int argc, const char* const* argv, const po::options_description& all) {
+  po::variables_map values;
+  try {
+    // what is stored first stays
+    po::store(po::command_line_parser(argc, argv).options(all).positional({}).run(), values);
+    po::store(po::parse_environment(all, option_of_variable), values);
+    if (values.count("config") != 0) {
+      const std::string name = values["config"].as<std::string>();
+      std::ifstream file(name);
+      if (!file) refuse("--config \"{}\": the file cannot be read", name);
+      po::store(po::parse_config_file(file, all), values);
+    }
+    po::notify(values);
+  } catch (const po::error& error) {
+    refuse("{}; --help lists the options", error.what());
+  }
+  return values;
+}
+
+template <class Number>
+Number number(std::string_view option, std::string_view text, Number least, Number most, std::string_view rule) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= least) || !(value <= most)) {
+    refuse("--{} \"{}\": give {}", option, text, rule);
+  }
+  return value;
+}
+
+std::string one_of(std::string_view option, const std::string& text, std::initializer_list<std::string_view> names) {
+  if (std::find(names.begin(), names.end(), text) == names.end()) refuse("--{} \"{}\": give one of {}", option, text, fmt::join(names, ", "));
+  return text;
+}
+
+std::vector<int> replica_counts(const std::string& text, int ranks) {
+  std::vector<int> counts;
+  std::istringstream list(text);
+  for (std::string entry; std::getline(list, entry, ',');) {
+    int count = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), count);
+    if (error != std::errc{} || end != entry.data() + entry.size() || count < 1 || count > 1024) {
+      refuse("--replicas-per-rank \"{}\": \"{}\" is no number from 1 to 1024; every rank has at least one replica", text, entry);
+    }
+    counts.push_back(count);
+  }
+  if (counts.size() == 1 && text.find(',') == std::string::npos) counts.resize(static_cast<std::size_t>(ranks), counts.front());
+  if (counts.size() != static_cast<std::size_t>(ranks)) {
+    refuse("--replicas-per-rank \"{}\": the list has {} entries, but there are {} ranks; give one entry per rank, or one number for all", text,
+           counts.size(), ranks);
+  }
+  return counts;
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv, int ranks) {
+  const po::options_description all = description();
+  const po::variables_map values = read(argc, argv, all);
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 4096;
+  Options options;
+  const auto given = [&](const char* name) { return values.count(name) != 0; };
+  const auto text = [&](const char* name) { return values[name].as<std::string>(); };
+  if (values["help"].as<bool>()) {
+    std::ostringstream out;
+    out << all;
+    options.help = out.str();
+  }
+  if (given("data")) options.data = text("data");
+  if (given("model")) options.model = one_of("model", text("model"), {"mlp", "cnn"});
+  if (given("epochs")) options.epochs = number("epochs", text("epochs"), 1, 1'000'000, "a number from 1 to 1000000");
+  if (given("steps")) options.steps = number<std::int64_t>("steps", text("steps"), 1, most, "a positive number");
+  if (given("global-batch")) options.global_batch = number<std::int64_t>("global-batch", text("global-batch"), 1, 1 << 30, "a number from 1 to 2^30");
+  if (given("optimizer")) options.optimizer = one_of("optimizer", text("optimizer"), {"sgd", "momentum", "adam"});
+  if (given("learning-rate")) options.learning_rate = number("learning-rate", text("learning-rate"), 1e-12, 1e6, "a positive number up to 1e6");
+  if (given("seed")) options.seed = number<std::uint64_t>("seed", text("seed"), 0, std::numeric_limits<std::uint64_t>::max(), "a number from 0 to 2^64 - 1");
+  if (given("json")) options.json = text("json");
+  options.quiet = values["quiet"].as<bool>();
+  options.replicas_per_rank = replica_counts(given("replicas-per-rank") ? text("replicas-per-rank") : "1", ranks);
+  return options;
+}
+
+double initial_learning_rate(const Options& options) {
+  if (options.learning_rate) return *options.learning_rate;
+  if (options.optimizer == "sgd") return 0.5;
+  return options.optimizer == "adam" ? 0.001 : 0.05;
+}
+
+}  // namespace train

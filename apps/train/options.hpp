@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a user can choose: command line before LOCKSTEP_TRAIN_* variables before a configuration file.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace train {
+
+struct Options {
+  std::string data = "/usr/share/datasets/fashion-mnist";
+  std::string model = "mlp";
+  int epochs = 5;
+  std::optional<std::int64_t> steps;  ///< instead of epochs
+  std::int64_t global_batch = 256;
+  std::vector<int> replicas_per_rank;  ///< one entry per rank
+  std::string optimizer = "momentum";
+  std::optional<double> learning_rate;  ///< else the optimizer's own default
+  std::uint64_t seed = 1;
+  std::string json;  ///< file name; empty for none
+  bool quiet = false;
+  std::string help;  ///< the help text, when it was asked for
+};
+
+/// A value that cannot be: names the option, the value and the rule.
+class OptionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Local; the same on every rank, given the same arguments. `ranks` is the number of ranks of the job. Throws OptionError.
+[[nodiscard]] Options parse_options(int argc, const char* const* argv, int ranks);
+
+/// The learning rate to start from.
+[[nodiscard]] double initial_learning_rate(const Options& options);
+
+}  // namespace train

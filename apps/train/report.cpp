@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/report.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+namespace train {
+namespace {
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+double images_per_second(const Options& options, const Summary& summary) {
+  return share(static_cast<double>(summary.losses.size()) * static_cast<double>(options.global_batch), summary.seconds);
+}
+
+}  // namespace
+
+Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps)
+    : options_(options), strategy_(strategy), steps_(steps), speaks_(strategy.is_chief()), last_(Clock::now()) {
+  if (!speaks_ || options.quiet) return;
+  const lockstep::Communicator& comm = strategy.communicator();
+  fmt::print("lockstep-train: {} with {} on {}, {} steps\n", options.model, options.optimizer, options.data, steps);
+  fmt::print("{} ranks on {} nodes, {} replicas as {}, global batch {}\n", comm.size(), comm.nodes(), strategy.num_replicas_in_sync(),
+             lockstep::to_string(comm.layout()), options.global_batch);
+  std::fflush(stdout);
+}
+
+void Report::progress(const Summary& so_far) {
+  if (!speaks_ || options_.quiet || Clock::now() - last_ < std::chrono::seconds(1)) return;
+  last_ = Clock::now();
+  const auto done = static_cast<double>(so_far.losses.size());
+  fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n", so_far.losses.size(), steps_,
+             so_far.losses.back(), images_per_second(options_, so_far), 100 * share(so_far.communication_seconds, so_far.seconds),
+             so_far.seconds / done * (static_cast<double>(steps_) - done));
+  std::fflush(stdout);
+}
+
+void Report::finish(const Summary& summary) const {
+  if (!speaks_) return;
+  fmt::print("loss {:.4f}  test accuracy {:.4f}  {:.0f} images/s  communication {:.1f} %  waiting for input {:.2f} %\n", summary.losses.back(),
+             summary.test_accuracy, images_per_second(options_, summary), 100 * share(summary.communication_seconds, summary.seconds),
+             100 * share(summary.input_wait_seconds, summary.seconds));
+  fmt::print("parameters 0x{:016x}\n", summary.parameters);
+  std::fflush(stdout);
+  if (options_.json.empty()) return;
+  const nlohmann::ordered_json json{
+      {"layout", std::vector<int>(strategy_.communicator().layout().counts().begin(), strategy_.communicator().layout().counts().end())},
+      {"replicas", strategy_.num_replicas_in_sync()},
+      {"steps", summary.losses.size()},
+      {"loss", summary.losses},
+      {"test_accuracy", summary.test_accuracy},
+      {"images_per_second", images_per_second(options_, summary)},
+      {"communication_share", share(summary.communication_seconds, summary.seconds)},
+      {"input_wait_share", share(summary.input_wait_seconds, summary.seconds)},
+      {"parameters", fmt::format("0x{:016x}", summary.parameters)},
+  };
+  std::ofstream file(options_.json);
+  file << json.dump(2) << '\n';
+  if (!file.flush()) throw std::runtime_error(fmt::format("--json \"{}\": the file cannot be written", options_.json));
+}
+
+std::uint64_t hash_of(const std::vector<lockstep::MirroredVariable<float>>& variables) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const auto& variable : variables) {
+    for (const float element : variable.elements()) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &element, sizeof bits);
+      hash = (hash ^ bits) * 0x100000001b3u;
+      hash ^= hash >> 32;
+    }
+  }
+  return hash;
+}
+
+}  // namespace train

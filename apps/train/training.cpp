@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The training loop: data-parallel training as a user of lockstep writes it.
+
+#include "train/training.hpp"
+
+#include "train/learner.hpp"
+
+#include <chrono>
+
+namespace train {
+
+using lockstep::ReduceOp;
+using lockstep::ReplicaContext;
+
+Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps, Report& report) {
+  auto learners = strategy.run([&] { return Learner(options.model); });
+  const auto parameters = make_parameters(strategy, learners.component(0).model(), options.seed);
+  const auto optimizer = make_optimizer(options, strategy, parameters);
+  const lockstep::CosineDecay rate({.initial = static_cast<float>(initial_learning_rate(options)), .steps = steps});
+
+  const auto batches = strategy.experimental_distribute_dataset(training_batches(images, options.global_batch, options.seed));
+  auto next_batch = batches.iterate();
+  Summary summary;
+  const double communication_before = strategy.statistics().collective_seconds;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    strategy.run(
+        [&](ReplicaContext& replica, const Rows& rows, Learner& learner) {
+          learner.differentiate(parameters, std::get<0>(rows), std::get<1>(rows), options.global_batch);
+          replica.all_reduce(ReduceOp::sum, learner.contributions());
+          optimizer->apply(replica, learner.gradients(), rate.at(step));
+        },
+        next_batch.get_next(), learners);
+    summary.losses.push_back(learners.component(0).loss());
+    summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    summary.communication_seconds = strategy.statistics().collective_seconds - communication_before;
+    summary.input_wait_seconds = next_batch.wait_seconds();
+    report.progress(summary);
+  }
+
+  std::int64_t tested = 0;
+  for (const auto& batch : strategy.experimental_distribute_dataset(test_batches(images, 1000))) {
+    const auto correct = strategy.run(
+        [&](const Rows& rows, Learner& learner) { return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows)); }, batch, learners);
+    tested += strategy.reduce(ReduceOp::sum, correct);
+  }
+  summary.test_accuracy = static_cast<double>(tested) / static_cast<double>(std::get<1>(images.test).element_count());
+  summary.parameters = hash_of(parameters);
+  return summary;
+}
+
+}  // namespace train

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "train/images.hpp"
+#include "train/options.hpp"
+#include "train/report.hpp"
+
+#include <lockstep/lockstep.hpp>
+
+namespace train {
+
+/// Trains and tests. Collective over the ranks of `strategy`.
+[[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps, Report& report);
+
+}  // namespace train

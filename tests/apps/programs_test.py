@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Small programs under mpiexec: the first one of the README, and programs that go wrong.
+
+programs_test.py HELLO FAULTS MPIEXEC [OPTION...]
+"""
+
+import os
+import sys
+
+from programs import Launcher, expect, expect_in, run_cases
+
+hello, faults = sys.argv[1:3]
+launcher = Launcher(sys.argv[3:])
+
+
+def says_hello(ranks):
+    def case():
+        result = launcher.run(ranks, hello)
+        expect(result.returncode == 0, result.stderr)
+        replicas = ranks or 1
+        expect(result.stdout == f"{replicas} replicas, sum of ids {replicas * (replicas - 1) // 2}\n", result.stdout)
+
+    return case
+
+
+def ends_badly(fault, parts, ranks=2, seconds=20, **variables):
+    """The job ends with a non-zero code, in time, and its text is printed once."""
+
+    def case():
+        result = launcher.run(ranks, faults, fault, env=dict(os.environ, **variables), timeout=60)
+        expect(result.returncode != 0, "exit code 0:\n" + result.stderr)
+        expect(result.seconds < seconds, f"took {result.seconds} s")
+        expect_in(parts, result.stderr)
+        expect(result.stderr.count(parts[0]) == 1, f"{parts[0]!r} is printed more than once:\n{result.stderr}")
+
+    return case
+
+
+def wrong_launcher():
+    result = launcher.run(0, hello, env=dict(os.environ, PMI_SIZE="4", OMPI_COMM_WORLD_SIZE="4"))
+    expect(result.returncode != 0, "exit code 0")
+    expect_in(["MPI sees one rank", "LOCKSTEP_ALLOW_SINGLETON"], result.stderr)
+
+
+def batch_script():
+    result = launcher.run(0, hello, env=dict(os.environ, SLURM_NTASKS="4", SLURM_PROCID="0"))
+    expect(result.returncode == 0, result.stderr)
+
+
+def unknown_variable():
+    result = launcher.run(2, hello, env=dict(os.environ, LOCKSTEP_TIMOUT="3"))
+    expect(result.returncode == 0, result.stderr)
+    expect(result.stderr.count("LOCKSTEP_TIMOUT") == 1, result.stderr)
+
+
+sys.exit(run_cases([
+    ("hello runs without mpiexec", says_hello(0)),
+    ("hello runs on 1 rank", says_hello(1)),
+    ("hello runs on 2 ranks", says_hello(2)),
+    ("hello runs on 3 ranks", says_hello(3)),
+    ("an uncaught exception on one rank ends the job", ends_badly("throw-on-one", ["out of apples", "uncaught"], ranks=3)),
+    ("an uncaught error that all ranks share is printed once", ends_badly("mismatch", ["ranks disagree", "[3]", "[4]"], ranks=3)),
+    ("an exception caught outside the environment ends the job", ends_badly("throw-through", ["out of apples"], ranks=3)),
+    ("a rank that never calls is named", ends_badly("absent", ["rank 1 did not come"], LOCKSTEP_TIMEOUT="1,2")),
+    ("an exception in one replica reaches the other ranks", ends_badly("throw-in-step", ["out of apples"], ranks=3)),
+    ("a timeout that is no number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=1, LOCKSTEP_TIMEOUT="soon")),
+    ("a launcher of another MPI is refused", wrong_launcher),
+    ("a batch script is no launcher", batch_script),
+    ("a variable that nobody reads is reported once", unknown_variable),
+]))

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep-train as a user meets it: one hash per number of replicas, honest JSON, and clear errors.
+
+train_test.py TRAIN LEFT_FOLD_TRAIN DATA MPIEXEC [OPTION...]
+LEFT_FOLD_TRAIN is the same program with a fold from left to right planted in place of the canonical tree.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+from programs import Launcher, expect, expect_in, run_cases
+
+train, left_fold_train, data = sys.argv[1:4]
+launcher = Launcher(sys.argv[4:])
+FAST = ["--steps", "200", "--global-batch", "240", "--quiet"]
+# without the package of real images the program's own make do: the promises are the same
+SOURCE = ["--data", data if pathlib.Path(data).is_dir() else "synthetic"]
+
+
+def run(ranks, *options, program=train, **how):
+    return launcher.run(ranks, program, *SOURCE, *options, **how)
+
+
+def hash_of(ranks, replicas, *options, program=train):
+    result = run(ranks, *FAST, "--replicas-per-rank", replicas, *options, program=program)
+    expect(result.returncode == 0, result.stderr)
+    found = re.findall(r"^parameters (0x[0-9a-f]{16})$", result.stdout, re.MULTILINE)
+    expect(len(found) == 1, "one rank prints the hash:\n" + result.stdout)
+    return found[0]
+
+
+LAYOUTS = {4: ["4", "2,2", "2,1,1", "1,1,1,1"], 3: ["3", "2,1", "1,1,1"]}
+
+
+def one_hash(replicas, *options):
+    hashes = {layout: hash_of(layout.count(",") + 1, layout, *options) for layout in LAYOUTS[replicas]}
+    expect(len(set(hashes.values())) == 1, f"hashes differ: {hashes}")
+    return next(iter(hashes.values()))
+
+
+def layouts_case(model, optimizer):
+    def case():
+        four = one_hash(4, "--model", model, "--optimizer", optimizer)
+        three = one_hash(3, "--model", model, "--optimizer", optimizer)
+        expect(four != three, "another number of replicas must change the hash")
+
+    return case
+
+
+def other_sums_change_the_hash():
+    honest = hash_of(1, "4")
+    expect(hash_of(1, "4", "--seed", "2") != honest, "another seed must change the hash")
+    expect(hash_of(1, "4", program=left_fold_train) != honest, "another order of additions must change the hash")
+
+
+def reports_as_json():
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "out.json")
+        result = run(2, "--steps", "20", "--replicas-per-rank", "2,1", "--json", file)
+        expect(result.returncode == 0, result.stderr)
+        summary = json.loads(file.read_text())
+    expect(summary["layout"] == [2, 1] and summary["replicas"] == 3 and summary["steps"] == 20, summary)
+    expect(len(summary["loss"]) == 20 and summary["loss"][-1] < summary["loss"][0], summary)
+    expect(0.1 < summary["test_accuracy"] <= 1 and summary["images_per_second"] > 0, summary)
+    expect(0 <= summary["communication_share"] < 1 and 0 <= summary["input_wait_share"] < 1, summary)
+    expect(summary["parameters"] in result.stdout, "the hash is printed too")
+    expect(result.stdout.count("lockstep-train:") == 1, "one rank prints the header:\n" + result.stdout)
+
+
+def reads_variables_and_files_below_the_command_line():
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "train.conf")
+        config.write_text("steps=3\nseed=9\nglobal-batch=64\n")
+        out = pathlib.Path(folder, "out.json")
+        env = dict(os.environ, LOCKSTEP_TRAIN_STEPS="4", LOCKSTEP_TRAIN_GLOBAL_BATCH="32")
+        result = run(1, "--config", config, "--steps", "5", "--json", out, env=env)
+        expect(result.returncode == 0, result.stderr)
+        expect("global batch 32" in result.stdout, result.stdout)
+        expect(json.loads(out.read_text())["steps"] == 5, "the command line wins")
+
+
+def refuses(parts, *options, ranks=3, code=2):
+    """Every rank sees the mistake, one prints it, soon."""
+
+    def case():
+        result = launcher.run(ranks, train, *options)
+        expect(result.returncode == code, f"exit code {result.returncode}, not {code}:\n{result.stderr}")
+        expect_in(parts, result.stderr)
+        expect(result.stderr.count("lockstep-train: ") == 1, "printed more than once:\n" + result.stderr)
+        expect(result.stdout == "", result.stdout)
+
+    return case
+
+
+def shows_help_once():
+    result = launcher.run(2, train, "--help")
+    expect(result.returncode == 0, result.stderr)
+    expect(result.stdout.count("Usage:") == 1, result.stdout)
+    expect_in(["Data and model", "Layout", "--replicas-per-rank", "LOCKSTEP_TRAIN_EPOCHS"], result.stdout)
+
+
+def damaged(change, parts):
+    """A copy of the data in which `change(folder)` does harm."""
+
+    def case():
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "data")
+            copy.mkdir()
+            for name in ("train", "t10k"):
+                count = 100
+                images = bytes.fromhex("00000803") + count.to_bytes(4, "big") + (28).to_bytes(4, "big") * 2 + bytes(count * 784)
+                labels = bytes.fromhex("00000801") + count.to_bytes(4, "big") + bytes(count)
+                (copy / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
+                (copy / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
+            change(copy)
+            refuses(parts, "--data", str(copy), ranks=2, code=5)()
+
+    return case
+
+
+def rewrite(name, content):
+    return lambda folder: (folder / name).write_bytes(content((folder / name).read_bytes()))
+
+
+def shift_addresses():
+    """Memory is laid out anew in every process; the views that replicas compute on stay aligned, so the bits stay too."""
+    hashes = {hash_of(1, "4")}
+    for padding in ("1", "4097", "123456"):
+        env = dict(os.environ, MALLOC_TOP_PAD_=padding, MALLOC_PERTURB_=str(1 + len(padding)))
+        env["UNRELATED"] = "x" * (int(padding) % 5000)  # moves the stack
+        result = run(1, *FAST, "--replicas-per-rank", "4", env=env)
+        expect(result.returncode == 0, result.stderr)
+        hashes.update(re.findall(r"^parameters (0x[0-9a-f]{16})$", result.stdout, re.MULTILINE))
+    expect(len(hashes) == 1, f"hashes differ: {hashes}")
+
+
+IMAGES = "train-images-idx3-ubyte.gz"
+cases = [(f"{model} with {optimizer} ends in one hash for all layouts", layouts_case(model, optimizer))
+         for model in ("mlp", "cnn") for optimizer in ("sgd", "adam")]
+cases += [
+    ("another seed, number of replicas or order of additions changes the hash", other_sums_change_the_hash),
+    ("addresses do not change the hash", shift_addresses),
+    ("the summary is written as JSON", reports_as_json),
+    ("options come from the command line, then variables, then a file", reads_variables_and_files_below_the_command_line),
+    ("help is shown once", shows_help_once),
+    ("an unknown option is refused", refuses(["--bogus"], "--bogus", "1")),
+    ("a model that does not exist is refused", refuses(["--model", "resnet", "mlp, cnn"], "--model", "resnet")),
+    ("a batch of nothing is refused", refuses(["--global-batch", "0"], "--global-batch", "0")),
+    ("a batch that is no number is refused", refuses(["--global-batch", "many"], "--global-batch", "many")),
+    ("a batch larger than the data is refused",
+     refuses(["--global-batch", "70000", "60000"], "--data", "synthetic", "--global-batch", "70000", ranks=2)),
+    ("a list of replicas of another length is refused",
+     refuses(["--replicas-per-rank", "2,1", "2 entries", "3 ranks"], "--replicas-per-rank", "2,1")),
+    ("a rank without replicas is refused", refuses(["--replicas-per-rank", "2,0,1"], "--replicas-per-rank", "2,0,1")),
+    ("a JSON file that cannot be written is refused", refuses(["--json", "/nowhere/x.json"], "--json", "/nowhere/x.json")),
+    ("a configuration file that is missing is refused", refuses(["--config", "/nowhere"], "--config", "/nowhere")),
+    ("a missing directory is named", refuses(["/nowhere/train-images"], "--data", "/nowhere", code=5)),
+    ("a missing file is named", damaged(lambda folder: (folder / IMAGES).unlink(), [IMAGES])),
+    ("a truncated file is named", damaged(rewrite(IMAGES, lambda content: content[: len(content) // 2]), [IMAGES, "data_loss"])),
+    ("a corrupt file is named", damaged(rewrite(IMAGES, lambda content: content[:-8] + bytes(8)), [IMAGES, "data_loss"])),
+    ("a wrong magic number is named", damaged(rewrite(IMAGES, lambda content: gzip.compress(b"\x01" + gzip.decompress(content)[1:])), [IMAGES])),
+    ("files that do not fit together are named",
+     damaged(lambda folder: shutil.copy(folder / "train-labels-idx1-ubyte.gz", folder / IMAGES), [IMAGES])),
+]
+sys.exit(run_cases(cases))

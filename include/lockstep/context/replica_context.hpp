@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One replica, seen from inside its step function.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/context/context.hpp>
+#include <lockstep/core/device.hpp>
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/tensor_view.hpp>
+#include <lockstep/values/merge.hpp>
+#include <lockstep/values/reduced.hpp>
+
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+class Step;
+struct StepAccess;
+
+namespace detail {
+
+/// What one replica brings to a merge_call: its arguments, and where its part of the result goes.
+struct MergePart {
+  const std::type_info* type = nullptr;  // of arguments and result, compared before they are used
+  void* arguments = nullptr;
+  void* result = nullptr;
+};
+
+/// A borrowed callable, run once by the first local replica with the parts of all.
+struct MergeFunction {
+  void* object = nullptr;
+  void (*call)(void* object, std::span<const MergePart> parts, Strategy& strategy) = nullptr;
+};
+
+/// Sets the update context of one replica's own component for its lifetime.
+class LOCKSTEP_API ReplicaUpdate {
+ public:
+  explicit ReplicaUpdate(const ReplicaContext& replica);
+  ReplicaUpdate(const ReplicaUpdate&) = delete;
+  ReplicaUpdate& operator=(const ReplicaUpdate&) = delete;
+  ~ReplicaUpdate();
+
+ private:
+  int previous_component_;
+};
+
+}  // namespace detail
+
+/// The replica that a step function computes. `run` makes it and hands it to the function; valid until the function returns.
+///
+/// What says "All replicas" must be called by every replica of the strategy, on all ranks, in the same order: the local replicas
+/// meet, the first of them (the caller's thread of `run`) does the work for this rank. A replica that does not come makes an
+/// error on all, never a hang: Error(failed_precondition) as soon as it returns from the step or makes another kind of call,
+/// Error(deadline_exceeded) after the communicator's deadline.
+/// Thread-safety: only the replica's own thread. Elsewhere every method that meets throws Error(failed_precondition): outside
+/// `run`, from another replica ("mismatching ReplicaContext"), from another strategy ("mismatching Strategy").
+class LOCKSTEP_API ReplicaContext {
+ public:
+  ReplicaContext(const ReplicaContext&) = delete;
+  ReplicaContext& operator=(const ReplicaContext&) = delete;
+
+  /// The global id, 0 <= id < num_replicas_in_sync(). Local.
+  [[nodiscard]] int replica_id_in_sync_group() const noexcept { return replica_; }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return replicas_; }
+  /// The replica's number on this rank, from 0. Local.
+  [[nodiscard]] int local_replica() const noexcept { return local_; }
+  /// Where this replica computes. Local.
+  [[nodiscard]] std::span<const Device> devices() const noexcept { return {&device_, 1}; }
+  [[nodiscard]] Strategy& strategy() const;
+
+  /// The reduction over all replicas of each leaf of `tree`; the leaves are the items of one collective. All replicas.
+  /// Leaves that own their elements give new values of the same type. Where all leaves refer to elements (std::span, TensorView)
+  /// they are reduced in place and `tree` itself is returned; nothing is allocated in a steady step.
+  /// All replicas give the same op, number of leaves, dtypes and shapes, else Error(mismatch) on all of them that names two.
+  /// The mean of integers is f64: a Tensor leaf gives one, typed integer leaves throw Error(invalid_argument).
+  template <class Tree>
+    requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
+  decltype(auto) all_reduce(ReduceOp op, Tree&& tree) {
+    using Plain = std::remove_cvref_t<Tree>;
+    begin_all_reduce();
+    if constexpr (detail::refers_everywhere<Plain>) {
+      for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { add_views(leaf, leaf); });
+      all_reduce_views(op);
+      return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
+    } else {
+      for_each_leaf(std::as_const(tree), []<class Leaf>(const Leaf&) { detail::require_reducible<Leaf>(); });
+      Plain result = map_leaves(std::as_const(tree), [op]<class Leaf>(const Leaf& leaf) { return detail::result_like(leaf, op); });
+      for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { add_input(leaf); });
+      for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { add_output(leaf); });
+      all_reduce_views(op);
+      return result;
+    }
+  }
+
+  /// As above, in place, for views that are already a list: the path of gradients.
+  std::span<const TensorView> all_reduce(ReduceOp op, std::span<const TensorView> views);
+
+  /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have come, and gives each replica its
+  /// part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas (of this rank; ranks
+  /// meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes PerReplica<int>, a variable stays.
+  /// `fn` and its captures are those of the first local replica. An exception of `fn` ends the step on all local replicas.
+  template <class F, class... Args>
+  auto merge_call(F&& fn, Args&&... args) {
+    using Arguments = std::tuple<std::decay_t<Args>...>;
+    using Merged = std::invoke_result_t<F&, Strategy&, merged_t<std::decay_t<Args>>...>;
+    Arguments arguments(std::forward<Args>(args)...);
+    if constexpr (std::is_void_v<Merged>) {
+      auto call = [&](std::span<const detail::MergePart> parts, Strategy& strategy) {
+        call_merged<Arguments>(fn, parts, strategy, std::index_sequence_for<Args...>{});
+      };
+      merge({&typeid(Arguments), &arguments, nullptr}, borrow(call));
+    } else {
+      using Part = decltype(local_part(std::declval<const Merged&>(), 0));
+      std::optional<Part> part;
+      auto call = [&](std::span<const detail::MergePart> parts, Strategy& strategy) {
+        const Merged merged = call_merged<Arguments>(fn, parts, strategy, std::index_sequence_for<Args...>{});
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          static_cast<std::optional<Part>*>(parts[i].result)->emplace(local_part(merged, static_cast<int>(i)));
+        }
+      };
+      merge({&typeid(std::pair<Arguments, Part>), &arguments, &part}, borrow(call));
+      return std::move(*part);
+    }
+  }
+
+  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same time.
+  /// Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce; otherwise the copies
+  /// diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable. Collectives are refused inside.
+  template <class VariableType, class F, class... Args>
+  auto update(const VariableType& variable, F&& fn, Args&&... args) {
+    const detail::ReplicaUpdate context(*this);
+    return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
+  }
+
+ private:
+  friend class Step;
+  friend struct StepAccess;  // the library's own access, lib/context
+  ReplicaContext(Step& step, int local);
+
+  template <class Arguments, class F, std::size_t... k>
+  decltype(auto) call_merged(F& fn, std::span<const detail::MergePart> parts, Strategy& strategy, std::index_sequence<k...>) {
+    return std::invoke(
+        fn, strategy,
+        detail::merge_trees<std::tuple_element_t<k, Arguments>>(
+            static_cast<int>(parts.size()), replica_, [&parts](int i) -> std::tuple_element_t<k, Arguments>& {
+              return std::get<k>(*static_cast<Arguments*>(parts[static_cast<std::size_t>(i)].arguments));
+            })...);
+  }
+  template <class Call>
+  static detail::MergeFunction borrow(Call& call) {
+    return {&call, [](void* object, std::span<const detail::MergePart> parts, Strategy& strategy) {
+              (*static_cast<Call*>(object))(parts, strategy);
+            }};
+  }
+
+  template <class Leaf>
+  void add_input(const Leaf& leaf) {
+    inputs_.push_back(tensor_traits<Leaf>::view(leaf));
+  }
+  template <class Leaf>
+  void add_output(Leaf& leaf) {
+    outputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
+  }
+  template <class Leaf>
+  void add_views(Leaf& input, Leaf& output) {
+    add_output(output);
+    inputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(input));
+  }
+  void begin_all_reduce();             // checks the caller, forgets the views of the previous call
+  void all_reduce_views(ReduceOp op);  // inputs_ to outputs_
+  void merge(detail::MergePart part, detail::MergeFunction function);
+
+  Step& step_;
+  int local_;
+  int replica_;
+  int replicas_;
+  Device device_;
+  // kept between calls, so that a steady step allocates nothing
+  std::vector<ConstTensorView> inputs_;
+  std::vector<TensorView> outputs_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches for the replicas of one rank, without their element type. `DistributedDataset<T>` is the typed edge around
+// it.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/input/input_options.hpp>
+#include <lockstep/input/pipeline.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <vector>
+
+namespace lockstep::input {
+
+/// One pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. Destruction ends its prefetch
+/// thread: it waits for the element that is just being read, not for the rest.
+class LOCKSTEP_API Feed {
+ public:
+  class Implementation;
+  explicit Feed(std::unique_ptr<Implementation> implementation) noexcept;
+  Feed(Feed&&) noexcept;
+  Feed& operator=(Feed&&) noexcept;
+  ~Feed();
+
+  /// `batches[i]` becomes the batch of local replica i; false at the end, and ever after. All ranks reach the end after
+  /// the same number of steps. Throws what reading throws; the pass is then over here, and the peers, if there are any,
+  /// are told. Throws Error(invalid_argument) when called inside a replica's function.
+  bool next(std::vector<Leaves>& batches);
+  /// Seconds that `next` spent waiting for data.
+  [[nodiscard]] double wait_seconds() const noexcept;
+
+ private:
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// Opens feeds. Shared handle: copies number their passes together. Thread-safety: any thread.
+class LOCKSTEP_API FeedSource {
+ public:
+  class Implementation;
+  explicit FeedSource(std::shared_ptr<Implementation> implementation) noexcept;
+
+  /// Starts the next pass, or pass `pass`, which counts for nothing else. Passes are numbered from 0 as they begin.
+  /// Collective for sources of `feed_pipelines`, else Local.
+  [[nodiscard]] Feed open() const;
+  [[nodiscard]] Feed open(std::uint64_t pass) const;
+  /// Global id of the first replica of this rank.
+  [[nodiscard]] int first_replica() const noexcept;
+  /// Replicas of this rank.
+  [[nodiscard]] int local_replicas() const noexcept;
+  /// Seconds that all feeds of this source together have spent waiting for data.
+  [[nodiscard]] double wait_seconds() const noexcept;
+
+ private:
+  std::shared_ptr<Implementation> implementation_;
+};
+
+/// Feeds replica r chunk r of each batch of `global`, the same dataset on all ranks. Local: nothing is sent.
+/// Throws Error(invalid_argument) when `global` is not batched, the rank is not in the layout, or an option is
+/// negative.
+[[nodiscard]] LOCKSTEP_API FeedSource feed_chunks(const Pipeline& global, const InputLayout& layout,
+                                                  const InputOptions& options);
+
+/// Feeds each local replica the next element of `local`, this rank's own dataset; a step takes as many elements as
+/// there are local replicas. `leaves` is the number of tensors in an element, equal on all ranks. Opening a pass is
+/// Collective over `communicator`. Where all ranks know the length of their datasets, that one exchange fixes the
+/// number of steps; otherwise each `next` is Collective too: 8 bytes per replica say who has data.
+[[nodiscard]] LOCKSTEP_API FeedSource feed_pipelines(const Pipeline& local, std::size_t leaves,
+                                                     const Communicator& communicator, const InputOptions& options);
+
+/// Tells the other ranks that this one goes no further because of `error`. Local.
+LOCKSTEP_API void tell_peers(const Communicator& communicator, const std::exception_ptr& error);
+
+}  // namespace lockstep::input

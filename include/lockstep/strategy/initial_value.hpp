@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a variable may be initialised with.
+
+#pragma once
+
+#include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/values/reduced.hpp>
+
+#include <concepts>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::detail {
+
+/// `initial`, or what the function `initial` returns, as a tensor; a number is converted to T.
+template <Element T, class Initial>
+Tensor initial_tensor(Initial&& initial) {
+  using Plain = std::remove_cvref_t<Initial>;
+  if constexpr (std::invocable<Initial&>) {
+    return initial_tensor<T>(std::invoke(initial));
+  } else if constexpr (std::same_as<Plain, Tensor>) {
+    return initial;
+  } else if constexpr (std::convertible_to<Initial, T> || std::constructible_from<T, Initial>) {
+    return Tensor::scalar(static_cast<T>(initial));
+  } else {
+    static_assert(TensorLike<Plain>, "a variable is initialised with a number, a vector, an array, a Tensor, or a function that returns one");
+    const ConstTensorView view = tensor_traits<Plain>::view(std::as_const(initial));
+    Tensor result(view.dtype, view.shape);
+    result.copy_from(view);
+    return result;
+  }
+}
+
+}  // namespace lockstep::detail

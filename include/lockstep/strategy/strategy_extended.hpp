@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What distribution-aware library code needs of a strategy, under tf.distribute's names.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/core/device.hpp>
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/strategy/reduction.hpp>
+#include <lockstep/values/merge.hpp>
+#include <lockstep/values/per_replica.hpp>
+#include <lockstep/variables/variable.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+class ReplicaTeam;
+class Strategy;
+
+namespace detail {
+
+/// Update context of copy `local` for its lifetime.
+class LOCKSTEP_API UpdateScope {
+ public:
+  UpdateScope(Strategy& strategy, int local);
+  UpdateScope(const UpdateScope&) = delete;
+  UpdateScope& operator=(const UpdateScope&) = delete;
+  ~UpdateScope();
+
+ private:
+  struct Saved;
+  std::unique_ptr<Saved> saved_;
+};
+
+/// Whether a destination is one device, not all devices of a distributed value or variable.
+inline bool is_one_device(Device) { return true; }
+inline bool is_one_device(std::string_view device) {
+  static_cast<void>(parse_device(device));
+  return true;
+}
+template <class T>
+bool is_one_device(const PerReplica<T>&) {
+  return false;
+}
+template <class T>
+bool is_one_device(const Mirrored<T>&) {
+  return false;
+}
+inline bool is_one_device(const Variable&) { return false; }
+
+}  // namespace detail
+
+/// Reached by `Strategy::extended()`; lives as long as the strategy.
+/// All methods belong to cross-replica context: inside a step function go through merge_call. Thread-safety: one thread at a time.
+class LOCKSTEP_API StrategyExtended {
+ public:
+  StrategyExtended(const StrategyExtended&) = delete;
+  StrategyExtended& operator=(const StrategyExtended&) = delete;
+
+  /// Where replicas of this rank compute, and where copies of variables live: the same. Local.
+  /// Throws Error(failed_precondition) for the default strategy.
+  [[nodiscard]] std::span<const Device> worker_devices() const;
+  [[nodiscard]] std::span<const Device> parameter_devices() const;
+
+  /// The reduction of `value` over all replicas, with one copy on each device of `destination`: a Variable (which is not written),
+  /// a PerReplica or Mirrored value, or one Device or its name. Collective.
+  /// Shapes and dtypes are equal on all replicas, else Error(invalid_argument); between ranks Error(mismatch).
+  template <class T, class Destination>
+  [[nodiscard]] Mirrored<detail::owning_t<T>> reduce_to(ReduceOp op, const PerReplica<T>& value, const Destination& destination) {
+    return std::move(batch_reduce("reduce_to", op, std::span(&value, 1), [&](std::size_t) -> const auto& { return destination; }).front());
+  }
+
+  /// As reduce_to for every pair (value, destination), as one collective; results in the same order. Collective.
+  /// T = Tensor allows different dtypes in one list. An empty list gives an empty list.
+  template <class T, class Destination>
+  [[nodiscard]] std::vector<Mirrored<detail::owning_t<T>>> batch_reduce_to(
+      ReduceOp op, const std::vector<std::pair<PerReplica<T>, Destination>>& value_destination_pairs) {
+    std::vector<PerReplica<T>> values;
+    for (const auto& pair : value_destination_pairs) values.push_back(pair.first);
+    return batch_reduce("batch_reduce_to", op, std::span<const PerReplica<T>>(values),
+                        [&](std::size_t k) -> const auto& { return value_destination_pairs[k].second; });
+  }
+
+  /// `fn(component, args...)` on every copy of `variable` on this rank, in update context, one after the other. Local; all ranks do
+  /// the same. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable. PerReplica and Mirrored leaves of
+  /// `args` are sliced, variables read copy by copy, the rest is passed as it is. Returns nothing, or the results as Mirrored.
+  /// Throws Error(invalid_argument) for a variable of another strategy; an exception of `fn` leaves the copies before it written.
+  template <class VariableType, class F, class... Args>
+  auto update(const VariableType& variable, F&& fn, Args&&... args) {
+    check_update(variable);
+    using Component = decltype(variable.updatable_component());
+    using Result = std::invoke_result_t<F&, Component, decltype(detail::argument_part(args, 0))...>;
+    const int count = variable.component_count();
+    const auto call = [&](int i) -> decltype(auto) {
+      const detail::UpdateScope context(strategy_, i);
+      return std::invoke(fn, variable.updatable_component(), detail::argument_part(args, i)...);
+    };
+    if constexpr (std::is_void_v<Result>) {
+      for (int i = 0; i < count; ++i) call(i);
+    } else {
+      std::vector<std::decay_t<Result>> results;
+      for (int i = 0; i < count; ++i) results.push_back(call(i));
+      return Mirrored<std::decay_t<Result>>(std::move(results));
+    }
+  }
+
+  /// Whether `variable` was made by this strategy. Local.
+  [[nodiscard]] bool variable_created_in_scope(const Variable& variable) const;
+
+ private:
+  friend class Strategy;
+  explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
+
+  template <class T, class DestinationOf>
+  std::vector<Mirrored<detail::owning_t<T>>> batch_reduce(std::string_view call, ReduceOp op, std::span<const PerReplica<T>> values,
+                                                          const DestinationOf& destination_of) {
+    using Result = detail::owning_t<T>;
+    static_assert(TensorLike<T>, "only tensors can be reduced");
+    std::vector<std::vector<detail::Cell<Result>>> results;
+    detail::ItemList list;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const int copies = detail::is_one_device(destination_of(k)) ? 1 : local_replicas();
+      std::vector<detail::Cell<Result>>& cells = results.emplace_back();
+      for (int i = 0; i < copies; ++i) cells.push_back({detail::owning_result<Result>(values[k].component(0), op)});
+      list.add_inputs(values[k]);
+      std::vector<TensorView> views;
+      for (auto& cell : cells) views.push_back(tensor_traits<Result>::view(cell.value));
+      list.add_outputs(std::move(views));
+    }
+    reduce_items(call, op, list.items());
+    std::vector<Mirrored<Result>> mirrored;
+    for (auto& cells : results) {
+      std::vector<Result> copies;
+      for (auto& cell : cells) copies.push_back(std::move(cell.value));
+      mirrored.emplace_back(std::move(copies));
+    }
+    return mirrored;
+  }
+  void reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items);
+  void check_update(const Variable& variable) const;
+  [[nodiscard]] int local_replicas() const noexcept;
+
+  Strategy& strategy_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/strategy/strategy.hpp>
+#include <lockstep/training/optimizer.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+struct AdamOptions {
+  /// Decay of the mean of gradients and of squared gradients per step, in [0, 1). Nearer to 1: smoother, slower to follow.
+  float beta_1 = 0.9F;
+  float beta_2 = 0.999F;
+  /// Added to the root of the mean square, positive: bounds the step where gradients vanish.
+  float epsilon = 1e-7F;
+};
+
+/// Adam (Kingma and Ba 2015), in the paper's more efficient form: with the step's number t from 1,
+///   m = beta_1 m + (1 - beta_1) g,   v = beta_2 v + (1 - beta_2) g^2,
+///   p -= learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon).
+class LOCKSTEP_API Adam final : public Optimizer {
+ public:
+  /// Creates the state; Collective. `parameters` are variables of `strategy`.
+  /// Throws Error(invalid_argument) for a beta outside [0, 1) or an epsilon that is not positive.
+  Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options = {});
+
+ private:
+  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
+  void do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) override;
+
+  std::vector<MirroredVariable<float>> parameters_;
+  std::vector<MirroredVariable<float>> means_;
+  std::vector<MirroredVariable<float>> squares_;
+  MirroredVariable<std::int64_t> steps_;
+  AdamOptions options_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/strategy/strategy.hpp>
+#include <lockstep/training/optimizer.hpp>
+
+#include <vector>
+
+namespace lockstep {
+
+struct SgdOptions {
+  /// Share of the last movement that is kept, in [0, 1). 0: plain gradient descent, without state.
+  float momentum = 0.0F;
+};
+
+/// Stochastic gradient descent: p -= learning_rate * g; with momentum m = momentum * m - learning_rate * g, p += m.
+class LOCKSTEP_API Sgd final : public Optimizer {
+ public:
+  /// Creates the state; Collective. `parameters` are variables of `strategy`.
+  /// Throws Error(invalid_argument) for a momentum outside [0, 1).
+  Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options = {});
+
+ private:
+  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
+  void do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) override;
+
+  std::vector<MirroredVariable<float>> parameters_;
+  std::vector<MirroredVariable<float>> movements_;  // empty without momentum
+  float momentum_;
+};
+
+}  // namespace lockstep

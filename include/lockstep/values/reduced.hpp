@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The leaves that reductions take, and the values that they give back.
+
+#pragma once
+
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/values/tree.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace lockstep {
+
+/// A std::array of elements has one axis.
+template <Element T, std::size_t n>
+struct tensor_traits<std::array<T, n>> {
+  static TensorView view(std::array<T, n>& value) { return view_of(std::span<T>(value)); }
+  static ConstTensorView view(const std::array<T, n>& value) { return view_of(std::span<const T>(value)); }
+};
+
+namespace detail {
+
+template <class T>
+struct leaf_is_no_view : std::bool_constant<!refers_to_elements<T>> {};
+
+/// Whether all leaves of the tree only refer to elements, so that a reduction can write to them in place.
+template <class Tree>
+inline constexpr bool refers_everywhere = !any_leaf<std::remove_cvref_t<Tree>, leaf_is_no_view>::value;
+
+template <class Leaf>
+void require_reducible() {
+  static_assert(TensorLike<Leaf>,
+                "only tensors can be reduced: arithmetic scalars, vectors, arrays and spans of them, Tensor, TensorView, "
+                "and types with a lockstep::tensor_traits specialisation");
+}
+
+/// What a reduction of `leaf` gives: the leaf itself where it refers to elements, else a value of its own, contents unspecified.
+template <class Leaf>
+Leaf result_like(const Leaf& leaf, [[maybe_unused]] ReduceOp op) {
+  if constexpr (std::same_as<Leaf, Tensor>) {
+    return Tensor(result_dtype(op, leaf.dtype()), leaf.shape(), nullptr, leaf.device());
+  } else {
+    return leaf;
+  }
+}
+
+/// A type that owns a leaf's elements: what a host reduction of spans gives.
+template <class Leaf>
+struct owning {
+  using type = Leaf;
+};
+template <class T>
+struct owning<std::span<T>> {
+  using type = std::vector<std::remove_const_t<T>>;
+};
+template <>
+struct owning<TensorView> {
+  using type = Tensor;
+};
+template <class Leaf>
+using owning_t = typename owning<Leaf>::type;
+
+/// A value of type Result with the shape of `view` and `dtype`; Error(invalid_argument) where Result cannot hold that.
+template <class Result, class Leaf>
+Result owning_result(const Leaf& leaf, ReduceOp op) {
+  if constexpr (std::same_as<Result, Tensor>) {
+    const ConstTensorView view = tensor_traits<Leaf>::view(leaf);
+    return Tensor(result_dtype(op, view.dtype), view.shape);
+  } else if constexpr (std::same_as<Result, Leaf>) {
+    return leaf;
+  } else if constexpr (Element<Result>) {
+    return Result{};
+  } else {
+    const ConstTensorView view = tensor_traits<Leaf>::view(leaf);
+    return Result(static_cast<std::size_t>(view.element_count()));
+  }
+}
+
+/// `leaf` as a Result, with elements of its own.
+template <class Result, class Leaf>
+Result owning_copy(const Leaf& leaf) {
+  if constexpr (std::constructible_from<Result, const Leaf&>) {
+    return Result(leaf);
+  } else if constexpr (std::same_as<Result, Tensor>) {
+    Tensor result(leaf.dtype, leaf.shape);
+    result.copy_from(leaf);
+    return result;
+  } else {
+    return Result(leaf.begin(), leaf.end());
+  }
+}
+
+}  // namespace detail
+}  // namespace lockstep

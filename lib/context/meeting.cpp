@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The meetings of a step's replicas.
+
+#include "base/check.hpp"
+#include "context/step.hpp"
+#include "context/thread_context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+std::string_view name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_reduce: return "all_reduce";
+    case CallKind::broadcast: return "broadcast";
+    case CallKind::merge_call: return "merge_call";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void Step::meet(int local, const MeetingCall& call) {
+  Slot& mine = slot(local);
+  mine.call = &call;
+  if (replicas_.size() == 1) {
+    execute(0);
+    return;
+  }
+  if (aborted()) throw_abort_error();
+  const std::uint32_t meeting = ++mine.meetings;
+  pass_turn(local);
+  mine.arrived.store(meeting);
+  team_.waiter().wake();
+  local == 0 ? lead(meeting) : follow(local, meeting);
+}
+
+int Step::ended_before(std::uint32_t meeting) const noexcept {
+  for (int i = 0; i < team_.local_replicas(); ++i) {
+    const Slot& other = slots_[static_cast<std::size_t>(i)];
+    // in this order: a replica arrives before it ends
+    if (other.finished.load() && other.arrived.load() < meeting) return i;
+  }
+  return -1;
+}
+
+int Step::missing_from(std::uint32_t meeting) const noexcept {
+  for (int i = 0; i < team_.local_replicas(); ++i) {
+    if (slots_[static_cast<std::size_t>(i)].arrived.load() < meeting) return i;
+  }
+  return -1;
+}
+
+Error Step::returned_error(int ended, int waiting) {
+  const std::string_view call = name_of(slot(waiting).call->kind);
+  const int first = team_.first_replica_id();
+  return Error(Code::failed_precondition,
+               fmt::format("run: replica {} returned from the step while replica {} waits in {}; the replicas made a different number "
+                           "of {} calls, but each must make all of them, in the same order",
+                           first + ended, first + waiting, call, call),
+               {team_.communicator().rank(), first + ended, std::string(call), -1});
+}
+
+Error Step::deadline_error(int missing, int waiting) {
+  const std::string_view call = name_of(slot(waiting).call->kind);
+  const int first = team_.first_replica_id();
+  return Error(Code::deadline_exceeded,
+               fmt::format("{}: replica {} waited {} ms, but replica {} of the same rank did not come", call, first + waiting,
+                           team_.fail_after().count(), first + missing),
+               {team_.communicator().rank(), first + missing, std::string(call), -1});
+}
+
+void Step::lead(std::uint32_t meeting) {
+  const auto start = Waiter::Clock::now();
+  const auto ready = [this, meeting] { return missing_from(meeting) < 0 || aborted() || ended_before(meeting) >= 0; };
+  const bool in_time = team_.waiter().wait_until(ready, start + team_.fail_after());
+  team_.add_meeting_seconds(std::chrono::duration<double>(Waiter::Clock::now() - start).count());
+  if (const int missing = missing_from(meeting); missing >= 0) {
+    const int ended = ended_before(meeting);
+    if (ended >= 0) abort(returned_error(ended, 0), false);
+    if (!in_time) abort(deadline_error(missing, 0), false);
+    throw_abort_error();
+  }
+  Status expected = Status::open;
+  if (!status_.compare_exchange_strong(expected, Status::closed)) throw_abort_error();
+  execute(meeting);
+}
+
+void Step::follow(int local, std::uint32_t meeting) {
+  const auto released = [this, local, meeting] {
+    return released_.load() >= meeting && (mode_ == RunMode::concurrent || turn_.load() == local);
+  };
+  const auto leader_ended = [this, meeting] { return slot(0).finished.load() && slot(0).arrived.load() < meeting; };
+  const auto ready = [&] { return released() || aborted() || team_.has_published(local) || leader_ended(); };
+  for (;;) {
+    const bool in_time = team_.waiter().wait_until(ready, Waiter::Clock::now() + team_.fail_after());
+    if (released()) break;
+    if (aborted()) throw_abort_error();
+    if (team_.has_published(local)) {
+      team_.run_published(local);  // the merge function runs a step of its own
+    } else if (leader_ended()) {
+      abort(returned_error(0, local), false);
+    } else if (!in_time) {
+      // a closed meeting is the leader's to end: it holds our views
+      abort(deadline_error(0, local), true);
+    }
+  }
+  if (shared_error_) throw Error(*shared_error_);
+}
+
+void Step::execute(std::uint32_t meeting) {
+  const bool alone = replicas_.size() == 1;
+  const MeetingCall& call = *slot(0).call;
+  shared_error_.reset();
+  try {
+    if (!alone) check_calls_agree();
+    switch (call.kind) {
+      case CallKind::all_reduce: reduce(call); break;
+      case CallKind::broadcast: broadcast(call); break;
+      case CallKind::merge_call: merge(call); break;
+    }
+  } catch (const Error& error) {
+    if (alone) throw;
+    if (call.kind == CallKind::merge_call) {
+      end_by_leader();
+    } else {
+      shared_error_.emplace(error);
+      release(meeting);
+    }
+    throw;
+  } catch (...) {
+    if (!alone) end_by_leader();
+    throw;
+  }
+  if (!alone) release(meeting);
+}
+
+void Step::release(std::uint32_t meeting) noexcept {
+  released_.store(meeting);
+  status_.store(Status::open);
+  team_.waiter().wake();
+}
+
+void Step::end_by_leader() noexcept {
+  status_.store(Status::open);  // nobody but fail() acts: all others wait in this meeting
+  fail(0, std::current_exception());
+}
+
+void Step::check_calls_agree() {
+  const MeetingCall& first = *slot(0).call;
+  const int id = team_.first_replica_id();
+  const auto refuse = [&](Code code, std::string_view what, int local, const std::string& here, const std::string& there) {
+    team_.throw_announced(Error(code,
+                                fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
+                                            name_of(first.kind), what, there, id + local, here, id),
+                                {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1}));
+  };
+  for (int i = 1; i < team_.local_replicas(); ++i) {
+    const MeetingCall& other = *slot(i).call;
+    if (other.kind != first.kind) {
+      refuse(Code::failed_precondition, "the call", i, std::string(name_of(first.kind)), std::string(name_of(other.kind)));
+    }
+    if (first.kind == CallKind::merge_call) {
+      if (*other.part.type != *first.part.type) {
+        refuse(Code::failed_precondition, "the type of arguments and result", i, first.part.type->name(), other.part.type->name());
+      }
+      continue;
+    }
+    if (other.op != first.op) refuse(Code::mismatch, "op", i, std::string(to_string(first.op)), std::string(to_string(other.op)));
+    if (other.inputs.size() != first.inputs.size()) {
+      refuse(Code::mismatch, "the number of leaves", i, fmt::format("{}", first.inputs.size()),
+             fmt::format("{}", other.inputs.size()));
+    }
+    for (std::size_t k = 0; k < first.inputs.size(); ++k) {
+      const ConstTensorView& a = first.inputs[k];
+      const ConstTensorView& b = other.inputs[k];
+      if (a.dtype != b.dtype) {
+        refuse(Code::mismatch, fmt::format("dtype of leaf {}", k), i, std::string(to_string(a.dtype)),
+               std::string(to_string(b.dtype)));
+      }
+      if (!(a.shape == b.shape)) {
+        refuse(Code::mismatch, fmt::format("shape of leaf {}", k), i, to_string(a.shape), to_string(b.shape));
+      }
+    }
+  }
+}
+
+void Step::gather_items(const MeetingCall& call, std::size_t inputs_per_item) {
+  const auto count = replicas_.size();
+  gathered_inputs_.clear();
+  gathered_outputs_.clear();
+  items_.clear();
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    for (std::size_t i = 0; i < inputs_per_item; ++i) gathered_inputs_.push_back(slots_[i].call->inputs[k]);
+    for (std::size_t i = 0; i < count; ++i) gathered_outputs_.push_back(slots_[i].call->outputs[k]);
+  }
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    items_.push_back({std::span(gathered_inputs_).subspan(k * inputs_per_item, inputs_per_item),
+                      std::span(gathered_outputs_).subspan(k * count, count)});
+  }
+}
+
+void Step::reduce(const MeetingCall& call) {
+  bool unchanged = team_.replicas() == 1;  // the reduction of one value in place is that value
+  for (std::size_t k = 0; k < call.inputs.size(); ++k) {
+    const ConstTensorView& input = call.inputs[k];
+    const TensorView& output = call.outputs[k];
+    if (output.dtype != result_dtype(call.op, input.dtype)) {
+      team_.throw_announced(Error(Code::invalid_argument,
+                                  fmt::format("all_reduce: leaf {} is {}, whose {} is {}, which its own type cannot hold; give a Tensor, "
+                                              "or convert to f64 before",
+                                              k, to_string(input.dtype), to_string(call.op),
+                                              to_string(result_dtype(call.op, input.dtype)))));
+    }
+    unchanged = unchanged && input.data == output.data && supports(call.op, input.dtype);
+  }
+  if (unchanged) return;
+  gather_items(call, replicas_.size());
+  team_.collective([&](Communicator& communicator) { communicator.all_reduce(items_, call.op); });
+}
+
+void Step::broadcast(const MeetingCall& call) {
+  gather_items(call, team_.communicator().rank() == 0 ? 1 : 0);
+  team_.collective([&](Communicator& communicator) { communicator.broadcast(items_, 0); });
+}
+
+void Step::merge(const MeetingCall& call) {
+  Strategy& strategy = strategy_ != nullptr ? *strategy_ : get_strategy();
+  parts_.clear();
+  for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
+  const ContextGuard guard({Mode::cross_replica, 0, &strategy, &team_, this, nullptr, thread_context().scope});
+  call.function.call(call.function.object, parts_, strategy);
+}
+
+}  // namespace lockstep

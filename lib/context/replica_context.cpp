@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/context/replica_context.hpp>
+
+#include "base/check.hpp"
+#include "context/step.hpp"
+#include "context/thread_context.hpp"
+
+namespace lockstep {
+
+ReplicaContext::ReplicaContext(Step& step, int local)
+    : step_(step),
+      local_(local),
+      replica_(step.team().first_replica_id() + local),
+      replicas_(step.team().replicas()),
+      device_(step.team().devices()[static_cast<std::size_t>(local)]) {}
+
+Strategy& ReplicaContext::strategy() const {
+  StepAccess::check_use(*this, "strategy");
+  return get_strategy();
+}
+
+void ReplicaContext::begin_all_reduce() {
+  StepAccess::check_use(*this, "all_reduce");
+  inputs_.clear();
+  outputs_.clear();
+}
+
+void ReplicaContext::all_reduce_views(ReduceOp op) {
+  step_.meet(local_, {CallKind::all_reduce, op, inputs_, outputs_, {}, {}});
+}
+
+std::span<const TensorView> ReplicaContext::all_reduce(ReduceOp op, std::span<const TensorView> views) {
+  begin_all_reduce();
+  inputs_.assign(views.begin(), views.end());
+  step_.meet(local_, {CallKind::all_reduce, op, inputs_, views, {}, {}});
+  return views;
+}
+
+void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction function) {
+  StepAccess::check_use(*this, "merge_call");
+  step_.meet(local_, {CallKind::merge_call, ReduceOp::sum, {}, {}, part, function});
+}
+
+namespace detail {
+
+ReplicaUpdate::ReplicaUpdate(const ReplicaContext& replica) : previous_component_(thread_context().component) {
+  StepAccess::check_use(replica, "update");
+  ThreadContext& context = thread_context();
+  context.mode = context.replica != nullptr ? Mode::update : Mode::outside;
+  context.component = replica.local_replica();
+}
+
+ReplicaUpdate::~ReplicaUpdate() {
+  ThreadContext& context = thread_context();
+  context.mode = context.replica != nullptr ? Mode::replica : Mode::outside;
+  context.component = previous_component_;
+}
+
+}  // namespace detail
+}  // namespace lockstep

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "context/replica_team.hpp"
+
+#include "base/check.hpp"
+#include "context/step.hpp"
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::milliseconds default_fail_after = std::chrono::seconds(300);
+
+int threads_on_this_node(const Communicator& communicator) {
+  return communicator.layout().replicas() / (communicator.nodes() > 0 ? communicator.nodes() : 1);
+}
+
+}  // namespace
+
+ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind)
+    : name_(std::move(name)),
+      communicator_(std::move(communicator)),
+      devices_(std::move(devices)),
+      kind_(kind),
+      replicas_(communicator_.layout().replicas()),
+      first_replica_id_(communicator_.layout().first(communicator_.rank())),
+      fail_after_(communicator_.options().fail_after.value_or(default_fail_after)),
+      waiter_(WaitPolicy::for_threads(threads_on_this_node(communicator_))),
+      seen_(devices_.size()) {
+  LOCKSTEP_CHECK(communicator_.local_replicas() == local_replicas());
+  step_ = std::make_unique<Step>(*this);
+  for (int i = 1; i < local_replicas(); ++i) threads_.emplace_back([this, i] { serve(i); });
+}
+
+ReplicaTeam::~ReplicaTeam() {
+  stopping_.store(true);
+  waiter_.wake();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::shared_ptr<ReplicaTeam> ReplicaTeam::make_default() {
+  return std::make_shared<ReplicaTeam>("the default strategy", self_communicator({.name = "default strategy"}), std::vector<Device>{{}},
+                                       Kind::is_default);
+}
+
+ReplicaContext& ReplicaTeam::first_replica() { return step_->replica(0); }
+
+void ReplicaTeam::run(Strategy* strategy, ReplicaTask task, RunMode mode) {
+  detail::require_cross_replica(*this, "run");
+  const ThreadContext& context = thread_context();
+  if (context.step != nullptr) {  // in a merge function of this strategy
+    Step nested(*this);
+    run_step(nested, strategy, task, mode);
+    return;
+  }
+  if (running_.exchange(true)) {
+    detail::throw_error(Code::failed_precondition,
+                        "run: another thread is inside run of this strategy; call it from one thread at a time");
+  }
+  struct Release {
+    std::atomic<bool>& running;
+    ~Release() { running.store(false); }
+  } const release{running_};
+  told_text_.clear();
+  run_step(*step_, strategy, task, mode);
+}
+
+void ReplicaTeam::run_step(Step& step, Strategy* strategy, ReplicaTask task, RunMode mode) {
+  ++statistics_.runs;
+  step.begin(strategy, task, mode);
+  if (!threads_.empty()) {
+    current_ = &step;
+    published_.fetch_add(1);
+    waiter_.wake();
+  }
+  step.run_replica(0);
+  step.wait_for_all();
+  if (const std::exception_ptr failure = step.failure()) {
+    announce(failure);
+    std::rethrow_exception(failure);
+  }
+}
+
+void ReplicaTeam::run_published(int local) {
+  ++seen_[static_cast<std::size_t>(local)].count;
+  current_->run_replica(local);
+}
+
+void ReplicaTeam::serve(int local) {
+  const auto ready = [this, local] { return has_published(local) || stopping_.load(); };
+  for (;;) {
+    // without a deadline: between steps a thread has nothing to wait for but work
+    if (!waiter_.wait_until(ready, Waiter::Clock::now() + std::chrono::hours(1))) continue;
+    if (stopping_.load()) return;
+    run_published(local);
+  }
+}
+
+void ReplicaTeam::announce(const std::exception_ptr& failure) {
+  if (communicator_.size() == 1) return;
+  std::string text = "an exception that is no std::exception";
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+  }
+  if (text == told_text_) return;
+  communicator_.announce_failure(text);
+  told_text_ = std::move(text);
+}
+
+void ReplicaTeam::throw_announced(const Error& error) {
+  if (communicator_.size() > 1) communicator_.announce_failure(error.what());
+  told_text_ = error.what();
+  throw Error(error);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The local replicas of one strategy: their devices, their threads, and the communicator that speaks for them. A strategy, its
+// variables and its replica contexts share one team.
+
+#pragma once
+
+#include "context/thread_context.hpp"
+#include "context/waiter.hpp"
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/context/run_options.hpp>
+#include <lockstep/context/statistics.hpp>
+#include <lockstep/core/device.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace lockstep {
+
+class ReplicaTeam {
+ public:
+  enum class Kind : std::uint8_t { usual, is_default };
+
+  /// `devices[i]` is where local replica i computes; as many as the communicator has local replicas.
+  ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind = Kind::usual);
+  ReplicaTeam(const ReplicaTeam&) = delete;
+  ReplicaTeam& operator=(const ReplicaTeam&) = delete;
+  ~ReplicaTeam();
+
+  /// The team of the default strategy.
+  [[nodiscard]] static std::shared_ptr<ReplicaTeam> make_default();
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] bool is_default() const noexcept { return kind_ == Kind::is_default; }
+  [[nodiscard]] const Communicator& communicator() const noexcept { return communicator_; }
+  [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }
+  [[nodiscard]] int local_replicas() const noexcept { return static_cast<int>(devices_.size()); }
+  [[nodiscard]] int replicas() const noexcept { return replicas_; }
+  [[nodiscard]] int first_replica_id() const noexcept { return first_replica_id_; }
+  [[nodiscard]] const StrategyStatistics& statistics() const noexcept { return statistics_; }
+  [[nodiscard]] Waiter& waiter() noexcept { return waiter_; }
+  [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
+  /// The first replica's context of steps that are not nested.
+  [[nodiscard]] ReplicaContext& first_replica();
+
+  /// One step: `task` on every local replica. Throws the first exception in time, after all replicas have ended.
+  void run(Strategy* strategy, ReplicaTask task, RunMode mode);
+
+  /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is remembered.
+  template <class Call>
+  void collective(Call&& call) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto count = [&] {
+      ++statistics_.collectives;
+      statistics_.collective_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    try {
+      call(communicator_);
+    } catch (const std::exception& error) {
+      count();
+      told_text_ = error.what();
+      throw;
+    }
+    count();
+  }
+  /// Throws `error` here after telling it to the other ranks.
+  [[noreturn]] void throw_announced(const Error& error);
+  void add_meeting_seconds(double seconds) noexcept { statistics_.meeting_seconds += seconds; }
+
+  /// Number of the last step that was handed to the threads.
+  [[nodiscard]] std::uint64_t published() const noexcept { return published_.load(); }
+  /// On the thread of replica `local`: runs its part of a step that was handed out and not yet run by it.
+  void run_published(int local);
+  [[nodiscard]] bool has_published(int local) const noexcept {
+    return published() != seen_[static_cast<std::size_t>(local)].count;
+  }
+
+ private:
+  struct alignas(64) Seen {
+    std::uint64_t count = 0;  // of steps that this replica's thread has begun; its own
+  };
+
+  void run_step(Step& step, Strategy* strategy, ReplicaTask task, RunMode mode);
+  void serve(int local);
+  void announce(const std::exception_ptr& failure);
+
+  std::string name_;
+  Communicator communicator_;
+  std::vector<Device> devices_;
+  Kind kind_;
+  int replicas_;
+  int first_replica_id_;
+  std::chrono::milliseconds fail_after_;
+  StrategyStatistics statistics_;
+  std::string told_text_;  // what() of the last failure that the other ranks know
+
+  Waiter waiter_;
+  std::unique_ptr<Step> step_;              // of runs that are not nested
+  std::atomic<bool> running_{false};        // a thread is in `run`
+  Step* current_ = nullptr;                 // published by `published_`
+  std::atomic<std::uint64_t> published_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<Seen> seen_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "context/step.hpp"
+
+#include "base/check.hpp"
+#include "context/thread_context.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::string text_of(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace
+
+Step::Step(ReplicaTeam& team) : team_(team), slots_(new Slot[static_cast<std::size_t>(team.local_replicas())]) {
+  for (int i = 0; i < team.local_replicas(); ++i) replicas_.emplace_back(StepAccess::make(*this, i));
+}
+
+void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
+  strategy_ = strategy;
+  task_ = task;
+  mode_ = mode;
+  failure_ = nullptr;
+  if (replicas_.size() == 1) return;  // no meetings: nothing else has changed
+  for (int i = 0; i < team_.local_replicas(); ++i) {
+    slot(i).arrived.store(0, std::memory_order_relaxed);  // relaxed here: the step is handed to the threads after this
+    slot(i).finished.store(false, std::memory_order_relaxed);
+    slot(i).meetings = 0;
+  }
+  released_.store(0, std::memory_order_relaxed);
+  turn_.store(0, std::memory_order_relaxed);
+  status_.store(Status::open, std::memory_order_relaxed);
+  abort_error_.reset();
+}
+
+void Step::run_replica(int local) noexcept {
+  ReplicaContext& context = replica(local);
+  const ContextGuard guard({Mode::replica, local, strategy_, &team_, this, &context, thread_context().scope});
+  try {
+    if (mode_ == RunMode::sequential) wait_for_turn(local);
+    const bool ended = mode_ == RunMode::sequential && aborted();  // concurrent replicas all start, whoever is first
+    if (!ended) task_.call(task_.object, context);
+  } catch (...) {
+    fail(local, std::current_exception());
+  }
+  if (replicas_.size() == 1) return;
+  pass_turn(local);
+  slot(local).finished.store(true);
+  team_.waiter().wake();
+}
+
+void Step::wait_for_all() {
+  if (replicas_.size() == 1) return;
+  const auto all_finished = [this] {
+    for (int i = 0; i < team_.local_replicas(); ++i) {
+      if (!slot(i).finished.load()) return false;
+    }
+    return true;
+  };
+  // without a deadline: a step function may compute as long as it likes, and its thread cannot be abandoned
+  while (!team_.waiter().wait_until(all_finished, Waiter::Clock::now() + std::chrono::hours(1))) {
+  }
+}
+
+std::exception_ptr Step::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Step::fail(int local, std::exception_ptr exception) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = exception;
+  }
+  if (replicas_.size() == 1) return;
+  abort(Error(Code::unavailable,
+              fmt::format("replica {} failed: {}", team_.first_replica_id() + local, text_of(exception)),
+              {team_.communicator().rank(), team_.first_replica_id() + local, "run", -1}),
+        false);
+}
+
+bool Step::abort(const Error& error, bool only_if_open) noexcept {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);  // held until the error is there for those who see the status
+      Status expected = Status::open;
+      if (status_.compare_exchange_strong(expected, Status::aborted)) {
+        abort_error_ = error;
+        break;
+      }
+      if (expected == Status::aborted) return true;
+      if (only_if_open) return false;
+    }
+    std::this_thread::yield();  // the leader is about to open a meeting that is over
+  }
+  team_.waiter().wake();
+  return true;
+}
+
+void Step::throw_abort_error() {
+  Error error = [this] {
+    const std::lock_guard lock(mutex_);
+    LOCKSTEP_CHECK(abort_error_.has_value());
+    return *abort_error_;
+  }();
+  throw error;
+}
+
+void Step::wait_for_turn(int local) {
+  const auto my_turn = [this, local] { return turn_.load() == local || aborted(); };
+  while (!team_.waiter().wait_until(my_turn, Waiter::Clock::now() + std::chrono::hours(1))) {
+  }
+}
+
+void Step::pass_turn(int local) noexcept {
+  if (mode_ != RunMode::sequential) return;
+  const int count = team_.local_replicas();
+  for (int i = 1; i < count; ++i) {
+    const int next = (local + i) % count;
+    if (!slot(next).finished.load()) {
+      turn_.store(next);
+      break;
+    }
+  }
+}
+
+void StepAccess::check_use(const ReplicaContext& replica, std::string_view call) {
+  const ThreadContext& context = thread_context();
+  if (context.replica == &replica && context.mode == Mode::replica) return;
+  const ReplicaTeam& team = replica.step_.team();
+  if (context.mode == Mode::outside && thread_default().team.get() == &team) return;
+  if (context.replica == &replica) {
+    detail::throw_error(Code::failed_precondition, "{}: called inside update; replicas meet in the step function itself", call);
+  }
+  if (context.replica == nullptr) {
+    detail::throw_error(Code::failed_precondition,
+                        "{}: this ReplicaContext can be used inside its step function only; you need to be inside the function "
+                        "given to run, on the thread of replica {}",
+                        call, replica.replica_id_in_sync_group());
+  }
+  if (context.team == &team) {
+    detail::throw_error(Code::failed_precondition,
+                        "{}: mismatching ReplicaContext: the object of replica {} is used by replica {}; use the one that your step "
+                        "function was given",
+                        call, replica.replica_id_in_sync_group(), context.replica->replica_id_in_sync_group());
+  }
+  detail::throw_error(Code::failed_precondition,
+                      "{}: mismatching Strategy objects: a ReplicaContext of {} is used inside a step of {}", call, team.name(),
+                      context.team->name());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call of `run`: the local replicas, and their meetings.
+//
+// A meeting: every local replica publishes its call and raises its arrival number. The first replica (the leader) waits for all,
+// closes the meeting, checks that the calls agree, does the work for the rank, and raises the release number. Whoever cannot go on
+// aborts the step instead; an aborted step refuses all further meetings, so that every replica unwinds.
+
+#pragma once
+
+#include "context/replica_team.hpp"
+#include "context/waiter.hpp"
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/context/replica_context.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+enum class CallKind : std::uint8_t { all_reduce, broadcast, merge_call };
+
+/// What a replica brings to a meeting. Lives on that replica's stack until the meeting ends.
+struct MeetingCall {
+  CallKind kind = CallKind::all_reduce;
+  ReduceOp op = ReduceOp::sum;
+  std::span<const ConstTensorView> inputs;
+  std::span<const TensorView> outputs;
+  detail::MergePart part;
+  detail::MergeFunction function;
+};
+
+class Step {
+ public:
+  explicit Step(ReplicaTeam& team);
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  [[nodiscard]] ReplicaTeam& team() const noexcept { return team_; }
+  [[nodiscard]] ReplicaContext& replica(int local) { return *replicas_[static_cast<std::size_t>(local)]; }
+
+  /// Makes the step ready for a run; no replica is in it.
+  void begin(Strategy* strategy, ReplicaTask task, RunMode mode);
+  /// Runs one replica to its end on this thread; its exception is kept in the step.
+  void run_replica(int local) noexcept;
+  /// Waits until every replica has ended.
+  void wait_for_all();
+  /// The first exception in time, null if none.
+  [[nodiscard]] std::exception_ptr failure() const;
+
+  /// The meeting. Throws what ends it, on all local replicas.
+  void meet(int local, const MeetingCall& call);
+
+ private:
+  /// One replica's side of the meetings, on cache lines of its own.
+  struct alignas(64) Slot {
+    std::atomic<std::uint32_t> arrived{0};  // number of the meeting that the replica has come to
+    std::atomic<bool> finished{false};      // the replica has returned from the step function
+    std::uint32_t meetings = 0;             // the replica's own count
+    const MeetingCall* call = nullptr;      // published by `arrived`
+  };
+  enum class Status : int { open, closed, aborted };
+
+  [[nodiscard]] Slot& slot(int local) noexcept { return slots_[static_cast<std::size_t>(local)]; }
+  void lead(std::uint32_t meeting);
+  void follow(int local, std::uint32_t meeting);
+  /// A local replica that has ended without coming to the meeting, or -1.
+  [[nodiscard]] int ended_before(std::uint32_t meeting) const noexcept;
+  [[nodiscard]] int missing_from(std::uint32_t meeting) const noexcept;
+  /// The leader's work of a closed meeting; the other replicas wait.
+  void execute(std::uint32_t meeting);
+  void release(std::uint32_t meeting) noexcept;
+  /// Ends the step with the exception that is being handled.
+  void end_by_leader() noexcept;
+  void check_calls_agree();
+  [[nodiscard]] Error returned_error(int ended, int waiting);
+  [[nodiscard]] Error deadline_error(int missing, int waiting);
+  /// `items_`: leaf k of every replica, the inputs of the first `inputs_per_item` of them.
+  void gather_items(const MeetingCall& call, std::size_t inputs_per_item);
+  void reduce(const MeetingCall& call);
+  void broadcast(const MeetingCall& call);
+  void merge(const MeetingCall& call);
+
+  void fail(int local, std::exception_ptr exception) noexcept;
+  /// Ends the step with `error` unless it has been ended already; waits for a closed meeting to open. False if `only_if_open` and it is closed.
+  bool abort(const Error& error, bool only_if_open) noexcept;
+  [[noreturn]] void throw_abort_error();
+  [[nodiscard]] bool aborted() const noexcept { return status_.load() == Status::aborted; }
+  void wait_for_turn(int local);
+  void pass_turn(int local) noexcept;
+
+  ReplicaTeam& team_;
+  std::vector<std::unique_ptr<ReplicaContext>> replicas_;
+  std::unique_ptr<Slot[]> slots_;
+  Strategy* strategy_ = nullptr;
+  ReplicaTask task_{};
+  RunMode mode_ = RunMode::concurrent;
+
+  std::atomic<Status> status_{Status::open};
+  std::atomic<std::uint32_t> released_{0};
+  std::atomic<int> turn_{0};           // sequential mode: who may run
+  std::optional<Error> shared_error_;  // of the last meeting; written by the leader before `released_`
+
+  mutable std::mutex mutex_;           // guards the two below
+  std::exception_ptr failure_;
+  std::optional<Error> abort_error_;
+
+  // the leader's, kept between meetings
+  std::vector<ConstTensorView> gathered_inputs_;
+  std::vector<TensorView> gathered_outputs_;
+  std::vector<Item> items_;
+  std::vector<detail::MergePart> parts_;
+};
+
+/// The library's own access to a replica's meetings.
+struct StepAccess {
+  [[nodiscard]] static Step& step(const ReplicaContext& replica) noexcept { return replica.step_; }
+  [[nodiscard]] static ReplicaContext* make(Step& step, int local) { return new ReplicaContext(step, local); }
+  /// Throws Error(failed_precondition) unless this thread is computing `replica`.
+  static void check_use(const ReplicaContext& replica, std::string_view call);
+};
+
+}  // namespace lockstep

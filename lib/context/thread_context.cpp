@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "context/thread_context.hpp"
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "context/step.hpp"
+
+#include <lockstep/context/replica_context.hpp>
+
+namespace lockstep {
+namespace {
+
+struct ThreadState {
+  ThreadContext context;
+  ThreadDefault fallback;
+};
+
+thread_local constinit ThreadState state;
+
+}  // namespace
+
+ThreadContext& thread_context() noexcept { return state.context; }
+
+ThreadDefault& thread_default() {
+  if (!state.fallback.team) state.fallback.team = ReplicaTeam::make_default();
+  return state.fallback;
+}
+
+bool has_strategy() noexcept {
+  const ThreadContext& context = state.context;
+  return context.mode != Mode::outside && !context.team->is_default();
+}
+
+bool in_cross_replica_context() noexcept {
+  return state.context.mode == Mode::cross_replica || state.context.mode == Mode::update;
+}
+
+ReplicaContext* get_replica_context() {
+  const ThreadContext& context = state.context;
+  if (context.mode == Mode::outside) return &thread_default().team->first_replica();
+  return context.mode == Mode::replica ? context.replica : nullptr;
+}
+
+namespace detail {
+
+void require_no_other_strategy(const ReplicaTeam& team, std::string_view call) {
+  const ThreadContext& context = state.context;
+  if (context.mode != Mode::outside && context.team != &team) {
+    throw_error(Code::failed_precondition,
+                "{}: called on {} inside the scope of {}; strategies cannot be mixed: leave that scope first", call, team.name(),
+                context.team->name());
+  }
+}
+
+void require_cross_replica(const ReplicaTeam& team, std::string_view call) {
+  const ThreadContext& context = state.context;
+  require_no_other_strategy(team, call);
+  if (context.replica != nullptr) {
+    throw_error(Code::failed_precondition,
+                "{}: called in replica context (replica {}), but it works on the values of all replicas; call it outside the step "
+                "function, or inside merge_call",
+                call, context.replica->replica_id_in_sync_group());
+  }
+}
+
+}  // namespace detail
+}  // namespace lockstep

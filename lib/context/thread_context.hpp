@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one thread-local of the project: which strategy, which replica, which mode this thread is in.
+
+#pragma once
+
+#include <lockstep/context/context.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace lockstep {
+
+class ReplicaTeam;
+class Step;
+
+enum class Mode : std::uint8_t { outside, cross_replica, replica, update };
+
+/// A value, saved and restored around every change of context.
+struct ThreadContext {
+  Mode mode = Mode::outside;
+  int component = 0;                  ///< the local copy that an update works on
+  Strategy* strategy = nullptr;       ///< null outside
+  ReplicaTeam* team = nullptr;        ///< of `strategy`
+  Step* step = nullptr;               ///< the step that this thread is in, also inside its merges
+  ReplicaContext* replica = nullptr;  ///< set in a step function and in its own updates, null in a merge
+  const void* scope = nullptr;        ///< the innermost open scope
+};
+
+/// Of the calling thread.
+[[nodiscard]] ThreadContext& thread_context() noexcept;
+
+/// What this thread is in when it is outside everything: made on first use, ends with the thread.
+struct ThreadDefault {
+  std::shared_ptr<ReplicaTeam> team;
+  std::shared_ptr<Strategy> strategy;  // set by lib/strategy, which alone can make one
+};
+[[nodiscard]] ThreadDefault& thread_default();
+
+/// Replaces the context for a block.
+class ContextGuard {
+ public:
+  explicit ContextGuard(const ThreadContext& context) noexcept : saved_(thread_context()) { thread_context() = context; }
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+  ~ContextGuard() { thread_context() = saved_; }
+
+ private:
+  ThreadContext saved_;
+};
+
+namespace detail {
+
+/// Throws Error(failed_precondition) when `call` of `team`'s strategy is made in replica context, or in the scope of another strategy.
+void require_cross_replica(const ReplicaTeam& team, std::string_view call);
+
+/// Throws Error(failed_precondition) when this thread is in the scope, step or merge of a strategy other than `team`'s.
+void require_no_other_strategy(const ReplicaTeam& team, std::string_view call);
+
+}  // namespace detail
+}  // namespace lockstep

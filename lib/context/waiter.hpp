@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting of threads of one process for an atomic to change: spin, yield, sleep.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace lockstep {
+
+/// How long a thread of this rank spins before it gives its processor away.
+struct WaitPolicy {
+  std::chrono::microseconds spin{50};
+  int yields = 50;
+
+  /// Almost no spinning when `threads` threads share fewer allowed processors.
+  static WaitPolicy for_threads(int threads);
+};
+
+/// The conditions are functions of atomics that their writers change with sequentially consistent stores, followed by `wake()`.
+/// Thread-safety: any number of waiting and waking threads.
+class Waiter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Waiter(WaitPolicy policy) noexcept : policy_(policy) {}
+
+  /// Returns true once `ready()` holds, false when `deadline` has passed before.
+  template <class Ready>
+  bool wait_until(const Ready& ready, Clock::time_point deadline) {
+    if (ready()) return true;
+    if (policy_.spin.count() > 0) {
+      const auto spin_end = Clock::now() + policy_.spin;
+      do {
+        for (int i = 0; i < 32; ++i) {
+          if (ready()) return true;
+          pause();
+        }
+      } while (Clock::now() < spin_end);
+    }
+    for (int i = 0; i < policy_.yields; ++i) {
+      if (ready()) return true;
+      std::this_thread::yield();
+    }
+    return sleep_until(ready, deadline);
+  }
+
+  /// Lets sleeping threads look at their conditions again. Costs one load when nobody sleeps.
+  void wake() {
+    // sequentially consistent, as are the condition's store before it and the sleeper's increment and look after it: either this
+    // load sees the sleeper, or the sleeper sees the new state
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    { const std::lock_guard lock(mutex_); }
+    changed_.notify_all();
+  }
+
+ private:
+  static void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+  template <class Ready>
+  bool sleep_until(const Ready& ready, Clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    bool done = ready();
+    while (!done && Clock::now() < deadline) {
+      changed_.wait_until(lock, deadline);
+      done = ready();
+    }
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    return done;
+  }
+
+  WaitPolicy policy_;
+  std::atomic<int> sleepers_{0};
+  std::mutex mutex_;  // guards nothing but the moment between looking and sleeping
+  std::condition_variable changed_;
+};
+
+}  // namespace lockstep

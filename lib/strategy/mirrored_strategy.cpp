@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/strategy/mirrored_strategy.hpp>
+
+#include "context/replica_team.hpp"
+#include "strategy/local_devices.hpp"
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::vector<Device> parse_devices(const std::vector<std::string>& names) {
+  std::vector<Device> devices;
+  for (const std::string& name : names) devices.push_back(parse_device(name));
+  return devices;
+}
+
+std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
+  devices = checked_devices(std::move(devices), "MirroredStrategy");
+  const int count = static_cast<int>(devices.size());
+  return std::make_shared<ReplicaTeam>("MirroredStrategy", self_communicator({.local_replicas = count, .name = "MirroredStrategy"}),
+                                       std::move(devices));
+}
+
+}  // namespace
+
+MirroredStrategy::MirroredStrategy() : MirroredStrategy(logical_cpus(1)) {}
+MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices) : MirroredStrategy(parse_devices(devices)) {}
+MirroredStrategy::MirroredStrategy(std::vector<Device> devices) : Strategy(make_team(std::move(devices))) {}
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
+
+#include "context/replica_team.hpp"
+#include "strategy/local_devices.hpp"
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
+
+std::vector<Device> devices_of(Communicator communicator, const MultiWorkerOptions& options) {
+  try {
+    return checked_devices(options.devices ? *options.devices : logical_cpus(communicator.local_replicas()), strategy_name);
+  } catch (const Error& error) {
+    communicator.announce_failure(error.what());
+    throw;
+  }
+}
+
+std::shared_ptr<ReplicaTeam> make_team(const Communicator& communicator, const MultiWorkerOptions& options) {
+  std::vector<Device> devices = devices_of(communicator, options);
+  // Ranks that gave wrong devices are gone by now; the others learn it here, since duplicating has no deadline.
+  Communicator(communicator).barrier({.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
+  CommunicatorOptions own = options.communication.value_or(communicator.options());
+  own.local_replicas = static_cast<int>(devices.size());
+  own.name = strategy_name;
+  return std::make_shared<ReplicaTeam>(own.name, communicator.duplicate(own), std::move(devices));
+}
+
+}  // namespace
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOptions& options)
+    : MultiWorkerMirroredStrategy(world_communicator(), options) {}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options)
+    : Strategy(make_team(communicator, options)) {}
+
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/input/feed.hpp>
+
+#include "base/check.hpp"
+#include "input/feed_implementation.hpp"
+
+#include <lockstep/context/context.hpp>
+
+#include <utility>
+
+namespace lockstep::input {
+
+StepQueue::StepQueue(int depth, Produce produce) {
+  if (depth == 0) {
+    produce_ = std::move(produce);
+  } else {
+    queue_.emplace(static_cast<std::size_t>(depth), std::move(produce));
+  }
+}
+
+bool StepQueue::pop(StepBatches& step) {
+  if (queue_) return queue_->pop(step);
+  const auto start = std::chrono::steady_clock::now();
+  Produce produce = std::exchange(produce_, nullptr);  // stays away if it throws
+  const bool more = produce && produce(step);
+  if (more) produce_ = std::move(produce);
+  waited_ += std::chrono::steady_clock::now() - start;
+  return more;
+}
+
+std::chrono::steady_clock::duration StepQueue::waited() const noexcept { return queue_ ? queue_->waited() : waited_; }
+
+bool Feed::Implementation::next(StepBatches& batches) {
+  if (has_strategy() && !in_cross_replica_context()) {
+    detail::throw_error(Code::invalid_argument,
+                        "get_next: called inside a replica's function; take the batches outside and give them to run");
+  }
+  const bool more = do_next(batches);
+  const auto now = waited();
+  if (total_nanoseconds_ && now != counted_) {
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now - std::exchange(counted_, now));
+    total_nanoseconds_->fetch_add(nanoseconds.count(), std::memory_order_relaxed);
+  }
+  return more;
+}
+
+Feed::Feed(std::unique_ptr<Implementation> implementation) noexcept : implementation_(std::move(implementation)) {}
+Feed::Feed(Feed&&) noexcept = default;
+Feed& Feed::operator=(Feed&&) noexcept = default;
+Feed::~Feed() = default;
+
+bool Feed::next(std::vector<Leaves>& batches) { return implementation_->next(batches); }
+double Feed::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
+
+FeedSource::FeedSource(std::shared_ptr<Implementation> implementation) noexcept
+    : implementation_(std::move(implementation)) {}
+
+Feed FeedSource::open() const { return implementation_->open_next(); }
+Feed FeedSource::open(std::uint64_t pass) const { return implementation_->open(pass); }
+int FeedSource::first_replica() const noexcept { return implementation_->first_replica(); }
+int FeedSource::local_replicas() const noexcept { return implementation_->local_replicas(); }
+double FeedSource::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
+
+void tell_peers(const Communicator& communicator, const std::exception_ptr& error) {
+  if (communicator.size() == 1) return;
+  Communicator handle(communicator);
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    handle.announce_failure(exception.what());
+  } catch (...) {
+    handle.announce_failure("an exception that is no std::exception");
+  }
+}
+
+void check_options(const InputOptions& options) {
+  if (options.prefetch_batches < 0) {
+    detail::throw_error(Code::invalid_argument, "input options: prefetch_batches is {}; it must be at least 0",
+                        options.prefetch_batches);
+  }
+}
+
+std::shared_ptr<const Node> node_to_read(const Pipeline& pipeline, const InputOptions& options) {
+  std::shared_ptr<const Node> node = pipeline.node();
+  while (options.prefetch_batches > 0 && node->reads_ahead_of()) node = node->reads_ahead_of();
+  return node;
+}
+
+}  // namespace lockstep::input

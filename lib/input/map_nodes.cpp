@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/check.hpp"
+#include "input/rows.hpp"
+#include "input/stream_nodes.hpp"
+
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+class MapCursor final : public WholeCursor {
+ public:
+  MapCursor(std::unique_ptr<Cursor> source, Pipeline::Transform transform, std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)), source_(std::move(source)), transform_(std::move(transform)) {}
+  bool advance() override {
+    if (!source_->advance()) return false;
+    Leaves element;
+    source_->read(element);
+    present_ = transform_(std::move(element), memory_);
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Cursor> source_;
+  Pipeline::Transform transform_;
+};
+
+class MapNode final : public Node {
+ public:
+  MapNode(NodePointer source, Pipeline::Transform transform) noexcept
+      : source_(std::move(source)), transform_(std::move(transform)) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    return std::make_unique<MapCursor>(source_->open(options), transform_, options.memory);
+  }
+  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
+  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+
+ private:
+  NodePointer source_;
+  Pipeline::Transform transform_;
+};
+
+class MapRowsCursor final : public Cursor {
+ public:
+  MapRowsCursor(std::unique_ptr<Cursor> source, Pipeline::Transform transform, std::shared_ptr<MemoryResource> memory)
+      : source_(std::move(source)), transform_(std::move(transform)), memory_(std::move(memory)) {}
+  bool advance() override { return source_->advance(); }
+  std::int64_t rows() override { return source_->rows(); }
+  void read(Leaves& element) override { read_rows(0, rows(), element); }
+  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
+    // a replica without rows still needs the kind of its tensors: row 0, transformed and left out
+    if (count != 0) {
+      transform(first, count, element);
+    } else if (rows() != 0) {
+      Leaves one;
+      transform(0, 1, one);
+      copy_rows(one, 0, 0, memory_, element);
+    } else {
+      source_->read_rows(0, 0, element);
+    }
+  }
+
+ private:
+  void transform(std::int64_t first, std::int64_t count, Leaves& element) {
+    Leaves rows;
+    source_->read_rows(first, count, rows);
+    element = transform_(std::move(rows), memory_);
+    const std::int64_t result = common_rows(element);
+    if (result != count) {
+      detail::throw_error(
+          Code::invalid_argument,
+          "map_rows: the function made {} rows of {}; it must treat each row by itself (map sees whole batches)",
+          result, count);
+    }
+  }
+
+  std::unique_ptr<Cursor> source_;
+  Pipeline::Transform transform_;
+  std::shared_ptr<MemoryResource> memory_;
+};
+
+class MapRowsNode final : public Node {
+ public:
+  MapRowsNode(NodePointer source, Pipeline::Transform transform) noexcept
+      : source_(std::move(source)), transform_(std::move(transform)) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    return std::make_unique<MapRowsCursor>(source_->open(options), transform_, options.memory);
+  }
+  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
+  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+
+ private:
+  NodePointer source_;
+  Pipeline::Transform transform_;
+};
+
+}  // namespace
+
+NodePointer map_node(NodePointer source, Pipeline::Transform transform) {
+  return std::make_shared<MapNode>(std::move(source), std::move(transform));
+}
+
+NodePointer map_rows_node(NodePointer source, Pipeline::Transform transform) {
+  return std::make_shared<MapRowsNode>(std::move(source), std::move(transform));
+}
+
+}  // namespace lockstep::input

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/input/pipeline.hpp>
+
+#include "base/check.hpp"
+#include "input/node.hpp"
+#include "input/recycling_memory.hpp"
+#include "input/row_source.hpp"
+#include "input/stream_nodes.hpp"
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+
+void require_at_least(std::int64_t least, std::int64_t value, const char* call, const char* name) {
+  if (value < least) {
+    detail::throw_error(Code::invalid_argument, "{}: {} is {}; it must be at least {}", call, name, value, least);
+  }
+}
+
+NodePointer sliced_node(const NodePointer& node, std::int64_t skip, std::int64_t take) {
+  if (const IndexedRows* const rows = node->indexed())
+    return indexed_node({rows->source, sliced_order(rows->order, skip, take)});
+  return slice_node(node, skip, take);
+}
+
+}  // namespace
+
+Reader::Reader(std::unique_ptr<Cursor> cursor) noexcept : cursor_(std::move(cursor)) {}
+Reader::Reader(Reader&&) noexcept = default;
+Reader& Reader::operator=(Reader&&) noexcept = default;
+Reader::~Reader() = default;
+
+bool Reader::next(Leaves& element) {
+  if (!cursor_) return false;
+  std::unique_ptr<Cursor> cursor = std::move(cursor_);  // gone if it throws or is at its end
+  if (!cursor->advance()) return false;
+  cursor->read(element);
+  cursor_ = std::move(cursor);
+  return true;
+}
+
+Pipeline Pipeline::from_tensor_slices(Leaves tensors) {
+  std::shared_ptr<const RowSource> source = slices_source(std::move(tensors));
+  std::shared_ptr<const RowOrder> order = sequential_order(source->count());
+  return Pipeline(indexed_node({std::move(source), std::move(order)}));
+}
+
+Pipeline Pipeline::from_generator(MakeGenerator make) { return Pipeline(generator_node(std::move(make))); }
+
+Pipeline Pipeline::range(std::int64_t count) {
+  require_at_least(0, count, "range", "count");
+  Tensor numbers(DType::i64, Shape{count});
+  const auto elements = numbers.elements<std::int64_t>();
+  std::iota(elements.begin(), elements.end(), std::int64_t{0});
+  return from_tensor_slices({std::move(numbers)});
+}
+
+Pipeline Pipeline::shuffle(std::uint64_t seed, const ShuffleOptions& options) const {
+  require_at_least(1, static_cast<std::int64_t>(options.buffer_elements), "shuffle", "buffer_elements");
+  const IndexedRows* const rows = node_->indexed();
+  if (rows != nullptr && rows->order->cardinality().is_known()) {
+    return Pipeline(indexed_node({rows->source, shuffled_order(rows->order, seed, options.reshuffle_each_iteration)}));
+  }
+  return Pipeline(buffered_shuffle_node(node_, seed, options));
+}
+
+Pipeline Pipeline::repeat(std::int64_t times) const {
+  if (times != forever) require_at_least(0, times, "repeat", "times");
+  if (const IndexedRows* const rows = node_->indexed()) {
+    std::shared_ptr<const RowOrder> order = repeated_order(rows->order, times);
+    static_cast<void>(order->cardinality());  // throws where there would be too many
+    return Pipeline(indexed_node({rows->source, std::move(order)}));
+  }
+  NodePointer node = repeat_node(node_, times);
+  static_cast<void>(node->cardinality());
+  return Pipeline(std::move(node));
+}
+
+Pipeline Pipeline::take(std::int64_t count) const {
+  require_at_least(0, count, "take", "count");
+  return Pipeline(sliced_node(node_, 0, count));
+}
+
+Pipeline Pipeline::skip(std::int64_t count) const {
+  require_at_least(0, count, "skip", "count");
+  return Pipeline(sliced_node(node_, count, all));
+}
+
+Pipeline Pipeline::batch(std::int64_t rows, const BatchOptions& options) const {
+  require_at_least(1, rows, "batch", "rows");
+  if (const IndexedRows* const indexed = node_->indexed()) {
+    return Pipeline(indexed_batch_node(*indexed, rows, options.drop_remainder));
+  }
+  return Pipeline(batch_node(node_, rows, options.drop_remainder));
+}
+
+Pipeline Pipeline::map(Transform transform) const {
+  if (const IndexedRows* const rows = node_->indexed()) {
+    return Pipeline(indexed_node({mapped_source(rows->source, std::move(transform)), rows->order}));
+  }
+  return Pipeline(map_node(node_, std::move(transform)));
+}
+
+Pipeline Pipeline::map_rows(Transform transform) const {
+  if (node_->batch_size() == 0) {
+    detail::throw_error(Code::invalid_argument, "map_rows: the dataset is not batched; call batch first, or use map");
+  }
+  return Pipeline(map_rows_node(node_, std::move(transform)));
+}
+
+Pipeline Pipeline::prefetch(int depth) const {
+  require_at_least(1, depth, "prefetch", "depth");
+  return Pipeline(prefetch_node(node_, depth));
+}
+
+Cardinality Pipeline::cardinality() const { return node_->cardinality(); }
+
+std::optional<std::int64_t> Pipeline::batch_size() const {
+  const std::int64_t rows = node_->batch_size();
+  return rows == 0 ? std::nullopt : std::optional(rows);
+}
+
+Reader Pipeline::open(std::uint64_t pass) const { return Reader(node_->open({pass, recycling_memory()})); }
+
+}  // namespace lockstep::input

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/prefetch_queue.hpp"
+#include "input/stream_nodes.hpp"
+
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+class PrefetchCursor final : public WholeCursor {
+ public:
+  PrefetchCursor(std::unique_ptr<Cursor> source, int depth, std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)),
+        source_(std::move(source)),
+        queue_(static_cast<std::size_t>(depth), [this](Leaves& element) {
+          if (!source_->advance()) return false;
+          source_->read(element);
+          return true;
+        }) {}
+  bool advance() override { return queue_.pop(present_); }
+
+ private:
+  std::unique_ptr<Cursor> source_;  // the queue's thread's
+  PrefetchQueue<Leaves> queue_;
+};
+
+class PrefetchNode final : public Node {
+ public:
+  PrefetchNode(NodePointer source, int depth) noexcept : source_(std::move(source)), depth_(depth) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    return std::make_unique<PrefetchCursor>(source_->open(options), depth_, options.memory);
+  }
+  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
+  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] NodePointer reads_ahead_of() const override { return source_; }
+
+ private:
+  NodePointer source_;
+  int depth_;
+};
+
+}  // namespace
+
+NodePointer prefetch_node(NodePointer source, int depth) {
+  return std::make_shared<PrefetchNode>(std::move(source), depth);
+}
+
+}  // namespace lockstep::input

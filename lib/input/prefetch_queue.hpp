@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread that makes items ahead of one consumer.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace lockstep::input {
+
+/// Calls `produce` on a thread of its own until it returns false or throws, at most `depth` items ahead of `pop`.
+/// The destructor waits for the call of `produce` that is under way, if any, and for nothing else.
+template <class Item>
+class PrefetchQueue {
+ public:
+  using Produce = std::function<bool(Item& item)>;
+
+  PrefetchQueue(std::size_t depth, Produce produce)
+      : depth_(depth), produce_(std::move(produce)), thread_([this] { run(); }) {}
+  PrefetchQueue(const PrefetchQueue&) = delete;
+  PrefetchQueue& operator=(const PrefetchQueue&) = delete;
+  ~PrefetchQueue() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    not_full_.notify_one();
+    thread_.join();
+  }
+
+  /// The next item in order; false at the end, and ever after. Throws, once and in its place, what `produce` threw.
+  [[nodiscard]] bool pop(Item& item) {
+    std::unique_lock lock(mutex_);
+    if (items_.empty() && !ended_) {
+      const auto start = std::chrono::steady_clock::now();
+      not_empty_.wait(lock, [this] { return !items_.empty() || ended_; });
+      waited_ += std::chrono::steady_clock::now() - start;
+    }
+    if (items_.empty()) {
+      if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+      return false;
+    }
+    item = std::move(items_.front());
+    items_.pop_front();
+    lock.unlock();
+    not_full_.notify_one();
+    return true;
+  }
+
+  /// Time that `pop` spent waiting. On the consumer's thread.
+  [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept { return waited_; }
+
+ private:
+  void run() noexcept {
+    for (;;) {
+      std::exception_ptr error;
+      Item item{};
+      bool more = false;
+      try {
+        more = produce_(item);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      std::unique_lock lock(mutex_);
+      if (more) {
+        items_.push_back(std::move(item));
+      } else {
+        error_ = std::move(error);
+        ended_ = true;
+      }
+      not_empty_.notify_one();
+      if (ended_) return;
+      not_full_.wait(lock, [this] { return items_.size() < depth_ || stopped_; });
+      if (stopped_) return;
+    }
+  }
+
+  const std::size_t depth_;
+  const Produce produce_;                         // called by thread_ only
+  std::chrono::steady_clock::duration waited_{};  // the consumer's
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable not_empty_;
+  std::condition_variable not_full_;
+  std::deque<Item> items_;
+  std::exception_ptr error_;
+  bool ended_ = false;
+  bool stopped_ = false;
+
+  std::thread thread_;  // last: everything else is there when it starts
+};
+
+}  // namespace lockstep::input

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/recycling_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+class RecyclingMemory final : public MemoryResource {
+ public:
+  RecyclingMemory() = default;
+  ~RecyclingMemory() override {
+    for (const Block& block : kept_) {
+      if (block.address != nullptr) heap_->deallocate(block.address, block.bytes);
+    }
+  }
+
+ private:
+  struct Block {
+    void* address = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  void* do_allocate(std::size_t bytes) override {
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < kept_.size(); ++i) {  // the one given back last is the warmest
+        Block& block = kept_[(newest_ + kept_.size() - i) % kept_.size()];
+        if (block.address != nullptr && block.bytes == bytes) return std::exchange(block.address, nullptr);
+      }
+    }
+    return heap_->allocate(bytes);
+  }
+  void do_deallocate(void* address, std::size_t bytes) noexcept override {
+    Block freed{address, bytes};
+    {
+      const std::lock_guard lock(mutex_);
+      newest_ = (newest_ + 1) % kept_.size();
+      std::swap(kept_[newest_], freed);
+    }
+    if (freed.address != nullptr) heap_->deallocate(freed.address, freed.bytes);
+  }
+
+  std::shared_ptr<MemoryResource> heap_ = heap_memory_resource();
+  std::mutex mutex_;              // guards what follows
+  std::array<Block, 64> kept_{};  // a ring, in the order in which they came; gaps where they were taken
+  std::size_t newest_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<MemoryResource> recycling_memory() { return std::make_shared<RecyclingMemory>(); }
+
+}  // namespace lockstep::input

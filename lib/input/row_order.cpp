@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/row_order.hpp"
+
+#include "base/check.hpp"
+#include "input/permutation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace lockstep::input {
+namespace {
+
+class SequentialOrder final : public RowOrder {
+ public:
+  explicit SequentialOrder(std::int64_t rows) noexcept : rows_(rows) {}
+  [[nodiscard]] Cardinality cardinality() const override { return Cardinality::known(rows_); }
+  [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t) const override {
+    return std::make_unique<Counting>(rows_);
+  }
+
+ private:
+  class Counting final : public OrderCursor {
+   public:
+    explicit Counting(std::int64_t end) noexcept : end_(end) {}
+    std::size_t next(std::span<std::int64_t> rows) override {
+      const std::size_t count = std::min(rows.size(), static_cast<std::size_t>(end_ - at_));
+      std::iota(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(count), at_);
+      at_ += static_cast<std::int64_t>(count);
+      return count;
+    }
+
+   private:
+    std::int64_t at_ = 0;
+    std::int64_t end_;
+  };
+  std::int64_t rows_;
+};
+
+class ShuffledOrder final : public RowOrder {
+ public:
+  ShuffledOrder(std::shared_ptr<const RowOrder> order, std::uint64_t seed, bool reshuffle)
+      : order_(std::move(order)), seed_(seed), reshuffle_(reshuffle) {}
+  [[nodiscard]] Cardinality cardinality() const override { return order_->cardinality(); }
+  [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t pass) const override {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(order_->cardinality().count()));
+    const std::size_t count = order_->open(pass)->next(rows);
+    LOCKSTEP_CHECK(count == rows.size());
+    RandomSequence random(seed_, reshuffle_ ? pass : 0);
+    permute(rows, random);
+    return std::make_unique<Listed>(std::move(rows));
+  }
+
+ private:
+  class Listed final : public OrderCursor {
+   public:
+    explicit Listed(std::vector<std::int64_t> list) noexcept : list_(std::move(list)) {}
+    std::size_t next(std::span<std::int64_t> rows) override {
+      const std::size_t count = std::min(rows.size(), list_.size() - at_);
+      std::copy_n(list_.begin() + static_cast<std::ptrdiff_t>(at_), count, rows.begin());
+      at_ += count;
+      return count;
+    }
+
+   private:
+    std::vector<std::int64_t> list_;
+    std::size_t at_ = 0;
+  };
+  std::shared_ptr<const RowOrder> order_;
+  std::uint64_t seed_;
+  bool reshuffle_;
+};
+
+class RepeatedOrder final : public RowOrder {
+ public:
+  RepeatedOrder(std::shared_ptr<const RowOrder> order, std::int64_t times) noexcept
+      : order_(std::move(order)), times_(times) {}
+  [[nodiscard]] Cardinality cardinality() const override { return repeated(order_->cardinality(), times_); }
+  [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t pass) const override {
+    return std::make_unique<Repeating>(order_, times_, pass);
+  }
+
+ private:
+  class Repeating final : public OrderCursor {
+   public:
+    Repeating(std::shared_ptr<const RowOrder> order, std::int64_t times, std::uint64_t pass) noexcept
+        : order_(std::move(order)), times_(times), pass_(pass) {}
+    std::size_t next(std::span<std::int64_t> rows) override {
+      std::size_t count = 0;
+      while (count < rows.size()) {
+        if (!cursor_ && !start()) break;
+        const std::size_t more = cursor_->next(rows.subspan(count));
+        empty_ = empty_ && more == 0;
+        count += more;
+        if (count < rows.size()) cursor_.reset();
+      }
+      return count;
+    }
+
+   private:
+    bool start() {
+      if (done_ != 0 && empty_) return false;  // nothing, forever
+      if (times_ != Pipeline::forever && done_ == static_cast<std::uint64_t>(times_)) return false;
+      cursor_ = order_->open(inner_pass(pass_, times_, done_++));
+      return true;
+    }
+    std::shared_ptr<const RowOrder> order_;
+    std::int64_t times_;
+    std::uint64_t pass_;
+    std::uint64_t done_ = 0;
+    bool empty_ = true;
+    std::unique_ptr<OrderCursor> cursor_;
+  };
+  std::shared_ptr<const RowOrder> order_;
+  std::int64_t times_;
+};
+
+class SlicedOrder final : public RowOrder {
+ public:
+  SlicedOrder(std::shared_ptr<const RowOrder> order, std::int64_t skip, std::int64_t take) noexcept
+      : order_(std::move(order)), skip_(skip), take_(take) {}
+  [[nodiscard]] Cardinality cardinality() const override { return sliced(order_->cardinality(), skip_, take_); }
+  [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t pass) const override {
+    std::unique_ptr<OrderCursor> cursor = order_->open(pass);
+    std::array<std::int64_t, 256> skipped{};
+    for (auto left = static_cast<std::size_t>(skip_); left > 0;) {
+      const std::size_t count = cursor->next(std::span(skipped).first(std::min(left, skipped.size())));
+      if (count == 0) break;
+      left -= count;
+    }
+    return std::make_unique<Taking>(std::move(cursor), take_);
+  }
+
+ private:
+  class Taking final : public OrderCursor {
+   public:
+    Taking(std::unique_ptr<OrderCursor> cursor, std::int64_t left) noexcept : cursor_(std::move(cursor)), left_(left) {}
+    std::size_t next(std::span<std::int64_t> rows) override {
+      const std::size_t count = cursor_->next(rows.first(std::min(rows.size(), static_cast<std::size_t>(left_))));
+      left_ -= static_cast<std::int64_t>(count);
+      return count;
+    }
+
+   private:
+    std::unique_ptr<OrderCursor> cursor_;
+    std::int64_t left_;
+  };
+  std::shared_ptr<const RowOrder> order_;
+  std::int64_t skip_;
+  std::int64_t take_;
+};
+
+}  // namespace
+
+OrderCursor::~OrderCursor() = default;
+RowOrder::~RowOrder() = default;
+
+std::shared_ptr<const RowOrder> sequential_order(std::int64_t rows) { return std::make_shared<SequentialOrder>(rows); }
+
+std::shared_ptr<const RowOrder> shuffled_order(std::shared_ptr<const RowOrder> order, std::uint64_t seed,
+                                               bool reshuffle_each_iteration) {
+  return std::make_shared<ShuffledOrder>(std::move(order), seed, reshuffle_each_iteration);
+}
+
+std::shared_ptr<const RowOrder> repeated_order(std::shared_ptr<const RowOrder> order, std::int64_t times) {
+  return std::make_shared<RepeatedOrder>(std::move(order), times);
+}
+
+std::shared_ptr<const RowOrder> sliced_order(std::shared_ptr<const RowOrder> order, std::int64_t skip,
+                                             std::int64_t take) {
+  return std::make_shared<SlicedOrder>(std::move(order), skip, take);
+}
+
+Cardinality repeated(Cardinality once, std::int64_t times) {
+  if (times == 0 || (once.is_known() && once.count() == 0)) return Cardinality::known(0);
+  if (times == Pipeline::forever) return once.is_unknown() ? once : Cardinality::infinite();
+  if (!once.is_known()) return once;
+  if (once.count() > std::numeric_limits<std::int64_t>::max() / times) {
+    detail::throw_error(Code::invalid_argument, "repeat: {} elements {} times over are more than 2^63 - 1",
+                        once.count(), times);
+  }
+  return Cardinality::known(once.count() * times);
+}
+
+Cardinality sliced(Cardinality all, std::int64_t skip, std::int64_t take) {
+  if (take == 0) return Cardinality::known(0);
+  if (all.is_known()) return Cardinality::known(std::min(std::max<std::int64_t>(all.count() - skip, 0), take));
+  if (all.is_infinite() && take != std::numeric_limits<std::int64_t>::max()) return Cardinality::known(take);
+  return all;
+}
+
+std::uint64_t inner_pass(std::uint64_t pass, std::int64_t times, std::uint64_t k) noexcept {
+  return times == Pipeline::forever ? (pass << 32U) + k : pass * static_cast<std::uint64_t>(times) + k;
+}
+
+}  // namespace lockstep::input

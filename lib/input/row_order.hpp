@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// In which order a pass visits the rows of a source: a sequence of row numbers, known without touching a row.
+
+#pragma once
+
+#include <lockstep/input/pipeline.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace lockstep::input {
+
+class OrderCursor {
+ public:
+  OrderCursor() = default;
+  OrderCursor(const OrderCursor&) = delete;
+  OrderCursor& operator=(const OrderCursor&) = delete;
+  virtual ~OrderCursor();
+  /// Writes the next row numbers; how many: fewer than asked for only at the end.
+  [[nodiscard]] virtual std::size_t next(std::span<std::int64_t> rows) = 0;
+};
+
+/// Immutable, shared between threads.
+class RowOrder {
+ public:
+  RowOrder() = default;
+  RowOrder(const RowOrder&) = delete;
+  RowOrder& operator=(const RowOrder&) = delete;
+  virtual ~RowOrder();
+  [[nodiscard]] virtual std::unique_ptr<OrderCursor> open(std::uint64_t pass) const = 0;
+  /// Known or infinite.
+  [[nodiscard]] virtual Cardinality cardinality() const = 0;
+};
+
+/// 0, 1, ..., rows - 1.
+[[nodiscard]] std::shared_ptr<const RowOrder> sequential_order(std::int64_t rows);
+/// A permutation of a finite order.
+[[nodiscard]] std::shared_ptr<const RowOrder> shuffled_order(std::shared_ptr<const RowOrder> order, std::uint64_t seed,
+                                                             bool reshuffle_each_iteration);
+[[nodiscard]] std::shared_ptr<const RowOrder> repeated_order(std::shared_ptr<const RowOrder> order, std::int64_t times);
+/// Without the first `skip`, and at most `take` of the rest.
+[[nodiscard]] std::shared_ptr<const RowOrder> sliced_order(std::shared_ptr<const RowOrder> order, std::int64_t skip,
+                                                           std::int64_t take);
+
+/// Arithmetic that nodes and orders share. `times` may be Pipeline::forever.
+[[nodiscard]] Cardinality repeated(Cardinality once, std::int64_t times);
+[[nodiscard]] Cardinality sliced(Cardinality all, std::int64_t skip, std::int64_t take);
+/// The pass of repetition `k` within pass `pass`: one iteration of 5 repetitions counts as 5 iterations of one.
+[[nodiscard]] std::uint64_t inner_pass(std::uint64_t pass, std::int64_t times, std::uint64_t k) noexcept;
+
+}  // namespace lockstep::input

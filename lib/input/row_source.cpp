@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/row_source.hpp"
+
+#include "input/rows.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace lockstep::input {
+namespace {
+
+class SlicesSource final : public RowSource {
+ public:
+  explicit SlicesSource(Leaves tensors) : tensors_(std::move(tensors)), count_(common_rows(tensors_)) {}
+  [[nodiscard]] std::int64_t count() const override { return count_; }
+  void gather(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
+              Leaves& result) const override {
+    gather_rows(tensors_, rows, memory, result);
+  }
+  void element(std::int64_t row, const std::shared_ptr<MemoryResource>& memory, Leaves& result) const override {
+    copy_rows(tensors_, row, 1, memory, result);
+    for (Tensor& leaf : result) leaf = leaf.reshaped(without_rows(leaf.shape()));
+  }
+
+ private:
+  Leaves tensors_;
+  std::int64_t count_;
+};
+
+class MappedSource final : public RowSource {
+ public:
+  MappedSource(std::shared_ptr<const RowSource> source, Pipeline::Transform transform)
+      : source_(std::move(source)), transform_(std::move(transform)) {}
+  [[nodiscard]] std::int64_t count() const override { return source_->count(); }
+  void gather(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
+              Leaves& result) const override {
+    Leaves mapped;
+    if (rows.empty()) {
+      element(0, memory, mapped);  // only to see what it looks like
+      result.clear();
+      for (const Tensor& leaf : mapped) result.emplace_back(leaf.dtype(), with_rows(0, leaf.shape()), memory);
+      return;
+    }
+    RowStacker stacker(memory);
+    stacker.start(static_cast<std::int64_t>(rows.size()));
+    for (const std::int64_t row : rows) {
+      element(row, memory, mapped);
+      stacker.add(mapped);
+    }
+    stacker.finish(result);
+  }
+  void element(std::int64_t row, const std::shared_ptr<MemoryResource>& memory, Leaves& result) const override {
+    Leaves plain;
+    source_->element(row, memory, plain);
+    result = transform_(std::move(plain), memory);
+  }
+
+ private:
+  std::shared_ptr<const RowSource> source_;
+  Pipeline::Transform transform_;
+};
+
+class IndexedCursor final : public Cursor {
+ public:
+  IndexedCursor(const IndexedRows& rows, const PassOptions& options)
+      : source_(rows.source), order_(rows.order->open(options.pass)), memory_(options.memory) {}
+  bool advance() override { return order_->next(std::span(&row_, 1)) == 1; }
+  void read(Leaves& element) override { source_->element(row_, memory_, element); }
+  std::int64_t rows() override {
+    Leaves element;
+    read(element);
+    return common_rows(element);
+  }
+  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
+    Leaves whole;
+    read(whole);
+    copy_rows(whole, first, count, memory_, element);
+  }
+
+ private:
+  std::shared_ptr<const RowSource> source_;
+  std::unique_ptr<OrderCursor> order_;
+  std::shared_ptr<MemoryResource> memory_;
+  std::int64_t row_ = 0;
+};
+
+class IndexedNode final : public Node {
+ public:
+  explicit IndexedNode(IndexedRows rows) noexcept : rows_(std::move(rows)) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    return std::make_unique<IndexedCursor>(rows_, options);
+  }
+  [[nodiscard]] Cardinality cardinality() const override { return rows_.order->cardinality(); }
+  [[nodiscard]] const IndexedRows* indexed() const noexcept override { return &rows_; }
+
+ private:
+  IndexedRows rows_;
+};
+
+class IndexedBatchCursor final : public Cursor {
+ public:
+  IndexedBatchCursor(const IndexedRows& rows, std::int64_t rows_per_batch, bool drop_remainder,
+                     const PassOptions& options)
+      : source_(rows.source),
+        order_(rows.order->open(options.pass)),
+        memory_(options.memory),
+        rows_(static_cast<std::size_t>(rows_per_batch)),
+        drop_remainder_(drop_remainder) {}
+  bool advance() override {
+    const std::size_t count = order_->next(rows_);
+    if (count < rows_.size() && drop_remainder_) return false;
+    rows_.resize(count);  // shorter only before the end
+    return count > 0;
+  }
+  void read(Leaves& element) override { source_->gather(rows_, memory_, element); }
+  std::int64_t rows() override { return static_cast<std::int64_t>(rows_.size()); }
+  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
+    const auto part = std::span(rows_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    source_->gather(part, memory_, element);
+  }
+
+ private:
+  std::shared_ptr<const RowSource> source_;
+  std::unique_ptr<OrderCursor> order_;
+  std::shared_ptr<MemoryResource> memory_;
+  std::vector<std::int64_t> rows_;
+  bool drop_remainder_;
+};
+
+class IndexedBatchNode final : public Node {
+ public:
+  IndexedBatchNode(IndexedRows rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept
+      : rows_(std::move(rows)), rows_per_batch_(rows_per_batch), drop_remainder_(drop_remainder) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    // a batch larger than all the data needs no list of its size
+    const Cardinality all = rows_.order->cardinality();
+    const std::int64_t largest =
+        all.is_known() && !drop_remainder_ ? std::max<std::int64_t>(all.count(), 1) : rows_per_batch_;
+    if (drop_remainder_ && all.is_known() && all.count() < rows_per_batch_)
+      return std::make_unique<NoBatch>(options.memory);
+    return std::make_unique<IndexedBatchCursor>(rows_, std::min(rows_per_batch_, largest), drop_remainder_, options);
+  }
+  [[nodiscard]] Cardinality cardinality() const override {
+    return batched(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
+  }
+  [[nodiscard]] std::int64_t batch_size() const override { return rows_per_batch_; }
+
+ private:
+  class NoBatch final : public WholeCursor {
+   public:
+    using WholeCursor::WholeCursor;
+    bool advance() override { return false; }
+  };
+  IndexedRows rows_;
+  std::int64_t rows_per_batch_;
+  bool drop_remainder_;
+};
+
+}  // namespace
+
+RowSource::~RowSource() = default;
+
+std::shared_ptr<const RowSource> slices_source(Leaves tensors) {
+  return std::make_shared<SlicesSource>(std::move(tensors));
+}
+
+std::shared_ptr<const RowSource> mapped_source(std::shared_ptr<const RowSource> source, Pipeline::Transform transform) {
+  return std::make_shared<MappedSource>(std::move(source), std::move(transform));
+}
+
+std::shared_ptr<const Node> indexed_node(IndexedRows rows) { return std::make_shared<IndexedNode>(std::move(rows)); }
+
+std::shared_ptr<const Node> indexed_batch_node(IndexedRows rows, std::int64_t rows_per_batch, bool drop_remainder) {
+  return std::make_shared<IndexedBatchNode>(std::move(rows), rows_per_batch, drop_remainder);
+}
+
+Cardinality batched(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept {
+  if (!rows.is_known()) return rows;
+  const bool partial = !drop_remainder && rows.count() % rows_per_batch != 0;
+  return Cardinality::known(rows.count() / rows_per_batch + (partial ? 1 : 0));
+}
+
+}  // namespace lockstep::input

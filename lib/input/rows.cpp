@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/rows.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+std::size_t row_bytes(const Tensor& leaf) {
+  return static_cast<std::size_t>(without_rows(leaf.shape()).element_count()) * size_of(leaf.dtype());
+}
+
+Tensor tensor_of_rows(const Tensor& leaf, std::int64_t rows, const std::shared_ptr<MemoryResource>& memory) {
+  return Tensor(leaf.dtype(), with_rows(rows, without_rows(leaf.shape())), memory);
+}
+
+/// Labels and the like: a call of memcpy per row would cost more than the copy.
+template <class Unit>
+void gather_units(const std::byte* source, std::span<const std::int64_t> rows, std::byte* target) {
+  for (const std::int64_t row : rows) {
+    std::memcpy(target, source + static_cast<std::size_t>(row) * sizeof(Unit), sizeof(Unit));
+    target += sizeof(Unit);
+  }
+}
+
+/// Rows that follow each other are copied in one go; the start of a later row is fetched ahead, the rest is the
+/// processor's.
+void gather_blocks(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target) {
+  constexpr std::size_t ahead = 4;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t run = 1;
+    while (i + run < rows.size() && rows[i + run] == rows[i] + static_cast<std::int64_t>(run)) ++run;
+    if (i + ahead < rows.size()) __builtin_prefetch(source + static_cast<std::size_t>(rows[i + ahead]) * bytes);
+    std::memcpy(target, source + static_cast<std::size_t>(rows[i]) * bytes, run * bytes);
+    target += run * bytes;
+    i += run;
+  }
+}
+
+}  // namespace
+
+Shape with_rows(std::int64_t rows, const Shape& shape) {
+  if (shape.rank() == Shape::max_rank) {
+    detail::throw_error(Code::invalid_argument,
+                        "batch: elements of shape {} have {} axes already; a tensor has at most {}", to_string(shape),
+                        shape.rank(), Shape::max_rank);
+  }
+  std::array<std::int64_t, Shape::max_rank> extents{rows};
+  std::copy(shape.extents().begin(), shape.extents().end(), extents.begin() + 1);
+  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank()) + 1));
+}
+
+Shape without_rows(const Shape& shape) { return Shape(shape.extents().subspan(1)); }
+
+Shape emptied(const Shape& shape) { return shape.rank() == 0 ? Shape{0} : with_rows(0, without_rows(shape)); }
+
+std::int64_t common_rows(const Leaves& leaves) {
+  if (leaves.empty()) detail::throw_error(Code::invalid_argument, "dataset: an element without tensors has no rows");
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].shape().rank() == 0) {
+      detail::throw_error(Code::invalid_argument, "dataset: tensor {} is a scalar, which has no rows", i);
+    }
+    if (leaves[i].shape()[0] != leaves[0].shape()[0]) {
+      detail::throw_error(Code::invalid_argument,
+                          "dataset: tensor 0 has {} rows but tensor {} has {}; first extents must agree",
+                          leaves[0].shape()[0], i, leaves[i].shape()[0]);
+    }
+  }
+  return leaves[0].shape()[0];
+}
+
+void copy_rows(const Leaves& leaves, std::int64_t first, std::int64_t count,
+               const std::shared_ptr<MemoryResource>& memory, Leaves& result) {
+  result.clear();
+  for (const Tensor& leaf : leaves) {
+    Tensor rows =
+        leaf.shape().rank() == 0 ? Tensor(leaf.dtype(), Shape{0}, memory) : tensor_of_rows(leaf, count, memory);
+    if (rows.byte_count() != 0) {
+      const std::size_t begin = static_cast<std::size_t>(first) * row_bytes(leaf);
+      std::memcpy(rows.data(), static_cast<const std::byte*>(leaf.data()) + begin, rows.byte_count());
+    }
+    result.push_back(std::move(rows));
+  }
+}
+
+void gather_rows(const Leaves& leaves, std::span<const std::int64_t> rows,
+                 const std::shared_ptr<MemoryResource>& memory, Leaves& result) {
+  result.clear();
+  for (const Tensor& leaf : leaves) {
+    Tensor gathered = tensor_of_rows(leaf, static_cast<std::int64_t>(rows.size()), memory);
+    const auto* const source = static_cast<const std::byte*>(leaf.data());
+    auto* const target = static_cast<std::byte*>(gathered.data());
+    switch (const std::size_t bytes = row_bytes(leaf)) {
+      case 0: break;
+      case 1: gather_units<std::uint8_t>(source, rows, target); break;
+      case 2: gather_units<std::uint16_t>(source, rows, target); break;
+      case 4: gather_units<std::uint32_t>(source, rows, target); break;
+      case 8: gather_units<std::uint64_t>(source, rows, target); break;
+      default: gather_blocks(source, rows, bytes, target);
+    }
+    result.push_back(std::move(gathered));
+  }
+}
+
+void RowStacker::start(std::int64_t rows) {
+  limit_ = rows;
+  capacity_ = std::min(std::max<std::int64_t>(capacity_, 64), rows);
+  count_ = 0;
+  stacked_.clear();
+}
+
+void RowStacker::reserve(std::int64_t rows) {
+  Leaves shorter = std::move(stacked_);
+  stacked_.clear();
+  capacity_ = rows;
+  for (const Tensor& leaf : shorter) {
+    Tensor& longer = stacked_.emplace_back(tensor_of_rows(leaf, rows, memory_));
+    if (leaf.byte_count() != 0) std::memcpy(longer.data(), leaf.data(), leaf.byte_count());
+  }
+}
+
+void RowStacker::add(const Leaves& element) {
+  if (count_ == 0) {
+    for (const Tensor& leaf : element) stacked_.emplace_back(leaf.dtype(), with_rows(capacity_, leaf.shape()), memory_);
+  } else if (count_ == capacity_) {
+    reserve(capacity_ + std::min(capacity_, limit_ - capacity_));
+  }
+  if (element.size() != stacked_.size()) {
+    detail::throw_error(Code::invalid_argument, "batch: an element has {} tensors, but the first of its batch has {}",
+                        element.size(), stacked_.size());
+  }
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    const Tensor& leaf = element[i];
+    Tensor& stack = stacked_[i];
+    const Shape expected = without_rows(stack.shape());
+    if (leaf.dtype() != stack.dtype() || leaf.shape() != expected) {
+      detail::throw_error(
+          Code::invalid_argument,
+          "batch: tensor {} of an element is {} of shape {}, but {} of shape {} in the first of its batch", i,
+          to_string(leaf.dtype()), to_string(leaf.shape()), to_string(stack.dtype()), to_string(expected));
+    }
+    const std::size_t bytes = leaf.byte_count();
+    if (bytes != 0) {
+      std::memcpy(static_cast<std::byte*>(stack.data()) + static_cast<std::size_t>(count_) * bytes, leaf.data(), bytes);
+    }
+  }
+  ++count_;
+}
+
+void RowStacker::finish(Leaves& result) {
+  if (count_ == capacity_) {
+    result = std::move(stacked_);
+  } else {
+    copy_rows(stacked_, 0, count_, memory_, result);
+  }
+  stacked_.clear();
+}
+
+}  // namespace lockstep::input

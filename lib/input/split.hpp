@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/input/input_options.hpp>
+
+#include <cstdint>
+
+namespace lockstep::input {
+
+/// Rows [first, first + count) of a batch.
+struct RowRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const RowRange&, const RowRange&) = default;
+};
+
+/// The rows of `replica` in a batch of `rows` rows, where a full batch has `full`. Chunks follow each other in replica
+/// order and cover the batch. A batch longer than `full` (a map may have made it so) counts as a full one of its own
+/// size.
+[[nodiscard]] RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas,
+                                int replica) noexcept;
+
+}  // namespace lockstep::input

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+
+namespace lockstep::test {
+
+/// `body` throws an Error of that code, whose text has all `parts`.
+inline void expect_error(Code code, std::initializer_list<std::string> parts, const std::function<void()>& body) {
+  try {
+    body();
+    ADD_FAILURE() << "no error, but " << to_string(code) << " is expected";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    for (const std::string& part : parts) {
+      EXPECT_NE(error.text().find(part), std::string::npos) << '"' << part << "\" is missing in: " << error.what();
+    }
+  }
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/prefetch_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+namespace lockstep::input {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Prefetch, gives_items_in_order_and_then_the_end_for_good) {
+  PrefetchQueue<int> queue(3, [i = 0](int& item) mutable { return (item = i++) < 1000; });
+  int item = 0;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(queue.pop(item));
+    ASSERT_EQ(item, i);
+  }
+  EXPECT_FALSE(queue.pop(item));
+  EXPECT_FALSE(queue.pop(item));
+}
+
+TEST(Prefetch, is_never_more_than_depth_items_ahead_and_one_in_work) {
+  std::atomic<int> made = 0;
+  PrefetchQueue<int> queue(2, [&](int& item) { return (item = made++), true; });
+  int item = 0;
+  for (int taken = 1; taken <= 50; ++taken) {
+    ASSERT_TRUE(queue.pop(item));
+    std::this_thread::sleep_for(200us);
+    ASSERT_LE(made.load(), taken + 2);
+  }
+}
+
+TEST(Prefetch, hands_an_exception_over_in_its_place_and_once) {
+  PrefetchQueue<int> queue(5, [i = 0](int& item) mutable -> bool {
+    if (i == 2) throw std::runtime_error("boom");
+    item = i++;
+    return true;
+  });
+  int item = 0;
+  EXPECT_TRUE(queue.pop(item));
+  EXPECT_TRUE(queue.pop(item));
+  EXPECT_THROW(static_cast<void>(queue.pop(item)), std::runtime_error);
+  EXPECT_FALSE(queue.pop(item));
+}
+
+TEST(Prefetch, ends_at_any_moment_without_a_hang) {
+  for (int i = 0; i < 200; ++i) {
+    std::atomic<bool> gone = false;
+    {
+      PrefetchQueue<std::unique_ptr<int>> queue(1 + static_cast<std::size_t>(i % 3), [&](std::unique_ptr<int>& item) {
+        EXPECT_FALSE(gone);
+        item = std::make_unique<int>(i);
+        return i % 7 != 6;
+      });
+      std::unique_ptr<int> item;
+      for (int k = 0; k < i % 5; ++k) static_cast<void>(queue.pop(item));
+      if (i % 4 == 0) std::this_thread::sleep_for(50us);  // the thread waits for room
+    }
+    gone = true;
+  }
+}
+
+TEST(Prefetch, counts_the_time_that_the_consumer_waits) {
+  PrefetchQueue<int> queue(2, [](int&) {
+    std::this_thread::sleep_for(5ms);
+    return true;
+  });
+  int item = 0;
+  EXPECT_TRUE(queue.pop(item));
+  EXPECT_GE(queue.waited(), 3ms);
+  const auto waited = queue.waited();
+  std::this_thread::sleep_for(30ms);
+  EXPECT_TRUE(queue.pop(item));
+  EXPECT_EQ(queue.waited(), waited);
+}
+
+}  // namespace
+}  // namespace lockstep::input

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replicas spread over ranks (as threads): the same bits for every layout, and no hang when one of them fails.
+
+#include "unit/strategy/strategies.hpp"
+
+#include <cmath>
+#include <mutex>
+#include <tuple>
+
+namespace lockstep::test {
+namespace {
+
+/// A value of replica `id` whose sums depend on their order.
+float rough(int id, int k) { return std::sin(static_cast<float>(17 * id + k)) * std::pow(10.0F, static_cast<float>((id * 7 + k) % 9)); }
+
+TEST(Layouts, of_the_same_replicas_give_the_same_bits) {
+  for (const int replicas : {3, 4}) {
+    std::mutex mutex;
+    std::vector<std::vector<float>> results;
+    const std::vector<std::vector<int>> layouts =
+        replicas == 4 ? std::vector<std::vector<int>>{{4}, {2, 2}, {2, 1, 1}, {1, 3}, {1, 1, 1, 1}} : std::vector<std::vector<int>>{{3}, {2, 1}, {1, 1, 1}};
+    for (const auto& layout : layouts) {
+      on_workers(layout, [&](Strategy& strategy) {
+        const auto variable = strategy.variable<float>(std::vector<float>(100, 1.0F), {.name = "w", .aggregation = VariableAggregation::mean});
+        const auto in_step = strategy.run([&](ReplicaContext& replica) {
+          std::vector<float> gradient(100);
+          for (int k = 0; k < 100; ++k) gradient[static_cast<std::size_t>(k)] = rough(replica.replica_id_in_sync_group(), k);
+          variable.assign_add(gradient);
+          return replica.all_reduce(ReduceOp::sum, gradient);
+        });
+        std::vector<float> mine = strategy.reduce(ReduceOp::mean, in_step);
+        const auto copy = variable.elements();
+        mine.insert(mine.end(), copy.begin(), copy.end());
+        for (int i = 0; i < variable.component_count(); ++i) {
+          EXPECT_EQ(elements_of<float>(variable.component(i)), std::vector<float>(copy.begin(), copy.end()));
+        }
+        const std::lock_guard lock(mutex);
+        results.push_back(mine);
+      });
+    }
+    for (const auto& result : results) EXPECT_EQ(result, results.front());
+  }
+}
+
+TEST(Ranks, learn_of_an_exception_in_another_ranks_step) {
+  on_workers({1, 2}, [](Strategy& strategy) {
+    const int rank = strategy.communicator().rank();
+    for (int round = 0; round < 20; ++round) {
+      try {
+        strategy.run([&](ReplicaContext& replica) {
+          if (replica.replica_id_in_sync_group() == 2) throw std::runtime_error("boom " + std::to_string(round));
+          (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+        });
+        ADD_FAILURE() << "no error on rank " << rank;
+      } catch (const Error& error) {
+        EXPECT_EQ(rank, 0);
+        EXPECT_EQ(error.code(), Code::unavailable);
+        EXPECT_NE(error.text().find("boom " + std::to_string(round)), std::string::npos) << error.what();
+      } catch (const std::runtime_error& error) {
+        EXPECT_EQ(rank, 1);
+        EXPECT_EQ(error.what(), "boom " + std::to_string(round));
+      }
+      EXPECT_EQ(strategy.run([](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, 1.0F); }).component(0), 3.0F);
+    }
+  });
+}
+
+TEST(Ranks, that_disagree_about_a_shape_both_get_mismatch) {
+  on_workers({1, 2}, [](Strategy& strategy) {
+    const std::size_t size = strategy.communicator().rank() == 0 ? 2 : 3;
+    expect_error(Code::mismatch, {"[2]", "[3]"}, [&] {
+      strategy.run([&](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, std::vector<float>(size)); });
+    });
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
+  });
+}
+
+TEST(Ranks, hear_of_a_mismatch_between_replicas_of_one_rank) {
+  on_workers({1, 2}, [](Strategy& strategy) {
+    const int rank = strategy.communicator().rank();
+    expect_error(rank == 1 ? Code::mismatch : Code::unavailable, {"shape", "replica 2"}, [&] {
+      strategy.run([&](ReplicaContext& replica) {
+        (void)replica.all_reduce(ReduceOp::sum, std::vector<float>(replica.replica_id_in_sync_group() == 2 ? 3 : 2));
+      });
+    });
+    expect_error(rank == 1 ? Code::invalid_argument : Code::unavailable, {"shape", "replica 2"}, [&] {
+      const std::size_t odd = rank == 1 ? 3 : 2;
+      const PerReplica<std::vector<float>> value =
+          strategy.run([&](ReplicaContext& r) { return std::vector<float>(r.replica_id_in_sync_group() == 2 ? odd : 2); });
+      (void)strategy.reduce(ReduceOp::sum, value);
+    });
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
+  });
+}
+
+TEST(Ranks, miss_a_replica_that_never_calls) {
+  on_workers(
+      {1, 1},
+      [](Strategy& strategy) {
+        if (strategy.communicator().rank() == 1) {
+          strategy.run([] {});
+          return;
+        }
+        expect_error(Code::deadline_exceeded, {"rank 1"}, [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::sum, 1.0F); }); });
+      },
+      impatient(300));
+}
+
+TEST(Ranks, fail_together_inside_merge_call_and_go_on) {
+  on_workers({2, 1}, [](Strategy& strategy) {
+    for (int round = 0; round < 10; ++round) {
+      const std::size_t size = strategy.communicator().rank() == 0 ? 2 : 3;
+      expect_error(Code::mismatch, {"[2]", "[3]"}, [&] {
+        strategy.run([&](ReplicaContext& replica) {
+          replica.merge_call([&](Strategy& current, const PerReplica<std::vector<float>>& x) { (void)current.reduce(ReduceOp::sum, x); },
+                             std::vector<float>(size));
+        });
+      });
+      EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

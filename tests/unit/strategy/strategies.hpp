@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the strategy tests share.
+
+#pragma once
+
+#include <lockstep/lockstep.hpp>
+
+#include "support/ranks.hpp"
+#include "unit/context/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace lockstep::test {
+
+/// A MirroredStrategy of `count` logical devices.
+inline MirroredStrategy mirrored(int count) {
+  std::vector<Device> devices;
+  for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});
+  return MirroredStrategy(std::move(devices));
+}
+
+/// `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
+inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body, CommunicatorOptions base = {}) {
+  on_ranks(
+      counts,
+      [&](Communicator& communicator) {
+        MultiWorkerMirroredStrategy strategy(communicator);
+        body(strategy);
+      },
+      base);
+}
+
+/// The components of `value`, in order.
+template <class T>
+std::vector<T> components(const PerReplica<T>& value) {
+  std::vector<T> result;
+  for (int i = 0; i < value.size(); ++i) result.push_back(value.component(i));
+  return result;
+}
+
+/// The elements of each copy of `variable`.
+template <class T>
+std::vector<std::vector<T>> copies(const MirroredVariable<T>& variable) {
+  std::vector<std::vector<T>> result;
+  for (int i = 0; i < variable.component_count(); ++i) {
+    const Tensor copy = variable.component(i);
+    const auto elements = copy.elements<T>();
+    result.emplace_back(elements.begin(), elements.end());
+  }
+  return result;
+}
+
+template <class T>
+std::vector<T> elements_of(const Tensor& tensor) {
+  const auto elements = tensor.elements<T>();
+  return {elements.begin(), elements.end()};
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "unit/strategy/strategies.hpp"
+
+#include <cmath>
+#include <memory>
+
+namespace lockstep::test {
+namespace {
+
+/// `steps` steps on one parameter vector that starts at 1, with gradient 1, 2, 3, ... times the step's number.
+std::vector<float> train(Strategy& strategy, int steps, const std::function<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)>& make) {
+  const auto parameter = strategy.variable<float>(std::vector<float>(37, 1.0F), {.name = "w"});
+  const auto optimizer = make(strategy, {parameter});
+  for (int step = 1; step <= steps; ++step) {
+    strategy.run([&](ReplicaContext& replica) {
+      std::vector<float> gradient(37);
+      for (std::size_t i = 0; i < 37; ++i) gradient[i] = static_cast<float>(i + 1) * static_cast<float>(step);
+      std::vector<std::span<float>> gradients{gradient};
+      replica.all_reduce(ReduceOp::mean, gradients);
+      optimizer->apply(replica, gradients, 0.01F);
+    });
+  }
+  for (int i = 0; i < parameter.component_count(); ++i) EXPECT_EQ(copies(parameter)[static_cast<std::size_t>(i)], copies(parameter)[0]);
+  return copies(parameter).front();
+}
+
+TEST(Sgd, goes_against_the_gradient) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto w = train(strategy, 1, [](Strategy& s, auto parameters) { return std::make_unique<Sgd>(s, parameters); });
+  for (std::size_t i = 0; i < 37; ++i) EXPECT_EQ(w[i], 1.0F - 0.01F * static_cast<float>(i + 1));
+}
+
+TEST(Sgd, with_momentum_keeps_a_share_of_its_movement) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto w = train(strategy, 3, [](Strategy& s, auto parameters) { return std::make_unique<Sgd>(s, parameters, SgdOptions{.momentum = 0.9F}); });
+  for (std::size_t i = 0; i < 37; ++i) {
+    float p = 1.0F;
+    float m = 0.0F;
+    for (int step = 1; step <= 3; ++step) {
+      m = 0.9F * m - 0.01F * (static_cast<float>(i + 1) * static_cast<float>(step));
+      p += m;
+    }
+    EXPECT_EQ(w[i], p);
+  }
+}
+
+TEST(Adam, moves_by_about_the_learning_rate_whatever_the_gradients_size) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto w = train(strategy, 1, [](Strategy& s, auto parameters) { return std::make_unique<Adam>(s, parameters); });
+  for (const float x : w) EXPECT_NEAR(x, 0.99F, 1e-5F);
+}
+
+TEST(Adam, follows_its_formula) {
+  MirroredStrategy strategy = mirrored(1);
+  const auto w = train(strategy, 5, [](Strategy& s, auto parameters) { return std::make_unique<Adam>(s, parameters); });
+  for (std::size_t i = 0; i < 37; ++i) {
+    double p = 1, m = 0, v = 0;
+    for (int t = 1; t <= 5; ++t) {
+      const double g = static_cast<double>(i + 1) * t;
+      m = 0.9 * m + 0.1 * g;
+      v = 0.999 * v + 0.001 * g * g;
+      p -= 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t)) * m / (std::sqrt(v) + 1e-7);
+    }
+    EXPECT_NEAR(w[i], p, 1e-5);
+  }
+}
+
+TEST(Optimizer, gives_the_same_bits_for_every_layout) {
+  const auto adam = [](Strategy& s, auto parameters) { return std::make_unique<Adam>(s, parameters); };
+  MirroredStrategy strategy = mirrored(3);
+  const auto expected = train(strategy, 4, adam);
+  for (const std::vector<int>& layout : {std::vector<int>{2, 1}, {1, 1, 1}}) {
+    on_workers(layout, [&](Strategy& workers) { EXPECT_EQ(train(workers, 4, adam), expected); });
+  }
+}
+
+TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto w = strategy.variable<float>(std::vector<float>(3), {.name = "w"});
+  expect_error(Code::invalid_argument, {"momentum", "1.5"}, [&] { Sgd sgd(strategy, {w}, {.momentum = 1.5F}); });
+  expect_error(Code::invalid_argument, {"beta_1"}, [&] { Adam adam(strategy, {w}, {.beta_1 = 1.0F}); });
+  expect_error(Code::invalid_argument, {"epsilon"}, [&] { Adam adam(strategy, {w}, {.epsilon = 0.0F}); });
+  Sgd sgd(strategy, {w});
+  const auto apply = [&](std::size_t count, std::size_t elements) {
+    strategy.run([&](ReplicaContext& replica) {
+      std::vector<float> gradient(elements);
+      const std::vector<std::span<float>> gradients(count, gradient);
+      sgd.apply(replica, gradients, 0.1F);
+    });
+  };
+  expect_error(Code::invalid_argument, {"2 gradients for 1"}, [&] { apply(2, 3); });
+  expect_error(Code::invalid_argument, {"4 elements", "\"w\" has 3"}, [&] { apply(1, 4); });
+}
+
+TEST(CosineDecay, falls_from_its_start_to_its_end) {
+  const CosineDecay rate({.initial = 0.2F, .steps = 100, .final_share = 0.1F});
+  EXPECT_FLOAT_EQ(rate.at(0), 0.2F);
+  EXPECT_FLOAT_EQ(rate.at(50), 0.11F);
+  EXPECT_FLOAT_EQ(rate.at(100), 0.02F);
+  EXPECT_FLOAT_EQ(rate.at(1000), 0.02F);
+}
+
+TEST(CosineDecay, warms_up_linearly) {
+  const CosineDecay rate({.initial = 1.0F, .steps = 14, .warmup_steps = 4});
+  EXPECT_FLOAT_EQ(rate.at(0), 0.25F);
+  EXPECT_FLOAT_EQ(rate.at(3), 1.0F);
+  EXPECT_FLOAT_EQ(rate.at(4), 1.0F);
+  EXPECT_FLOAT_EQ(rate.at(9), 0.5F);
+}
+
+TEST(CosineDecay, refuses_options_out_of_range) {
+  expect_error(Code::invalid_argument, {"steps is 0"}, [] { CosineDecay rate({.steps = 0}); });
+  expect_error(Code::invalid_argument, {"warmup_steps 5"}, [] { CosineDecay rate({.steps = 5, .warmup_steps = 5}); });
+  expect_error(Code::invalid_argument, {"final_share 2"}, [] { CosineDecay rate({.steps = 5, .final_share = 2.0F}); });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/values/merge.hpp>
+#include <lockstep/values/reduced.hpp>
+#include <lockstep/values/tree.hpp>
+
+#include "unit/context/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+namespace lockstep::test {
+
+struct Metrics {
+  float loss = 0;
+  int count = 0;
+};
+
+}  // namespace lockstep::test
+
+template <>
+struct lockstep::tree_members<lockstep::test::Metrics> {
+  static constexpr auto pointers = std::tuple(&lockstep::test::Metrics::loss, &lockstep::test::Metrics::count);
+};
+
+namespace lockstep::test {
+namespace {
+
+template <class T>
+auto merge(std::vector<T> trees) {
+  return detail::merge_trees<T>(static_cast<int>(trees.size()), 0, [&](int i) -> T& { return trees[static_cast<std::size_t>(i)]; });
+}
+
+static_assert(std::is_same_v<merged_t<float>, PerReplica<float>>);
+static_assert(std::is_same_v<merged_t<std::vector<float>>, PerReplica<std::vector<float>>>);
+static_assert(std::is_same_v<merged_t<std::vector<Tensor>>, std::vector<PerReplica<Tensor>>>);
+static_assert(std::is_same_v<merged_t<std::pair<int, bool>>, std::pair<PerReplica<int>, PerReplica<bool>>>);
+static_assert(std::is_same_v<merged_t<std::tuple<int, std::tuple<double>>>, std::tuple<PerReplica<int>, std::tuple<PerReplica<double>>>>);
+static_assert(std::is_same_v<merged_t<std::map<std::string, int>>, std::map<std::string, PerReplica<int>>>);
+static_assert(std::is_same_v<merged_t<std::optional<int>>, std::optional<PerReplica<int>>>);
+static_assert(std::is_same_v<merged_t<std::array<float, 3>>, PerReplica<std::array<float, 3>>>);
+static_assert(std::is_same_v<merged_t<std::array<Tensor, 2>>, std::array<PerReplica<Tensor>, 2>>);
+static_assert(std::is_same_v<merged_t<Metrics>, std::tuple<PerReplica<float>, PerReplica<int>>>);
+static_assert(std::is_same_v<merged_t<std::string>, PerReplica<std::string>>);
+static_assert(detail::refers_everywhere<std::vector<std::span<float>>>);
+static_assert(!detail::refers_everywhere<std::tuple<std::span<float>, float>>);
+
+TEST(Tree, visits_leaves_from_left_to_right) {
+  std::tuple<int, std::vector<std::pair<int, int>>, std::optional<int>, Metrics> tree{1, {{2, 3}, {4, 5}}, 6, {7.0F, 8}};
+  std::vector<double> seen;
+  for_each_leaf(tree, [&](auto leaf) { seen.push_back(static_cast<double>(leaf)); });
+  EXPECT_EQ(seen, (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST(Tree, is_mapped_leaf_by_leaf) {
+  const std::tuple<int, std::map<std::string, int>> tree{1, {{"a", 2}, {"b", 3}}};
+  const auto text = map_leaves(tree, [](int leaf) { return std::to_string(leaf * 10); });
+  EXPECT_EQ(std::get<0>(text), "10");
+  EXPECT_EQ(std::get<1>(text).at("b"), "30");
+}
+
+TEST(Tree, keeps_an_aggregate_whose_leaves_keep_their_types) {
+  const Metrics metrics{1.5F, 2};
+  const Metrics doubled = map_leaves(metrics, [](auto leaf) { return static_cast<decltype(leaf)>(leaf * 2); });
+  EXPECT_EQ(doubled.loss, 3.0F);
+  EXPECT_EQ(doubled.count, 4);
+}
+
+TEST(Tree, merges_each_leaf_even_where_values_are_equal) {
+  const auto merged = merge<std::tuple<float, std::vector<std::string>>>({{1.0F, {"a", "b"}}, {1.0F, {"c", "d"}}});
+  EXPECT_EQ(std::get<0>(merged).size(), 2);
+  EXPECT_EQ(std::get<1>(merged)[1].component(0), "b");
+  EXPECT_EQ(std::get<1>(merged)[1].component(1), "d");
+}
+
+TEST(Tree, merges_an_empty_container_to_an_empty_one) {
+  EXPECT_TRUE((merge<std::map<std::string, int>>({{}, {}}).empty()));
+  EXPECT_TRUE((merge<std::vector<std::string>>({{}, {}}).empty()));
+  EXPECT_FALSE((merge<std::optional<int>>({std::nullopt, std::nullopt}).has_value()));
+  [[maybe_unused]] const std::tuple<> nothing = merge<std::tuple<>>({{}, {}});
+}
+
+TEST(Tree, refuses_to_merge_other_structures) {
+  expect_error(Code::invalid_argument, {"number of elements"}, [] { (void)merge<std::vector<std::string>>({{"a"}, {"a", "b"}}); });
+  expect_error(Code::invalid_argument, {"keys"}, [] { (void)merge<std::map<std::string, int>>({{{"a", 1}}, {{"b", 1}}}); });
+  expect_error(Code::invalid_argument, {"optional"}, [] { (void)merge<std::optional<int>>({1, std::nullopt}); });
+}
+
+TEST(Tree, merges_values_that_can_only_be_moved) {
+  std::vector<std::unique_ptr<int>> values;
+  values.push_back(std::make_unique<int>(1));
+  values.push_back(std::make_unique<int>(2));
+  const auto merged = detail::merge_trees<std::unique_ptr<int>>(2, 0, [&](int i) -> auto& { return values[static_cast<std::size_t>(i)]; });
+  EXPECT_EQ(*merged.component(1), 2);
+}
+
+TEST(Tree, gives_each_replica_its_part) {
+  const std::tuple<int, std::map<std::string, PerReplica<int>>, std::vector<PerReplica<int>>> tree{
+      7, {{"k", PerReplica<int>({1, 2})}}, {PerReplica<int>({3, 4})}};
+  const auto part = local_part(tree, 1);
+  static_assert(std::is_same_v<std::remove_const_t<decltype(part)>, std::tuple<int, std::map<std::string, int>, std::vector<int>>>);
+  EXPECT_EQ(std::get<0>(part), 7);
+  EXPECT_EQ(std::get<1>(part).at("k"), 2);
+  EXPECT_EQ(std::get<2>(part).front(), 4);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// 28 x 28 -> convolution 5 x 5 to 8 channels of 24 x 24 -> pooling to 12 x 12 -> convolution 5 x 5 to 16 channels of 8 x 8 -> pooling to
-// 4 x 4 -> dense to 10. A chunk of images goes all the way forward and back before the next one, so its patches stay in the caches.
+// 28 x 28 -> convolution 5 x 5 to 8 channels of 24 x 24 -> pooling to 12 x 12 -> convolution 5 x 5 to 16 channels of 8
+// x 8 -> pooling to 4 x 4 -> dense to 10. A chunk of images goes all the way forward and back before the next one, so
+// its patches stay in the caches.
 
 #include "train/convolution.hpp"
 #include "train/gemm.hpp"
@@ -50,7 +51,8 @@ class StageBuffers {
         output_(scratch_output_.at_least(images_at_a_time * stage.out_elements())),
         winners_(scratch_winners_.at_least(images_at_a_time * stage.out_elements())) {}
 
-  /// `planes` is [in_channels, n, in_side, in_side]; returns [out_channels, n, out_side, out_side], which lives until the next call.
+  /// `planes` is [in_channels, n, in_side, in_side]; returns [out_channels, n, out_side, out_side], which lives until
+  /// the next call.
   const float* forward(const float* planes, std::int64_t n, const float* weights, const float* bias) {
     gather_patches(planes, stage_.in_channels, n, stage_.in_side, patches_);
     gemm(stage_.out_channels, n * stage_.positions(), stage_.taps(), plain(weights), plain(patches_), convolved_);
@@ -64,7 +66,8 @@ class StageBuffers {
     pool_and_relu_gradients(d_output, output_, winners_, stage_.out_channels, n, stage_.middle_side(), convolved_,
                             chunk_d_bias.data());
     for (std::int64_t i = 0; i < stage_.out_channels; ++i) d_bias[i] += chunk_d_bias[static_cast<std::size_t>(i)];
-    gemm(stage_.out_channels, stage_.taps(), n * stage_.positions(), plain(convolved_), transposed(patches_), d_weights, Output::accumulate);
+    gemm(stage_.out_channels, stage_.taps(), n * stage_.positions(), plain(convolved_), transposed(patches_), d_weights,
+         Output::accumulate);
   }
 
   /// The gradients with respect to `planes`, after `add_gradients`; overwrites the patches.
@@ -87,7 +90,8 @@ class StageBuffers {
 static_assert(first.out_channels <= 16 && second.out_channels <= 16, "the size of chunk_d_bias");
 
 /// [channels, n, positions] to [n, channels, positions], or back with n and channels exchanged.
-void exchange_leading_axes(const float* source, std::int64_t channels, std::int64_t n, std::int64_t positions, float* target) {
+void exchange_leading_axes(const float* source, std::int64_t channels, std::int64_t n, std::int64_t positions,
+                           float* target) {
   for (std::int64_t channel = 0; channel < channels; ++channel) {
     for (std::int64_t image = 0; image < n; ++image, source += positions) {
       std::copy_n(source, positions, target + (image * channels + channel) * positions);
@@ -101,8 +105,8 @@ class Cnn final : public Model {
  public:
   std::span<const ParameterSpec> parameters() const override { return specs_; }
 
-  double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels, std::int64_t n,
-                            float scale, std::span<float* const> gradients) override {
+  double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels,
+                            std::int64_t n, float scale, std::span<float* const> gradients) override {
     for (std::size_t i = 0; i < specs_.size(); ++i) std::fill_n(gradients[i], specs_[i].element_count(), 0.0F);
     double loss = 0;
     for (std::int64_t row = 0; row < n; row += images_at_a_time) {
@@ -132,7 +136,8 @@ class Cnn final : public Model {
     const float* middle = first_.forward(images, n, parameters[weights1], parameters[bias1]);
     const float* last = second_.forward(middle, n, parameters[weights2], parameters[bias2]);
     exchange_leading_axes(last, second.out_channels, n, out_positions, features_);
-    for (std::int64_t row = 0; row < n; ++row) std::copy_n(parameters[dense_bias], num_classes, logits_ + row * num_classes);
+    for (std::int64_t row = 0; row < n; ++row)
+      std::copy_n(parameters[dense_bias], num_classes, logits_ + row * num_classes);
     gemm(n, num_classes, features, plain(features_), plain(parameters[dense_weights]), logits_, Output::accumulate);
   }
 

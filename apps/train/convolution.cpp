@@ -8,7 +8,8 @@
 namespace train {
 namespace {
 
-/// Calls row(plane_row, patch_row) with the offsets of all pairs of rows of convolved(side) elements that a convolution brings together.
+/// Calls row(plane_row, patch_row) with the offsets of all pairs of rows of convolved(side) elements that a convolution
+/// brings together.
 template <class Row>
 void for_each_patch_row(std::int64_t channels, std::int64_t n, std::int64_t side, Row&& row) {
   const std::int64_t positions = convolved(side);
@@ -17,7 +18,8 @@ void for_each_patch_row(std::int64_t channels, std::int64_t n, std::int64_t side
     for (std::int64_t tap = 0; tap < kernel_taps; ++tap) {
       for (std::int64_t image = 0; image < n; ++image) {
         std::int64_t plane_row = ((channel * n + image) * side + tap / kernel_side) * side + tap % kernel_side;
-        for (std::int64_t y = 0; y < positions; ++y, plane_row += side, patch_row += positions) row(plane_row, patch_row);
+        for (std::int64_t y = 0; y < positions; ++y, plane_row += side, patch_row += positions)
+          row(plane_row, patch_row);
       }
     }
   }
@@ -41,8 +43,8 @@ void scatter_patches(const float* patches, std::int64_t channels, std::int64_t n
   });
 }
 
-void pool_and_relu(const float* planes, const float* bias, std::int64_t channels, std::int64_t n, std::int64_t side, float* output,
-                   std::int32_t* winners) {
+void pool_and_relu(const float* planes, const float* bias, std::int64_t channels, std::int64_t n, std::int64_t side,
+                   float* output, std::int32_t* winners) {
   const float* square = planes;
   const auto below = static_cast<std::int32_t>(side);
   for (std::int64_t channel = 0; channel < channels; ++channel) {
@@ -62,8 +64,8 @@ void pool_and_relu(const float* planes, const float* bias, std::int64_t channels
   }
 }
 
-void pool_and_relu_gradients(const float* d_output, const float* output, const std::int32_t* winners, std::int64_t channels, std::int64_t n,
-                             std::int64_t side, float* d_planes, float* d_bias) {
+void pool_and_relu_gradients(const float* d_output, const float* output, const std::int32_t* winners,
+                             std::int64_t channels, std::int64_t n, std::int64_t side, float* d_planes, float* d_bias) {
   std::fill_n(d_planes, channels * n * side * side, 0.0F);
   const std::int64_t squares = n * pooled(side) * pooled(side);
   for (std::int64_t channel = 0; channel < channels; ++channel) {

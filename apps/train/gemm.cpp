@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why oneDNN and not OpenBLAS: where OpenBLAS does not know a CPU by name (0.3.21 on Zen 5), it falls back to its AVX2 kernels; oneDNN asks
-// for the instructions themselves. That halves the time of these products. Its thread count also is a matter of the calling thread, where
-// OpenBLAS has one for the whole process.
+// Why oneDNN and not OpenBLAS: where OpenBLAS does not know a CPU by name (0.3.21 on Zen 5), it falls back to its AVX2
+// kernels; oneDNN asks for the instructions themselves. That halves the time of these products. Its thread count also
+// is a matter of the calling thread, where OpenBLAS has one for the whole process.
 
 #include "train/gemm.hpp"
 
-#include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -20,7 +20,8 @@ namespace {
 static_assert(DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP || DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_SEQ,
               "OneThread limits OpenMP only; a oneDNN over TBB or a thread pool would compute in several threads");
 
-/// While it lives, OpenMP regions that this thread opens have one thread: a replica is one thread, and its neighbours have the other cores.
+/// While it lives, OpenMP regions that this thread opens have one thread: a replica is one thread, and its neighbours
+/// have the other cores.
 class OneThread {
  public:
   OneThread() : threads_before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -43,11 +44,12 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Factor a, Factor b, fl
   const OneThread one_thread;
   const std::int64_t a_stride = a.layout == Layout::plain ? k : m;
   const std::int64_t b_stride = b.layout == Layout::plain ? n : k;
-  const dnnl_status_t status = dnnl_sgemm(static_cast<char>(a.layout), static_cast<char>(b.layout), m, n, k, 1.0F, a.data, a_stride, b.data,
-                                          b_stride, output == Output::overwrite ? 0.0F : 1.0F, c, n);
+  const dnnl_status_t status =
+      dnnl_sgemm(static_cast<char>(a.layout), static_cast<char>(b.layout), m, n, k, 1.0F, a.data, a_stride, b.data,
+                 b_stride, output == Output::overwrite ? 0.0F : 1.0F, c, n);
   if (status != dnnl_success) {
-    throw std::runtime_error("gemm: oneDNN failed with status " + std::to_string(status) + " on m " + std::to_string(m) + ", n " +
-                             std::to_string(n) + ", k " + std::to_string(k));
+    throw std::runtime_error("gemm: oneDNN failed with status " + std::to_string(status) + " on m " +
+                             std::to_string(m) + ", n " + std::to_string(n) + ", k " + std::to_string(k));
   }
 }
 

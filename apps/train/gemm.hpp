@@ -25,7 +25,9 @@ struct Factor {
 /// c[m, n] = or += a[m, k] b[k, n], where a transposed `a` is stored as [k, m] and a transposed `b` as [n, k].
 /// Any size may be 0: an empty sum is 0. `c` overlaps neither factor.
 /// Computes in the calling thread alone, whatever OMP_NUM_THREADS says. Thread-safety: any thread.
-/// Equal sizes and values give equal bits. Throws std::runtime_error when oneDNN fails, which includes its running out of memory.
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Factor a, Factor b, float* c, Output output = Output::overwrite);
+/// Equal sizes and values give equal bits. Throws std::runtime_error when oneDNN fails, which includes its running out
+/// of memory.
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Factor a, Factor b, float* c,
+          Output output = Output::overwrite);
 
 }  // namespace train

@@ -26,15 +26,17 @@ Rows read_rows(const std::string& directory, const std::string& prefix) {
   const Tensor labels = lockstep::input::read_idx(label_file);
   const Shape& shape = images.shape();
   if (images.dtype() != DType::u8 || shape.rank() != 3 || shape[1] != image_side || shape[2] != image_side) {
-    throw Error(Code::invalid_argument, fmt::format("{}: holds {} {}; images of u8 [n, 28, 28] are expected", image_file,
-                                                    to_string(images.dtype()), to_string(shape)));
+    throw Error(Code::invalid_argument, fmt::format("{}: holds {} {}; images of u8 [n, 28, 28] are expected",
+                                                    image_file, to_string(images.dtype()), to_string(shape)));
   }
   if (labels.dtype() != DType::u8 || labels.shape() != Shape{shape[0]}) {
-    throw Error(Code::invalid_argument, fmt::format("{}: holds {} {}; one u8 label for each of {} images is expected", label_file,
-                                                    to_string(labels.dtype()), to_string(labels.shape()), shape[0]));
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: holds {} {}; one u8 label for each of {} images is expected", label_file,
+                            to_string(labels.dtype()), to_string(labels.shape()), shape[0]));
   }
   for (const std::uint8_t label : labels.elements<std::uint8_t>()) {
-    if (label >= num_classes) throw Error(Code::data_loss, fmt::format("{}: label {} is not below {}", label_file, label, num_classes));
+    if (label >= num_classes)
+      throw Error(Code::data_loss, fmt::format("{}: label {} is not below {}", label_file, label, num_classes));
   }
   return {images.reshaped(Shape{shape[0], image_pixels}), labels};
 }
@@ -58,7 +60,8 @@ Rows synthetic_rows(std::int64_t count, std::uint64_t seed) {
     for (std::int64_t i = 0; i < image_pixels; ++i) {
       const std::uint64_t noise = mixed(key + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u) & 127;
       const bool in_stripe = i / (image_pixels / num_classes) == label;
-      pixels[static_cast<std::size_t>(row * image_pixels + i)] = static_cast<std::uint8_t>(noise + (in_stripe ? 64 : 0));
+      pixels[static_cast<std::size_t>(row * image_pixels + i)] =
+          static_cast<std::uint8_t>(noise + (in_stripe ? 64 : 0));
     }
   }
   return {images, labels};

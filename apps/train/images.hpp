@@ -21,13 +21,14 @@ struct Images {
   Rows test;
 };
 
-/// `source` is a directory with the four files of Fashion-MNIST (IDX, gzip), or "synthetic". Local. Every rank reads it all; the
-/// pages are shared by the cache of the system, and a batch copies only a replica's own rows.
-/// Throws Error(invalid_argument) for a file that is missing or of another kind, Error(data_loss) for a damaged one.
+/// `source` is a directory with the four files of Fashion-MNIST (IDX, gzip), or "synthetic". Local. Every rank reads it
+/// all; the pages are shared by the cache of the system, and a batch copies only a replica's own rows. Throws
+/// Error(invalid_argument) for a file that is missing or of another kind, Error(data_loss) for a damaged one.
 [[nodiscard]] Images load_images(const std::string& source, std::uint64_t seed);
 
 /// The batches of a global size, image bytes scaled to [0, 1], shuffled anew in every pass, without end.
-[[nodiscard]] lockstep::Dataset<Rows> training_batches(const Images& images, std::int64_t global_batch, std::uint64_t seed);
+[[nodiscard]] lockstep::Dataset<Rows> training_batches(const Images& images, std::int64_t global_batch,
+                                                       std::uint64_t seed);
 
 /// All test images once, the last batch short.
 [[nodiscard]] lockstep::Dataset<Rows> test_batches(const Images& images, std::int64_t global_batch);

@@ -52,25 +52,30 @@ std::span<const float* const> Learner::addresses(const Variables& parameters) {
 void Learner::differentiate(const Variables& parameters, const lockstep::Tensor& images, const lockstep::Tensor& labels,
                             std::int64_t global_batch) {
   const float scale = 1.0f / static_cast<float>(global_batch);
-  const double loss = model_->loss_and_gradients(addresses(parameters), images.elements<float>().data(),
-                                                 labels.elements<std::uint8_t>().data(), images.shape()[0], scale, gradient_addresses_);
+  const double loss =
+      model_->loss_and_gradients(addresses(parameters), images.elements<float>().data(),
+                                 labels.elements<std::uint8_t>().data(), images.shape()[0], scale, gradient_addresses_);
   loss_.elements<double>().front() = loss / static_cast<double>(global_batch);
 }
 
-std::int64_t Learner::correct(const Variables& parameters, const lockstep::Tensor& images, const lockstep::Tensor& labels) {
-  return model_->correct(addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(), images.shape()[0]);
+std::int64_t Learner::correct(const Variables& parameters, const lockstep::Tensor& images,
+                              const lockstep::Tensor& labels) {
+  return model_->correct(addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(),
+                         images.shape()[0]);
 }
 
 Variables make_parameters(lockstep::Strategy& strategy, const Model& model, std::uint64_t seed) {
   Variables parameters;
   for (const ParameterSpec& spec : model.parameters()) {
     const std::uint64_t key = seed * 0xd1342543de82ef95u + parameters.size() * 0x2545f4914f6cdd1du;
-    parameters.push_back(strategy.variable<float>([&] { return normal_values(spec.element_count(), spec.initial_stddev, key); }, {.name = spec.name}));
+    parameters.push_back(strategy.variable<float>(
+        [&] { return normal_values(spec.element_count(), spec.initial_stddev, key); }, {.name = spec.name}));
   }
   return parameters;
 }
 
-std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options, lockstep::Strategy& strategy, const Variables& parameters) {
+std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options, lockstep::Strategy& strategy,
+                                                    const Variables& parameters) {
   if (options.optimizer == "adam") return std::make_unique<lockstep::Adam>(strategy, parameters);
   const float momentum = options.optimizer == "momentum" ? 0.9f : 0.0f;
   return std::make_unique<lockstep::Sgd>(strategy, parameters, lockstep::SgdOptions{.momentum = momentum});

@@ -20,11 +20,12 @@ class Learner {
  public:
   explicit Learner(std::string_view model);
 
-  /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss itself.
+  /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss
+  /// itself.
   void differentiate(const std::vector<lockstep::MirroredVariable<float>>& parameters, const lockstep::Tensor& images,
                      const lockstep::Tensor& labels, std::int64_t global_batch);
-  [[nodiscard]] std::int64_t correct(const std::vector<lockstep::MirroredVariable<float>>& parameters, const lockstep::Tensor& images,
-                                     const lockstep::Tensor& labels);
+  [[nodiscard]] std::int64_t correct(const std::vector<lockstep::MirroredVariable<float>>& parameters,
+                                     const lockstep::Tensor& images, const lockstep::Tensor& labels);
 
   /// Gradients in the order of the parameters, then the loss.
   [[nodiscard]] std::span<const lockstep::TensorView> contributions() const { return views_; }
@@ -33,7 +34,8 @@ class Learner {
   [[nodiscard]] const Model& model() const { return *model_; }
 
  private:
-  [[nodiscard]] std::span<const float* const> addresses(const std::vector<lockstep::MirroredVariable<float>>& parameters);
+  [[nodiscard]] std::span<const float* const> addresses(
+      const std::vector<lockstep::MirroredVariable<float>>& parameters);
 
   std::unique_ptr<Model> model_;
   std::vector<lockstep::Tensor> tensors_;  // 64-byte aligned: vectorised arithmetic changes bits with the alignment
@@ -45,9 +47,11 @@ class Learner {
 };
 
 /// The model's parameters as mirrored variables, with normal values that depend on the seed alone. Collective.
-[[nodiscard]] std::vector<lockstep::MirroredVariable<float>> make_parameters(lockstep::Strategy& strategy, const Model& model, std::uint64_t seed);
+[[nodiscard]] std::vector<lockstep::MirroredVariable<float>> make_parameters(lockstep::Strategy& strategy,
+                                                                             const Model& model, std::uint64_t seed);
 
-[[nodiscard]] std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options, lockstep::Strategy& strategy,
-                                                                  const std::vector<lockstep::MirroredVariable<float>>& parameters);
+[[nodiscard]] std::unique_ptr<lockstep::Optimizer> make_optimizer(
+    const Options& options, lockstep::Strategy& strategy,
+    const std::vector<lockstep::MirroredVariable<float>>& parameters);
 
 }  // namespace train

@@ -22,7 +22,8 @@ namespace {
 /// Exit codes; an exception that nobody expects aborts the job with 1.
 enum ExitCode : int { ok = 0, usage = 2, bad_data = 5 };
 
-/// Runs `body` on every rank; whether it ended well on all. If not, the lowest rank on which it threw prints why. Collective.
+/// Runs `body` on every rank; whether it ended well on all. If not, the lowest rank on which it threw prints why.
+/// Collective.
 bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()>& body) {
   std::string text;
   try {
@@ -39,12 +40,14 @@ bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()
 lockstep::MultiWorkerOptions local_devices(const train::Options& options, int rank) {
   lockstep::MultiWorkerOptions result;
   auto& devices = result.devices.emplace();
-  for (int i = 0; i < options.replicas_per_rank[static_cast<std::size_t>(rank)]; ++i) devices.push_back({lockstep::DeviceKind::cpu, i});
+  for (int i = 0; i < options.replicas_per_rank[static_cast<std::size_t>(rank)]; ++i)
+    devices.push_back({lockstep::DeviceKind::cpu, i});
   return result;
 }
 
 void require_writable(const std::string& name) {
-  if (!name.empty() && !std::ofstream(name, std::ios::app)) throw train::OptionError("--json \"" + name + "\": the file cannot be written");
+  if (!name.empty() && !std::ofstream(name, std::ios::app))
+    throw train::OptionError("--json \"" + name + "\": the file cannot be written");
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// hidden = relu(images W1 + b1), logits = hidden W2 + b2. Weights are stored as [inputs, outputs], which makes the two large products
-// (images W1, and images^T d_hidden) the layouts that need no transposition of a large operand on the way in.
+// hidden = relu(images W1 + b1), logits = hidden W2 + b2. Weights are stored as [inputs, outputs], which makes the two
+// large products (images W1, and images^T d_hidden) the layouts that need no transposition of a large operand on the
+// way in.
 
 #include "train/gemm.hpp"
 #include "train/model.hpp"
@@ -35,7 +36,8 @@ void add_bias_and_relu(float* __restrict rows, const float* __restrict bias, std
 }
 
 /// Zeroes the gradients where ReLU gave 0, and sums what is left over the rows.
-void relu_gradients(float* __restrict gradients, const float* __restrict activations, std::int64_t n, float* __restrict sum) {
+void relu_gradients(float* __restrict gradients, const float* __restrict activations, std::int64_t n,
+                    float* __restrict sum) {
   std::fill_n(sum, hidden_units, 0.0F);
   for (std::int64_t row = 0; row < n; ++row, gradients += hidden_units, activations += hidden_units) {
     for (std::int64_t i = 0; i < hidden_units; ++i) {
@@ -50,8 +52,8 @@ class Mlp final : public Model {
  public:
   std::span<const ParameterSpec> parameters() const override { return specs_; }
 
-  double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels, std::int64_t n,
-                            float scale, std::span<float* const> gradients) override {
+  double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels,
+                            std::int64_t n, float scale, std::span<float* const> gradients) override {
     float* hidden = hidden_.at_least(n * hidden_units);
     float* d_hidden = d_hidden_.at_least(n * hidden_units);
     float* logits = logits_.at_least(n * num_classes);
@@ -86,10 +88,12 @@ class Mlp final : public Model {
   }
 
  private:
-  static void forward(std::span<const float* const> parameters, const float* images, std::int64_t n, float* hidden, float* logits) {
+  static void forward(std::span<const float* const> parameters, const float* images, std::int64_t n, float* hidden,
+                      float* logits) {
     gemm(n, hidden_units, image_pixels, plain(images), plain(parameters[hidden_weights]), hidden);
     add_bias_and_relu(hidden, parameters[hidden_bias], n);
-    for (std::int64_t row = 0; row < n; ++row) std::copy_n(parameters[output_bias], num_classes, logits + row * num_classes);
+    for (std::int64_t row = 0; row < n; ++row)
+      std::copy_n(parameters[output_bias], num_classes, logits + row * num_classes);
     gemm(n, num_classes, hidden_units, plain(hidden), plain(parameters[output_weights]), logits, Output::accumulate);
   }
 

@@ -31,15 +31,15 @@ struct ParameterSpec {
 
 /// A classifier. It holds no parameters, only scratch memory, so each replica has its own.
 ///
-/// In every call, `parameters[i]` and `gradients[i]` are arrays as `parameters()[i]` describes them, `images` is [n, image_pixels] and
-/// `labels` is [n], each below num_classes. Arrays that are written overlap no other.
+/// In every call, `parameters[i]` and `gradients[i]` are arrays as `parameters()[i]` describes them, `images` is [n,
+/// image_pixels] and `labels` is [n], each below num_classes. Arrays that are written overlap no other.
 ///
-/// On one machine, and with one build of oneDNN, equal values of equal shapes give equal bits, whatever thread or process computes them,
-/// however many do so at once, and wherever the arrays lie, given that they are aligned to 64 bytes. Results do depend on how rows are cut
-/// into calls.
+/// On one machine, and with one build of oneDNN, equal values of equal shapes give equal bits, whatever thread or
+/// process computes them, however many do so at once, and wherever the arrays lie, given that they are aligned to 64
+/// bytes. Results do depend on how rows are cut into calls.
 ///
-/// Thread-safety: one call at a time per model; different models compute at the same time. A call computes in the calling thread alone.
-/// Throws std::bad_alloc, and std::runtime_error when oneDNN fails.
+/// Thread-safety: one call at a time per model; different models compute at the same time. A call computes in the
+/// calling thread alone. Throws std::bad_alloc, and std::runtime_error when oneDNN fails.
 class Model {
  public:
   Model() = default;
@@ -51,20 +51,23 @@ class Model {
   /// lives as long as the model.
   [[nodiscard]] virtual std::span<const ParameterSpec> parameters() const = 0;
 
-  /// Overwrites `gradients` by those of `scale` * (the sum over the rows of softmax cross-entropy), and returns that sum, without `scale`.
-  /// With scale = 1 / (rows of the global batch), summing the gradients of all replicas gives those of the global mean.
-  /// n = 0 is a valid batch: zero gradients, loss 0. Scratch memory grows to the largest n seen, and is then reused.
-  [[nodiscard]] virtual double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels,
-                                                  std::int64_t n, float scale, std::span<float* const> gradients) = 0;
+  /// Overwrites `gradients` by those of `scale` * (the sum over the rows of softmax cross-entropy), and returns that
+  /// sum, without `scale`. With scale = 1 / (rows of the global batch), summing the gradients of all replicas gives
+  /// those of the global mean. n = 0 is a valid batch: zero gradients, loss 0. Scratch memory grows to the largest n
+  /// seen, and is then reused.
+  [[nodiscard]] virtual double loss_and_gradients(std::span<const float* const> parameters, const float* images,
+                                                  const std::uint8_t* labels, std::int64_t n, float scale,
+                                                  std::span<float* const> gradients) = 0;
 
   /// The number of rows whose largest logit (the first of equals) is that of their label.
-  [[nodiscard]] virtual std::int64_t correct(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels,
-                                             std::int64_t n) = 0;
+  [[nodiscard]] virtual std::int64_t correct(std::span<const float* const> parameters, const float* images,
+                                             const std::uint8_t* labels, std::int64_t n) = 0;
 };
 
 /// 784 - 256 - 10 with ReLU: 203,530 parameters.
 [[nodiscard]] std::unique_ptr<Model> make_mlp();
-/// Two convolutions of 5 x 5, to 8 and to 16 channels, each with ReLU and max-pooling by 2, then a dense layer: 5,994 parameters.
+/// Two convolutions of 5 x 5, to 8 and to 16 channels, each with ReLU and max-pooling by 2, then a dense layer: 5,994
+/// parameters.
 [[nodiscard]] std::unique_ptr<Model> make_cnn();
 /// The model called `name`: "mlp" or "cnn". Throws std::invalid_argument for any other name.
 [[nodiscard]] std::unique_ptr<Model> make_model(std::string_view name);

@@ -3,9 +3,9 @@
 
 #include "train/options.hpp"
 
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <boost/program_options.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -29,26 +29,31 @@ template <class... Args>
 po::options_description description() {
   const auto text = [] { return po::value<std::string>(); };
   po::options_description data("Data and model");
-  data.add_options()("data", text()->value_name("DIR"),
-                     "directory of the Fashion-MNIST files, or \"synthetic\" (default: /usr/share/datasets/fashion-mnist)");
+  data.add_options()(
+      "data", text()->value_name("DIR"),
+      "directory of the Fashion-MNIST files, or \"synthetic\" (default: /usr/share/datasets/fashion-mnist)");
   data.add_options()("model", text()->value_name("NAME"), "mlp (784-256-10 with ReLU) or cnn (default: mlp)");
   po::options_description training("Training");
   training.add_options()("epochs", text()->value_name("N"), "passes over the training images (default: 5)");
   training.add_options()("steps", text()->value_name("N"), "number of steps, instead of --epochs");
   training.add_options()("global-batch", text()->value_name("N"), "images per step, over all replicas (default: 256)");
   training.add_options()("optimizer", text()->value_name("NAME"), "sgd, momentum or adam (default: momentum)");
-  training.add_options()("learning-rate", text()->value_name("X"), "where the cosine begins (default: 0.5 sgd, 0.05 momentum, 0.001 adam)");
-  training.add_options()("seed", text()->value_name("N"), "of the initial parameters and the order of the images (default: 1)");
+  training.add_options()("learning-rate", text()->value_name("X"),
+                         "where the cosine begins (default: 0.5 sgd, 0.05 momentum, 0.001 adam)");
+  training.add_options()("seed", text()->value_name("N"),
+                         "of the initial parameters and the order of the images (default: 1)");
   po::options_description layout("Layout");
-  layout.add_options()("replicas-per-rank", text()->value_name("N|LIST"),
-                       "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
+  layout.add_options()(
+      "replicas-per-rank", text()->value_name("N|LIST"),
+      "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
   po::options_description output("Output");
   output.add_options()("json", text()->value_name("FILE"), "write the summary there as JSON");
   output.add_options()("quiet", po::bool_switch(), "no header and no progress");
   output.add_options()("config", text()->value_name("FILE"), "read options from FILE, one name=value a line");
   output.add_options()("help", po::bool_switch(), "show this text");
-  po::options_description all("Usage: mpirun -n P lockstep-train [options]\n"
-                              "Options come from the command line, then from variables such as LOCKSTEP_TRAIN_EPOCHS, then from --config FILE");
+  po::options_description all(
+      "Usage: mpirun -n P lockstep-train [options]\n"
+      "Options come from the command line, then from variables such as LOCKSTEP_TRAIN_EPOCHS, then from --config FILE");
   all.add(data).add(training).add(layout).add(output);
   return all;
 }
@@ -58,7 +63,8 @@ std::string option_of_variable(const std::string& variable) {
   constexpr std::string_view prefix = "LOCKSTEP_TRAIN_";
   if (!variable.starts_with(prefix)) return {};
   std::string name = variable.substr(prefix.size());
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
   return name;
 }
 
@@ -92,7 +98,8 @@ Number number(std::string_view option, std::string_view text, Number least, Numb
 }
 
 std::string one_of(std::string_view option, const std::string& text, std::initializer_list<std::string_view> names) {
-  if (std::find(names.begin(), names.end(), text) == names.end()) refuse("--{} \"{}\": give one of {}", option, text, fmt::join(names, ", "));
+  if (std::find(names.begin(), names.end(), text) == names.end())
+    refuse("--{} \"{}\": give one of {}", option, text, fmt::join(names, ", "));
   return text;
 }
 
@@ -103,14 +110,18 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
     int count = 0;
     const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), count);
     if (error != std::errc{} || end != entry.data() + entry.size() || count < 1 || count > 1024) {
-      refuse("--replicas-per-rank \"{}\": \"{}\" is no number from 1 to 1024; every rank has at least one replica", text, entry);
+      refuse("--replicas-per-rank \"{}\": \"{}\" is no number from 1 to 1024; every rank has at least one replica",
+             text, entry);
     }
     counts.push_back(count);
   }
-  if (counts.size() == 1 && text.find(',') == std::string::npos) counts.resize(static_cast<std::size_t>(ranks), counts.front());
+  if (counts.size() == 1 && text.find(',') == std::string::npos)
+    counts.resize(static_cast<std::size_t>(ranks), counts.front());
   if (counts.size() != static_cast<std::size_t>(ranks)) {
-    refuse("--replicas-per-rank \"{}\": the list has {} entries, but there are {} ranks; give one entry per rank, or one number for all", text,
-           counts.size(), ranks);
+    refuse(
+        "--replicas-per-rank \"{}\": the list has {} entries, but there are {} ranks; give one entry per rank, or one "
+        "number for all",
+        text, counts.size(), ranks);
   }
   return counts;
 }
@@ -133,10 +144,15 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
   if (given("model")) options.model = one_of("model", text("model"), {"mlp", "cnn"});
   if (given("epochs")) options.epochs = number("epochs", text("epochs"), 1, 1'000'000, "a number from 1 to 1000000");
   if (given("steps")) options.steps = number<std::int64_t>("steps", text("steps"), 1, most, "a positive number");
-  if (given("global-batch")) options.global_batch = number<std::int64_t>("global-batch", text("global-batch"), 1, 1 << 30, "a number from 1 to 2^30");
+  if (given("global-batch"))
+    options.global_batch =
+        number<std::int64_t>("global-batch", text("global-batch"), 1, 1 << 30, "a number from 1 to 2^30");
   if (given("optimizer")) options.optimizer = one_of("optimizer", text("optimizer"), {"sgd", "momentum", "adam"});
-  if (given("learning-rate")) options.learning_rate = number("learning-rate", text("learning-rate"), 1e-12, 1e6, "a positive number up to 1e6");
-  if (given("seed")) options.seed = number<std::uint64_t>("seed", text("seed"), 0, std::numeric_limits<std::uint64_t>::max(), "a number from 0 to 2^64 - 1");
+  if (given("learning-rate"))
+    options.learning_rate = number("learning-rate", text("learning-rate"), 1e-12, 1e6, "a positive number up to 1e6");
+  if (given("seed"))
+    options.seed = number<std::uint64_t>("seed", text("seed"), 0, std::numeric_limits<std::uint64_t>::max(),
+                                         "a number from 0 to 2^64 - 1");
   if (given("json")) options.json = text("json");
   options.quiet = values["quiet"].as<bool>();
   options.replicas_per_rank = replica_counts(given("replicas-per-rank") ? text("replicas-per-rank") : "1", ranks);

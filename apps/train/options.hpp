@@ -34,7 +34,8 @@ class OptionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Local; the same on every rank, given the same arguments. `ranks` is the number of ranks of the job. Throws OptionError.
+/// Local; the same on every rank, given the same arguments. `ranks` is the number of ranks of the job. Throws
+/// OptionError.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, int ranks);
 
 /// The learning rate to start from.

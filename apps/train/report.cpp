@@ -28,8 +28,8 @@ Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_
   if (!speaks_ || options.quiet) return;
   const lockstep::Communicator& comm = strategy.communicator();
   fmt::print("lockstep-train: {} with {} on {}, {} steps\n", options.model, options.optimizer, options.data, steps);
-  fmt::print("{} ranks on {} nodes, {} replicas as {}, global batch {}\n", comm.size(), comm.nodes(), strategy.num_replicas_in_sync(),
-             lockstep::to_string(comm.layout()), options.global_batch);
+  fmt::print("{} ranks on {} nodes, {} replicas as {}, global batch {}\n", comm.size(), comm.nodes(),
+             strategy.num_replicas_in_sync(), lockstep::to_string(comm.layout()), options.global_batch);
   std::fflush(stdout);
 }
 
@@ -37,22 +37,25 @@ void Report::progress(const Summary& so_far) {
   if (!speaks_ || options_.quiet || Clock::now() - last_ < std::chrono::seconds(1)) return;
   last_ = Clock::now();
   const auto done = static_cast<double>(so_far.losses.size());
-  fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n", so_far.losses.size(), steps_,
-             so_far.losses.back(), images_per_second(options_, so_far), 100 * share(so_far.communication_seconds, so_far.seconds),
+  fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n",
+             so_far.losses.size(), steps_, so_far.losses.back(), images_per_second(options_, so_far),
+             100 * share(so_far.communication_seconds, so_far.seconds),
              so_far.seconds / done * (static_cast<double>(steps_) - done));
   std::fflush(stdout);
 }
 
 void Report::finish(const Summary& summary) const {
   if (!speaks_) return;
-  fmt::print("loss {:.4f}  test accuracy {:.4f}  {:.0f} images/s  communication {:.1f} %  waiting for input {:.2f} %\n", summary.losses.back(),
-             summary.test_accuracy, images_per_second(options_, summary), 100 * share(summary.communication_seconds, summary.seconds),
+  fmt::print("loss {:.4f}  test accuracy {:.4f}  {:.0f} images/s  communication {:.1f} %  waiting for input {:.2f} %\n",
+             summary.losses.back(), summary.test_accuracy, images_per_second(options_, summary),
+             100 * share(summary.communication_seconds, summary.seconds),
              100 * share(summary.input_wait_seconds, summary.seconds));
   fmt::print("parameters 0x{:016x}\n", summary.parameters);
   std::fflush(stdout);
   if (options_.json.empty()) return;
   const nlohmann::ordered_json json{
-      {"layout", std::vector<int>(strategy_.communicator().layout().counts().begin(), strategy_.communicator().layout().counts().end())},
+      {"layout", std::vector<int>(strategy_.communicator().layout().counts().begin(),
+                                  strategy_.communicator().layout().counts().end())},
       {"replicas", strategy_.num_replicas_in_sync()},
       {"steps", summary.losses.size()},
       {"loss", summary.losses},

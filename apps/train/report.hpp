@@ -33,7 +33,8 @@ class Report {
 
   /// Prints a line of progress, at most once a second.
   void progress(const Summary& so_far);
-  /// Prints the summary, and writes it as JSON where that was asked for. Throws std::runtime_error when the file cannot be written.
+  /// Prints the summary, and writes it as JSON where that was asked for. Throws std::runtime_error when the file cannot
+  /// be written.
   void finish(const Summary& summary) const;
 
  private:

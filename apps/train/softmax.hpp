@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What comes after the last layer of every model. `logits` is [n, num_classes], and each of the n labels is below num_classes.
+// What comes after the last layer of every model. `logits` is [n, num_classes], and each of the n labels is below
+// num_classes.
 
 #pragma once
 
@@ -9,7 +10,8 @@
 
 namespace train {
 
-/// Replaces the logits by the gradients of `scale` * (summed cross-entropy) with respect to them, and returns the summed cross-entropy.
+/// Replaces the logits by the gradients of `scale` * (summed cross-entropy) with respect to them, and returns the
+/// summed cross-entropy.
 [[nodiscard]] double softmax_cross_entropy(float* logits, const std::uint8_t* labels, std::int64_t n, float scale);
 
 /// The number of rows whose largest logit, the first of equals, is that of their label.

@@ -14,13 +14,15 @@ namespace train {
 using lockstep::ReduceOp;
 using lockstep::ReplicaContext;
 
-Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps, Report& report) {
+Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps,
+              Report& report) {
   auto learners = strategy.run([&] { return Learner(options.model); });
   const auto parameters = make_parameters(strategy, learners.component(0).model(), options.seed);
   const auto optimizer = make_optimizer(options, strategy, parameters);
   const lockstep::CosineDecay rate({.initial = static_cast<float>(initial_learning_rate(options)), .steps = steps});
 
-  const auto batches = strategy.experimental_distribute_dataset(training_batches(images, options.global_batch, options.seed));
+  const auto batches =
+      strategy.experimental_distribute_dataset(training_batches(images, options.global_batch, options.seed));
   auto next_batch = batches.iterate();
   Summary summary;
   const double communication_before = strategy.statistics().collective_seconds;
@@ -43,7 +45,10 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
   std::int64_t tested = 0;
   for (const auto& batch : strategy.experimental_distribute_dataset(test_batches(images, 1000))) {
     const auto correct = strategy.run(
-        [&](const Rows& rows, Learner& learner) { return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows)); }, batch, learners);
+        [&](const Rows& rows, Learner& learner) {
+          return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows));
+        },
+        batch, learners);
     tested += strategy.reduce(ReduceOp::sum, correct);
   }
   summary.test_accuracy = static_cast<double>(tested) / static_cast<double>(std::get<1>(images.test).element_count());

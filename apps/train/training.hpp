@@ -12,6 +12,7 @@
 namespace train {
 
 /// Trains and tests. Collective over the ranks of `strategy`.
-[[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps, Report& report);
+[[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images,
+                            std::int64_t steps, Report& report);
 
 }  // namespace train

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks. `throw_error` is for the user's mistakes and the world's faults; LOCKSTEP_CHECK is for our own bugs and aborts,
-// because one dead rank is visible and one silently wrong rank is not.
+// Checks. `throw_error` is for the user's mistakes and the world's faults; LOCKSTEP_CHECK is for our own bugs and
+// aborts, because one dead rank is visible and one silently wrong rank is not.
 
 #pragma once
 

@@ -23,6 +23,9 @@ std::string_view to_string(Code code) noexcept {
 }
 
 Error::Error(Code code, const std::string& text, ErrorContext context)
-    : std::runtime_error(std::string(to_string(code)) + ": " + text), code_(code), text_(text), context_(std::move(context)) {}
+    : std::runtime_error(std::string(to_string(code)) + ": " + text),
+      code_(code),
+      text_(text),
+      context_(std::move(context)) {}
 
 }  // namespace lockstep

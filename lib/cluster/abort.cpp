@@ -36,8 +36,8 @@ std::atomic<Clock::rep> abort_time{0};
 
 struct Obituary {
   std::string text = "an unknown exception";
-  bool is_shared = false;   // every rank ends of it
-  bool is_echo = false;     // another rank has the original
+  bool is_shared = false;  // every rank ends of it
+  bool is_echo = false;    // another rank has the original
 };
 
 Obituary current_obituary() noexcept {
@@ -51,15 +51,15 @@ Obituary current_obituary() noexcept {
     obituary.is_echo = error.code() == Code::unavailable;
   } catch (const std::exception& error) {
     obituary.text = error.what();
-  } catch (...) {
-  }
+  } catch (...) {}
   return obituary;
 }
 
 [[noreturn]] void on_terminate() noexcept {
   const Obituary obituary = current_obituary();
   // whoever has the text first prints it and takes the job down meanwhile
-  if (obituary.is_echo || (obituary.is_shared && terminate_rank.load() != 0)) std::this_thread::sleep_for(grace + std::chrono::seconds(1));
+  if (obituary.is_echo || (obituary.is_shared && terminate_rank.load() != 0))
+    std::this_thread::sleep_for(grace + std::chrono::seconds(1));
   log_warning("uncaught exception: {}", obituary.text);
   std::this_thread::sleep_for(grace);
   abort_job();

@@ -7,12 +7,12 @@
 
 namespace lockstep::detail {
 
-/// From now on an exception that nobody catches prints its text and aborts the job, after 2 s in which other ranks can print theirs.
-/// Errors that every rank has with the same text are printed by the lowest rank that ends of them.
+/// From now on an exception that nobody catches prints its text and aborts the job, after 2 s in which other ranks can
+/// print theirs. Errors that every rank has with the same text are printed by the lowest rank that ends of them.
 void install_terminate_handler(int rank) noexcept;
 
-/// Aborts the job 2 s from now, also if the program ends earlier; returns at once, so that the text of an exception under way can
-/// still be printed by whoever catches it.
+/// Aborts the job 2 s from now, also if the program ends earlier; returns at once, so that the text of an exception
+/// under way can still be printed by whoever catches it.
 void abort_job_soon() noexcept;
 
 }  // namespace lockstep::detail

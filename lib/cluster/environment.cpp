@@ -25,7 +25,8 @@ void Environment::start(int* argc, char*** argv) {
   namespace mpi = detail::mpi;
   const detail::Settings settings = detail::settings_from_environment();
   if (mpi::is_finalized()) {
-    detail::throw_error(Code::failed_precondition, "Environment: MPI is finalised already, and cannot be started again");
+    detail::throw_error(Code::failed_precondition,
+                        "Environment: MPI is finalised already, and cannot be started again");
   }
   if (exists.exchange(true)) {
     detail::throw_error(Code::failed_precondition, "Environment: another one exists; make one, in main");

@@ -47,7 +47,8 @@ std::string suspicion_of_wrong_launcher(const std::string& mpi_version) {
     const auto value = number(variable.name);
     if (!value || *value < variable.least) continue;
     return fmt::format(
-        "MPI sees one rank, but {}={} says that {} started several. This program is linked with {}: start it with that library's own "
+        "MPI sees one rank, but {}={} says that {} started several. This program is linked with {}: start it with that "
+        "library's own "
         "mpirun, or with srun --mpi=<what it was built for>. LOCKSTEP_ALLOW_SINGLETON=1 overrules this check",
         variable.name, *value, variable.launcher, mpi_version);
   }

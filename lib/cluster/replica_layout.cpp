@@ -17,8 +17,9 @@ ReplicaLayout::ReplicaLayout(std::vector<int> counts) : counts_(std::move(counts
   if (counts_.empty()) detail::throw_error(Code::invalid_argument, "replica layout: the list of counts is empty");
   for (const int count : counts_) {
     if (count < 1) {
-      detail::throw_error(Code::invalid_argument, "replica layout {}: rank {} has {} replicas; every rank owns at least one",
-                          to_string(*this), first_.size() - 1, count);
+      detail::throw_error(Code::invalid_argument,
+                          "replica layout {}: rank {} has {} replicas; every rank owns at least one", to_string(*this),
+                          first_.size() - 1, count);
     }
     first_.push_back(first_.back() + count);
   }

@@ -29,7 +29,8 @@ std::optional<std::string_view> variable(const char* name) {
 std::optional<std::chrono::milliseconds> seconds(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0.001) || !(value <= 1e9)) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0.001) || !(value <= 1e9))
+    return std::nullopt;
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
 }
 
@@ -38,7 +39,8 @@ void read_timeout(std::string_view text, Settings& settings) {
   const auto fail = seconds(comma == std::string_view::npos ? text : text.substr(comma + 1));
   const auto warn = comma == std::string_view::npos ? fail : seconds(text.substr(0, comma));
   if (!fail || !warn || *warn > *fail) {
-    throw_error(Code::invalid_argument, "LOCKSTEP_TIMEOUT=\"{}\": give seconds as FAIL or WARN,FAIL with 0 < WARN <= FAIL, such as 30,300",
+    throw_error(Code::invalid_argument,
+                "LOCKSTEP_TIMEOUT=\"{}\": give seconds as FAIL or WARN,FAIL with 0 < WARN <= FAIL, such as 30,300",
                 text);
   }
   settings.fail_after = *fail;
@@ -59,7 +61,9 @@ Settings settings_from_environment() {
   if (const auto text = variable("LOCKSTEP_ORDER")) {
     if (*text != "canonical") {
       throw_error(Code::invalid_argument,
-                  "LOCKSTEP_ORDER=\"{}\": only \"canonical\" is allowed, since the environment may tighten the order and never relax it", *text);
+                  "LOCKSTEP_ORDER=\"{}\": only \"canonical\" is allowed, since the environment may tighten the order "
+                  "and never relax it",
+                  *text);
     }
     settings.force_canonical_order = true;
   }
@@ -75,7 +79,8 @@ void report_unknown_variables() {
     if (!text.starts_with("LOCKSTEP_")) continue;
     const std::string_view name = text.substr(0, text.find('='));
     const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
-    const bool is_program = std::any_of(programs.begin(), programs.end(), [name](auto prefix) { return name.starts_with(prefix); });
+    const bool is_program =
+        std::any_of(programs.begin(), programs.end(), [name](auto prefix) { return name.starts_with(prefix); });
     if (!is_known && !is_program) log_warning("the variable {} is set, but nothing reads it", name);
   }
 }

@@ -23,7 +23,8 @@ struct Settings {
 ///   LOCKSTEP_ALLOW_SINGLETON=1           one MPI rank is fine although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 
-/// Prints each LOCKSTEP_* variable that nobody reads, once per process. LOCKSTEP_TRAIN_* and LOCKSTEP_PERF_* belong to programs.
+/// Prints each LOCKSTEP_* variable that nobody reads, once per process. LOCKSTEP_TRAIN_* and LOCKSTEP_PERF_* belong to
+/// programs.
 void report_unknown_variables();
 
 }  // namespace lockstep::detail

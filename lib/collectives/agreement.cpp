@@ -31,7 +31,8 @@ bool Agreement::advance() {
 
 void Agreement::tell() {
   if (round_ >= dissemination_rounds(size_)) return;
-  control_.send_header(dissemination_target(rank_, round_, size_), epoch_, sequence_, static_cast<std::uint32_t>(round_), summary_);
+  control_.send_header(dissemination_target(rank_, round_, size_), epoch_, sequence_,
+                       static_cast<std::uint32_t>(round_), summary_);
 }
 
 }  // namespace lockstep::detail

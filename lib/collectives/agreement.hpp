@@ -13,7 +13,8 @@
 
 namespace lockstep::detail {
 
-/// The agreement on one operation. After the last round every rank holds the same summary, so all draw the same conclusion.
+/// The agreement on one operation. After the last round every rank holds the same summary, so all draw the same
+/// conclusion.
 class Agreement {
  public:
   Agreement(ControlChannel& control, int rank, int size) : control_(control), rank_(rank), size_(size) {}

@@ -28,7 +28,8 @@ struct Communicator::State {
   std::shared_ptr<detail::Engine> engine;
 
   /// Makes the operation of one call. What this rank finds wrong is told to the others, then thrown.
-  [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items, const ReduceOptions& how) const {
+  [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items,
+                                                             const ReduceOptions& how) const {
     std::vector<detail::HostItem> checked;
     try {
       checked = detail::check_items(call, layout, items);
@@ -51,7 +52,8 @@ struct Communicator::State {
     engine->wait(*made);
   }
 
-  [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items, const ReduceOptions& how) const {
+  [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
+                                                          const ReduceOptions& how) const {
     auto state = std::make_unique<Request::State>();
     state->engine = engine;
     state->operation = operation(call, items, how);
@@ -60,7 +62,8 @@ struct Communicator::State {
   }
 
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
-  [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items, const ReduceOptions& how) const {
+  [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
+                               const ReduceOptions& how) const {
     if (force_canonical_order || call.kind != OperationKind::all_reduce) return Order::canonical;
     if (how.order.value_or(options.order) == Order::canonical) return Order::canonical;
     const auto is_native = [&](const detail::HostItem& item) {
@@ -122,7 +125,9 @@ void Communicator::broadcast(std::span<const Item> items, int root, const Reduce
 Request Communicator::broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options) {
   return Request(state_->run_async({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options));
 }
-void Communicator::barrier(const ReduceOptions& options) { state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options); }
+void Communicator::barrier(const ReduceOptions& options) {
+  state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options);
+}
 Request Communicator::barrier_async(const ReduceOptions& options) {
   return Request(state_->run_async({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options));
 }
@@ -136,7 +141,8 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
                                       std::optional<ReplicaLayout> layout) {
   if (options.local_replicas < 1) {
-    detail::throw_error(Code::invalid_argument, "communicator \"{}\": local_replicas is {}; every rank owns at least one", options.name,
+    detail::throw_error(Code::invalid_argument,
+                        "communicator \"{}\": local_replicas is {}; every rank owns at least one", options.name,
                         options.local_replicas);
   }
   const detail::Settings settings = detail::settings_from_environment();
@@ -149,7 +155,8 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   state->options.fail_after = fail_after;
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
-  state->engine = std::make_shared<detail::Engine>(std::move(transport), detail::EngineOptions{warn_after, fail_after, options.name});
+  state->engine = std::make_shared<detail::Engine>(std::move(transport),
+                                                   detail::EngineOptions{warn_after, fail_after, options.name});
   Communicator communicator(state);
   if (!layout && communicator.size() == 1) {
     state->layout = ReplicaLayout({options.local_replicas});

@@ -10,7 +10,8 @@
 
 namespace lockstep::detail {
 
-ControlChannel::ControlChannel(Transport& transport) : transport_(transport), peers_(static_cast<std::size_t>(transport.size())) {}
+ControlChannel::ControlChannel(Transport& transport)
+    : transport_(transport), peers_(static_cast<std::size_t>(transport.size())) {}
 
 void ControlChannel::poll() {
   while (const auto received = transport_.poll()) {
@@ -19,14 +20,17 @@ void ControlChannel::poll() {
     Peer& peer = peers_[static_cast<std::size_t>(received->source)];
     switch (control.kind) {
       case ControlKind::header: peer.headers.push_back(control); break;
-      case ControlKind::roll_call: std::tie(peer.called_epoch, peer.called_sequence) = std::tie(control.epoch, control.sequence); break;
+      case ControlKind::roll_call:
+        std::tie(peer.called_epoch, peer.called_sequence) = std::tie(control.epoch, control.sequence);
+        break;
       case ControlKind::failure: note_departure(control); continue;
     }
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
   }
 }
 
-void ControlChannel::send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round, const Summary& summary) {
+void ControlChannel::send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,
+                                 const Summary& summary) {
   ControlMessage control;
   control.kind = ControlKind::header;
   control.epoch = epoch;
@@ -60,7 +64,8 @@ void ControlChannel::send_to_all(const ControlMessage& control) {
   }
 }
 
-std::optional<Summary> ControlChannel::take_header(int source, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round) {
+std::optional<Summary> ControlChannel::take_header(int source, std::uint64_t epoch, std::int64_t sequence,
+                                                   std::uint32_t round) {
   auto& headers = peers_[static_cast<std::size_t>(source)].headers;
   while (!headers.empty() && headers.front().epoch < epoch) headers.pop_front();
   if (headers.empty() || headers.front().epoch > epoch) return std::nullopt;
@@ -85,7 +90,9 @@ bool ControlChannel::roll_was_called(std::uint64_t epoch, std::int64_t sequence)
                      [&](const Peer& peer) { return peer.called_epoch == epoch && peer.called_sequence == sequence; });
 }
 
-std::int64_t ControlChannel::last_sequence(int rank) const { return peers_[static_cast<std::size_t>(rank)].seen_sequence; }
+std::int64_t ControlChannel::last_sequence(int rank) const {
+  return peers_[static_cast<std::size_t>(rank)].seen_sequence;
+}
 
 void ControlChannel::enter_epoch(std::uint64_t epoch) {
   epoch_ = epoch;

@@ -31,9 +31,10 @@ class ControlChannel {
   void send_failure(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
 
   /// The header that `source` sent for this round of this operation, if it is here.
-  [[nodiscard]] std::optional<Summary> take_header(int source, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round);
-  /// Why operation `sequence` of `epoch` will not be completed, if somebody left before or in it. Operations that everybody has
-  /// entered before that are still completed.
+  [[nodiscard]] std::optional<Summary> take_header(int source, std::uint64_t epoch, std::int64_t sequence,
+                                                   std::uint32_t round);
+  /// Why operation `sequence` of `epoch` will not be completed, if somebody left before or in it. Operations that
+  /// everybody has entered before that are still completed.
   [[nodiscard]] const Failure* failure(std::uint64_t epoch, std::int64_t sequence) const;
   /// Whether `rank` has shown itself in this operation, or in a later one.
   [[nodiscard]] bool has_shown_itself(int rank, std::uint64_t epoch, std::int64_t sequence) const;

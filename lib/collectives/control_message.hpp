@@ -38,8 +38,8 @@ struct Side {
   Descriptor descriptor;
 };
 
-/// What is known of a set of ranks: the lowest one, and the lowest one that disagrees with it. Merging two summaries gives the
-/// summary of both sets together, in whatever order and however often they are merged.
+/// What is known of a set of ranks: the lowest one, and the lowest one that disagrees with it. Merging two summaries
+/// gives the summary of both sets together, in whatever order and however often they are merged.
 struct Summary {
   Side lowest;
   Side differing;
@@ -52,8 +52,8 @@ struct ControlMessage {
   std::uint32_t round = 0;
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
-  Summary summary;                          // header
-  Code code = Code::unavailable;            // failure, and what follows
+  Summary summary;                // header
+  Code code = Code::unavailable;  // failure, and what follows
   std::int32_t culprit = -1;
   std::int32_t replica = -1;
   std::int64_t failed_sequence = -1;

@@ -61,7 +61,8 @@ Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int roo
     std::copy(items.front().shape.extents().begin(), items.front().shape.extents().end(), result.extents.begin());
   }
   Hash hash;
-  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(result.op) << 8 | static_cast<std::uint64_t>(order) << 16 |
+  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(result.op) << 8 |
+           static_cast<std::uint64_t>(order) << 16 |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32);
   hash.add(items.size());
   for (const ItemSignature& item : items) {

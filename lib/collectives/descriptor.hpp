@@ -26,7 +26,8 @@ struct ItemSignature {
   Shape shape;
 };
 
-/// Trivially copyable: it travels as bytes. Two ranks agree when their hashes are equal; the rest is for the error's text.
+/// Trivially copyable: it travels as bytes. Two ranks agree when their hashes are equal; the rest is for the error's
+/// text.
 struct Descriptor {
   static constexpr std::size_t name_bytes = 40;
 
@@ -34,17 +35,17 @@ struct Descriptor {
   OperationKind kind = OperationKind::barrier;
   ReduceOp op = ReduceOp::sum;
   Order order = Order::canonical;
-  DType dtype = DType::f32;              ///< of the first item
-  std::int32_t root = -1;                ///< -1 where there is none
+  DType dtype = DType::f32;  ///< of the first item
+  std::int32_t root = -1;    ///< -1 where there is none
   std::uint32_t items = 0;
-  std::int64_t elements = 0;             ///< of all items
-  std::int32_t shape_rank = 0;           ///< of the first item
+  std::int64_t elements = 0;    ///< of all items
+  std::int32_t shape_rank = 0;  ///< of the first item
   std::array<std::int64_t, Shape::max_rank> extents{};
-  std::array<char, name_bytes> name{};   ///< the caller's, cut off
+  std::array<char, name_bytes> name{};  ///< the caller's, cut off
 };
 
-[[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root, std::span<const ItemSignature> items,
-                                         std::string_view name);
+[[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root,
+                                         std::span<const ItemSignature> items, std::string_view name);
 
 /// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);

@@ -37,7 +37,8 @@ Engine::~Engine() {
 void Engine::post(const std::shared_ptr<Operation>& operation) {
   if (!transport_->this_thread_may_call()) {
     throw_error(Code::failed_precondition,
-                "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so only the main thread may",
+                "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so "
+                "only the main thread may",
                 operation_name(operation->descriptor()));
   }
   const std::scoped_lock lock(mutex_);
@@ -152,8 +153,8 @@ void Engine::conclude_agreement() {
   ErrorContext context = context_of(b.rank);
   finish_head(std::make_exception_ptr(
       Error(Code::mismatch,
-            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence, options_.name,
-                        a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
+            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence,
+                        options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
             context)));
 }
 
@@ -218,7 +219,8 @@ Failure Engine::late(const std::vector<int>& missing) const {
                           : missing.size() == 1 ? fmt::format("rank {} did not come", missing.front())
                                                 : fmt::format("ranks {} did not come", fmt::join(missing, ", "));
   return {Code::deadline_exceeded,
-          fmt::format("operation #{} of {}, {}: {} within {} s", sequence_, options_.name, describe(queue_.front()->descriptor()), who,
+          fmt::format("operation #{} of {}, {}: {} within {} s", sequence_, options_.name,
+                      describe(queue_.front()->descriptor()), who,
                       std::chrono::duration<double>(options_.fail_after).count()),
           context_of(missing.empty() ? -1 : missing.front())};
 }
@@ -244,9 +246,9 @@ void Engine::watch() {
   while (speaker < transport_->rank() && std::find(missing.begin(), missing.end(), speaker) != missing.end()) ++speaker;
   if (speaker != transport_->rank()) return;
   for (const int rank : missing) {
-    log_warning("{} has waited {:.1f} s in operation #{} ({}) for rank {}, last heard of in operation #{}", options_.name,
-                std::chrono::duration<double>(waited).count(), sequence_, describe(queue_.front()->descriptor()), rank,
-                control_.last_sequence(rank));
+    log_warning("{} has waited {:.1f} s in operation #{} ({}) for rank {}, last heard of in operation #{}",
+                options_.name, std::chrono::duration<double>(waited).count(), sequence_,
+                describe(queue_.front()->descriptor()), rank, control_.last_sequence(rank));
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One totally ordered queue of operations per communicator. Whoever waits drives it; a progress thread exists only once something
-// asynchronous was asked for.
+// One totally ordered queue of operations per communicator. Whoever waits drives it; a progress thread exists only once
+// something asynchronous was asked for.
 
 #pragma once
 
@@ -28,8 +28,8 @@ struct EngineOptions {
   std::string name;
 };
 
-/// Thread-safe. An epoch is a stretch without failures: a failure ends it on every rank, each rank hears of it once, and operations
-/// count from zero again.
+/// Thread-safe. An epoch is a stretch without failures: a failure ends it on every rank, each rank hears of it once,
+/// and operations count from zero again.
 class Engine {
  public:
   Engine(std::unique_ptr<Transport> transport, EngineOptions options);

@@ -16,7 +16,8 @@ namespace lockstep {
 
 struct CommunicatorAccess {
   /// Without `layout` the ranks tell one another their numbers of replicas: collective then.
-  [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
+  [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport,
+                                         const CommunicatorOptions& options,
                                          std::optional<ReplicaLayout> layout = std::nullopt);
 };
 

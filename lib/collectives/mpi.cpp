@@ -15,19 +15,23 @@ namespace lockstep {
 Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options) {
   namespace mpi = detail::mpi;
   if (!mpi::is_initialized()) {
-    detail::throw_error(Code::failed_precondition,
-                        "communicator_from: MPI is not initialised; make a lockstep::Environment first, or call MPI_Init_thread");
+    detail::throw_error(
+        Code::failed_precondition,
+        "communicator_from: MPI is not initialised; make a lockstep::Environment first, or call MPI_Init_thread");
   }
   if (mpi::is_finalized()) detail::throw_error(Code::failed_precondition, "communicator_from: MPI is finalised");
   if (comm == MPI_COMM_NULL) detail::throw_error(Code::invalid_argument, "communicator_from: comm is MPI_COMM_NULL");
   int is_inter = 0;
   mpi::check(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter");
   if (is_inter != 0) {
-    detail::throw_error(Code::invalid_argument, "communicator_from: comm is an intercommunicator; give an intracommunicator");
+    detail::throw_error(Code::invalid_argument,
+                        "communicator_from: comm is an intercommunicator; give an intracommunicator");
   }
   return CommunicatorAccess::make(detail::make_mpi_transport(comm), options);
 }
 
-Communicator world_communicator(const CommunicatorOptions& options) { return communicator_from(MPI_COMM_WORLD, options); }
+Communicator world_communicator(const CommunicatorOptions& options) {
+  return communicator_from(MPI_COMM_WORLD, options);
+}
 
 }  // namespace lockstep

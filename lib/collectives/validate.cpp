@@ -38,15 +38,18 @@ class Checker {
  private:
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
-    throw_error(Code::invalid_argument, "{}: {}", to_string(call_.kind), fmt::format(text, std::forward<Args>(args)...));
+    throw_error(Code::invalid_argument, "{}: {}", to_string(call_.kind),
+                fmt::format(text, std::forward<Args>(args)...));
   }
 
   [[nodiscard]] bool needs_root() const {
-    return call_.kind == OperationKind::reduce || call_.kind == OperationKind::gather || call_.kind == OperationKind::broadcast;
+    return call_.kind == OperationKind::reduce || call_.kind == OperationKind::gather ||
+           call_.kind == OperationKind::broadcast;
   }
   [[nodiscard]] bool is_root() const { return call_.rank == call_.root; }
   [[nodiscard]] bool is_reduction() const {
-    return call_.kind == OperationKind::all_reduce || call_.kind == OperationKind::reduce || call_.kind == OperationKind::reduce_scatter;
+    return call_.kind == OperationKind::all_reduce || call_.kind == OperationKind::reduce ||
+           call_.kind == OperationKind::reduce_scatter;
   }
 
   HostItem check_item(const Item& item) {
@@ -56,7 +59,8 @@ class Checker {
     result.dtype = first.dtype;
     result.shape = first.shape;
     if (is_reduction() && !supports(call_.op, result.dtype)) {
-      refuse("{} does not take {} elements (item {}); bool takes min and max", to_string(call_.op), to_string(result.dtype), item_);
+      refuse("{} does not take {} elements (item {}); bool takes min and max", to_string(call_.op),
+             to_string(result.dtype), item_);
     }
     for (std::size_t i = 0; i < item.inputs.size(); ++i) check_input(item.inputs[i], i, result);
     for (std::size_t i = 0; i < item.outputs.size(); ++i) check_output(item.outputs[i], i, result);
@@ -68,27 +72,33 @@ class Checker {
     if (call_.kind == OperationKind::broadcast) {
       const std::size_t inputs = is_root() ? 1 : 0;
       if (item.inputs.size() != inputs) {
-        refuse("item {} has {} inputs; rank {} gives {} (only root {} gives one)", item_, item.inputs.size(), call_.rank, inputs, call_.root);
+        refuse("item {} has {} inputs; rank {} gives {} (only root {} gives one)", item_, item.inputs.size(),
+               call_.rank, inputs, call_.root);
       }
-      if (!is_root() && item.outputs.empty()) refuse("item {} has no output on rank {}, which is not the root", item_, call_.rank);
+      if (!is_root() && item.outputs.empty())
+        refuse("item {} has no output on rank {}, which is not the root", item_, call_.rank);
       return;
     }
     if (item.inputs.size() != local) {
-      refuse("item {} has {} inputs, but rank {} has {} replicas; each replica gives one", item_, item.inputs.size(), call_.rank, local);
+      refuse("item {} has {} inputs, but rank {} has {} replicas; each replica gives one", item_, item.inputs.size(),
+             call_.rank, local);
     }
     if (call_.kind == OperationKind::reduce_scatter && item.outputs.size() != local) {
-      refuse("item {} has {} outputs, but rank {} has {} replicas; each replica gets one", item_, item.outputs.size(), call_.rank, local);
+      refuse("item {} has {} outputs, but rank {} has {} replicas; each replica gets one", item_, item.outputs.size(),
+             call_.rank, local);
     }
     if (needs_root() && !is_root() && !item.outputs.empty()) {
-      refuse("item {} has {} outputs on rank {}; only root {} gets the result", item_, item.outputs.size(), call_.rank, call_.root);
+      refuse("item {} has {} outputs on rank {}; only root {} gets the result", item_, item.outputs.size(), call_.rank,
+             call_.root);
     }
   }
 
   void check_input(const ConstTensorView& view, std::size_t index, HostItem& result) {
     const int replica = layout_.first(call_.rank) + static_cast<int>(index);
     if (view.dtype != result.dtype || view.shape != result.shape) {
-      refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas give one dtype and shape", item_, to_string(view.dtype),
-             to_string(view.shape), replica, to_string(result.dtype), to_string(result.shape), layout_.first(call_.rank));
+      refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas give one dtype and shape", item_,
+             to_string(view.dtype), to_string(view.shape), replica, to_string(result.dtype), to_string(result.shape),
+             layout_.first(call_.rank));
     }
     add_extent(view, false);
     result.inputs.push_back(view.data);
@@ -112,20 +122,23 @@ class Checker {
       count *= replicas;
     } else if (call_.kind == OperationKind::reduce_scatter) {
       if (result.shape.rank() == 0 || result.shape[0] % replicas != 0) {
-        refuse("item {} has shape {}; its first extent must be divisible by the {} replicas", item_, to_string(result.shape), replicas);
+        refuse("item {} has shape {}; its first extent must be divisible by the {} replicas", item_,
+               to_string(result.shape), replicas);
       }
       count /= replicas;
     } else if (view.shape != result.shape) {
-      refuse("output {} of item {} has shape {}, but the inputs have {}", index, item_, to_string(view.shape), to_string(result.shape));
+      refuse("output {} of item {} has shape {}, but the inputs have {}", index, item_, to_string(view.shape),
+             to_string(result.shape));
     }
     if (view.element_count() != count) {
-      refuse("output {} of item {} has {} elements; inputs of shape {} from {} replicas make {}", index, item_, view.element_count(),
-             to_string(result.shape), replicas, count);
+      refuse("output {} of item {} has {} elements; inputs of shape {} from {} replicas make {}", index, item_,
+             view.element_count(), to_string(result.shape), replicas, count);
     }
   }
 
   void add_extent(const ConstTensorView& view, bool is_output) {
-    if (view.device.kind != DeviceKind::cpu) refuse("item {} lies on {}; this communicator moves host memory", item_, to_string(view.device));
+    if (view.device.kind != DeviceKind::cpu)
+      refuse("item {} lies on {}; this communicator moves host memory", item_, to_string(view.device));
     if (view.element_count() == 0) return;
     if (view.data == nullptr) refuse("item {} has {} elements at a null address", item_, view.element_count());
     const auto* const begin = static_cast<const std::byte*>(view.data);
@@ -141,16 +154,19 @@ class Checker {
       if (extent.is_output) require_apart(furthest, extent);
       require_apart(furthest_output, extent);
       if (furthest == nullptr || extent.end > furthest->end) furthest = &extent;
-      if (extent.is_output && (furthest_output == nullptr || extent.end > furthest_output->end)) furthest_output = &extent;
+      if (extent.is_output && (furthest_output == nullptr || extent.end > furthest_output->end))
+        furthest_output = &extent;
     }
   }
 
   void require_apart(const Extent* earlier, const Extent& later) const {
     if (earlier == nullptr || earlier->end <= later.begin) return;
     if (earlier->begin == later.begin && earlier->end == later.end && earlier->item == later.item) return;
-    refuse("{} of item {} overlaps {} of item {} by {} bytes; an output may be the same view as an input of its item, but not overlap another",
-           later.is_output ? "an output" : "an input", later.item, earlier->is_output ? "an output" : "an input", earlier->item,
-           std::min(earlier->end, later.end) - later.begin);
+    refuse(
+        "{} of item {} overlaps {} of item {} by {} bytes; an output may be the same view as an input of its item, but "
+        "not overlap another",
+        later.is_output ? "an output" : "an input", later.item, earlier->is_output ? "an output" : "an input",
+        earlier->item, std::min(earlier->end, later.end) - later.begin);
   }
 
   const Call& call_;

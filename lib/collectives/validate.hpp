@@ -24,7 +24,9 @@ struct Call {
   int rank = 0;
 };
 
-/// Checks the call and its items; throws Error(invalid_argument) that names the operation, the item, the values and the rule.
-[[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, std::span<const Item> items);
+/// Checks the call and its items; throws Error(invalid_argument) that names the operation, the item, the values and the
+/// rule.
+[[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout,
+                                                std::span<const Item> items);
 
 }  // namespace lockstep::detail

@@ -14,7 +14,8 @@ Workspace::Buffer Workspace::take(std::size_t bytes) {
   for (auto it = spare_.begin(); it != spare_.end(); ++it) {
     if (best == spare_.end()) {
       best = it;
-    } else if (it->size() >= bytes ? (best->size() < bytes || it->size() < best->size()) : (best->size() < bytes && it->size() > best->size())) {
+    } else if (it->size() >= bytes ? (best->size() < bytes || it->size() < best->size())
+                                   : (best->size() < bytes && it->size() > best->size())) {
       best = it;
     }
   }

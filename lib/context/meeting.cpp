@@ -61,19 +61,21 @@ int Step::missing_from(std::uint32_t meeting) const noexcept {
 Error Step::returned_error(int ended, int waiting) {
   const std::string_view call = name_of(slot(waiting).call->kind);
   const int first = team_.first_replica_id();
-  return Error(Code::failed_precondition,
-               fmt::format("run: replica {} returned from the step while replica {} waits in {}; the replicas made a different number "
-                           "of {} calls, but each must make all of them, in the same order",
-                           first + ended, first + waiting, call, call),
-               {team_.communicator().rank(), first + ended, std::string(call), -1});
+  return Error(
+      Code::failed_precondition,
+      fmt::format(
+          "run: replica {} returned from the step while replica {} waits in {}; the replicas made a different number "
+          "of {} calls, but each must make all of them, in the same order",
+          first + ended, first + waiting, call, call),
+      {team_.communicator().rank(), first + ended, std::string(call), -1});
 }
 
 Error Step::deadline_error(int missing, int waiting) {
   const std::string_view call = name_of(slot(waiting).call->kind);
   const int first = team_.first_replica_id();
   return Error(Code::deadline_exceeded,
-               fmt::format("{}: replica {} waited {} ms, but replica {} of the same rank did not come", call, first + waiting,
-                           team_.fail_after().count(), first + missing),
+               fmt::format("{}: replica {} waited {} ms, but replica {} of the same rank did not come", call,
+                           first + waiting, team_.fail_after().count(), first + missing),
                {team_.communicator().rank(), first + missing, std::string(call), -1});
 }
 
@@ -156,24 +158,29 @@ void Step::end_by_leader() noexcept {
 void Step::check_calls_agree() {
   const MeetingCall& first = *slot(0).call;
   const int id = team_.first_replica_id();
-  const auto refuse = [&](Code code, std::string_view what, int local, const std::string& here, const std::string& there) {
-    team_.throw_announced(Error(code,
-                                fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
-                                            name_of(first.kind), what, there, id + local, here, id),
-                                {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1}));
+  const auto refuse = [&](Code code, std::string_view what, int local, const std::string& here,
+                          const std::string& there) {
+    team_.throw_announced(
+        Error(code,
+              fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
+                          name_of(first.kind), what, there, id + local, here, id),
+              {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1}));
   };
   for (int i = 1; i < team_.local_replicas(); ++i) {
     const MeetingCall& other = *slot(i).call;
     if (other.kind != first.kind) {
-      refuse(Code::failed_precondition, "the call", i, std::string(name_of(first.kind)), std::string(name_of(other.kind)));
+      refuse(Code::failed_precondition, "the call", i, std::string(name_of(first.kind)),
+             std::string(name_of(other.kind)));
     }
     if (first.kind == CallKind::merge_call) {
       if (*other.part.type != *first.part.type) {
-        refuse(Code::failed_precondition, "the type of arguments and result", i, first.part.type->name(), other.part.type->name());
+        refuse(Code::failed_precondition, "the type of arguments and result", i, first.part.type->name(),
+               other.part.type->name());
       }
       continue;
     }
-    if (other.op != first.op) refuse(Code::mismatch, "op", i, std::string(to_string(first.op)), std::string(to_string(other.op)));
+    if (other.op != first.op)
+      refuse(Code::mismatch, "op", i, std::string(to_string(first.op)), std::string(to_string(other.op)));
     if (other.inputs.size() != first.inputs.size()) {
       refuse(Code::mismatch, "the number of leaves", i, fmt::format("{}", first.inputs.size()),
              fmt::format("{}", other.inputs.size()));
@@ -213,11 +220,11 @@ void Step::reduce(const MeetingCall& call) {
     const ConstTensorView& input = call.inputs[k];
     const TensorView& output = call.outputs[k];
     if (output.dtype != result_dtype(call.op, input.dtype)) {
-      team_.throw_announced(Error(Code::invalid_argument,
-                                  fmt::format("all_reduce: leaf {} is {}, whose {} is {}, which its own type cannot hold; give a Tensor, "
-                                              "or convert to f64 before",
-                                              k, to_string(input.dtype), to_string(call.op),
-                                              to_string(result_dtype(call.op, input.dtype)))));
+      team_.throw_announced(Error(
+          Code::invalid_argument,
+          fmt::format("all_reduce: leaf {} is {}, whose {} is {}, which its own type cannot hold; give a Tensor, "
+                      "or convert to f64 before",
+                      k, to_string(input.dtype), to_string(call.op), to_string(result_dtype(call.op, input.dtype)))));
     }
     unchanged = unchanged && input.data == output.data && supports(call.op, input.dtype);
   }

@@ -41,8 +41,8 @@ ReplicaTeam::~ReplicaTeam() {
 }
 
 std::shared_ptr<ReplicaTeam> ReplicaTeam::make_default() {
-  return std::make_shared<ReplicaTeam>("the default strategy", self_communicator({.name = "default strategy"}), std::vector<Device>{{}},
-                                       Kind::is_default);
+  return std::make_shared<ReplicaTeam>("the default strategy", self_communicator({.name = "default strategy"}),
+                                       std::vector<Device>{{}}, Kind::is_default);
 }
 
 ReplicaContext& ReplicaTeam::first_replica() { return step_->replica(0); }
@@ -105,8 +105,7 @@ void ReplicaTeam::announce(const std::exception_ptr& failure) {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
     text = error.what();
-  } catch (...) {
-  }
+  } catch (...) {}
   if (text == told_text_) return;
   communicator_.announce_failure(text);
   told_text_ = std::move(text);

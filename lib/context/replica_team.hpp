@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local replicas of one strategy: their devices, their threads, and the communicator that speaks for them. A strategy, its
-// variables and its replica contexts share one team.
+// The local replicas of one strategy: their devices, their threads, and the communicator that speaks for them. A
+// strategy, its variables and its replica contexts share one team.
 
 #pragma once
 
@@ -56,7 +56,8 @@ class ReplicaTeam {
   /// One step: `task` on every local replica. Throws the first exception in time, after all replicas have ended.
   void run(Strategy* strategy, ReplicaTask task, RunMode mode);
 
-  /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is remembered.
+  /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is
+  /// remembered.
   template <class Call>
   void collective(Call&& call) {
     const auto start = std::chrono::steady_clock::now();
@@ -105,9 +106,9 @@ class ReplicaTeam {
   std::string told_text_;  // what() of the last failure that the other ranks know
 
   Waiter waiter_;
-  std::unique_ptr<Step> step_;              // of runs that are not nested
-  std::atomic<bool> running_{false};        // a thread is in `run`
-  Step* current_ = nullptr;                 // published by `published_`
+  std::unique_ptr<Step> step_;        // of runs that are not nested
+  std::atomic<bool> running_{false};  // a thread is in `run`
+  Step* current_ = nullptr;           // published by `published_`
   std::atomic<std::uint64_t> published_{0};
   std::atomic<bool> stopping_{false};
   std::vector<Seen> seen_;

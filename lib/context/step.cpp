@@ -73,8 +73,7 @@ void Step::wait_for_all() {
     return true;
   };
   // without a deadline: a step function may compute as long as it likes, and its thread cannot be abandoned
-  while (!team_.waiter().wait_until(all_finished, Waiter::Clock::now() + std::chrono::hours(1))) {
-  }
+  while (!team_.waiter().wait_until(all_finished, Waiter::Clock::now() + std::chrono::hours(1))) {}
 }
 
 std::exception_ptr Step::failure() const {
@@ -123,8 +122,7 @@ void Step::throw_abort_error() {
 
 void Step::wait_for_turn(int local) {
   const auto my_turn = [this, local] { return turn_.load() == local || aborted(); };
-  while (!team_.waiter().wait_until(my_turn, Waiter::Clock::now() + std::chrono::hours(1))) {
-  }
+  while (!team_.waiter().wait_until(my_turn, Waiter::Clock::now() + std::chrono::hours(1))) {}
 }
 
 void Step::pass_turn(int local) noexcept {
@@ -145,23 +143,26 @@ void StepAccess::check_use(const ReplicaContext& replica, std::string_view call)
   const ReplicaTeam& team = replica.step_.team();
   if (context.mode == Mode::outside && thread_default().team.get() == &team) return;
   if (context.replica == &replica) {
-    detail::throw_error(Code::failed_precondition, "{}: called inside update; replicas meet in the step function itself", call);
+    detail::throw_error(Code::failed_precondition,
+                        "{}: called inside update; replicas meet in the step function itself", call);
   }
   if (context.replica == nullptr) {
-    detail::throw_error(Code::failed_precondition,
-                        "{}: this ReplicaContext can be used inside its step function only; you need to be inside the function "
-                        "given to run, on the thread of replica {}",
-                        call, replica.replica_id_in_sync_group());
+    detail::throw_error(
+        Code::failed_precondition,
+        "{}: this ReplicaContext can be used inside its step function only; you need to be inside the function "
+        "given to run, on the thread of replica {}",
+        call, replica.replica_id_in_sync_group());
   }
   if (context.team == &team) {
-    detail::throw_error(Code::failed_precondition,
-                        "{}: mismatching ReplicaContext: the object of replica {} is used by replica {}; use the one that your step "
-                        "function was given",
-                        call, replica.replica_id_in_sync_group(), context.replica->replica_id_in_sync_group());
+    detail::throw_error(
+        Code::failed_precondition,
+        "{}: mismatching ReplicaContext: the object of replica {} is used by replica {}; use the one that your step "
+        "function was given",
+        call, replica.replica_id_in_sync_group(), context.replica->replica_id_in_sync_group());
   }
   detail::throw_error(Code::failed_precondition,
-                      "{}: mismatching Strategy objects: a ReplicaContext of {} is used inside a step of {}", call, team.name(),
-                      context.team->name());
+                      "{}: mismatching Strategy objects: a ReplicaContext of {} is used inside a step of {}", call,
+                      team.name(), context.team->name());
 }
 
 }  // namespace lockstep

@@ -3,9 +3,10 @@
 //
 // One call of `run`: the local replicas, and their meetings.
 //
-// A meeting: every local replica publishes its call and raises its arrival number. The first replica (the leader) waits for all,
-// closes the meeting, checks that the calls agree, does the work for the rank, and raises the release number. Whoever cannot go on
-// aborts the step instead; an aborted step refuses all further meetings, so that every replica unwinds.
+// A meeting: every local replica publishes its call and raises its arrival number. The first replica (the leader) waits
+// for all, closes the meeting, checks that the calls agree, does the work for the rank, and raises the release number.
+// Whoever cannot go on aborts the step instead; an aborted step refuses all further meetings, so that every replica
+// unwinds.
 
 #pragma once
 
@@ -91,7 +92,8 @@ class Step {
   void merge(const MeetingCall& call);
 
   void fail(int local, std::exception_ptr exception) noexcept;
-  /// Ends the step with `error` unless it has been ended already; waits for a closed meeting to open. False if `only_if_open` and it is closed.
+  /// Ends the step with `error` unless it has been ended already; waits for a closed meeting to open. False if
+  /// `only_if_open` and it is closed.
   bool abort(const Error& error, bool only_if_open) noexcept;
   [[noreturn]] void throw_abort_error();
   [[nodiscard]] bool aborted() const noexcept { return status_.load() == Status::aborted; }
@@ -110,7 +112,7 @@ class Step {
   std::atomic<int> turn_{0};           // sequential mode: who may run
   std::optional<Error> shared_error_;  // of the last meeting; written by the leader before `released_`
 
-  mutable std::mutex mutex_;           // guards the two below
+  mutable std::mutex mutex_;  // guards the two below
   std::exception_ptr failure_;
   std::optional<Error> abort_error_;
 

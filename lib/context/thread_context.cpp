@@ -49,8 +49,8 @@ void require_no_other_strategy(const ReplicaTeam& team, std::string_view call) {
   const ThreadContext& context = state.context;
   if (context.mode != Mode::outside && context.team != &team) {
     throw_error(Code::failed_precondition,
-                "{}: called on {} inside the scope of {}; strategies cannot be mixed: leave that scope first", call, team.name(),
-                context.team->name());
+                "{}: called on {} inside the scope of {}; strategies cannot be mixed: leave that scope first", call,
+                team.name(), context.team->name());
   }
 }
 
@@ -59,7 +59,8 @@ void require_cross_replica(const ReplicaTeam& team, std::string_view call) {
   require_no_other_strategy(team, call);
   if (context.replica != nullptr) {
     throw_error(Code::failed_precondition,
-                "{}: called in replica context (replica {}), but it works on the values of all replicas; call it outside the step "
+                "{}: called in replica context (replica {}), but it works on the values of all replicas; call it "
+                "outside the step "
                 "function, or inside merge_call",
                 call, context.replica->replica_id_in_sync_group());
   }

@@ -42,7 +42,9 @@ struct ThreadDefault {
 /// Replaces the context for a block.
 class ContextGuard {
  public:
-  explicit ContextGuard(const ThreadContext& context) noexcept : saved_(thread_context()) { thread_context() = context; }
+  explicit ContextGuard(const ThreadContext& context) noexcept : saved_(thread_context()) {
+    thread_context() = context;
+  }
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
   ~ContextGuard() { thread_context() = saved_; }
@@ -53,7 +55,8 @@ class ContextGuard {
 
 namespace detail {
 
-/// Throws Error(failed_precondition) when `call` of `team`'s strategy is made in replica context, or in the scope of another strategy.
+/// Throws Error(failed_precondition) when `call` of `team`'s strategy is made in replica context, or in the scope of
+/// another strategy.
 void require_cross_replica(const ReplicaTeam& team, std::string_view call);
 
 /// Throws Error(failed_precondition) when this thread is in the scope, step or merge of a strategy other than `team`'s.

@@ -10,8 +10,9 @@ namespace lockstep {
 WaitPolicy WaitPolicy::for_threads(int threads) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  const int processors = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed)
-                                                                              : static_cast<int>(std::thread::hardware_concurrency());
+  const int processors = sched_getaffinity(0, sizeof allowed, &allowed) == 0
+                             ? CPU_COUNT(&allowed)
+                             : static_cast<int>(std::thread::hardware_concurrency());
   if (threads > processors) return {std::chrono::microseconds{0}, 10};
   return {};
 }

@@ -22,8 +22,8 @@ struct WaitPolicy {
   static WaitPolicy for_threads(int threads);
 };
 
-/// The conditions are functions of atomics that their writers change with sequentially consistent stores, followed by `wake()`.
-/// Thread-safety: any number of waiting and waking threads.
+/// The conditions are functions of atomics that their writers change with sequentially consistent stores, followed by
+/// `wake()`. Thread-safety: any number of waiting and waking threads.
 class Waiter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -52,8 +52,8 @@ class Waiter {
 
   /// Lets sleeping threads look at their conditions again. Costs one load when nobody sleeps.
   void wake() {
-    // sequentially consistent, as are the condition's store before it and the sleeper's increment and look after it: either this
-    // load sees the sleeper, or the sleeper sees the new state
+    // sequentially consistent, as are the condition's store before it and the sleeper's increment and look after it:
+    // either this load sees the sleeper, or the sleeper sees the new state
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     { const std::lock_guard lock(mutex_); }
     changed_.notify_all();

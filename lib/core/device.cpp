@@ -31,14 +31,16 @@ std::string to_string(Device device) {
 
 Device parse_device(std::string_view text) {
   const auto refuse = [text] [[noreturn]] {
-    detail::throw_error(Code::invalid_argument,
-                        "device \"{}\" is not of the form cpu:0, GPU:1, /device:CPU:0 or /job:localhost/replica:0/task:0/device:GPU:0",
-                        text);
+    detail::throw_error(
+        Code::invalid_argument,
+        "device \"{}\" is not of the form cpu:0, GPU:1, /device:CPU:0 or /job:localhost/replica:0/task:0/device:GPU:0",
+        text);
   };
   const std::string_view part = last_part(text);
   const std::size_t colon = part.find(':');
   std::string kind(part.substr(0, colon));
-  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(kind.begin(), kind.end(), kind.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   Device device;
   if (kind == "gpu") {
     device.kind = DeviceKind::gpu;

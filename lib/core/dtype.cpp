@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, dtype_count> names{"f16", "bf16", "f32", 
                                                           "i64", "u8",   "u16", "u32", "u64", "bool"};
 
 constexpr std::array<std::string_view, dtype_count> tensorflow_names{
-    "float16", "bfloat16", "float32", "float64", "int8",   "int16", "int32",
+    "float16", "bfloat16", "float32", "float64", "int8",   "int16",  "int32",
     "int64",   "uint8",    "uint16",  "uint32",  "uint64", "boolean"};
 
 }  // namespace
@@ -29,8 +29,9 @@ DType parse_dtype(std::string_view name) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (name == names[i] || name == tensorflow_names[i]) return static_cast<DType>(i);
   }
-  detail::throw_error(Code::invalid_argument,
-                      "dtype \"{}\" is unknown; the element types are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool", name);
+  detail::throw_error(
+      Code::invalid_argument,
+      "dtype \"{}\" is unknown; the element types are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool", name);
 }
 
 }  // namespace lockstep

@@ -23,10 +23,12 @@ std::string_view to_string(Order order) noexcept { return order == Order::canoni
 
 ReduceOp parse_reduce_op(std::string_view name) {
   std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto found = std::find(names.begin(), names.end(), lower);
   if (found == names.end()) {
-    detail::throw_error(Code::invalid_argument, "reduce op \"{}\" is unknown; the ops are sum, mean, min, max, prod", name);
+    detail::throw_error(Code::invalid_argument, "reduce op \"{}\" is unknown; the ops are sum, mean, min, max, prod",
+                        name);
   }
   return static_cast<ReduceOp>(found - names.begin());
 }

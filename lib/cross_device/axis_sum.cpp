@@ -48,7 +48,8 @@ void add_rows(const ConstTensorView& value, const Split& split, TensorView resul
   for (std::int64_t o = 0; o < split.outer; ++o) {
     Bits* const row = to + o * split.inner;
     for (std::int64_t k = 0; k < split.length; ++k) {
-      for (std::int64_t i = 0; i < split.inner; ++i) row[i] = static_cast<Bits>(row[i] + static_cast<Bits>(static_cast<Sum>(from[i])));
+      for (std::int64_t i = 0; i < split.inner; ++i)
+        row[i] = static_cast<Bits>(row[i] + static_cast<Bits>(static_cast<Sum>(from[i])));
       from += split.inner;
     }
   }
@@ -78,7 +79,8 @@ Tensor round_to(const Tensor& value) {
 int resolve_axis(int axis, const Shape& shape) {
   const int resolved = axis < 0 ? axis + shape.rank() : axis;
   if (resolved < 0 || resolved >= shape.rank()) {
-    detail::throw_error(Code::invalid_argument, "reduce: axis {} does not exist in a value of shape {}, which has {} axes", axis,
+    detail::throw_error(Code::invalid_argument,
+                        "reduce: axis {} does not exist in a value of shape {}, which has {} axes", axis,
                         to_string(shape), shape.rank());
   }
   return resolved;
@@ -86,7 +88,8 @@ int resolve_axis(int axis, const Shape& shape) {
 
 Tensor axis_sum(ConstTensorView value, int axis, ReduceOp op) {
   if (op != ReduceOp::sum && op != ReduceOp::mean) {
-    detail::throw_error(Code::invalid_argument, "reduce: {} along an axis is not defined; use sum or mean", to_string(op));
+    detail::throw_error(Code::invalid_argument, "reduce: {} along an axis is not defined; use sum or mean",
+                        to_string(op));
   }
   const Split split = split_at(value.shape, axis);
   Tensor result(accumulation_dtype(op, value.dtype), without(value.shape, axis));
@@ -104,7 +107,8 @@ Tensor axis_sum(ConstTensorView value, int axis, ReduceOp op) {
     case DType::u16: add_integers<std::uint16_t>(value, split, to); break;
     case DType::u32: add_integers<std::uint32_t>(value, split, to); break;
     case DType::u64: add_integers<std::uint64_t>(value, split, to); break;
-    case DType::boolean: detail::throw_error(Code::invalid_argument, "reduce: bool has no {}; convert the value", to_string(op));
+    case DType::boolean:
+      detail::throw_error(Code::invalid_argument, "reduce: bool has no {}; convert the value", to_string(op));
   }
   return result;
 }

@@ -14,9 +14,9 @@ namespace lockstep {
 /// `axis` counted from 0: -1 is the last. Throws Error(invalid_argument) when `shape` has no such axis.
 [[nodiscard]] int resolve_axis(int axis, const Shape& shape);
 
-/// The sums over `axis` (from 0), which is gone from the shape, in the accumulation type of (op, dtype): f32 for 16-bit floats,
-/// f64 for the mean of integers. Elements are added in the order of the axis, from zero; integers wrap.
-/// Throws Error(invalid_argument) for bool.
+/// The sums over `axis` (from 0), which is gone from the shape, in the accumulation type of (op, dtype): f32 for 16-bit
+/// floats, f64 for the mean of integers. Elements are added in the order of the axis, from zero; integers wrap. Throws
+/// Error(invalid_argument) for bool.
 [[nodiscard]] Tensor axis_sum(ConstTensorView value, int axis, ReduceOp op);
 
 /// What a mean over `count` elements is: `sum` divided by it, in its own element type (f32 or f64).

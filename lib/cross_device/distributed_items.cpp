@@ -10,41 +10,46 @@ namespace {
 
 void check_item(const Item& item, ReduceOp op, std::string_view call, int local_replicas, int first_replica) {
   if (item.inputs.size() != static_cast<std::size_t>(local_replicas)) {
-    detail::throw_error(Code::invalid_argument, "{}: value has {} components, but this rank has {} replicas; it must have one for each",
-                        call, item.inputs.size(), local_replicas);
+    detail::throw_error(Code::invalid_argument,
+                        "{}: value has {} components, but this rank has {} replicas; it must have one for each", call,
+                        item.inputs.size(), local_replicas);
   }
   const ConstTensorView& first = item.inputs.front();
   if (!supports(op, first.dtype)) {
-    detail::throw_error(Code::invalid_argument, "{}: {} has no {}; convert the value, or use min or max", call, to_string(first.dtype),
-                        to_string(op));
+    detail::throw_error(Code::invalid_argument, "{}: {} has no {}; convert the value, or use min or max", call,
+                        to_string(first.dtype), to_string(op));
   }
   for (std::size_t i = 1; i < item.inputs.size(); ++i) {
     const ConstTensorView& other = item.inputs[i];
     const int id = first_replica + static_cast<int>(i);
     if (other.dtype != first.dtype) {
-      detail::throw_error(Code::invalid_argument, "{}: value is {} on replica {} but {} on replica {}; element types must match", call,
+      detail::throw_error(Code::invalid_argument,
+                          "{}: value is {} on replica {} but {} on replica {}; element types must match", call,
                           to_string(other.dtype), id, to_string(first.dtype), first_replica);
     }
     if (!(other.shape == first.shape)) {
-      detail::throw_error(Code::invalid_argument,
-                          "{}: value has shape {} on replica {} but {} on replica {}; shapes must match unless axis is given", call,
-                          to_string(other.shape), id, to_string(first.shape), first_replica);
+      detail::throw_error(
+          Code::invalid_argument,
+          "{}: value has shape {} on replica {} but {} on replica {}; shapes must match unless axis is given", call,
+          to_string(other.shape), id, to_string(first.shape), first_replica);
     }
   }
   for (const TensorView& output : item.outputs) {
     if (output.dtype != result_dtype(op, first.dtype)) {
-      detail::throw_error(Code::invalid_argument,
-                          "{}: the {} of {} is {}, which the result's element type {} cannot hold; name the result's type, as in "
-                          "reduce<double>(ReduceOp::mean, value)",
-                          call, to_string(op), to_string(first.dtype), to_string(result_dtype(op, first.dtype)),
-                          to_string(output.dtype));
+      detail::throw_error(
+          Code::invalid_argument,
+          "{}: the {} of {} is {}, which the result's element type {} cannot hold; name the result's type, as in "
+          "reduce<double>(ReduceOp::mean, value)",
+          call, to_string(op), to_string(first.dtype), to_string(result_dtype(op, first.dtype)),
+          to_string(output.dtype));
     }
   }
 }
 
 }  // namespace
 
-void check_distributed_items(std::span<const Item> items, ReduceOp op, std::string_view call, int local_replicas, int first_replica) {
+void check_distributed_items(std::span<const Item> items, ReduceOp op, std::string_view call, int local_replicas,
+                             int first_replica) {
   for (const Item& item : items) check_item(item, op, call, local_replicas, first_replica);
 }
 

@@ -13,9 +13,10 @@
 
 namespace lockstep {
 
-/// What this rank alone can see wrong in values that are to be reduced: a number of components other than the local replicas, or
-/// dtypes, shapes that differ between them, an element type without that op. Local. Throws Error(invalid_argument).
-/// `first_replica` is the id of component 0.
-void check_distributed_items(std::span<const Item> items, ReduceOp op, std::string_view call, int local_replicas, int first_replica);
+/// What this rank alone can see wrong in values that are to be reduced: a number of components other than the local
+/// replicas, or dtypes, shapes that differ between them, an element type without that op. Local. Throws
+/// Error(invalid_argument). `first_replica` is the id of component 0.
+void check_distributed_items(std::span<const Item> items, ReduceOp op, std::string_view call, int local_replicas,
+                             int first_replica);
 
 }  // namespace lockstep

@@ -62,7 +62,8 @@ void merge(A* __restrict left, const A* __restrict right, std::int64_t count) {
 }
 
 template <ReduceOp op, class T>
-void store(const Fold& fold, typename Types<op, T>::Accumulator* __restrict root, std::int64_t begin, std::int64_t count) {
+void store(const Fold& fold, typename Types<op, T>::Accumulator* __restrict root, std::int64_t begin,
+           std::int64_t count) {
   using A = typename Types<op, T>::Accumulator;
   using O = typename Types<op, T>::Result;
   const auto size = static_cast<std::size_t>(count);

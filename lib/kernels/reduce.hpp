@@ -27,19 +27,19 @@ enum class FoldResult : std::uint8_t {
 
 struct Fold {
   ReduceOp op = ReduceOp::sum;
-  DType dtype = DType::f32;                ///< of the leaves
-  std::span<const FoldInput> inputs;       ///< in replica id order
-  std::span<const std::uint8_t> merges;    ///< from fold_merges, one per input
-  std::span<void* const> outputs;          ///< each gets the result
+  DType dtype = DType::f32;              ///< of the leaves
+  std::span<const FoldInput> inputs;     ///< in replica id order
+  std::span<const std::uint8_t> merges;  ///< from fold_merges, one per input
+  std::span<void* const> outputs;        ///< each gets the result
   FoldResult result = FoldResult::finished;
-  int replicas = 1;                        ///< divisor of a finished mean
+  int replicas = 1;  ///< divisor of a finished mean
 };
 
 /// The deepest stack that `reduce` can hold: trees of up to 2^20 replicas.
 inline constexpr int max_stack_depth = 22;
 
-/// Evaluates `fold` for `count` elements. An output may be exactly one of the inputs when their elements have the same size; other
-/// overlaps are not allowed. Integers wrap. Reads and writes each element once.
+/// Evaluates `fold` for `count` elements. An output may be exactly one of the inputs when their elements have the same
+/// size; other overlaps are not allowed. Integers wrap. Reads and writes each element once.
 void reduce(const Fold& fold, std::int64_t count);
 
 }  // namespace lockstep::detail

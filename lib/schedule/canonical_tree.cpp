@@ -13,7 +13,8 @@ namespace lockstep::detail {
 namespace {
 
 /// Walks the node [first, first + size) in post-order; `next` is the input that comes next.
-void fold(std::span<const Block> inputs, int first, int size, int limit, std::size_t& next, std::vector<std::uint8_t>& merges) {
+void fold(std::span<const Block> inputs, int first, int size, int limit, std::size_t& next,
+          std::vector<std::uint8_t>& merges) {
   const Block node{first, std::min(first + size, limit)};
   LOCKSTEP_CHECK(next < inputs.size());
   if (inputs[next] == node) {
@@ -37,7 +38,8 @@ std::vector<Block> aligned_blocks(int first, int last, int replicas) {
   while (first < last) {
     int size = 1;
     // grow while the next node starts here too, stays inside, and covers more
-    while (first % (2 * size) == 0 && first + size < replicas && std::min(first + 2 * size, replicas) <= last) size *= 2;
+    while (first % (2 * size) == 0 && first + size < replicas && std::min(first + 2 * size, replicas) <= last)
+      size *= 2;
     const Block block{first, std::min(first + size, replicas)};
     blocks.push_back(block);
     first = block.last;

@@ -3,9 +3,10 @@
 //
 // The canonical tree: the definition of a reduction over R replicas.
 //
-// Leaves are replicas 0..R-1. The node of level j and index k covers replicas [k*2^j, min((k+1)*2^j, R)) and is its left half
-// combined with its right half; where the right half is empty, the left half passes through. A reduction is the root. Whoever holds
-// replicas [a, b) can compute the nodes that lie wholly inside; everything above them is folded from those partials, in id order.
+// Leaves are replicas 0..R-1. The node of level j and index k covers replicas [k*2^j, min((k+1)*2^j, R)) and is its
+// left half combined with its right half; where the right half is empty, the left half passes through. A reduction is
+// the root. Whoever holds replicas [a, b) can compute the nodes that lie wholly inside; everything above them is folded
+// from those partials, in id order.
 
 #pragma once
 
@@ -22,12 +23,13 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-/// The fewest nodes that cover [first, last) of a tree over `replicas` leaves, in id order. At most 2 log2(last - first) of them;
-/// one where a rank owns an aligned power of two.
+/// The fewest nodes that cover [first, last) of a tree over `replicas` leaves, in id order. At most 2 log2(last -
+/// first) of them; one where a rank owns an aligned power of two.
 [[nodiscard]] std::vector<Block> aligned_blocks(int first, int last, int replicas);
 
-/// How to fold partials in id order with a stack: after pushing input i, combine the two topmost entries `merges[i]` times.
-/// `inputs` must tile `root`, each being a node of the tree below it. The stack never holds more than stack_depth(merges) entries.
+/// How to fold partials in id order with a stack: after pushing input i, combine the two topmost entries `merges[i]`
+/// times. `inputs` must tile `root`, each being a node of the tree below it. The stack never holds more than
+/// stack_depth(merges) entries.
 [[nodiscard]] std::vector<std::uint8_t> fold_merges(std::span<const Block> inputs, Block root);
 
 /// fold_merges of single leaves.

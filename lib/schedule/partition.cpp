@@ -33,7 +33,8 @@ std::vector<std::vector<Piece>> even_slices(std::span<const std::int64_t> counts
         const std::int64_t bound = share(total, owner + 1, parts) - start;
         if (bound < end) end = std::max<std::int64_t>(bound, 0) / grain_elements * grain_elements;
       }
-      if (end > begin) slices[static_cast<std::size_t>(owner)].push_back({static_cast<std::uint32_t>(item), begin, end});
+      if (end > begin)
+        slices[static_cast<std::size_t>(owner)].push_back({static_cast<std::uint32_t>(item), begin, end});
       begin = std::max(begin, end);
       if (begin < counts[item]) ++owner;
     }

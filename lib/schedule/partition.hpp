@@ -19,8 +19,9 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-/// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of 16 elements inside each tensor
-/// (whole cache lines for every type of 4 bytes). Slices of one list tile it; some are empty when there is little to cut.
+/// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of 16 elements inside each
+/// tensor (whole cache lines for every type of 4 bytes). Slices of one list tile it; some are empty when there is
+/// little to cut.
 [[nodiscard]] std::vector<std::vector<Piece>> even_slices(std::span<const std::int64_t> counts, int parts);
 
 /// One piece per non-empty tensor: everything.

@@ -20,14 +20,15 @@ std::vector<Device> parse_devices(const std::vector<std::string>& names) {
 std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
   devices = checked_devices(std::move(devices), "MirroredStrategy");
   const int count = static_cast<int>(devices.size());
-  return std::make_shared<ReplicaTeam>("MirroredStrategy", self_communicator({.local_replicas = count, .name = "MirroredStrategy"}),
-                                       std::move(devices));
+  return std::make_shared<ReplicaTeam>(
+      "MirroredStrategy", self_communicator({.local_replicas = count, .name = "MirroredStrategy"}), std::move(devices));
 }
 
 }  // namespace
 
 MirroredStrategy::MirroredStrategy() : MirroredStrategy(logical_cpus(1)) {}
-MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices) : MirroredStrategy(parse_devices(devices)) {}
+MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices)
+    : MirroredStrategy(parse_devices(devices)) {}
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices) : Strategy(make_team(std::move(devices))) {}
 
 }  // namespace lockstep

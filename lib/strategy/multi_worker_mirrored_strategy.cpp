@@ -15,7 +15,8 @@ constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
 
 std::vector<Device> devices_of(Communicator communicator, const MultiWorkerOptions& options) {
   try {
-    return checked_devices(options.devices ? *options.devices : logical_cpus(communicator.local_replicas()), strategy_name);
+    return checked_devices(options.devices ? *options.devices : logical_cpus(communicator.local_replicas()),
+                           strategy_name);
   } catch (const Error& error) {
     communicator.announce_failure(error.what());
     throw;
@@ -37,7 +38,8 @@ std::shared_ptr<ReplicaTeam> make_team(const Communicator& communicator, const M
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOptions& options)
     : MultiWorkerMirroredStrategy(world_communicator(), options) {}
 
-MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options)
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator,
+                                                         const MultiWorkerOptions& options)
     : Strategy(make_team(communicator, options)) {}
 
 }  // namespace lockstep

@@ -23,8 +23,8 @@ Scope::Scope(Strategy& strategy) : saved_(new Saved{thread_context(), std::this_
   ThreadContext& context = thread_context();
   const ReplicaTeam& team = *strategy.team_;
   if (team.is_default() && context.mode != Mode::outside && context.team != &team) {
-    detail::throw_error(Code::failed_precondition, "scope: the default strategy's scope must not nest in the scope of {}",
-                        context.team->name());
+    detail::throw_error(Code::failed_precondition,
+                        "scope: the default strategy's scope must not nest in the scope of {}", context.team->name());
   }
   detail::require_cross_replica(team, "scope");
   context.mode = Mode::cross_replica;
@@ -36,7 +36,8 @@ Scope::Scope(Strategy& strategy) : saved_(new Saved{thread_context(), std::this_
 
 Scope::~Scope() {
   if (saved_->thread != std::this_thread::get_id()) {
-    detail::log_warning("a scope is destroyed on another thread than the one that made it, whose context stays as it is");
+    detail::log_warning(
+        "a scope is destroyed on another thread than the one that made it, whose context stays as it is");
     return;
   }
   // Closing an outer scope ends the inner ones too; they find themselves gone.

@@ -42,7 +42,8 @@ void Strategy::reduce_items(std::string_view call, ReduceOp op, std::span<const 
   } catch (const Error& error) {
     team_->throw_announced(error);
   }
-  team_->collective([&](Communicator& communicator) { communicator.all_reduce(items, op, {.order = {}, .name = call}); });
+  team_->collective(
+      [&](Communicator& communicator) { communicator.all_reduce(items, op, {.order = {}, .name = call}); });
 }
 
 Tensor Strategy::reduce_axis(ReduceOp op, std::span<const ConstTensorView> components, int axis, bool one_value) {
@@ -51,8 +52,8 @@ Tensor Strategy::reduce_axis(ReduceOp op, std::span<const ConstTensorView> compo
   std::vector<Tensor> counts;
   try {
     if (distributed && components.size() != static_cast<std::size_t>(local_replicas())) {
-      detail::throw_error(Code::invalid_argument, "reduce: value has {} components, but this rank has {} replicas", components.size(),
-                          local_replicas());
+      detail::throw_error(Code::invalid_argument, "reduce: value has {} components, but this rank has {} replicas",
+                          components.size(), local_replicas());
     }
     if (!distributed && num_replicas_in_sync() > 1 && !detail::keeps_one_value(op)) {
       detail::throw_no_sum_of_one_value(op, "value");
@@ -65,7 +66,8 @@ Tensor Strategy::reduce_axis(ReduceOp op, std::span<const ConstTensorView> compo
     std::vector<ConstTensorView> views;
     for (const Tensor& sum : sums) views.push_back(sum.view());
     if (distributed) {
-      check_distributed_items(std::vector<Item>{{views, {}}}, ReduceOp::sum, "reduce", local_replicas(), first_replica());
+      check_distributed_items(std::vector<Item>{{views, {}}}, ReduceOp::sum, "reduce", local_replicas(),
+                              first_replica());
     }
   } catch (const Error& error) {
     team_->throw_announced(error);
@@ -94,14 +96,16 @@ Tensor Strategy::reduce_axis(ReduceOp op, std::span<const ConstTensorView> compo
 
 void Strategy::check_result_type(const Tensor& value, DType dtype, ReduceOp op) {
   if (value.element_count() != 1) {
-    detail::throw_error(Code::invalid_argument, "reduce: the result has shape {}, but one number is asked for; reduce a Tensor",
+    detail::throw_error(Code::invalid_argument,
+                        "reduce: the result has shape {}, but one number is asked for; reduce a Tensor",
                         to_string(value.shape()));
   }
   if (value.dtype() != dtype) {
-    detail::throw_error(Code::invalid_argument,
-                        "reduce: the {} is {}, but {} is asked for; name the result's type, as in reduce<double>(ReduceOp::mean, "
-                        "value, axis)",
-                        to_string(op), to_string(value.dtype()), to_string(dtype));
+    detail::throw_error(
+        Code::invalid_argument,
+        "reduce: the {} is {}, but {} is asked for; name the result's type, as in reduce<double>(ReduceOp::mean, "
+        "value, axis)",
+        to_string(op), to_string(value.dtype()), to_string(dtype));
   }
 }
 
@@ -110,7 +114,8 @@ namespace detail {
 void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
   const bool is_sum = op == ReduceOp::sum;
   throw_error(Code::invalid_argument,
-              "reduce: a {} is one value that all replicas share, so it has no {} ({}) over replicas; use mean, or give one value per "
+              "reduce: a {} is one value that all replicas share, so it has no {} ({}) over replicas; use mean, or "
+              "give one value per "
               "replica",
               kind, to_string(op), is_sum ? "SUM" : "PROD");
 }
@@ -126,9 +131,11 @@ Variable Strategy::create_variable(const Tensor& initial, const VariableOptions&
         for (int i = 1; i < names.size(); ++i) {
           if (names.component(i) != names.component(0)) {
             detail::throw_error(Code::failed_precondition,
-                                "variable: replica {} creates \"{}\" where replica {} creates \"{}\"; all replicas must create the same "
+                                "variable: replica {} creates \"{}\" where replica {} creates \"{}\"; all replicas "
+                                "must create the same "
                                 "variables in the same order",
-                                names.first_replica() + i, names.component(i), names.first_replica(), names.component(0));
+                                names.first_replica() + i, names.component(i), names.first_replica(),
+                                names.component(0));
           }
         }
         return strategy.create_variable(initials.component(0), options);
@@ -136,6 +143,8 @@ Variable Strategy::create_variable(const Tensor& initial, const VariableOptions&
       options.name, initial);
 }
 
-Variable Strategy::variable(const Tensor& initial, const VariableOptions& options) { return create_variable(initial, options); }
+Variable Strategy::variable(const Tensor& initial, const VariableOptions& options) {
+  return create_variable(initial, options);
+}
 
 }  // namespace lockstep

@@ -14,8 +14,9 @@ namespace lockstep {
 
 std::span<const Device> StrategyExtended::worker_devices() const {
   if (strategy_.team_->is_default()) {
-    detail::throw_error(Code::failed_precondition,
-                        "worker_devices, parameter_devices: the default strategy has no devices of its own; make a strategy");
+    detail::throw_error(
+        Code::failed_precondition,
+        "worker_devices, parameter_devices: the default strategy has no devices of its own; make a strategy");
   }
   return strategy_.team_->devices();
 }
@@ -29,7 +30,8 @@ bool StrategyExtended::variable_created_in_scope(const Variable& variable) const
 void StrategyExtended::check_update(const Variable& variable) const {
   detail::require_cross_replica(*strategy_.team_, "update");
   if (!variable_created_in_scope(variable)) {
-    detail::throw_error(Code::invalid_argument, "update: variable \"{}\" was made by {}, not by {}; update it through its own strategy",
+    detail::throw_error(Code::invalid_argument,
+                        "update: variable \"{}\" was made by {}, not by {}; update it through its own strategy",
                         variable.name(), VariableAccess::team(variable).name(), strategy_.team_->name());
   }
 }

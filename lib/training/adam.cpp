@@ -16,8 +16,8 @@
 namespace lockstep {
 namespace {
 
-void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient, float rate,
-           const AdamOptions& options) {
+void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
+           float rate, const AdamOptions& options) {
   float* __restrict p = parameter.data();
   float* __restrict m = mean.data();
   float* __restrict v = square.data();
@@ -39,9 +39,11 @@ void check(const AdamOptions& options) {
   const auto is_decay = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
   if (!is_decay(options.beta_1) || !is_decay(options.beta_2)) {
     throw Error(Code::invalid_argument,
-                fmt::format("Adam: beta_1 is {}, beta_2 {}; both must be at least 0 and below 1", options.beta_1, options.beta_2));
+                fmt::format("Adam: beta_1 is {}, beta_2 {}; both must be at least 0 and below 1", options.beta_1,
+                            options.beta_2));
   }
-  if (!(options.epsilon > 0.0F)) throw Error(Code::invalid_argument, fmt::format("Adam: epsilon is {}; it must be positive", options.epsilon));
+  if (!(options.epsilon > 0.0F))
+    throw Error(Code::invalid_argument, fmt::format("Adam: epsilon is {}; it must be positive", options.epsilon));
 }
 
 }  // namespace
@@ -56,14 +58,16 @@ Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
 }
 
 void Adam::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
-  const auto step = replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
+  const auto step =
+      replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
   // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1
   const double correction = std::sqrt(1.0 - std::pow(static_cast<double>(options_.beta_2), step)) /
                             (1.0 - std::pow(static_cast<double>(options_.beta_1), step));
   const float rate = static_cast<float>(static_cast<double>(learning_rate) * correction);
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(parameters_[k], [&](std::span<float> parameter) {
-      adapt(parameter, means_[k].updatable_component(), squares_[k].updatable_component(), gradients[k], rate, options_);
+      adapt(parameter, means_[k].updatable_component(), squares_[k].updatable_component(), gradients[k], rate,
+            options_);
     });
   }
 }

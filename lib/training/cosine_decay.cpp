@@ -15,14 +15,16 @@ namespace lockstep {
 
 CosineDecay::CosineDecay(const CosineDecayOptions& options) : options_(options) {
   if (options.steps < 1 || options.warmup_steps < 0 || options.warmup_steps >= options.steps) {
-    throw Error(Code::invalid_argument, fmt::format("CosineDecay: steps is {}, warmup_steps {}; steps must be at least 1, and warmup_steps at "
-                                                    "least 0 and below steps",
-                                                    options.steps, options.warmup_steps));
+    throw Error(Code::invalid_argument,
+                fmt::format("CosineDecay: steps is {}, warmup_steps {}; steps must be at least 1, and warmup_steps at "
+                            "least 0 and below steps",
+                            options.steps, options.warmup_steps));
   }
   if (!(options.initial >= 0.0F) || !(options.final_share >= 0.0F && options.final_share <= 1.0F)) {
-    throw Error(Code::invalid_argument, fmt::format("CosineDecay: initial is {}, final_share {}; initial must not be negative, final_share "
-                                                    "between 0 and 1",
-                                                    options.initial, options.final_share));
+    throw Error(Code::invalid_argument,
+                fmt::format("CosineDecay: initial is {}, final_share {}; initial must not be negative, final_share "
+                            "between 0 and 1",
+                            options.initial, options.final_share));
   }
 }
 

@@ -14,13 +14,15 @@ Optimizer::~Optimizer() = default;
 void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
-    throw Error(Code::invalid_argument, fmt::format("optimizer apply: {} gradients for {} parameters; give one for each, in their order",
-                                                    gradients.size(), parameters.size()));
+    throw Error(Code::invalid_argument,
+                fmt::format("optimizer apply: {} gradients for {} parameters; give one for each, in their order",
+                            gradients.size(), parameters.size()));
   }
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     if (static_cast<std::int64_t>(gradients[k].size()) != parameters[k].element_count()) {
-      throw Error(Code::invalid_argument, fmt::format("optimizer apply: gradient {} has {} elements, but parameter \"{}\" has {}", k,
-                                                      gradients[k].size(), parameters[k].name(), parameters[k].element_count()));
+      throw Error(Code::invalid_argument,
+                  fmt::format("optimizer apply: gradient {} has {} elements, but parameter \"{}\" has {}", k,
+                              gradients[k].size(), parameters[k].name(), parameters[k].element_count()));
     }
   }
   do_apply(replica, gradients, learning_rate);

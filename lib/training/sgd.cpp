@@ -24,8 +24,8 @@ void descend(std::span<float> parameter, std::span<const float> gradient, float 
   for (std::size_t i = 0; i < count; ++i) p[i] -= learning_rate * g[i];
 }
 
-void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient, float learning_rate,
-                           float momentum) {
+void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                           float learning_rate, float momentum) {
   float* __restrict p = parameter.data();
   float* __restrict m = movement.data();
   const float* __restrict g = gradient.data();
@@ -41,7 +41,8 @@ void descend_with_momentum(std::span<float> parameter, std::span<float> movement
 Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options)
     : parameters_(std::move(parameters)), momentum_(options.momentum) {
   if (!(momentum_ >= 0.0F && momentum_ < 1.0F)) {
-    throw Error(Code::invalid_argument, fmt::format("Sgd: momentum is {}; it must be at least 0 and below 1", momentum_));
+    throw Error(Code::invalid_argument,
+                fmt::format("Sgd: momentum is {}; it must be at least 0 and below 1", momentum_));
   }
   if (momentum_ > 0.0F) movements_ = detail::zeros_like(strategy, parameters_, "momentum");
 }

@@ -13,8 +13,10 @@
 
 namespace lockstep::detail {
 
-/// One zero variable, not trainable, for each parameter: what optimizers keep beside it, called `<parameter>/<slot>`. Collective.
-inline std::vector<MirroredVariable<float>> zeros_like(Strategy& strategy, const std::vector<MirroredVariable<float>>& parameters,
+/// One zero variable, not trainable, for each parameter: what optimizers keep beside it, called `<parameter>/<slot>`.
+/// Collective.
+inline std::vector<MirroredVariable<float>> zeros_like(Strategy& strategy,
+                                                       const std::vector<MirroredVariable<float>>& parameters,
                                                        std::string_view slot) {
   std::vector<MirroredVariable<float>> zeros;
   for (const auto& parameter : parameters) {

@@ -32,8 +32,8 @@ enum class Transfer : std::int32_t {};
 
 /// One rank's end of a group. Not thread-safe: the engine calls under its lock. Nothing here waits.
 ///
-/// Messages from one rank to another arrive in order; so do transfers between a pair, matched in the order in which both sides
-/// started them. Messages and transfers do not overtake or delay one another.
+/// Messages from one rank to another arrive in order; so do transfers between a pair, matched in the order in which
+/// both sides started them. Messages and transfers do not overtake or delay one another.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -56,13 +56,14 @@ class Transport {
   [[nodiscard]] virtual Transfer send(int target, std::span<const std::byte> data) = 0;
   /// Starts to receive exactly `data.size()` bytes into `data`.
   [[nodiscard]] virtual Transfer receive(int source, std::span<std::byte> data) = 0;
-  /// Whether the transfer is complete; its number is then free again. Throws Error(unavailable) when the backend reports a fault.
+  /// Whether the transfer is complete; its number is then free again. Throws Error(unavailable) when the backend
+  /// reports a fault.
   [[nodiscard]] virtual bool test(Transfer transfer) = 0;
 
   /// Whether `start_native_all_reduce` can serve this type.
   [[nodiscard]] virtual bool has_native_all_reduce(DType dtype) const noexcept = 0;
-  /// Hands the sum (min, ...) of one buffer per rank, in place, to the backend's own all-reduce, in whatever order that adds.
-  /// A mean is summed only. All ranks start these in the same order.
+  /// Hands the sum (min, ...) of one buffer per rank, in place, to the backend's own all-reduce, in whatever order that
+  /// adds. A mean is summed only. All ranks start these in the same order.
   [[nodiscard]] virtual Transfer start_native_all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) = 0;
 
   /// Takes care of memory that a transfer which will never complete may still touch: kept until the process ends.

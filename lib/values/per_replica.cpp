@@ -10,7 +10,8 @@
 namespace lockstep::detail {
 
 void check_components(std::size_t count, int first_replica) {
-  if (count == 0) throw_error(Code::invalid_argument, "distributed value: it has no components; every rank has at least one replica");
+  if (count == 0)
+    throw_error(Code::invalid_argument, "distributed value: it has no components; every rank has at least one replica");
   if (first_replica < 0) {
     throw_error(Code::invalid_argument, "distributed value: first replica id {} is negative", first_replica);
   }
@@ -18,8 +19,8 @@ void check_components(std::size_t count, int first_replica) {
 
 void check_component_index(int index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count) {
-    throw_error(Code::out_of_range, "distributed value: component {} does not exist; this rank has {} (0 to {})", index, count,
-                count - 1);
+    throw_error(Code::out_of_range, "distributed value: component {} does not exist; this rank has {} (0 to {})", index,
+                count, count - 1);
   }
 }
 
@@ -31,10 +32,11 @@ void throw_not_one_value(std::size_t count) {
 }
 
 void throw_structure_differs(const char* what, int local) {
-  throw_error(Code::invalid_argument,
-              "merge of the replicas' values: {} differs between local replica {} and local replica 0; all replicas must give "
-              "the same structure",
-              what, local);
+  throw_error(
+      Code::invalid_argument,
+      "merge of the replicas' values: {} differs between local replica {} and local replica 0; all replicas must give "
+      "the same structure",
+      what, local);
 }
 
 }  // namespace lockstep::detail

@@ -60,6 +60,8 @@ std::string elements_text(ConstTensorView view) {
 
 }  // namespace detail
 
-std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << detail::elements_text(tensor.view()); }
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << detail::elements_text(tensor.view());
+}
 
 }  // namespace lockstep

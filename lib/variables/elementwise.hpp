@@ -7,8 +7,8 @@
 
 namespace lockstep::detail {
 
-/// target += value, target -= value, element by element; same dtype and element count. Integers wrap. bool is refused with
-/// Error(invalid_argument).
+/// target += value, target -= value, element by element; same dtype and element count. Integers wrap. bool is refused
+/// with Error(invalid_argument).
 void add_to(TensorView target, ConstTensorView value);
 void subtract_from(TensorView target, ConstTensorView value);
 

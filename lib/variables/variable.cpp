@@ -80,8 +80,9 @@ TensorView Variable::updatable_component() const {
   const ThreadContext& context = thread_context();
   const bool plain_outside = state_->team->is_default() && context.mode == Mode::outside;
   if (context.mode != Mode::update && !plain_outside) {
-    detail::throw_error(Code::failed_precondition,
-                        "variable \"{}\": its copies are writable inside update only; use update, or assign to the variable", name());
+    detail::throw_error(
+        Code::failed_precondition,
+        "variable \"{}\": its copies are writable inside update only; use update, or assign to the variable", name());
   }
   return state_->copy(local).view();
 }
@@ -90,7 +91,8 @@ namespace {
 
 void check_value(const Variable& variable, ConstTensorView value) {
   if (value.dtype != variable.dtype() || !(value.shape == variable.shape())) {
-    detail::throw_error(Code::invalid_argument, "assign to variable \"{}\": the value is {}{}, but the variable is {}{}; they must be the same",
+    detail::throw_error(Code::invalid_argument,
+                        "assign to variable \"{}\": the value is {}{}, but the variable is {}{}; they must be the same",
                         variable.name(), to_string(value.dtype), to_string(value.shape), to_string(variable.dtype()),
                         to_string(variable.shape()));
   }
@@ -100,11 +102,12 @@ void check_value(const Variable& variable, ConstTensorView value) {
 Tensor aggregate(const Variable& variable, ConstTensorView value) {
   const ThreadContext& context = thread_context();
   if (variable.aggregation() == VariableAggregation::none) {
-    detail::throw_error(Code::failed_precondition,
-                        "variable \"{}\": a replica writes it (replica {}), but its aggregation is none. Do one of: create it with "
-                        "aggregation sum, mean or only_first_replica; write it in cross-replica context, through merge_call; or use "
-                        "replica.update with a value that is equal on all replicas, such as the result of an all_reduce",
-                        variable.name(), context.replica->replica_id_in_sync_group());
+    detail::throw_error(
+        Code::failed_precondition,
+        "variable \"{}\": a replica writes it (replica {}), but its aggregation is none. Do one of: create it with "
+        "aggregation sum, mean or only_first_replica; write it in cross-replica context, through merge_call; or use "
+        "replica.update with a value that is equal on all replicas, such as the result of an all_reduce",
+        variable.name(), context.replica->replica_id_in_sync_group());
   }
   Tensor result(variable.dtype(), variable.shape());
   const TensorView output = result.view();
@@ -134,10 +137,11 @@ void Variable::write(Write how, ConstTensorView value) const {
   const ThreadContext& context = thread_context();
   const int current = state_->current();
   if (context.mode == Mode::replica && context.team != state_->team.get()) {
-    detail::throw_error(Code::failed_precondition,
-                        "variable \"{}\": it was made outside every scope, so it has one copy, which a step of {} may read but not "
-                        "write; create it through that strategy",
-                        name(), context.team->name());
+    detail::throw_error(
+        Code::failed_precondition,
+        "variable \"{}\": it was made outside every scope, so it has one copy, which a step of {} may read but not "
+        "write; create it through that strategy",
+        name(), context.team->name());
   }
   if (context.mode == Mode::replica) {
     const Tensor total = aggregate(*this, value);
@@ -149,15 +153,18 @@ void Variable::write(Write how, ConstTensorView value) const {
   }
 }
 
-Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& initial, const VariableOptions& options) {
+Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& initial,
+                              const VariableOptions& options) {
   if (options.aggregation > VariableAggregation::only_first_replica) {
-    detail::throw_error(Code::invalid_argument, "variable \"{}\": aggregation {} is not one of none, sum, mean, only_first_replica",
+    detail::throw_error(Code::invalid_argument,
+                        "variable \"{}\": aggregation {} is not one of none, sum, mean, only_first_replica",
                         options.name, static_cast<int>(options.aggregation));
   }
   if (options.aggregation == VariableAggregation::mean && !is_floating_point(initial.dtype())) {
-    detail::throw_error(Code::invalid_argument,
-                        "variable \"{}\": aggregation MEAN of {} would not be {}; use sum or only_first_replica, or f64 elements",
-                        options.name, to_string(initial.dtype()), to_string(initial.dtype()));
+    detail::throw_error(
+        Code::invalid_argument,
+        "variable \"{}\": aggregation MEAN of {} would not be {}; use sum or only_first_replica, or f64 elements",
+        options.name, to_string(initial.dtype()), to_string(initial.dtype()));
   }
   auto state = std::make_shared<Variable::State>();
   Tensor first = initial.clone();
@@ -166,7 +173,9 @@ Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& i
     const TensorView output = first.view();
     const bool is_root = team->communicator().rank() == 0;
     const Item item{is_root ? std::span(&input, 1) : std::span<const ConstTensorView>(), std::span(&output, 1)};
-    team->collective([&](Communicator& communicator) { communicator.broadcast(std::span(&item, 1), 0, {.order = {}, .name = options.name}); });
+    team->collective([&](Communicator& communicator) {
+      communicator.broadcast(std::span(&item, 1), 0, {.order = {}, .name = options.name});
+    });
   }
   state->copies.push_back(first);
   for (int i = 1; i < team->local_replicas(); ++i) state->copies.push_back(first.clone());

@@ -31,7 +31,8 @@ struct TensorCase {
   return leaves;
 }
 
-/// Inputs and outputs of one rank: every tensor has `outputs` outputs of `output_count(tensor)` elements of `output_dtype(tensor)`.
+/// Inputs and outputs of one rank: every tensor has `outputs` outputs of `output_count(tensor)` elements of
+/// `output_dtype(tensor)`.
 class Batch {
  public:
   Batch(const std::vector<TensorCase>& tensors, const ReplicaLayout& layout, int rank) {

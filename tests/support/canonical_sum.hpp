@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle of every reduction: the canonical tree, evaluated one element at a time by its definition. Slow, sequential, obviously
-// right, and sharing no code with the library but the element types.
+// The oracle of every reduction: the canonical tree, evaluated one element at a time by its definition. Slow,
+// sequential, obviously right, and sharing no code with the library but the element types.
 
 #pragma once
 
@@ -22,8 +22,8 @@ using Bytes = std::vector<std::byte>;
 /// The same replicas folded from left to right instead, to show that a test can tell the difference.
 [[nodiscard]] Bytes left_fold(ReduceOp op, DType dtype, const std::vector<Bytes>& leaves);
 
-/// `count` elements of `dtype` for one replica: of mixed magnitudes, so that the order of additions shows in the bits; now and then
-/// a zero of either sign, a subnormal, an infinity or a NaN.
+/// `count` elements of `dtype` for one replica: of mixed magnitudes, so that the order of additions shows in the bits;
+/// now and then a zero of either sign, a subnormal, an infinity or a NaN.
 [[nodiscard]] Bytes awkward_values(DType dtype, std::int64_t count, std::uint64_t seed);
 
 }  // namespace lockstep::test

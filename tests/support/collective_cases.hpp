@@ -15,7 +15,8 @@ namespace lockstep::test {
 
 /// Sizes on both sides of the one-step bound, odd ones, and nothing.
 inline std::vector<TensorCase> mixed_list() {
-  return {{DType::f32, 5}, {DType::bf16, 33}, {DType::f64, 1000}, {DType::i32, 77}, {DType::f16, 4099}, {DType::f32, 0}, {DType::f32, 70'001}};
+  return {{DType::f32, 5},    {DType::bf16, 33}, {DType::f64, 1000},  {DType::i32, 77},
+          {DType::f16, 4099}, {DType::f32, 0},   {DType::f32, 70'001}};
 }
 
 inline void check_all_reduce(Communicator& comm, ReduceOp op, const ReduceOptions& options = {}) {
@@ -27,7 +28,8 @@ inline void check_all_reduce(Communicator& comm, ReduceOp op, const ReduceOption
     }
     comm.all_reduce(batch.items(), op, options);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const Bytes expected = canonical_reduce(op, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+      const Bytes expected =
+          canonical_reduce(op, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
       for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << to_string(op) << " item " << i;
     }
   }
@@ -39,7 +41,8 @@ inline void check_in_place(Communicator& comm) {
   for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
   comm.all_reduce(batch.items(), ReduceOp::sum);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Bytes expected = canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    const Bytes expected =
+        canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
     for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
   }
 }
@@ -52,7 +55,8 @@ inline void check_reduce(Communicator& comm, int root) {
   }
   comm.reduce(batch.items(), ReduceOp::sum, root);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Bytes expected = canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    const Bytes expected =
+        canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
     for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
   }
 }
@@ -70,8 +74,10 @@ inline void check_reduce_scatter(Communicator& comm) {
     const std::size_t part = whole.size() / static_cast<std::size_t>(replicas);
     const auto results = batch.results(i);
     for (std::size_t r = 0; r < results.size(); ++r) {
-      const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(part * (static_cast<std::size_t>(comm.layout().first(comm.rank())) + r));
-      EXPECT_EQ(results[r], Bytes(begin, begin + static_cast<std::ptrdiff_t>(part))) << "item " << i << " replica " << r;
+      const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(
+                                             part * (static_cast<std::size_t>(comm.layout().first(comm.rank())) + r));
+      EXPECT_EQ(results[r], Bytes(begin, begin + static_cast<std::ptrdiff_t>(part)))
+          << "item " << i << " replica " << r;
     }
   }
 }
@@ -96,7 +102,8 @@ inline void check_gather(Communicator& comm, int root) {
     comm.gather(batch.items(), root);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, concatenated(tensors[i], i, replicas)) << "item " << i;
+    for (const Bytes& result : batch.results(i))
+      EXPECT_EQ(result, concatenated(tensors[i], i, replicas)) << "item " << i;
   }
 }
 
@@ -136,9 +143,9 @@ inline void check_requests(Communicator& comm) {
   }
   requests[3].wait();
   EXPECT_TRUE(requests[0].test());
-  while (!requests[1].wait_for(std::chrono::milliseconds(1))) {
-  }
-  const Bytes expected = canonical_reduce(ReduceOp::sum, DType::f32, all_leaves(tensors[0], 0, comm.layout().replicas()));
+  while (!requests[1].wait_for(std::chrono::milliseconds(1))) {}
+  const Bytes expected =
+      canonical_reduce(ReduceOp::sum, DType::f32, all_leaves(tensors[0], 0, comm.layout().replicas()));
   for (Batch& batch : batches) EXPECT_EQ(batch.results(0).front(), expected);
   requests[2].wait();
   requests[2].wait();

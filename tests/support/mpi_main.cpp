@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A main for tests that run on several ranks: every rank runs every test, rank 0 reports, and one rank's failure is everybody's.
+// A main for tests that run on several ranks: every rank runs every test, rank 0 reports, and one rank's failure is
+// everybody's.
 
 #include <lockstep/cluster/environment.hpp>
 
@@ -18,7 +19,8 @@ class FailurePrinter : public testing::EmptyTestEventListener {
  public:
   explicit FailurePrinter(int rank) : rank_(rank) {}
   void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (result.failed()) std::fprintf(stderr, "rank %d: %s:%d: %s\n", rank_, result.file_name(), result.line_number(), result.summary());
+    if (result.failed())
+      std::fprintf(stderr, "rank %d: %s:%d: %s\n", rank_, result.file_name(), result.line_number(), result.summary());
   }
 
  private:

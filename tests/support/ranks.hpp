@@ -15,7 +15,8 @@
 namespace lockstep::test {
 
 /// `body(communicator)` on one thread per entry of `counts`, rank p with counts[p] replicas.
-inline void on_ranks(const std::vector<int>& counts, const std::function<void(Communicator&)>& body, CommunicatorOptions base = {}) {
+inline void on_ranks(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
+                     CommunicatorOptions base = {}) {
   std::vector<CommunicatorOptions> options;
   for (const int count : counts) {
     options.push_back(base);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one exception type of lockstep. A mistake that all ranks can see is thrown by all ranks, with the same code and text.
+// The one exception type of lockstep. A mistake that all ranks can see is thrown by all ranks, with the same code and
+// text.
 
 #pragma once
 
@@ -33,10 +34,10 @@ LOCKSTEP_API std::string_view to_string(Code code) noexcept;
 
 /// Where an error arose, as far as that is known; -1 and empty where it is not.
 struct ErrorContext {
-  int rank = -1;                ///< the rank that made the mistake or is missing, not the one that throws
-  int replica = -1;             ///< global replica id
-  std::string operation;        ///< "all_reduce", or the name that the caller gave
-  std::int64_t sequence = -1;   ///< number of the operation on its communicator
+  int rank = -1;               ///< the rank that made the mistake or is missing, not the one that throws
+  int replica = -1;            ///< global replica id
+  std::string operation;       ///< "all_reduce", or the name that the caller gave
+  std::int64_t sequence = -1;  ///< number of the operation on its communicator
 };
 
 /// `what()` reads `<code>: <text>`. Copyable, as exceptions must be.

@@ -13,15 +13,16 @@ namespace lockstep {
 
 /// Initialises MPI unless the program did, checks the launcher, reads LOCKSTEP_* variables.
 ///
-/// Make one in `main`, before any strategy that spans ranks. Its destructor finalises MPI only if the constructor initialised it.
-/// Destroyed by an exception, it prints one line, waits 2 s for the other ranks' messages and aborts the job with exit code 1:
-/// finalising would hang before the exception's text is seen. An exception that nobody catches ends the job the same way, with
-/// its text printed once.
+/// Make one in `main`, before any strategy that spans ranks. Its destructor finalises MPI only if the constructor
+/// initialised it. Destroyed by an exception, it prints one line, waits 2 s for the other ranks' messages and aborts
+/// the job with exit code 1: finalising would hang before the exception's text is seen. An exception that nobody
+/// catches ends the job the same way, with its text printed once.
 class LOCKSTEP_API Environment {
  public:
   /// Collective over the job. Asks for MPI_THREAD_MULTIPLE. `argc` and `argv` are handed to MPI.
-  /// Throws Error(failed_precondition) for a second Environment, after MPI_Finalize, and when MPI sees one rank though the
-  /// launcher started several (LOCKSTEP_ALLOW_SINGLETON=1 overrules); Error(invalid_argument) for a malformed LOCKSTEP_* value.
+  /// Throws Error(failed_precondition) for a second Environment, after MPI_Finalize, and when MPI sees one rank though
+  /// the launcher started several (LOCKSTEP_ALLOW_SINGLETON=1 overrules); Error(invalid_argument) for a malformed
+  /// LOCKSTEP_* value.
   Environment(int& argc, char**& argv);
   Environment();
   Environment(const Environment&) = delete;

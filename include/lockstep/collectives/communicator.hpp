@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives over the ranks of a job, or over threads of one process. All reductions follow the canonical tree over replica
-// ids, so their bits do not depend on how replicas are spread over ranks.
+// Collectives over the ranks of a job, or over threads of one process. All reductions follow the canonical tree over
+// replica ids, so their bits do not depend on how replicas are spread over ranks.
 
 #pragma once
 
@@ -51,15 +51,16 @@ struct ReduceOptions {
 
 /// A group of ranks. Each rank owns one or more replicas, with contiguous global ids.
 ///
-/// Every method that says Collective must be called by all ranks in the same order with items of the same kind, dtype and shape;
-/// what differs is found before any data is used, and thrown as Error(mismatch) by every rank with one text. A rank that does not
-/// come within the deadline makes Error(deadline_exceeded) on every rank, naming it. After such an error the communicator works
-/// again, unless a message was lost on the way: then every later call throws Error(unavailable) that names the first culprit.
-/// All can throw Error(invalid_argument) for what this rank alone can see; the other ranks then get Error(unavailable) with the text.
+/// Every method that says Collective must be called by all ranks in the same order with items of the same kind, dtype
+/// and shape; what differs is found before any data is used, and thrown as Error(mismatch) by every rank with one text.
+/// A rank that does not come within the deadline makes Error(deadline_exceeded) on every rank, naming it. After such an
+/// error the communicator works again, unless a message was lost on the way: then every later call throws
+/// Error(unavailable) that names the first culprit. All can throw Error(invalid_argument) for what this rank alone can
+/// see; the other ranks then get Error(unavailable) with the text.
 ///
-/// Shared handle: copies refer to the same group. Thread-safety: any thread; calls of one rank are ordered by the engine. Below
-/// MPI_THREAD_SERIALIZED only the main thread may call, others get Error(failed_precondition).
-/// Destroying the last handle with operations in flight waits for them, bounded by the deadline.
+/// Shared handle: copies refer to the same group. Thread-safety: any thread; calls of one rank are ordered by the
+/// engine. Below MPI_THREAD_SERIALIZED only the main thread may call, others get Error(failed_precondition). Destroying
+/// the last handle with operations in flight waits for them, bounded by the deadline.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.
@@ -79,19 +80,21 @@ class LOCKSTEP_API Communicator {
   /// Replaces every output by the reduction of all replicas' inputs. Collective.
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the very view of an input, but not overlap one partly.
-  /// Cost (direct exchange; Thakur, Rabenseifner, Gropp 2005): 2 (P-1) messages per rank, 2 (P-1)/P times the bytes of the
-  /// partial sums that a rank ships; P-1 messages of everything up to 2 KiB.
+  /// Cost (direct exchange; Thakur, Rabenseifner, Gropp 2005): 2 (P-1) messages per rank, 2 (P-1)/P times the bytes of
+  /// the partial sums that a rank ships; P-1 messages of everything up to 2 KiB.
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
   [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
 
   /// As all_reduce, with outputs on rank `root` only. Collective.
   void reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {});
-  [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {});
+  [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root,
+                                     const ReduceOptions& options = {});
 
-  /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n: replica r gets
-  /// part r of the reduction. Collective.
+  /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n:
+  /// replica r gets part r of the reduction. Collective.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
-  [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
+  [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
+                                             const ReduceOptions& options = {});
 
   /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {});
@@ -101,7 +104,8 @@ class LOCKSTEP_API Communicator {
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {});
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
 
-  /// Outputs on every rank (at least one off the root; it says dtype and shape there) get the one input of rank `root`. Collective.
+  /// Outputs on every rank (at least one off the root; it says dtype and shape there) get the one input of rank `root`.
+  /// Collective.
   void broadcast(std::span<const Item> items, int root, const ReduceOptions& options = {});
   [[nodiscard]] Request broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
 
@@ -117,8 +121,8 @@ class LOCKSTEP_API Communicator {
     all_reduce_in_place(view_of(values), op, options);
   }
 
-  /// Tells the other ranks that this one leaves the common course: each gets Error(unavailable) with `text` at its next (or
-  /// present) operation. Operations of this rank that are under way end the same way. Local: returns at once.
+  /// Tells the other ranks that this one leaves the common course: each gets Error(unavailable) with `text` at its next
+  /// (or present) operation. Operations of this rank that are under way end the same way. Local: returns at once.
   void announce_failure(std::string_view text);
 
  private:
@@ -137,8 +141,8 @@ class LOCKSTEP_API Communicator {
 /// A communicator of one rank, for programs without MPI. Local.
 [[nodiscard]] LOCKSTEP_API Communicator self_communicator(const CommunicatorOptions& options = {});
 
-/// `options.size()` ranks that are threads of this process: rank p is meant for one thread of the caller's, and all ranks' calls
-/// meet in memory. Local. `options[p].local_replicas` is rank p's number of replicas.
+/// `options.size()` ranks that are threads of this process: rank p is meant for one thread of the caller's, and all
+/// ranks' calls meet in memory. Local. `options[p].local_replicas` is rank p's number of replicas.
 [[nodiscard]] LOCKSTEP_API std::vector<Communicator> thread_communicators(std::span<const CommunicatorOptions> options);
 
 }  // namespace lockstep

@@ -11,9 +11,9 @@
 #include <memory>
 
 namespace lockstep {
-/// Completion of one asynchronous collective. Requests of one communicator complete in the order in which they were posted.
-/// Move-only. Destroying a request that is not complete waits for it, bounded by the communicator's deadline, and logs its error.
-/// Thread-safety: one thread at a time.
+/// Completion of one asynchronous collective. Requests of one communicator complete in the order in which they were
+/// posted. Move-only. Destroying a request that is not complete waits for it, bounded by the communicator's deadline,
+/// and logs its error. Thread-safety: one thread at a time.
 class LOCKSTEP_API Request {
  public:
   /// A request that is complete.
@@ -25,7 +25,8 @@ class LOCKSTEP_API Request {
   ~Request();
 
   /// Waits until the operation is complete; its outputs are then written. A second call returns at once.
-  /// Throws the operation's error: mismatch, deadline_exceeded, unavailable. The outputs are then unspecified, the inputs unchanged.
+  /// Throws the operation's error: mismatch, deadline_exceeded, unavailable. The outputs are then unspecified, the
+  /// inputs unchanged.
   void wait();
   /// Waits at most `duration`; whether the operation is complete. Throws as wait().
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds duration);

@@ -57,14 +57,15 @@ class LOCKSTEP_API ReplicaUpdate {
 
 }  // namespace detail
 
-/// The replica that a step function computes. `run` makes it and hands it to the function; valid until the function returns.
+/// The replica that a step function computes. `run` makes it and hands it to the function; valid until the function
+/// returns.
 ///
-/// What says "All replicas" must be called by every replica of the strategy, on all ranks, in the same order: the local replicas
-/// meet, the first of them (the caller's thread of `run`) does the work for this rank. A replica that does not come makes an
-/// error on all, never a hang: Error(failed_precondition) as soon as it returns from the step or makes another kind of call,
-/// Error(deadline_exceeded) after the communicator's deadline.
-/// Thread-safety: only the replica's own thread. Elsewhere every method that meets throws Error(failed_precondition): outside
-/// `run`, from another replica ("mismatching ReplicaContext"), from another strategy ("mismatching Strategy").
+/// What says "All replicas" must be called by every replica of the strategy, on all ranks, in the same order: the local
+/// replicas meet, the first of them (the caller's thread of `run`) does the work for this rank. A replica that does not
+/// come makes an error on all, never a hang: Error(failed_precondition) as soon as it returns from the step or makes
+/// another kind of call, Error(deadline_exceeded) after the communicator's deadline. Thread-safety: only the replica's
+/// own thread. Elsewhere every method that meets throws Error(failed_precondition): outside `run`, from another replica
+/// ("mismatching ReplicaContext"), from another strategy ("mismatching Strategy").
 class LOCKSTEP_API ReplicaContext {
  public:
   ReplicaContext(const ReplicaContext&) = delete;
@@ -80,10 +81,10 @@ class LOCKSTEP_API ReplicaContext {
   [[nodiscard]] Strategy& strategy() const;
 
   /// The reduction over all replicas of each leaf of `tree`; the leaves are the items of one collective. All replicas.
-  /// Leaves that own their elements give new values of the same type. Where all leaves refer to elements (std::span, TensorView)
-  /// they are reduced in place and `tree` itself is returned; nothing is allocated in a steady step.
-  /// All replicas give the same op, number of leaves, dtypes and shapes, else Error(mismatch) on all of them that names two.
-  /// The mean of integers is f64: a Tensor leaf gives one, typed integer leaves throw Error(invalid_argument).
+  /// Leaves that own their elements give new values of the same type. Where all leaves refer to elements (std::span,
+  /// TensorView) they are reduced in place and `tree` itself is returned; nothing is allocated in a steady step. All
+  /// replicas give the same op, number of leaves, dtypes and shapes, else Error(mismatch) on all of them that names
+  /// two. The mean of integers is f64: a Tensor leaf gives one, typed integer leaves throw Error(invalid_argument).
   template <class Tree>
     requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
   decltype(auto) all_reduce(ReduceOp op, Tree&& tree) {
@@ -95,7 +96,8 @@ class LOCKSTEP_API ReplicaContext {
       return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
     } else {
       for_each_leaf(std::as_const(tree), []<class Leaf>(const Leaf&) { detail::require_reducible<Leaf>(); });
-      Plain result = map_leaves(std::as_const(tree), [op]<class Leaf>(const Leaf& leaf) { return detail::result_like(leaf, op); });
+      Plain result =
+          map_leaves(std::as_const(tree), [op]<class Leaf>(const Leaf& leaf) { return detail::result_like(leaf, op); });
       for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { add_input(leaf); });
       for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { add_output(leaf); });
       all_reduce_views(op);
@@ -106,10 +108,11 @@ class LOCKSTEP_API ReplicaContext {
   /// As above, in place, for views that are already a list: the path of gradients.
   std::span<const TensorView> all_reduce(ReduceOp op, std::span<const TensorView> views);
 
-  /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have come, and gives each replica its
-  /// part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas (of this rank; ranks
-  /// meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes PerReplica<int>, a variable stays.
-  /// `fn` and its captures are those of the first local replica. An exception of `fn` ends the step on all local replicas.
+  /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have come, and gives each
+  /// replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas
+  /// (of this rank; ranks meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes
+  /// PerReplica<int>, a variable stays. `fn` and its captures are those of the first local replica. An exception of
+  /// `fn` ends the step on all local replicas.
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     using Arguments = std::tuple<std::decay_t<Args>...>;
@@ -134,9 +137,10 @@ class LOCKSTEP_API ReplicaContext {
     }
   }
 
-  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same time.
-  /// Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce; otherwise the copies
-  /// diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable. Collectives are refused inside.
+  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
+  /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
+  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
+  /// Collectives are refused inside.
   template <class VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
     const detail::ReplicaUpdate context(*this);
@@ -149,7 +153,8 @@ class LOCKSTEP_API ReplicaContext {
   ReplicaContext(Step& step, int local);
 
   template <class Arguments, class F, std::size_t... k>
-  decltype(auto) call_merged(F& fn, std::span<const detail::MergePart> parts, Strategy& strategy, std::index_sequence<k...>) {
+  decltype(auto) call_merged(F& fn, std::span<const detail::MergePart> parts, Strategy& strategy,
+                             std::index_sequence<k...>) {
     return std::invoke(
         fn, strategy,
         detail::merge_trees<std::tuple_element_t<k, Arguments>>(

@@ -26,8 +26,8 @@ struct Device {
 /// "cpu:0", "gpu:1". Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(Device device);
 
-/// Reads "cpu:0", "CPU:0", "/cpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0"; a missing index is 0.
-/// Local. Throws Error(invalid_argument) that names the text and the accepted forms.
+/// Reads "cpu:0", "CPU:0", "/cpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0"; a missing index
+/// is 0. Local. Throws Error(invalid_argument) that names the text and the accepted forms.
 [[nodiscard]] LOCKSTEP_API Device parse_device(std::string_view text);
 
 }  // namespace lockstep

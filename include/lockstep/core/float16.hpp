@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two 16-bit floating-point formats, as storage. Arithmetic happens in float; rounding is to nearest, ties to even, by
-// integer steps, so that the bits do not depend on the processor.
+// The two 16-bit floating-point formats, as storage. Arithmetic happens in float; rounding is to nearest, ties to even,
+// by integer steps, so that the bits do not depend on the processor.
 
 #pragma once
 

@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-/// Every reduction is evaluated along the canonical tree over replica ids. The order of the enumerators is part of the wire format.
+/// Every reduction is evaluated along the canonical tree over replica ids. The order of the enumerators is part of the
+/// wire format.
 enum class ReduceOp : std::uint8_t {
   sum,   ///< integers wrap; f16 and bf16 add in f32 and round once
   mean,  ///< the sum divided once by the number of replicas; of integers, in f64 and giving f64
@@ -42,7 +43,8 @@ enum class Order : std::uint8_t {
   return dtype != DType::boolean || op == ReduceOp::min || op == ReduceOp::max;
 }
 
-/// The element type in which partial results are kept: f32 for f16 and bf16, f64 for the mean of integers, else `dtype`. Local.
+/// The element type in which partial results are kept: f32 for f16 and bf16, f64 for the mean of integers, else
+/// `dtype`. Local.
 [[nodiscard]] constexpr DType accumulation_dtype(ReduceOp op, DType dtype) noexcept {
   if (dtype == DType::f16 || dtype == DType::bf16) return DType::f32;
   if (op == ReduceOp::mean && is_integer(dtype)) return DType::f64;

@@ -22,13 +22,16 @@ class LOCKSTEP_API Shape {
 
   /// A scalar.
   constexpr Shape() noexcept = default;
-  /// Throws Error(invalid_argument) for a negative extent, more than `max_rank` of them, or an element count above 2^63 - 1.
+  /// Throws Error(invalid_argument) for a negative extent, more than `max_rank` of them, or an element count above 2^63
+  /// - 1.
   Shape(std::initializer_list<std::int64_t> extents);
   explicit Shape(std::span<const std::int64_t> extents);
 
   /// The number of axes, not of elements.
   [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
-  [[nodiscard]] constexpr std::int64_t operator[](int axis) const noexcept { return extents_[static_cast<std::size_t>(axis)]; }
+  [[nodiscard]] constexpr std::int64_t operator[](int axis) const noexcept {
+    return extents_[static_cast<std::size_t>(axis)];
+  }
   [[nodiscard]] constexpr std::span<const std::int64_t> extents() const noexcept {
     return {extents_.data(), static_cast<std::size_t>(rank_)};
   }

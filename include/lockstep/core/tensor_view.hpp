@@ -39,7 +39,8 @@ struct ConstTensorView {
   ConstTensorView(const void* data_, DType dtype_, Shape shape_, Device device_ = {})
       : data(data_), dtype(dtype_), shape(shape_), device(device_) {}
   // NOLINTNEXTLINE(google-explicit-constructor): a view that may be written can always be read
-  ConstTensorView(const TensorView& view) : data(view.data), dtype(view.dtype), shape(view.shape), device(view.device) {}
+  ConstTensorView(const TensorView& view)
+      : data(view.data), dtype(view.dtype), shape(view.shape), device(view.device) {}
 
   [[nodiscard]] std::int64_t element_count() const noexcept { return shape.element_count(); }
   [[nodiscard]] std::size_t byte_count() const noexcept {

@@ -19,8 +19,9 @@ class LOCKSTEP_API MemoryResource {
 
   virtual ~MemoryResource();
 
-  /// A block of at least `bytes` bytes, never null, contents unspecified; `bytes` 0 gives a valid pointer that must be freed too.
-  /// Local. Throws std::bad_alloc. The caller owns the block until it hands it to `deallocate` of the same resource.
+  /// A block of at least `bytes` bytes, never null, contents unspecified; `bytes` 0 gives a valid pointer that must be
+  /// freed too. Local. Throws std::bad_alloc. The caller owns the block until it hands it to `deallocate` of the same
+  /// resource.
   [[nodiscard]] void* allocate(std::size_t bytes) { return do_allocate(bytes); }
   /// Takes back a block of `allocate(bytes)`. Local. Never throws.
   void deallocate(void* block, std::size_t bytes) noexcept { do_deallocate(block, bytes); }

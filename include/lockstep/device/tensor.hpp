@@ -16,9 +16,9 @@
 
 namespace lockstep {
 
-/// Shared ownership of a block of elements, aligned to 64 bytes: copying a Tensor copies no element, both then refer to the
-/// same ones; `clone` copies. A default-constructed Tensor is a f32 tensor of shape [0].
-/// Thread-safety: as a shared_ptr; concurrent writes to the elements are the caller's business.
+/// Shared ownership of a block of elements, aligned to 64 bytes: copying a Tensor copies no element, both then refer to
+/// the same ones; `clone` copies. A default-constructed Tensor is a f32 tensor of shape [0]. Thread-safety: as a
+/// shared_ptr; concurrent writes to the elements are the caller's business.
 class LOCKSTEP_API Tensor {
  public:
   Tensor();
@@ -68,7 +68,8 @@ class LOCKSTEP_API Tensor {
   [[nodiscard]] Tensor clone() const;
   /// The same elements under another shape; shares memory. Throws Error(invalid_argument) when the counts differ.
   [[nodiscard]] Tensor reshaped(const Shape& shape) const;
-  /// Overwrites all elements. Throws Error(invalid_argument) when dtype or element count differ; nothing is written then.
+  /// Overwrites all elements. Throws Error(invalid_argument) when dtype or element count differ; nothing is written
+  /// then.
   void copy_from(ConstTensorView source);
 
  private:

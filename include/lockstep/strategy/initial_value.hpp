@@ -27,7 +27,9 @@ Tensor initial_tensor(Initial&& initial) {
   } else if constexpr (std::convertible_to<Initial, T> || std::constructible_from<T, Initial>) {
     return Tensor::scalar(static_cast<T>(initial));
   } else {
-    static_assert(TensorLike<Plain>, "a variable is initialised with a number, a vector, an array, a Tensor, or a function that returns one");
+    static_assert(
+        TensorLike<Plain>,
+        "a variable is initialised with a number, a vector, an array, a Tensor, or a function that returns one");
     const ConstTensorView view = tensor_traits<Plain>::view(std::as_const(initial));
     Tensor result(view.dtype, view.shape);
     result.copy_from(view);

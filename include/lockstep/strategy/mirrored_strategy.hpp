@@ -17,8 +17,9 @@ class LOCKSTEP_API MirroredStrategy : public Strategy {
  public:
   /// One replica on cpu:0.
   MirroredStrategy();
-  /// Replica i computes on `devices[i]`. Several `cpu:i` are logical devices: replicas that share the host's processors.
-  /// Throws Error(invalid_argument) for an empty list, a name that is no device, and a device that is named twice ("CPU:0" and
+  /// Replica i computes on `devices[i]`. Several `cpu:i` are logical devices: replicas that share the host's
+  /// processors. Throws Error(invalid_argument) for an empty list, a name that is no device, and a device that is named
+  /// twice ("CPU:0" and
   /// "/device:cpu:0" are one); Error(unavailable) for a device that is not here.
   explicit MirroredStrategy(const std::vector<std::string>& devices);
   explicit MirroredStrategy(std::vector<Device> devices);

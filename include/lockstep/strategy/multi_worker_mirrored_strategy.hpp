@@ -14,8 +14,8 @@
 namespace lockstep {
 
 struct MultiWorkerOptions {
-  /// Where the replicas of this rank compute, one each; ranks may have different numbers of them. At least one, none twice.
-  /// Default: as many cpu:i as the communicator has local replicas, so cpu:0 alone for MPI_COMM_WORLD.
+  /// Where the replicas of this rank compute, one each; ranks may have different numbers of them. At least one, none
+  /// twice. Default: as many cpu:i as the communicator has local replicas, so cpu:0 alone for MPI_COMM_WORLD.
   std::optional<std::vector<Device>> devices;
   /// Deadlines and order of the strategy's collectives; `local_replicas` and `name` are set by the strategy.
   /// Default: those of the communicator.
@@ -23,15 +23,16 @@ struct MultiWorkerOptions {
 };
 
 /// All ranks of a communicator, each with its own devices; replicas have ids in the order of ranks, then of devices.
-/// Variables are equal on all ranks, and results of `reduce` the same everywhere, bit for bit, however replicas are spread.
+/// Variables are equal on all ranks, and results of `reduce` the same everywhere, bit for bit, however replicas are
+/// spread.
 class LOCKSTEP_API MultiWorkerMirroredStrategy : public Strategy {
  public:
   /// Over MPI_COMM_WORLD. Collective. Throws Error(failed_precondition) when MPI is not initialised; make a
   /// lockstep::Environment first.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
-  /// Over the ranks of `communicator`, which is duplicated: the strategy has messages and a sequence of its own. Collective.
-  /// Throws Error(invalid_argument) for an empty list of devices or a device that is named twice, Error(unavailable) for one that
-  /// is not here; the other ranks then get Error(unavailable) with the text.
+  /// Over the ranks of `communicator`, which is duplicated: the strategy has messages and a sequence of its own.
+  /// Collective. Throws Error(invalid_argument) for an empty list of devices or a device that is named twice,
+  /// Error(unavailable) for one that is not here; the other ranks then get Error(unavailable) with the text.
   explicit MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options = {});
 };
 

@@ -21,7 +21,9 @@ namespace lockstep::detail {
 [[noreturn]] LOCKSTEP_API void throw_no_sum_of_one_value(ReduceOp op, const char* kind);
 
 /// mean, min and max of a value that all replicas share is that value.
-[[nodiscard]] constexpr bool keeps_one_value(ReduceOp op) noexcept { return op != ReduceOp::sum && op != ReduceOp::prod; }
+[[nodiscard]] constexpr bool keeps_one_value(ReduceOp op) noexcept {
+  return op != ReduceOp::sum && op != ReduceOp::prod;
+}
 
 template <class T>
 struct component_type {
@@ -36,7 +38,8 @@ struct component_type<Mirrored<T>> {
   using type = T;
 };
 
-/// What the reduction of a leaf gives: Result if the caller named one, a Tensor for a variable, else the component's owning type.
+/// What the reduction of a leaf gives: Result if the caller named one, a Tensor for a variable, else the component's
+/// owning type.
 template <class Result, class Leaf>
 struct reduced {
   using type = std::conditional_t<std::is_void_v<Result>, owning_t<typename component_type<Leaf>::type>, Result>;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where replicas run, and how one step is run on all of them. The strategies themselves are in the headers beside this one.
+// Where replicas run, and how one step is run on all of them. The strategies themselves are in the headers beside this
+// one.
 
 #pragma once
 
@@ -36,8 +37,8 @@ namespace lockstep {
 
 /// The base of all strategies: made by their own classes, used through this one.
 ///
-/// What says Collective is called by all ranks in the same order, in cross-replica context or outside every scope; in a step
-/// function it throws Error(failed_precondition), and so does every call inside the scope of another strategy.
+/// What says Collective is called by all ranks in the same order, in cross-replica context or outside every scope; in a
+/// step function it throws Error(failed_precondition), and so does every call inside the scope of another strategy.
 /// Pinned. Thread-safety: one thread at a time; under MPI_THREAD_FUNNELED the main one.
 class LOCKSTEP_API Strategy {
  public:
@@ -49,7 +50,8 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] int num_replicas_in_sync() const noexcept;
   /// Whether this is rank 0, which prints and saves. Local.
   [[nodiscard]] bool is_chief() const noexcept;
-  /// What the strategy's collectives go over. For collectives of one's own: same order on all ranks, outside of step functions.
+  /// What the strategy's collectives go over. For collectives of one's own: same order on all ranks, outside of step
+  /// functions.
   [[nodiscard]] const Communicator& communicator() const noexcept;
   /// Counters of this rank since the strategy was made. Local.
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept;
@@ -59,14 +61,15 @@ class LOCKSTEP_API Strategy {
   /// Throws Error(failed_precondition) inside the scope of another strategy, and in a step function.
   Scope scope();
 
-  /// Runs `fn(replica, args...)`, or `fn(args...)`, once on every local replica: the first on this thread, each further one on a
-  /// thread of its own, all at the same time unless `options` says otherwise; `fn` must be safe for that.
-  /// `args` are trees: PerReplica and Mirrored leaves are sliced, variables passed whole, all else is passed as it is, by reference.
-  /// Returns a tree: each leaf T that the replicas return becomes PerReplica<T>, a variable stays itself, void stays void; nothing
-  /// is merged because values are equal. Local by itself; a collective in `fn` makes it Collective.
-  /// The first exception in time is thrown here with its type, when all local replicas have ended; the others end at their next
-  /// meeting, and other ranks get Error(unavailable) with its text at their next collective. The strategy can be used again.
-  /// Throws Error(failed_precondition) in a step function; inside merge_call it may be called.
+  /// Runs `fn(replica, args...)`, or `fn(args...)`, once on every local replica: the first on this thread, each further
+  /// one on a thread of its own, all at the same time unless `options` says otherwise; `fn` must be safe for that.
+  /// `args` are trees: PerReplica and Mirrored leaves are sliced, variables passed whole, all else is passed as it is,
+  /// by reference. Returns a tree: each leaf T that the replicas return becomes PerReplica<T>, a variable stays itself,
+  /// void stays void; nothing is merged because values are equal. Local by itself; a collective in `fn` makes it
+  /// Collective. The first exception in time is thrown here with its type, when all local replicas have ended; the
+  /// others end at their next meeting, and other ranks get Error(unavailable) with its text at their next collective.
+  /// The strategy can be used again. Throws Error(failed_precondition) in a step function; inside merge_call it may be
+  /// called.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
   auto run(F&& fn, Args&&... args) {
@@ -74,7 +77,8 @@ class LOCKSTEP_API Strategy {
   }
   template <class F, class... Args>
   auto run(const RunOptions& options, F&& fn, Args&&... args) {
-    constexpr bool takes_replica = std::is_invocable_v<F&, ReplicaContext&, decltype(detail::argument_part(args, 0))...>;
+    constexpr bool takes_replica =
+        std::is_invocable_v<F&, ReplicaContext&, decltype(detail::argument_part(args, 0))...>;
     const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
       const int local = replica.local_replica();
       if constexpr (takes_replica) {
@@ -89,17 +93,20 @@ class LOCKSTEP_API Strategy {
       run_task(borrow(task), options);
     } else {
       std::vector<std::optional<Result>> results(static_cast<std::size_t>(local_replicas()));
-      auto task = [&](ReplicaContext& replica) { results[static_cast<std::size_t>(replica.local_replica())].emplace(call(replica)); };
+      auto task = [&](ReplicaContext& replica) {
+        results[static_cast<std::size_t>(replica.local_replica())].emplace(call(replica));
+      };
       run_task(borrow(task), options);
-      return detail::merge_trees<Result>(local_replicas(), first_replica(),
-                                         [&results](int i) -> Result& { return *results[static_cast<std::size_t>(i)]; });
+      return detail::merge_trees<Result>(local_replicas(), first_replica(), [&results](int i) -> Result& {
+        return *results[static_cast<std::size_t>(i)];
+      });
     }
   }
 
-  /// The reduction over all replicas of each PerReplica leaf of `value`, as one collective; the same on every rank. Collective.
-  /// A float gives a float, a vector a vector, a Tensor a Tensor, a span a vector. The mean of integers is f64: a Tensor gives one,
-  /// typed integers need the result named, `reduce<double>(ReduceOp::mean, ids)`.
-  /// A value that is no PerReplica is one value: with one replica it is returned; with one replica on each rank it counts once per
+  /// The reduction over all replicas of each PerReplica leaf of `value`, as one collective; the same on every rank.
+  /// Collective. A float gives a float, a vector a vector, a Tensor a Tensor, a span a vector. The mean of integers is
+  /// f64: a Tensor gives one, typed integers need the result named, `reduce<double>(ReduceOp::mean, ids)`. A value that
+  /// is no PerReplica is one value: with one replica it is returned; with one replica on each rank it counts once per
   /// rank; otherwise, and for Mirrored values and variables, mean, min and max return it, while sum and prod are
   /// Error(invalid_argument). So are components of different dtypes or shapes; between ranks they are Error(mismatch).
   template <class Result = void, class Tree>
@@ -114,9 +121,10 @@ class LOCKSTEP_API Strategy {
     return result;
   }
 
-  /// As above, also along `axis` of the components, which may have different extents there; negative axes count from the end.
-  /// sum and mean only. The mean divides by the number of elements of all replicas: [5, 6] and [7] give 6. Collective.
-  /// A vector gives its element, a Tensor a Tensor without the axis. Throws Error(invalid_argument) for an axis that does not exist.
+  /// As above, also along `axis` of the components, which may have different extents there; negative axes count from
+  /// the end. sum and mean only. The mean divides by the number of elements of all replicas: [5, 6] and [7] give 6.
+  /// Collective. A vector gives its element, a Tensor a Tensor without the axis. Throws Error(invalid_argument) for an
+  /// axis that does not exist.
   template <class Result = void, class Leaf>
   [[nodiscard]] auto reduce(ReduceOp op, const Leaf& value, int axis) {
     using Component = typename detail::component_type<Leaf>::type;
@@ -129,17 +137,19 @@ class LOCKSTEP_API Strategy {
       components.push_back(tensor_traits<Component>::view(value));
     }
     constexpr bool one_value = !std::same_as<Leaf, PerReplica<Component>>;
-    const Tensor total = reduce_axis(op, one_value ? std::span(components).first(1) : std::span(components), axis, one_value);
+    const Tensor total =
+        reduce_axis(op, one_value ? std::span(components).first(1) : std::span(components), axis, one_value);
     if constexpr (std::same_as<Component, Tensor>) {
       return total;
     } else {
-      using Number = std::conditional_t<std::is_void_v<Result>, std::remove_const_t<typename Component::value_type>, Result>;
+      using Number =
+          std::conditional_t<std::is_void_v<Result>, std::remove_const_t<typename Component::value_type>, Result>;
       return scalar_of<Number>(total, op);
     }
   }
 
-  /// This rank's components of `value`, in replica order: of a PerReplica or Mirrored value its components, of a tree with such
-  /// leaves one tree per replica, of a variable its copies, of any other value that value. Local.
+  /// This rank's components of `value`, in replica order: of a PerReplica or Mirrored value its components, of a tree
+  /// with such leaves one tree per replica, of a variable its copies, of any other value that value. Local.
   template <class Tree>
   [[nodiscard]] auto experimental_local_results(const Tree& value) const {
     if constexpr (std::derived_from<Tree, Variable>) {
@@ -151,11 +161,12 @@ class LOCKSTEP_API Strategy {
     }
   }
 
-  /// A variable with one copy on each local device, equal on all ranks. `initial` is a number, a vector, an array, a Tensor, or a
-  /// function without arguments that returns one; it is called once per rank, and what rank 0 got is sent to all. Collective.
-  /// In a step function all replicas call it: they get one variable, whose value is that of the first replica.
-  /// Throws Error(invalid_argument) for elements other than T, aggregation mean of integers; Error(mismatch) for shapes that differ
-  /// between ranks; Error(failed_precondition) inside another strategy's scope, and for names that differ between replicas.
+  /// A variable with one copy on each local device, equal on all ranks. `initial` is a number, a vector, an array, a
+  /// Tensor, or a function without arguments that returns one; it is called once per rank, and what rank 0 got is sent
+  /// to all. Collective. In a step function all replicas call it: they get one variable, whose value is that of the
+  /// first replica. Throws Error(invalid_argument) for elements other than T, aggregation mean of integers;
+  /// Error(mismatch) for shapes that differ between ranks; Error(failed_precondition) inside another strategy's scope,
+  /// and for names that differ between replicas.
   template <Element T, class Initial>
   [[nodiscard]] MirroredVariable<T> variable(Initial&& initial, const VariableOptions& options = {}) {
     return MirroredVariable<T>(create_variable(detail::initial_tensor<T>(std::forward<Initial>(initial)), options));
@@ -163,16 +174,18 @@ class LOCKSTEP_API Strategy {
   /// As above, with the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
 
-  /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank. See DistributedDataset
-  /// and InputOptions. Local, and so is iterating; neither needs the strategy to live.
+  /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank. See
+  /// DistributedDataset and InputOptions. Local, and so is iterating; neither needs the strategy to live.
   template <ElementTree T>
-  [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset, const InputOptions& options = {}) {
+  [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
+                                                                      const InputOptions& options = {}) {
     check_cross_replica("experimental_distribute_dataset");
-    return input::distribute(dataset, InputLayout{communicator().layout(), communicator().rank(), communicator()}, options);
+    return input::distribute(dataset, InputLayout{communicator().layout(), communicator().rank(), communicator()},
+                             options);
   }
 
-  /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; each step gives every local replica the next
-  /// element. See DistributedDataset. Collective whenever a pass begins.
+  /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; each step gives every local
+  /// replica the next element. See DistributedDataset. Collective whenever a pass begins.
   template <class Fn>
     requires std::invocable<Fn&, const InputContext&>
   [[nodiscard]] auto experimental_distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
@@ -209,14 +222,16 @@ class LOCKSTEP_API Strategy {
         list.add_inputs(leaf);
         return detail::owning_result<Result>(leaf.component(0), op);
       } else if constexpr (std::same_as<Leaf, Mirrored<Component>>) {
-        if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op)) detail::throw_no_sum_of_one_value(op, "mirrored value");
+        if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op))
+          detail::throw_no_sum_of_one_value(op, "mirrored value");
         return detail::owning_copy<Result>(leaf.value());
       } else {
         if (counts_once_per_rank()) {
           list.add_input(leaf);
           return detail::owning_result<Result>(leaf, op);
         }
-        if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op)) detail::throw_no_sum_of_one_value(op, "plain value");
+        if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op))
+          detail::throw_no_sum_of_one_value(op, "plain value");
         return detail::owning_copy<Result>(leaf);
       }
     }

@@ -60,7 +60,8 @@ inline bool is_one_device(const Variable&) { return false; }
 }  // namespace detail
 
 /// Reached by `Strategy::extended()`; lives as long as the strategy.
-/// All methods belong to cross-replica context: inside a step function go through merge_call. Thread-safety: one thread at a time.
+/// All methods belong to cross-replica context: inside a step function go through merge_call. Thread-safety: one thread
+/// at a time.
 class LOCKSTEP_API StrategyExtended {
  public:
   StrategyExtended(const StrategyExtended&) = delete;
@@ -71,12 +72,15 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
-  /// The reduction of `value` over all replicas, with one copy on each device of `destination`: a Variable (which is not written),
-  /// a PerReplica or Mirrored value, or one Device or its name. Collective.
-  /// Shapes and dtypes are equal on all replicas, else Error(invalid_argument); between ranks Error(mismatch).
+  /// The reduction of `value` over all replicas, with one copy on each device of `destination`: a Variable (which is
+  /// not written), a PerReplica or Mirrored value, or one Device or its name. Collective. Shapes and dtypes are equal
+  /// on all replicas, else Error(invalid_argument); between ranks Error(mismatch).
   template <class T, class Destination>
-  [[nodiscard]] Mirrored<detail::owning_t<T>> reduce_to(ReduceOp op, const PerReplica<T>& value, const Destination& destination) {
-    return std::move(batch_reduce("reduce_to", op, std::span(&value, 1), [&](std::size_t) -> const auto& { return destination; }).front());
+  [[nodiscard]] Mirrored<detail::owning_t<T>> reduce_to(ReduceOp op, const PerReplica<T>& value,
+                                                        const Destination& destination) {
+    return std::move(batch_reduce("reduce_to", op, std::span(&value, 1), [&](std::size_t) -> const auto& {
+                       return destination;
+                     }).front());
   }
 
   /// As reduce_to for every pair (value, destination), as one collective; results in the same order. Collective.
@@ -90,10 +94,11 @@ class LOCKSTEP_API StrategyExtended {
                         [&](std::size_t k) -> const auto& { return value_destination_pairs[k].second; });
   }
 
-  /// `fn(component, args...)` on every copy of `variable` on this rank, in update context, one after the other. Local; all ranks do
-  /// the same. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable. PerReplica and Mirrored leaves of
-  /// `args` are sliced, variables read copy by copy, the rest is passed as it is. Returns nothing, or the results as Mirrored.
-  /// Throws Error(invalid_argument) for a variable of another strategy; an exception of `fn` leaves the copies before it written.
+  /// `fn(component, args...)` on every copy of `variable` on this rank, in update context, one after the other. Local;
+  /// all ranks do the same. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
+  /// PerReplica and Mirrored leaves of `args` are sliced, variables read copy by copy, the rest is passed as it is.
+  /// Returns nothing, or the results as Mirrored. Throws Error(invalid_argument) for a variable of another strategy; an
+  /// exception of `fn` leaves the copies before it written.
   template <class VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
     check_update(variable);
@@ -121,7 +126,8 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   template <class T, class DestinationOf>
-  std::vector<Mirrored<detail::owning_t<T>>> batch_reduce(std::string_view call, ReduceOp op, std::span<const PerReplica<T>> values,
+  std::vector<Mirrored<detail::owning_t<T>>> batch_reduce(std::string_view call, ReduceOp op,
+                                                          std::span<const PerReplica<T>> values,
                                                           const DestinationOf& destination_of) {
     using Result = detail::owning_t<T>;
     static_assert(TensorLike<T>, "only tensors can be reduced");

@@ -13,7 +13,8 @@
 namespace lockstep {
 
 struct AdamOptions {
-  /// Decay of the mean of gradients and of squared gradients per step, in [0, 1). Nearer to 1: smoother, slower to follow.
+  /// Decay of the mean of gradients and of squared gradients per step, in [0, 1). Nearer to 1: smoother, slower to
+  /// follow.
   float beta_1 = 0.9F;
   float beta_2 = 0.999F;
   /// Added to the root of the mean square, positive: bounds the step where gradients vanish.

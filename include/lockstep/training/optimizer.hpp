@@ -14,16 +14,17 @@
 
 namespace lockstep {
 
-/// Moves parameters along gradients, element by element: the result does not depend on layout or on how parameters are cut into
-/// variables. Its state is kept in variables of the strategy, one copy per replica.
-/// Thread-safety: the replicas of one step call `apply` at the same time.
+/// Moves parameters along gradients, element by element: the result does not depend on layout or on how parameters are
+/// cut into variables. Its state is kept in variables of the strategy, one copy per replica. Thread-safety: the
+/// replicas of one step call `apply` at the same time.
 class LOCKSTEP_API Optimizer {
  public:
   virtual ~Optimizer();
 
   /// One step on this replica's copies. Local: call it on every replica with gradients that are equal on all, as after
   /// `replica.all_reduce`, and the same learning rate. `gradients[k]` has as many elements as parameter k.
-  /// Allocates nothing. Throws Error(invalid_argument) for other numbers of gradients or elements; nothing is written then.
+  /// Allocates nothing. Throws Error(invalid_argument) for other numbers of gradients or elements; nothing is written
+  /// then.
   void apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate);
 
  private:

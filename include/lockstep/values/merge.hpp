@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the replicas' trees to one tree with `PerReplica` leaves, and back. Types alone decide: every leaf T becomes PerReplica<T>
-// even where all replicas hold the same value; what `stays_whole` (a variable) stays itself.
+// From the replicas' trees to one tree with `PerReplica` leaves, and back. Types alone decide: every leaf T becomes
+// PerReplica<T> even where all replicas hold the same value; what `stays_whole` (a variable) stays itself.
 
 #pragma once
 

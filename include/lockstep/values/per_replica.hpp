@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One logical value with one component per local replica. `PerReplica` components may differ; `Mirrored` ones are equal.
+// One logical value with one component per local replica. `PerReplica` components may differ; `Mirrored` ones are
+// equal.
 
 #pragma once
 
@@ -32,13 +33,15 @@ LOCKSTEP_API void check_component_index(int index, std::size_t count);
 
 /// One component for each replica of this rank, in id order; components may differ.
 /// There is no conversion to T: reduce it, take `experimental_local_results`, or, with one local replica, `value()`.
-/// A value: copies copy the components. Thread-safety: as a vector; replicas may use different components at the same time.
+/// A value: copies copy the components. Thread-safety: as a vector; replicas may use different components at the same
+/// time.
 template <class T>
 class PerReplica {
  public:
   using value_type = T;
 
-  /// Component i belongs to replica `first_replica + i`. Throws Error(invalid_argument) for no component or a negative id.
+  /// Component i belongs to replica `first_replica + i`. Throws Error(invalid_argument) for no component or a negative
+  /// id.
   explicit PerReplica(std::vector<T> components, int first_replica = 0) : first_replica_(first_replica) {
     detail::check_components(components.size(), first_replica);
     cells_.reserve(components.size());

@@ -37,12 +37,14 @@ inline constexpr bool refers_everywhere = !any_leaf<std::remove_cvref_t<Tree>, l
 
 template <class Leaf>
 void require_reducible() {
-  static_assert(TensorLike<Leaf>,
-                "only tensors can be reduced: arithmetic scalars, vectors, arrays and spans of them, Tensor, TensorView, "
-                "and types with a lockstep::tensor_traits specialisation");
+  static_assert(
+      TensorLike<Leaf>,
+      "only tensors can be reduced: arithmetic scalars, vectors, arrays and spans of them, Tensor, TensorView, "
+      "and types with a lockstep::tensor_traits specialisation");
 }
 
-/// What a reduction of `leaf` gives: the leaf itself where it refers to elements, else a value of its own, contents unspecified.
+/// What a reduction of `leaf` gives: the leaf itself where it refers to elements, else a value of its own, contents
+/// unspecified.
 template <class Leaf>
 Leaf result_like(const Leaf& leaf, [[maybe_unused]] ReduceOp op) {
   if constexpr (std::same_as<Leaf, Tensor>) {

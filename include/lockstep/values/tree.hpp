@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees of values. Inner nodes: tuple, pair, optional, map and unordered_map (the mapped values), vector, list, deque and array
-// whose elements are not element types, and aggregates that opt in through `tree_members`. Everything else is a leaf, so a
-// vector<float> is one leaf and a vector<Tensor> a node. All of it is decided by types, never by values.
+// Trees of values. Inner nodes: tuple, pair, optional, map and unordered_map (the mapped values), vector, list, deque
+// and array whose elements are not element types, and aggregates that opt in through `tree_members`. Everything else is
+// a leaf, so a vector<float> is one leaf and a vector<Tensor> a node. All of it is decided by types, never by values.
 
 #pragma once
 
@@ -29,7 +29,8 @@ namespace lockstep {
 ///   template <> struct lockstep::tree_members<Metrics> {
 ///     static constexpr auto pointers = std::tuple(&Metrics::loss, &Metrics::count);
 ///   };
-/// Where a tree changes its leaves' types, an aggregate becomes the std::tuple of its members; where it does not, it stays itself.
+/// Where a tree changes its leaves' types, an aggregate becomes the std::tuple of its members; where it does not, it
+/// stays itself.
 template <class T>
 struct tree_members;
 
@@ -132,8 +133,9 @@ void for_each_leaf(Tree& tree, Fn&& fn) {
 
 namespace detail {
 
-/// One tree from `count` trees of one type: `get(i)` is the i-th, and `leaf.template operator()<L>(get_leaf)` makes a result's leaf
-/// from the accessor of the leaves at one place. Throws Error(invalid_argument) where the structures differ.
+/// One tree from `count` trees of one type: `get(i)` is the i-th, and `leaf.template operator()<L>(get_leaf)` makes a
+/// result's leaf from the accessor of the leaves at one place. Throws Error(invalid_argument) where the structures
+/// differ.
 template <class Tree, class Get, class Leaf>
 auto combine(int count, const Get& get, const Leaf& leaf);
 
@@ -164,7 +166,8 @@ auto combine_aggregate(int count, const Get& get, const Leaf& leaf, std::index_s
   using Plain = std::remove_const_t<Tree>;
   const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
     using Child = member_t<Tree, j>;
-    return combine<Child>(count, [&get](int i) -> Child& { return get(i).*(std::get<j>(tree_members<Plain>::pointers)); }, leaf);
+    return combine<Child>(
+        count, [&get](int i) -> Child& { return get(i).*(std::get<j>(tree_members<Plain>::pointers)); }, leaf);
   };
   using Result = std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>;
   if constexpr (std::is_same_v<Result, std::tuple<std::remove_const_t<member_t<Tree, k>>...>>) {
@@ -239,7 +242,8 @@ auto combine(int count, const Get& get, const Leaf& leaf) {
     return combine_tuple<Tree>(count, get, leaf, std::make_index_sequence<std::tuple_size_v<Plain>>{});
   } else if constexpr (kind == NodeKind::aggregate) {
     return combine_aggregate<Tree>(
-        count, get, leaf, std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(tree_members<Plain>::pointers)>>>{});
+        count, get, leaf,
+        std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(tree_members<Plain>::pointers)>>>{});
   } else if constexpr (kind == NodeKind::sequence) {
     return combine_sequence<Tree>(count, get, leaf);
   } else if constexpr (kind == NodeKind::array) {
@@ -278,8 +282,8 @@ struct any_leaf<T, Test> {
 /// A tree of the same structure whose leaves are `fn(leaf)`. Local.
 template <class Tree, class Fn>
 [[nodiscard]] auto map_leaves(Tree& tree, Fn&& fn) {
-  return detail::combine<Tree>(1, [&tree](int) -> Tree& { return tree; },
-                               [&fn]<class Leaf, class Get>(const Get& get) { return fn(get(0)); });
+  return detail::combine<Tree>(
+      1, [&tree](int) -> Tree& { return tree; }, [&fn]<class Leaf, class Get>(const Get& get) { return fn(get(0)); });
 }
 
 }  // namespace lockstep

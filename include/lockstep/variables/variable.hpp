@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// State that is kept equal on all replicas (tf.distribute's ON_WRITE variables): one copy per local replica, read where you are,
-// written on all copies.
+// State that is kept equal on all replicas (tf.distribute's ON_WRITE variables): one copy per local replica, read where
+// you are, written on all copies.
 
 #pragma once
 
@@ -49,16 +49,17 @@ LOCKSTEP_API void require_one_element(const std::string& name, std::int64_t coun
 
 /// A mirrored variable of any element type. Made by `Strategy::variable`.
 ///
-/// | context        | read                  | assign, assign_add, assign_sub                                                  |
+/// | context        | read                  | assign, assign_add, assign_sub |
 /// |----------------|-----------------------|---------------------------------------------------------------------------------|
-/// | replica        | this replica's copy   | all copies, with the aggregate of all replicas' values; all replicas must call  |
-/// | cross-replica  | the first copy        | all copies of this rank; all ranks make the same call with the same value       |
-/// | update         | the updated copy      | that copy only                                                                  |
+/// | replica        | this replica's copy   | all copies, with the aggregate of all replicas' values; all replicas must
+/// call  | | cross-replica  | the first copy        | all copies of this rank; all ranks make the same call with the
+/// same value       | | update         | the updated copy      | that copy only |
 ///
-/// Outside every scope a variable is read and written as in its own strategy's cross-replica context. One made outside every scope
-/// is plain: it has one copy, which every context reads, and which step functions of other strategies cannot write.
-/// Shared handle: copies refer to the same variable and compare equal. It keeps what it needs of its strategy alive.
-/// Thread-safety: replicas may use their own copies at the same time; a copy itself is guarded by nothing.
+/// Outside every scope a variable is read and written as in its own strategy's cross-replica context. One made outside
+/// every scope is plain: it has one copy, which every context reads, and which step functions of other strategies
+/// cannot write. Shared handle: copies refer to the same variable and compare equal. It keeps what it needs of its
+/// strategy alive. Thread-safety: replicas may use their own copies at the same time; a copy itself is guarded by
+/// nothing.
 class LOCKSTEP_API Variable {
  public:
   [[nodiscard]] const std::string& name() const noexcept;
@@ -83,8 +84,9 @@ class LOCKSTEP_API Variable {
   /// The copy that an update may write. Local. Throws Error(failed_precondition) outside update.
   [[nodiscard]] TensorView updatable_component() const;
 
-  /// Writes by the table above, all replicas in replica context, else local. `value` has the variable's dtype and shape, else
-  /// Error(invalid_argument); nothing is written then. In replica context without aggregation: Error(failed_precondition).
+  /// Writes by the table above, all replicas in replica context, else local. `value` has the variable's dtype and
+  /// shape, else Error(invalid_argument); nothing is written then. In replica context without aggregation:
+  /// Error(failed_precondition).
   template <TensorLike Value>
   void assign(const Value& value) const {
     write(Write::assign, tensor_traits<Value>::view(value));

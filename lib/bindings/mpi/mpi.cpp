@@ -16,7 +16,8 @@ void check(int result, const char* call) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
-  throw_error(Code::unavailable, "{} failed: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length)));
+  throw_error(Code::unavailable, "{} failed: {}", call,
+              std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
 bool is_initialized() {
@@ -58,7 +59,8 @@ bool this_thread_may_call() {
 std::unique_lock<std::mutex> serialize() {
   static std::mutex mutex;  // one per process, as MPI is
   static const int level = thread_level();
-  return level >= MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>(mutex, std::defer_lock) : std::unique_lock<std::mutex>(mutex);
+  return level >= MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>(mutex, std::defer_lock)
+                                      : std::unique_lock<std::mutex>(mutex);
 }
 
 Comm Comm::duplicate_of(MPI_Comm original) {

@@ -29,10 +29,12 @@ void check(int result, const char* call);
 /// Whether the calling thread may enter MPI at the granted level.
 [[nodiscard]] bool this_thread_may_call();
 
-/// Held around calls below MPI_THREAD_MULTIPLE, where only one thread at a time may be inside MPI; free at MPI_THREAD_MULTIPLE.
+/// Held around calls below MPI_THREAD_MULTIPLE, where only one thread at a time may be inside MPI; free at
+/// MPI_THREAD_MULTIPLE.
 [[nodiscard]] std::unique_lock<std::mutex> serialize();
 
-/// A duplicated communicator, freed at the end if MPI is still active. Move-only. Its errors return instead of aborting.
+/// A duplicated communicator, freed at the end if MPI is still active. Move-only. Its errors return instead of
+/// aborting.
 class Comm {
  public:
   Comm() = default;

@@ -24,7 +24,11 @@ std::byte* at(void* base, std::int64_t element, DType dtype) {
 class Exchange final : public Operation {
  public:
   Exchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items)
-      : Operation(descriptor), layout_(layout), rank_(rank), items_(std::move(items)), plan_(descriptor, layout_, rank, items_) {}
+      : Operation(descriptor),
+        layout_(layout),
+        rank_(rank),
+        items_(std::move(items)),
+        plan_(descriptor, layout_, rank, items_) {}
 
   void start(Transport& transport, Workspace& workspace) override {
     receive_from_.resize(static_cast<std::size_t>(layout_.ranks()));
@@ -98,7 +102,8 @@ class Exchange final : public Operation {
     for (const Piece& piece : plan_.slice(owner)) {
       const HostItem& item = items_[piece.item];
       if (plan_.assembly() == Assembly::scatter) {
-        std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype), static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
+        std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype),
+                    static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
         next += padded_bytes(piece.end - piece.begin, item.dtype);
       } else {
         next = pack_partials(piece, item, next);
@@ -219,7 +224,8 @@ class Exchange final : public Operation {
       pack_own_slice(result);
       for (const HostItem& item : items_) {
         for (void* const output : item.outputs) {
-          if (output != item.inputs[0]) std::memcpy(output, item.inputs[0], static_cast<std::size_t>(item.count()) * size_of(item.dtype));
+          if (output != item.inputs[0])
+            std::memcpy(output, item.inputs[0], static_cast<std::size_t>(item.count()) * size_of(item.dtype));
         }
       }
       return;
@@ -235,7 +241,8 @@ class Exchange final : public Operation {
     if (result.empty()) return;
     for (const Piece& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
-      std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype), static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
+      std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype),
+                  static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
       next += padded_bytes(piece.end - piece.begin, item.dtype);
     }
   }
@@ -252,7 +259,8 @@ class Exchange final : public Operation {
       const HostItem& item = items_[piece.item];
       const DType dtype = plan_.result_dtype_of(item);
       for (void* const output : item.outputs) {
-        std::memcpy(at(output, piece.begin, dtype), data, static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
+        std::memcpy(at(output, piece.begin, dtype), data,
+                    static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
       }
       data += padded_bytes(piece.end - piece.begin, dtype);
     }
@@ -281,7 +289,8 @@ class Exchange final : public Operation {
 
 }  // namespace
 
-std::shared_ptr<Operation> make_exchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items) {
+std::shared_ptr<Operation> make_exchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank,
+                                         std::vector<HostItem> items) {
   return std::make_shared<Exchange>(descriptor, layout, rank, std::move(items));
 }
 

@@ -22,7 +22,8 @@ Assembly assembly_of(OperationKind kind) {
 
 }  // namespace
 
-ExchangePlan::ExchangePlan(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::span<const HostItem> items)
+ExchangePlan::ExchangePlan(const Descriptor& descriptor, const ReplicaLayout& layout, int rank,
+                           std::span<const HostItem> items)
     : descriptor_(descriptor), layout_(layout), rank_(rank), items_(items), assembly_(assembly_of(descriptor.kind)) {
   cut(items);
   if (assembly_ == Assembly::fold) plan_folds();
@@ -68,7 +69,8 @@ void ExchangePlan::plan_folds() {
       inputs.insert(inputs.end(), blocks_.back().begin(), blocks_.back().end());
       continue;
     }
-    for (int replica = layout_.first(rank); replica < layout_.first(rank + 1); ++replica) inputs.push_back({replica, replica + 1});
+    for (int replica = layout_.first(rank); replica < layout_.first(rank + 1); ++replica)
+      inputs.push_back({replica, replica + 1});
   }
   owner_merges_ = fold_merges(inputs, {0, layout_.replicas()});
   for (const Block& block : blocks(rank_)) block_merges_.push_back(fold_merges_of_leaves(block));
@@ -112,14 +114,16 @@ std::size_t ExchangePlan::contribution_bytes(int rank, int owner) const {
   if (assembly_ == Assembly::scatter) return result_bytes(owner);
   std::size_t bytes = 0;
   for (const Piece& piece : slice(owner)) {
-    for (const Block& block : blocks(rank)) bytes += padded_bytes(piece.end - piece.begin, travel_dtype(block, items_[piece.item]));
+    for (const Block& block : blocks(rank))
+      bytes += padded_bytes(piece.end - piece.begin, travel_dtype(block, items_[piece.item]));
   }
   return bytes;
 }
 
 std::size_t ExchangePlan::result_bytes(int owner) const {
   std::size_t bytes = 0;
-  for (const Piece& piece : slice(owner)) bytes += padded_bytes(piece.end - piece.begin, result_dtype_of(items_[piece.item]));
+  for (const Piece& piece : slice(owner))
+    bytes += padded_bytes(piece.end - piece.begin, result_dtype_of(items_[piece.item]));
   return bytes;
 }
 

@@ -5,8 +5,8 @@
 
 #pragma once
 
-#include <lockstep/core/shape.hpp>
 #include <lockstep/core/dtype.hpp>
+#include <lockstep/core/shape.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -14,9 +14,9 @@
 namespace lockstep::detail {
 
 struct HostItem {
-  DType dtype = DType::f32;              ///< of the inputs
-  Shape shape;                           ///< of one input
-  std::vector<const void*> inputs;       ///< one per local replica
+  DType dtype = DType::f32;         ///< of the inputs
+  Shape shape;                      ///< of one input
+  std::vector<const void*> inputs;  ///< one per local replica
   std::vector<void*> outputs;
   [[nodiscard]] std::int64_t count() const noexcept { return shape.element_count(); }
 };

@@ -13,7 +13,9 @@ class HeapMemoryResource final : public MemoryResource {
   void* do_allocate(std::size_t bytes) override {
     return ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t{alignment});
   }
-  void do_deallocate(void* block, std::size_t) noexcept override { ::operator delete(block, std::align_val_t{alignment}); }
+  void do_deallocate(void* block, std::size_t) noexcept override {
+    ::operator delete(block, std::align_val_t{alignment});
+  }
 };
 
 }  // namespace

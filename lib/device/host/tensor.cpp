@@ -42,7 +42,8 @@ Tensor Tensor::reshaped(const Shape& shape) const {
 void Tensor::copy_from(ConstTensorView source) {
   require_dtype(source.dtype);
   if (source.element_count() != element_count()) {
-    detail::throw_error(Code::invalid_argument, "copy_from: the source has {} elements, but the tensor of shape {} has {}",
+    detail::throw_error(Code::invalid_argument,
+                        "copy_from: the source has {} elements, but the tensor of shape {} has {}",
                         source.element_count(), to_string(shape()), element_count());
   }
   if (byte_count() != 0) std::memmove(view_.data, source.data, byte_count());
@@ -50,7 +51,8 @@ void Tensor::copy_from(ConstTensorView source) {
 
 void Tensor::require_dtype(DType dtype) const {
   if (dtype != view_.dtype) {
-    detail::throw_error(Code::invalid_argument, "tensor: elements are {}, not {}", to_string(view_.dtype), to_string(dtype));
+    detail::throw_error(Code::invalid_argument, "tensor: elements are {}, not {}", to_string(view_.dtype),
+                        to_string(dtype));
   }
 }
 

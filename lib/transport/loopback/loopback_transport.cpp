@@ -23,8 +23,8 @@ class Hub {
 
   struct Inbox {
     std::mutex mutex;
-    std::deque<ReceivedMessage> messages;          // guarded by mutex
-    std::map<int, std::deque<Bytes>> data;         // by source, guarded by mutex
+    std::deque<ReceivedMessage> messages;   // guarded by mutex
+    std::map<int, std::deque<Bytes>> data;  // by source, guarded by mutex
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
@@ -45,7 +45,8 @@ class Hub {
 
 class LoopbackTransport final : public Transport {
  public:
-  LoopbackTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank), receives_(static_cast<std::size_t>(hub_->size())) {}
+  LoopbackTransport(std::shared_ptr<Hub> hub, int rank)
+      : hub_(std::move(hub)), rank_(rank), receives_(static_cast<std::size_t>(hub_->size())) {}
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }

@@ -59,7 +59,8 @@ class MpiTransport final : public Transport {
     const auto lock = mpi::serialize();
     while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
     Outgoing& out = outgoing_.emplace_back(Outgoing{message, MPI_REQUEST_NULL});
-    mpi::check(MPI_Isend(out.message.data(), static_cast<int>(message_bytes), MPI_BYTE, target, 0, signals_.get(), &out.request),
+    mpi::check(MPI_Isend(out.message.data(), static_cast<int>(message_bytes), MPI_BYTE, target, 0, signals_.get(),
+                         &out.request),
                "MPI_Isend");
   }
 
@@ -102,7 +103,8 @@ class MpiTransport final : public Transport {
     const auto lock = mpi::serialize();
     Slot& slot = slots_[static_cast<std::size_t>(transfer)];
     int flag = 0;
-    mpi::check(MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, MPI_STATUSES_IGNORE), "MPI_Testall");
+    mpi::check(MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, MPI_STATUSES_IGNORE),
+               "MPI_Testall");
     if (flag == 0) return false;
     slot.requests.clear();
     free_slots_.push_back(static_cast<std::size_t>(transfer));
@@ -120,7 +122,8 @@ class MpiTransport final : public Transport {
     for (std::int64_t begin = 0; begin < count; begin += piece_elements) {
       const auto elements = static_cast<int>(std::min(piece_elements, count - begin));
       std::byte* const start = static_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(dtype);
-      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, start, elements, type, mpi::op(op), data_.get(), &requests->emplace_back(MPI_REQUEST_NULL)),
+      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, start, elements, type, mpi::op(op), data_.get(),
+                                &requests->emplace_back(MPI_REQUEST_NULL)),
                  "MPI_Iallreduce");
     }
     return transfer;

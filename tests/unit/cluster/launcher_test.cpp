@@ -16,7 +16,8 @@ namespace {
 class Launcher : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID", "SLURM_NTASKS"}) unsetenv(name);
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID", "SLURM_NTASKS"})
+      unsetenv(name);
   }
   void TearDown() override { SetUp(); }
 };

@@ -29,8 +29,9 @@ TEST_P(ThreadRanks, can_duplicate_their_communicator_with_other_numbers_of_repli
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ThreadRanks,
-                         testing::Values(std::vector{1}, std::vector{4}, std::vector{1, 1}, std::vector{2, 1, 1}, std::vector{1, 3}, std::vector{2, 2},
-                                         std::vector{3, 1, 2, 2, 1}, std::vector{1, 1, 1, 1, 1, 1, 1, 1}));
+                         testing::Values(std::vector{1}, std::vector{4}, std::vector{1, 1}, std::vector{2, 1, 1},
+                                         std::vector{1, 3}, std::vector{2, 2}, std::vector{3, 1, 2, 2, 1},
+                                         std::vector{1, 1, 1, 1, 1, 1, 1, 1}));
 
 TEST(Communicator, works_from_several_threads_of_a_rank_on_communicators_of_their_own) {
   on_ranks({1, 1}, [](Communicator& comm) {
@@ -49,7 +50,8 @@ TEST(Communicator, reduces_a_span_in_place) {
 }
 
 TEST(Communicator, honours_any_order_by_the_canonical_one_where_there_is_no_backend) {
-  on_ranks({1, 2}, [](Communicator& comm) { check_all_reduce(comm, ReduceOp::sum, {.order = Order::any, .name = "free"}); });
+  on_ranks({1, 2},
+           [](Communicator& comm) { check_all_reduce(comm, ReduceOp::sum, {.order = Order::any, .name = "free"}); });
 }
 
 TEST(Communicator, completes_a_dropped_request) {

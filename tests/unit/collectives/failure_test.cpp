@@ -34,7 +34,8 @@ std::string error_of(const std::function<void()>& body) {
 }
 
 /// Every rank runs `body`; all must get one and the same error, and work afterwards. Returns it.
-std::string shared_error(int ranks, const std::function<void(Communicator&)>& body, const CommunicatorOptions& options = impatient()) {
+std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
+                         const CommunicatorOptions& options = impatient()) {
   std::mutex mutex;
   std::vector<std::string> errors;
   on_ranks(
@@ -52,24 +53,36 @@ std::string shared_error(int ranks, const std::function<void(Communicator&)>& bo
 }
 
 void expect_all(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
 }
 
 TEST(Mismatch, of_shapes_names_both_sides_on_every_rank) {
-  const std::string error = shared_error(3, [](Communicator& comm) { sum(comm, DType::f32, Shape{comm.rank() == 2 ? 4 : 3}); });
-  expect_all(error, {"mismatch:", "rank 0 calls all_reduce sum of f32 [3]", "rank 2 calls all_reduce sum of f32 [4]", "operation #0"});
+  const std::string error =
+      shared_error(3, [](Communicator& comm) { sum(comm, DType::f32, Shape{comm.rank() == 2 ? 4 : 3}); });
+  expect_all(error, {"mismatch:", "rank 0 calls all_reduce sum of f32 [3]", "rank 2 calls all_reduce sum of f32 [4]",
+                     "operation #0"});
 }
 
 TEST(Mismatch, is_found_when_counts_agree_and_shapes_do_not) {
-  expect_all(shared_error(2, [](Communicator& comm) { sum(comm, DType::f32, comm.rank() == 0 ? Shape{2, 3} : Shape{3, 2}); }),
-             {"mismatch:", "[2, 3]", "[3, 2]"});
+  expect_all(
+      shared_error(2, [](Communicator& comm) { sum(comm, DType::f32, comm.rank() == 0 ? Shape{2, 3} : Shape{3, 2}); }),
+      {"mismatch:", "[2, 3]", "[3, 2]"});
 }
 
 TEST(Mismatch, of_dtypes_ops_names_and_kinds_is_found) {
-  expect_all(shared_error(2, [](Communicator& comm) { sum(comm, comm.rank() == 0 ? DType::f32 : DType::i32, Shape{3}); }), {"f32", "i32"});
-  expect_all(shared_error(2, [](Communicator& comm) { sum(comm, DType::f32, Shape{3}, comm.rank() == 0 ? ReduceOp::sum : ReduceOp::max); }),
+  expect_all(
+      shared_error(2, [](Communicator& comm) { sum(comm, comm.rank() == 0 ? DType::f32 : DType::i32, Shape{3}); }),
+      {"f32", "i32"});
+  expect_all(shared_error(2,
+                          [](Communicator& comm) {
+                            sum(comm, DType::f32, Shape{3}, comm.rank() == 0 ? ReduceOp::sum : ReduceOp::max);
+                          }),
              {"sum", "max"});
-  expect_all(shared_error(4, [](Communicator& comm) { sum(comm, DType::f32, Shape{3}, ReduceOp::sum, comm.rank() == 3 ? "weights" : "biases"); }),
+  expect_all(shared_error(4,
+                          [](Communicator& comm) {
+                            sum(comm, DType::f32, Shape{3}, ReduceOp::sum, comm.rank() == 3 ? "weights" : "biases");
+                          }),
              {"weights", "biases", "rank 3"});
   expect_all(shared_error(2,
                           [](Communicator& comm) {

@@ -83,8 +83,8 @@ int wrong_results(Communicator& comm, const std::vector<OpCase>& ops, const std:
   return wrong;
 }
 
-/// The splits are dealt to as many ranks as the machine can bear: a communicator per split costs threads, so ranks are driven by a
-/// fixed set of threads, rank p of every split by thread p.
+/// The splits are dealt to as many ranks as the machine can bear: a communicator per split costs threads, so ranks are
+/// driven by a fixed set of threads, rank p of every split by thread p.
 int check_every_split(int replicas) {
   const auto ops = every_op();
   const auto expected = oracle(ops, replicas);
@@ -121,7 +121,8 @@ TEST(EverySplit, gives_the_bits_of_the_canonical_tree) {
 
 TEST(EverySplit, would_notice_another_order_of_additions) {
   const auto leaves = all_leaves({DType::f32, 1000}, 0, 5);
-  EXPECT_NE(canonical_reduce(ReduceOp::sum, DType::f32, leaves), left_fold(ReduceOp::sum, DType::f32, all_leaves({DType::f32, 1000}, 0, 8)));
+  EXPECT_NE(canonical_reduce(ReduceOp::sum, DType::f32, leaves),
+            left_fold(ReduceOp::sum, DType::f32, all_leaves({DType::f32, 1000}, 0, 8)));
   const auto eight = all_leaves({DType::f32, 1000}, 0, 8);
   EXPECT_NE(canonical_reduce(ReduceOp::sum, DType::f32, eight), left_fold(ReduceOp::sum, DType::f32, eight));
 }

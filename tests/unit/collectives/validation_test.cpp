@@ -14,7 +14,8 @@ namespace lockstep::test {
 namespace {
 
 /// Runs one all_reduce on a communicator of one rank with two replicas; its error's text.
-std::string refusal(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, ReduceOp op = ReduceOp::sum) {
+std::string refusal(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,
+                    ReduceOp op = ReduceOp::sum) {
   CommunicatorOptions options;
   options.local_replicas = 2;
   Communicator comm = self_communicator(options);
@@ -31,13 +32,18 @@ std::string refusal(std::span<const ConstTensorView> inputs, std::span<const Ten
 
 class Validation : public testing::Test {
  protected:
-  ConstTensorView in(std::size_t offset, std::int64_t count) { return {memory_.data() + offset, DType::f32, Shape{count}}; }
-  TensorView out(std::size_t offset, std::int64_t count) { return {memory_.data() + offset, DType::f32, Shape{count}, Device{}}; }
+  ConstTensorView in(std::size_t offset, std::int64_t count) {
+    return {memory_.data() + offset, DType::f32, Shape{count}};
+  }
+  TensorView out(std::size_t offset, std::int64_t count) {
+    return {memory_.data() + offset, DType::f32, Shape{count}, Device{}};
+  }
   std::array<float, 64> memory_{};
 };
 
 void expect_all(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
 }
 
 TEST_F(Validation, accepts_an_output_that_is_the_same_view_as_an_input) {
@@ -45,7 +51,8 @@ TEST_F(Validation, accepts_an_output_that_is_the_same_view_as_an_input) {
 }
 
 TEST_F(Validation, accepts_no_elements_and_no_outputs) {
-  EXPECT_EQ(refusal(std::array{ConstTensorView(nullptr, DType::f32, Shape{0}), in(0, 0)}, std::array{out(0, 0)}), "accepted");
+  EXPECT_EQ(refusal(std::array{ConstTensorView(nullptr, DType::f32, Shape{0}), in(0, 0)}, std::array{out(0, 0)}),
+            "accepted");
   EXPECT_EQ(refusal(std::array{in(0, 4), in(8, 4)}, {}), "accepted");
 }
 
@@ -76,7 +83,9 @@ TEST_F(Validation, refuses_sums_of_bool_and_says_what_bool_takes) {
 
 TEST_F(Validation, refuses_null_addresses_and_gpu_memory) {
   expect_all(refusal(std::array{ConstTensorView(nullptr, DType::f32, Shape{3}), in(0, 3)}, {}), {"null"});
-  expect_all(refusal(std::array{ConstTensorView(memory_.data(), DType::f32, Shape{3}, {DeviceKind::gpu, 0}), in(0, 3)}, {}), {"gpu:0"});
+  expect_all(
+      refusal(std::array{ConstTensorView(memory_.data(), DType::f32, Shape{3}, {DeviceKind::gpu, 0}), in(0, 3)}, {}),
+      {"gpu:0"});
 }
 
 TEST_F(Validation, refuses_a_root_that_does_not_exist) {

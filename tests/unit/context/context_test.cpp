@@ -136,9 +136,11 @@ TEST(Scope, of_another_strategy_inside_is_refused) {
   MirroredStrategy a = two();
   MirroredStrategy b = two();
   const Scope scope = a.scope();
-  expect_error(Code::failed_precondition, {"scope", "strategies cannot be mixed"}, [&] { const Scope other = b.scope(); });
+  expect_error(Code::failed_precondition, {"scope", "strategies cannot be mixed"},
+               [&] { const Scope other = b.scope(); });
   expect_error(Code::failed_precondition, {"run", "mixed"}, [&] { b.run([] {}); });
-  expect_error(Code::failed_precondition, {"reduce", "mixed"}, [&] { (void)b.reduce(ReduceOp::sum, PerReplica<float>({1, 2})); });
+  expect_error(Code::failed_precondition, {"reduce", "mixed"},
+               [&] { (void)b.reduce(ReduceOp::sum, PerReplica<float>({1, 2})); });
   expect_error(Code::failed_precondition, {"variable", "mixed"}, [&] { (void)b.variable<float>(1.0F); });
   EXPECT_EQ(&get_strategy(), &a);
 }
@@ -152,14 +154,16 @@ TEST(Scope, of_the_default_strategy_must_not_nest) {
 
 TEST(Scope, inside_a_step_function_is_refused) {
   MirroredStrategy strategy = two();
-  expect_error(Code::failed_precondition, {"scope", "merge_call"}, [&] { strategy.run([&] { const Scope scope = strategy.scope(); }); });
+  expect_error(Code::failed_precondition, {"scope", "merge_call"},
+               [&] { strategy.run([&] { const Scope scope = strategy.scope(); }); });
 }
 
 TEST(Misuse, of_cross_replica_calls_in_a_step_points_to_merge_call) {
   MirroredStrategy strategy = two();
   const auto in_step = [&](auto body) { return [&, body] { strategy.run([&] { body(); }); }; };
   expect_error(Code::failed_precondition, {"run", "merge_call"}, in_step([&] { strategy.run([] {}); }));
-  expect_error(Code::failed_precondition, {"reduce", "merge_call"}, in_step([&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<float>({1, 2})); }));
+  expect_error(Code::failed_precondition, {"reduce", "merge_call"},
+               in_step([&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<float>({1, 2})); }));
   expect_error(Code::failed_precondition, {"reduce_to", "merge_call"}, in_step([&] {
                  (void)strategy.extended().reduce_to(ReduceOp::sum, PerReplica<float>({1, 2}), Device{});
                }));

@@ -17,7 +17,8 @@ namespace {
 
 TEST(Device, reads_tensorflows_spellings) {
   const Device gpu{DeviceKind::gpu, 1};
-  for (const char* text : {"gpu:1", "GPU:1", "/gpu:1", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:1"}) {
+  for (const char* text :
+       {"gpu:1", "GPU:1", "/gpu:1", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:1"}) {
     EXPECT_EQ(parse_device(text), gpu) << text;
   }
   EXPECT_EQ(parse_device("cpu"), Device{});

@@ -33,7 +33,8 @@ TEST(Reduce, equals_the_oracle_for_every_dtype_op_and_number_of_replicas) {
       if (!supports(op, dtype)) continue;
       for (int replicas = 1; replicas <= 17; ++replicas) {
         std::vector<Bytes> leaves;
-        for (int r = 0; r < replicas; ++r) leaves.push_back(test::awkward_values(dtype, count, static_cast<std::uint64_t>(r) + 1));
+        for (int r = 0; r < replicas; ++r)
+          leaves.push_back(test::awkward_values(dtype, count, static_cast<std::uint64_t>(r) + 1));
         Bytes a(static_cast<std::size_t>(count) * size_of(result_dtype(op, dtype)));
         Bytes b = a;
         void* const outputs[]{a.data(), b.data()};
@@ -96,7 +97,8 @@ TEST(Reduce, accumulates_16_bit_floats_in_32_and_rounds_once) {
 TEST(Reduce, wraps_integers) {
   EXPECT_EQ(reduced<std::int8_t>(ReduceOp::sum, {100, 100}), -56);
   EXPECT_EQ(reduced<std::uint16_t>(ReduceOp::prod, {65535, 65535}), 1);
-  EXPECT_EQ(reduced<std::int64_t>(ReduceOp::sum, {std::numeric_limits<std::int64_t>::max(), 1}), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(reduced<std::int64_t>(ReduceOp::sum, {std::numeric_limits<std::int64_t>::max(), 1}),
+            std::numeric_limits<std::int64_t>::min());
 }
 
 }  // namespace

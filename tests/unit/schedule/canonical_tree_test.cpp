@@ -67,7 +67,8 @@ TEST(CanonicalTree, is_the_same_for_every_split_into_two_and_three_ranges) {
             names.push_back(spell(leaves, fold_merges_of_leaves(block)));
           }
         }
-        ASSERT_EQ(spell(names, fold_merges(inputs, {0, replicas})), whole(replicas)) << replicas << ' ' << a << ' ' << b;
+        ASSERT_EQ(spell(names, fold_merges(inputs, {0, replicas})), whole(replicas))
+            << replicas << ' ' << a << ' ' << b;
       }
     }
   }

@@ -14,7 +14,8 @@ namespace lockstep::detail {
 namespace {
 
 TEST(EvenSlices, tile_every_list_and_cut_at_cache_lines) {
-  const std::vector<std::vector<std::int64_t>> lists{{1}, {0}, {1000}, {3, 0, 5}, {16, 16, 16}, {1, 70, 1000, 2, 0, 33}, {17}, {200'000, 10}};
+  const std::vector<std::vector<std::int64_t>> lists{
+      {1}, {0}, {1000}, {3, 0, 5}, {16, 16, 16}, {1, 70, 1000, 2, 0, 33}, {17}, {200'000, 10}};
   for (const auto& counts : lists) {
     for (int parts = 1; parts <= 9; ++parts) {
       std::vector<std::int64_t> next(counts.size(), 0);
@@ -35,7 +36,8 @@ TEST(EvenSlices, tile_every_list_and_cut_at_cache_lines) {
 
 TEST(EvenSlices, are_nearly_equal_for_large_tensors) {
   const std::vector<std::int64_t> counts{1'000'000, 3};
-  for (const auto& slice : even_slices(counts, 7)) EXPECT_NEAR(static_cast<double>(element_count(slice)), 1'000'003 / 7.0, 32);
+  for (const auto& slice : even_slices(counts, 7))
+    EXPECT_NEAR(static_cast<double>(element_count(slice)), 1'000'003 / 7.0, 32);
 }
 
 TEST(EvenSlices, do_not_overflow_at_huge_counts) {
@@ -54,7 +56,8 @@ TEST(Dissemination, reaches_everybody_in_logarithmic_rounds) {
         const int source = dissemination_source(rank, round, ranks);
         ASSERT_EQ(dissemination_target(source, round, ranks), rank);
         ASSERT_NE(source, rank);
-        known[static_cast<std::size_t>(rank)].insert(before[static_cast<std::size_t>(source)].begin(), before[static_cast<std::size_t>(source)].end());
+        known[static_cast<std::size_t>(rank)].insert(before[static_cast<std::size_t>(source)].begin(),
+                                                     before[static_cast<std::size_t>(source)].end());
       }
     }
     for (const auto& ranks_known : known) EXPECT_EQ(ranks_known.size(), static_cast<std::size_t>(ranks));

@@ -15,16 +15,19 @@ namespace {
 
 TEST(AllReduce, gives_every_replica_the_sum_and_the_mean) {
   MirroredStrategy strategy = mirrored(3);
-  const auto [sum, mean] = strategy.run([](ReplicaContext& replica, float x) {
-    return std::tuple(replica.all_reduce(ReduceOp::sum, x), replica.all_reduce(ReduceOp::mean, x));
-  }, PerReplica<float>({1, 2, 6}));
+  const auto [sum, mean] = strategy.run(
+      [](ReplicaContext& replica, float x) {
+        return std::tuple(replica.all_reduce(ReduceOp::sum, x), replica.all_reduce(ReduceOp::mean, x));
+      },
+      PerReplica<float>({1, 2, 6}));
   EXPECT_EQ(components(sum), (std::vector<float>(3, 9.0F)));
   EXPECT_EQ(components(mean), (std::vector<float>(3, 3.0F)));
 }
 
 TEST(AllReduce, takes_a_number_that_each_replica_gives_as_one_contribution_each) {
   MirroredStrategy strategy = mirrored(2);
-  EXPECT_EQ(components(strategy.run([](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, 3.0F); })), (std::vector<float>{6, 6}));
+  EXPECT_EQ(components(strategy.run([](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, 3.0F); })),
+            (std::vector<float>{6, 6}));
 }
 
 TEST(AllReduce, of_a_tree_is_one_collective_over_its_leaves) {
@@ -66,7 +69,8 @@ TEST(AllReduce, reduces_spans_and_views_in_place) {
 
 TEST(AllReduce, of_an_empty_tensor_is_legal) {
   MirroredStrategy strategy = mirrored(2);
-  const auto result = strategy.run([](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, std::tuple(std::vector<float>{}, 1.0F)); });
+  const auto result = strategy.run(
+      [](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, std::tuple(std::vector<float>{}, 1.0F)); });
   EXPECT_TRUE(std::get<0>(result).component(1).empty());
   EXPECT_EQ(std::get<1>(result).component(1), 2.0F);
 }
@@ -86,9 +90,8 @@ TEST(AllReduce, gives_the_mean_of_integers_as_a_f64_tensor_and_refuses_typed_one
     const Tensor mean = r.all_reduce(ReduceOp::mean, Tensor::scalar(r.replica_id_in_sync_group()));
     EXPECT_EQ(elements_of<double>(mean), (std::vector<double>{0.5}));
   });
-  expect_error(Code::invalid_argument, {"i32", "mean", "f64"}, [&] {
-    strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::mean, 1); });
-  });
+  expect_error(Code::invalid_argument, {"i32", "mean", "f64"},
+               [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::mean, 1); }); });
 }
 
 TEST(AllReduce, can_be_called_in_loops_and_branches) {
@@ -105,7 +108,8 @@ TEST(AllReduce, can_be_called_in_loops_and_branches) {
 
 TEST(AllReduce, of_different_shapes_dtypes_ops_or_leaves_is_a_mismatch_on_every_replica) {
   MirroredStrategy strategy = mirrored(3);
-  const auto refused = [&](std::initializer_list<std::string> parts, const std::function<void(ReplicaContext&, bool)>& body) {
+  const auto refused = [&](std::initializer_list<std::string> parts,
+                           const std::function<void(ReplicaContext&, bool)>& body) {
     std::atomic<int> errors{0};
     strategy.run([&](ReplicaContext& replica) {
       expect_error(Code::mismatch, parts, [&] { body(replica, replica.local_replica() == 2); });

@@ -18,7 +18,8 @@ TEST(MergeCall, calls_the_function_once_with_the_merged_arguments) {
   int calls = 0;
   const auto received = strategy.run([&](ReplicaContext& replica) {
     return replica.merge_call(
-        [&](Strategy& current, const PerReplica<int>& ids, const PerReplica<int>& sevens, const MirroredVariable<float>& whole) {
+        [&](Strategy& current, const PerReplica<int>& ids, const PerReplica<int>& sevens,
+            const MirroredVariable<float>& whole) {
           ++calls;
           EXPECT_EQ(&current, &strategy);
           EXPECT_EQ(components(sevens), (std::vector<int>{7, 7}));
@@ -34,7 +35,8 @@ TEST(MergeCall, calls_the_function_once_with_the_merged_arguments) {
 TEST(MergeCall, splits_per_replica_and_mirrored_results) {
   MirroredStrategy strategy = mirrored(2);
   const auto [own, same, plain] = strategy.run([&](ReplicaContext& replica) {
-    return replica.merge_call([](Strategy&) { return std::tuple(PerReplica<int>({10, 20}), Mirrored<int>({5, 5}), 7); });
+    return replica.merge_call(
+        [](Strategy&) { return std::tuple(PerReplica<int>({10, 20}), Mirrored<int>({5, 5}), 7); });
   });
   EXPECT_EQ(components(own), (std::vector<int>{10, 20}));
   EXPECT_EQ(components(same), (std::vector<int>{5, 5}));
@@ -47,7 +49,8 @@ TEST(MergeCall, may_run_a_step_inside_to_any_depth) {
     const int received = replica.merge_call([&](Strategy& current) {
       return current.run([&](ReplicaContext& inner) {
         const int ten = inner.all_reduce(ReduceOp::sum, 10) / 4;
-        const int deeper = inner.merge_call([&](Strategy& again) { return again.run([](ReplicaContext& r) { return r.replica_id_in_sync_group(); }); });
+        const int deeper = inner.merge_call(
+            [&](Strategy& again) { return again.run([](ReplicaContext& r) { return r.replica_id_in_sync_group(); }); });
         return ten * (deeper + 1);
       });
     });
@@ -79,7 +82,8 @@ TEST(MergeCall, that_throws_ends_the_step_on_all_replicas_with_that_exception) {
   }),
                std::out_of_range);
   EXPECT_EQ(after, 0);
-  EXPECT_EQ(components(strategy.run([](ReplicaContext& r) { return r.replica_id_in_sync_group(); })), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(components(strategy.run([](ReplicaContext& r) { return r.replica_id_in_sync_group(); })),
+            (std::vector<int>{0, 1, 2}));
 }
 
 TEST(MergeCall, that_fails_in_a_step_inside_ends_both_steps) {
@@ -123,7 +127,8 @@ TEST(MergeCall, with_other_argument_types_is_an_error) {
 TEST(MergeCall, with_one_replica_works_alike) {
   OneDeviceStrategy strategy;
   const auto result = strategy.run([&](ReplicaContext& replica) {
-    return replica.merge_call([&](Strategy& current, const PerReplica<float>& x) { return &current == &strategy ? x.value() + 1 : 0; }, 4.0F);
+    return replica.merge_call(
+        [&](Strategy& current, const PerReplica<float>& x) { return &current == &strategy ? x.value() + 1 : 0; }, 4.0F);
   });
   EXPECT_EQ(result.value(), 5.0F);
 }

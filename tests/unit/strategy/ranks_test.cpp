@@ -13,20 +13,25 @@ namespace lockstep::test {
 namespace {
 
 /// A value of replica `id` whose sums depend on their order.
-float rough(int id, int k) { return std::sin(static_cast<float>(17 * id + k)) * std::pow(10.0F, static_cast<float>((id * 7 + k) % 9)); }
+float rough(int id, int k) {
+  return std::sin(static_cast<float>(17 * id + k)) * std::pow(10.0F, static_cast<float>((id * 7 + k) % 9));
+}
 
 TEST(Layouts, of_the_same_replicas_give_the_same_bits) {
   for (const int replicas : {3, 4}) {
     std::mutex mutex;
     std::vector<std::vector<float>> results;
     const std::vector<std::vector<int>> layouts =
-        replicas == 4 ? std::vector<std::vector<int>>{{4}, {2, 2}, {2, 1, 1}, {1, 3}, {1, 1, 1, 1}} : std::vector<std::vector<int>>{{3}, {2, 1}, {1, 1, 1}};
+        replicas == 4 ? std::vector<std::vector<int>>{{4}, {2, 2}, {2, 1, 1}, {1, 3}, {1, 1, 1, 1}}
+                      : std::vector<std::vector<int>>{{3}, {2, 1}, {1, 1, 1}};
     for (const auto& layout : layouts) {
       on_workers(layout, [&](Strategy& strategy) {
-        const auto variable = strategy.variable<float>(std::vector<float>(100, 1.0F), {.name = "w", .aggregation = VariableAggregation::mean});
+        const auto variable = strategy.variable<float>(std::vector<float>(100, 1.0F),
+                                                       {.name = "w", .aggregation = VariableAggregation::mean});
         const auto in_step = strategy.run([&](ReplicaContext& replica) {
           std::vector<float> gradient(100);
-          for (int k = 0; k < 100; ++k) gradient[static_cast<std::size_t>(k)] = rough(replica.replica_id_in_sync_group(), k);
+          for (int k = 0; k < 100; ++k)
+            gradient[static_cast<std::size_t>(k)] = rough(replica.replica_id_in_sync_group(), k);
           variable.assign_add(gradient);
           return replica.all_reduce(ReduceOp::sum, gradient);
         });
@@ -87,8 +92,8 @@ TEST(Ranks, hear_of_a_mismatch_between_replicas_of_one_rank) {
     });
     expect_error(rank == 1 ? Code::invalid_argument : Code::unavailable, {"shape", "replica 2"}, [&] {
       const std::size_t odd = rank == 1 ? 3 : 2;
-      const PerReplica<std::vector<float>> value =
-          strategy.run([&](ReplicaContext& r) { return std::vector<float>(r.replica_id_in_sync_group() == 2 ? odd : 2); });
+      const PerReplica<std::vector<float>> value = strategy.run(
+          [&](ReplicaContext& r) { return std::vector<float>(r.replica_id_in_sync_group() == 2 ? odd : 2); });
       (void)strategy.reduce(ReduceOp::sum, value);
     });
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
@@ -103,7 +108,8 @@ TEST(Ranks, miss_a_replica_that_never_calls) {
           strategy.run([] {});
           return;
         }
-        expect_error(Code::deadline_exceeded, {"rank 1"}, [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::sum, 1.0F); }); });
+        expect_error(Code::deadline_exceeded, {"rank 1"},
+                     [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::sum, 1.0F); }); });
       },
       impatient(300));
 }
@@ -114,7 +120,8 @@ TEST(Ranks, fail_together_inside_merge_call_and_go_on) {
       const std::size_t size = strategy.communicator().rank() == 0 ? 2 : 3;
       expect_error(Code::mismatch, {"[2]", "[3]"}, [&] {
         strategy.run([&](ReplicaContext& replica) {
-          replica.merge_call([&](Strategy& current, const PerReplica<std::vector<float>>& x) { (void)current.reduce(ReduceOp::sum, x); },
+          replica.merge_call([&](Strategy& current,
+                                 const PerReplica<std::vector<float>>& x) { (void)current.reduce(ReduceOp::sum, x); },
                              std::vector<float>(size));
         });
       });

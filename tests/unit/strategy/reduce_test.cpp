@@ -22,7 +22,8 @@ TEST(Reduce, gives_a_number_for_numbers_a_vector_for_vectors_and_a_tensor_for_te
   EXPECT_EQ(strategy.reduce(ReduceOp::mean, PerReplica<float>({1, 2, 6})), 3.0F);
   EXPECT_EQ(strategy.reduce(ReduceOp::max, PerReplica<int>({1, 6, 2})), 6);
   EXPECT_EQ(strategy.reduce(ReduceOp::sum, PerReplica<Floats>({{0, 1}, {4, 5}, {1, 1}})), (Floats{5, 7}));
-  const Tensor tensor = strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1), Tensor::scalar(2), Tensor::scalar(3)}));
+  const Tensor tensor =
+      strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1), Tensor::scalar(2), Tensor::scalar(3)}));
   EXPECT_EQ(elements_of<int>(tensor), (std::vector<int>{6}));
   Floats a{1}, b{2}, c{3};
   const Floats of_spans = strategy.reduce(ReduceOp::sum, PerReplica<std::span<float>>({a, b, c}));
@@ -32,9 +33,11 @@ TEST(Reduce, gives_a_number_for_numbers_a_vector_for_vectors_and_a_tensor_for_te
 TEST(Reduce, gives_the_mean_of_integers_in_f64) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_EQ(strategy.reduce<double>(ReduceOp::mean, PerReplica<int>({3, 4})), 3.5);
-  EXPECT_EQ(strategy.reduce<std::vector<double>>(ReduceOp::mean, PerReplica<std::vector<int>>({{1, 2}, {2, 2}})), (std::vector<double>{1.5, 2}));
-  EXPECT_EQ(elements_of<double>(strategy.reduce(ReduceOp::mean, PerReplica<Tensor>({Tensor::scalar(3), Tensor::scalar(4)}))),
-            (std::vector<double>{3.5}));
+  EXPECT_EQ(strategy.reduce<std::vector<double>>(ReduceOp::mean, PerReplica<std::vector<int>>({{1, 2}, {2, 2}})),
+            (std::vector<double>{1.5, 2}));
+  EXPECT_EQ(
+      elements_of<double>(strategy.reduce(ReduceOp::mean, PerReplica<Tensor>({Tensor::scalar(3), Tensor::scalar(4)}))),
+      (std::vector<double>{3.5}));
   expect_error(Code::invalid_argument, {"reduce", "mean of i32 is f64", "reduce<double>"},
                [&] { (void)strategy.reduce(ReduceOp::mean, PerReplica<int>({3, 4})); });
 }
@@ -59,17 +62,22 @@ TEST(Reduce, follows_the_canonical_tree_and_rounds_narrow_types_once) {
 
 TEST(Reduce, wraps_integers_and_has_no_sum_of_bool) {
   MirroredStrategy strategy = mirrored(2);
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, PerReplica<int>({std::numeric_limits<int>::max(), 1})), std::numeric_limits<int>::min());
-  expect_error(Code::invalid_argument, {"reduce", "bool", "sum"}, [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<bool>({true, false})); });
+  EXPECT_EQ(strategy.reduce(ReduceOp::sum, PerReplica<int>({std::numeric_limits<int>::max(), 1})),
+            std::numeric_limits<int>::min());
+  expect_error(Code::invalid_argument, {"reduce", "bool", "sum"},
+               [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<bool>({true, false})); });
   EXPECT_TRUE(strategy.reduce(ReduceOp::max, PerReplica<bool>({true, false})));
 }
 
 TEST(Reduce, refuses_shapes_that_differ_and_names_them) {
   MirroredStrategy strategy = mirrored(2);
-  expect_error(Code::invalid_argument, {"reduce: value has shape [3] on replica 1 but [2] on replica 0; shapes must match unless axis is given"},
-               [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<Floats>({{1, 2}, {1, 2, 3}})); });
-  expect_error(Code::invalid_argument, {"f64 on replica 1", "f32 on replica 0"},
-               [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1.0F), Tensor::scalar(1.0)})); });
+  expect_error(
+      Code::invalid_argument,
+      {"reduce: value has shape [3] on replica 1 but [2] on replica 0; shapes must match unless axis is given"},
+      [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<Floats>({{1, 2}, {1, 2, 3}})); });
+  expect_error(Code::invalid_argument, {"f64 on replica 1", "f32 on replica 0"}, [&] {
+    (void)strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1.0F), Tensor::scalar(1.0)}));
+  });
   expect_error(Code::invalid_argument, {"3 components", "2 replicas"},
                [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<float>({1, 2, 3})); });
 }
@@ -81,7 +89,8 @@ TEST(Reduce, of_one_value_has_a_mean_but_no_sum) {
   const auto variable = strategy.variable<float>(3.0F);
   EXPECT_EQ(elements_of<float>(strategy.reduce(ReduceOp::mean, variable)), (Floats{3}));
   expect_error(Code::invalid_argument, {"plain value", "SUM"}, [&] { (void)strategy.reduce(ReduceOp::sum, 3.0F); });
-  expect_error(Code::invalid_argument, {"mirrored value", "SUM"}, [&] { (void)strategy.reduce(ReduceOp::sum, Mirrored<float>({3, 3})); });
+  expect_error(Code::invalid_argument, {"mirrored value", "SUM"},
+               [&] { (void)strategy.reduce(ReduceOp::sum, Mirrored<float>({3, 3})); });
   expect_error(Code::invalid_argument, {"variable", "SUM"}, [&] { (void)strategy.reduce(ReduceOp::sum, variable); });
 }
 
@@ -105,11 +114,13 @@ TEST(ReduceAxis, counts_elements_not_replicas) {
 TEST(ReduceAxis, of_tensors_keeps_the_other_axes) {
   MirroredStrategy strategy = mirrored(2);
   const auto tensor = [](const Floats& elements, const Shape& shape) { return Tensor::from(elements).reshaped(shape); };
-  const PerReplica<Tensor> x({tensor({1, 2, 3, 4}, Shape{1, 2, 2}), tensor({5, 6, 7, 8, 9, 10, 11, 12}, Shape{2, 2, 2})});
+  const PerReplica<Tensor> x(
+      {tensor({1, 2, 3, 4}, Shape{1, 2, 2}), tensor({5, 6, 7, 8, 9, 10, 11, 12}, Shape{2, 2, 2})});
   const Tensor sum = strategy.reduce(ReduceOp::sum, x, 0);
   EXPECT_EQ(sum.shape(), (Shape{2, 2}));
   EXPECT_EQ(elements_of<float>(sum), (Floats{15, 18, 21, 24}));
-  EXPECT_EQ(elements_of<float>(strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({tensor({1, 2}, Shape{1, 2}), tensor({3, 4}, Shape{1, 2})}), 1)),
+  EXPECT_EQ(elements_of<float>(strategy.reduce(
+                ReduceOp::sum, PerReplica<Tensor>({tensor({1, 2}, Shape{1, 2}), tensor({3, 4}, Shape{1, 2})}), 1)),
             (Floats{10}));
 }
 
@@ -128,8 +139,12 @@ TEST(ReduceAxis, of_narrow_floats_adds_in_f32_and_rounds_once) {
     for (const float value : values) result.emplace_back(value);
     return result;
   };
-  EXPECT_EQ(float(strategy.reduce(ReduceOp::sum, PerReplica<std::vector<Float16>>({halves({4096, 1, 1}), halves({1, 1})}), 0)), 4100.0F);
-  EXPECT_EQ(float(strategy.reduce(ReduceOp::mean, PerReplica<std::vector<Float16>>({halves({60000}), halves({60000})}), 0)), 60000.0F);
+  EXPECT_EQ(float(strategy.reduce(ReduceOp::sum,
+                                  PerReplica<std::vector<Float16>>({halves({4096, 1, 1}), halves({1, 1})}), 0)),
+            4100.0F);
+  EXPECT_EQ(
+      float(strategy.reduce(ReduceOp::mean, PerReplica<std::vector<Float16>>({halves({60000}), halves({60000})}), 0)),
+      60000.0F);
 }
 
 TEST(ReduceAxis, refuses_axes_that_do_not_exist_and_other_ops) {
@@ -137,8 +152,9 @@ TEST(ReduceAxis, refuses_axes_that_do_not_exist_and_other_ops) {
   const PerReplica<Floats> x({{0, 1}, {2, 3}});
   expect_error(Code::invalid_argument, {"axis 5", "[2]"}, [&] { (void)strategy.reduce(ReduceOp::mean, x, 5); });
   expect_error(Code::invalid_argument, {"axis -2"}, [&] { (void)strategy.reduce(ReduceOp::mean, x, -2); });
-  expect_error(Code::invalid_argument, {"axis 0"},
-               [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1.0F), Tensor::scalar(1.0F)}), 0); });
+  expect_error(Code::invalid_argument, {"axis 0"}, [&] {
+    (void)strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1.0F), Tensor::scalar(1.0F)}), 0);
+  });
   expect_error(Code::invalid_argument, {"max"}, [&] { (void)strategy.reduce(ReduceOp::max, x, 0); });
 }
 
@@ -152,7 +168,8 @@ TEST(ReduceTo, puts_a_copy_on_each_device_of_the_destination) {
   EXPECT_EQ(copies(variable), (std::vector<Floats>{{10}, {10}}));
   EXPECT_EQ(strategy.extended().reduce_to(ReduceOp::sum, x, "cpu:0").size(), 1);
   EXPECT_EQ(strategy.extended().reduce_to(ReduceOp::mean, x, x).value(), 1.5F);
-  expect_error(Code::invalid_argument, {"tpu:0"}, [&] { (void)strategy.extended().reduce_to(ReduceOp::sum, x, "tpu:0"); });
+  expect_error(Code::invalid_argument, {"tpu:0"},
+               [&] { (void)strategy.extended().reduce_to(ReduceOp::sum, x, "tpu:0"); });
 }
 
 TEST(BatchReduceTo, keeps_the_order_in_one_collective) {
@@ -160,13 +177,15 @@ TEST(BatchReduceTo, keeps_the_order_in_one_collective) {
   const PerReplica<Tensor> a({Tensor::scalar(1.0F), Tensor::scalar(2.0F)});
   const PerReplica<Tensor> b({Tensor::from(std::vector<int>{1, 2}), Tensor::from(std::vector<int>{3, 4})});
   const auto before = strategy.statistics().collectives;
-  const auto sums = strategy.extended().batch_reduce_to(ReduceOp::sum, std::vector{std::pair(b, b), std::pair(a, a), std::pair(b, b)});
+  const auto sums = strategy.extended().batch_reduce_to(ReduceOp::sum,
+                                                        std::vector{std::pair(b, b), std::pair(a, a), std::pair(b, b)});
   EXPECT_EQ(strategy.statistics().collectives, before + 1);
   ASSERT_EQ(sums.size(), 3U);
   EXPECT_EQ(elements_of<int>(sums[0].component(1)), (std::vector<int>{4, 6}));
   EXPECT_EQ(elements_of<float>(sums[1].component(0)), (Floats{3}));
   EXPECT_EQ(elements_of<int>(sums[2].value()), (std::vector<int>{4, 6}));
-  EXPECT_TRUE(strategy.extended().batch_reduce_to(ReduceOp::sum, std::vector<std::pair<PerReplica<float>, Device>>{}).empty());
+  EXPECT_TRUE(
+      strategy.extended().batch_reduce_to(ReduceOp::sum, std::vector<std::pair<PerReplica<float>, Device>>{}).empty());
 }
 
 TEST(LocalResults, are_the_components_in_replica_order) {
@@ -174,7 +193,8 @@ TEST(LocalResults, are_the_components_in_replica_order) {
   EXPECT_EQ(strategy.experimental_local_results(PerReplica<int>({3, 4})), (std::vector<int>{3, 4}));
   EXPECT_EQ(strategy.experimental_local_results(5), (std::vector<int>{5}));
   const std::map<std::string, PerReplica<int>> tree{{"a", PerReplica<int>({1, 2})}};
-  EXPECT_EQ(strategy.experimental_local_results(tree), (std::vector<std::map<std::string, int>>{{{"a", 1}}, {{"a", 2}}}));
+  EXPECT_EQ(strategy.experimental_local_results(tree),
+            (std::vector<std::map<std::string, int>>{{{"a", 1}}, {{"a", 2}}}));
   const auto copies_of_variable = strategy.experimental_local_results(strategy.variable<float>(9.0F));
   ASSERT_EQ(copies_of_variable.size(), 2U);
   EXPECT_EQ(elements_of<float>(copies_of_variable[1]), (Floats{9}));

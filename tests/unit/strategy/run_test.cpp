@@ -118,7 +118,9 @@ TEST(Run, merges_nothing_because_values_are_equal) {
 TEST(Run, refuses_results_of_different_structure) {
   MirroredStrategy strategy = mirrored(2);
   expect_error(Code::invalid_argument, {"keys"}, [&] {
-    (void)strategy.run([](ReplicaContext& r) { return std::map<std::string, int>{{r.replica_id_in_sync_group() == 0 ? "a" : "b", 1}}; });
+    (void)strategy.run([](ReplicaContext& r) {
+      return std::map<std::string, int>{{r.replica_id_in_sync_group() == 0 ? "a" : "b", 1}};
+    });
   });
 }
 
@@ -206,7 +208,9 @@ TEST(RunFailure, of_a_replica_that_returns_early_is_told_at_once) {
     for (const int early : {0, 1, 2}) {
       MirroredStrategy strategy = mirrored(3);
       expect_error(Code::failed_precondition,
-                   {"replica " + std::to_string(early) + " returned from the step", "waits in all_reduce", "different number of all_reduce"}, [&] {
+                   {"replica " + std::to_string(early) + " returned from the step", "waits in all_reduce",
+                    "different number of all_reduce"},
+                   [&] {
                      strategy.run({.mode = mode}, [&](ReplicaContext& replica) {
                        if (replica.local_replica() != early) (void)replica.all_reduce(ReduceOp::sum, 1.0F);
                      });
@@ -217,20 +221,23 @@ TEST(RunFailure, of_a_replica_that_returns_early_is_told_at_once) {
 }
 
 TEST(RunFailure, of_a_replica_that_does_not_come_in_time_names_it) {
-  on_workers({2}, [](Strategy& strategy) {
-    expect_error(Code::deadline_exceeded, {"all_reduce", "replica 0 waited", "replica 1"}, [&] {
-      strategy.run([](ReplicaContext& replica) {
-        if (replica.local_replica() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        (void)replica.all_reduce(ReduceOp::sum, 1.0F);
-      });
-    });
-    expect_error(Code::deadline_exceeded, {"merge_call", "replica 1 waited", "replica 0"}, [&] {
-      strategy.run([](ReplicaContext& replica) {
-        if (replica.local_replica() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        replica.merge_call([](Strategy&) {});
-      });
-    });
-  }, impatient(100));
+  on_workers(
+      {2},
+      [](Strategy& strategy) {
+        expect_error(Code::deadline_exceeded, {"all_reduce", "replica 0 waited", "replica 1"}, [&] {
+          strategy.run([](ReplicaContext& replica) {
+            if (replica.local_replica() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+            (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+          });
+        });
+        expect_error(Code::deadline_exceeded, {"merge_call", "replica 1 waited", "replica 0"}, [&] {
+          strategy.run([](ReplicaContext& replica) {
+            if (replica.local_replica() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+            replica.merge_call([](Strategy&) {});
+          });
+        });
+      },
+      impatient(100));
 }
 
 }  // namespace

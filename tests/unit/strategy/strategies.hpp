@@ -29,7 +29,8 @@ inline MirroredStrategy mirrored(int count) {
 }
 
 /// `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
-inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body, CommunicatorOptions base = {}) {
+inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body,
+                       CommunicatorOptions base = {}) {
   on_ranks(
       counts,
       [&](Communicator& communicator) {

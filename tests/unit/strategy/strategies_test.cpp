@@ -33,8 +33,10 @@ TEST(Mirrored_, has_a_replica_on_each_device) {
 }
 
 TEST(Mirrored_, refuses_no_devices_and_one_twice) {
-  expect_error(Code::invalid_argument, {"device", "empty"}, [] { MirroredStrategy strategy(std::vector<std::string>{}); });
-  expect_error(Code::invalid_argument, {"duplicate", "cpu:0"}, [] { MirroredStrategy strategy(std::vector<std::string>{"CPU:0", "/device:cpu:0"}); });
+  expect_error(Code::invalid_argument, {"device", "empty"},
+               [] { MirroredStrategy strategy(std::vector<std::string>{}); });
+  expect_error(Code::invalid_argument, {"duplicate", "cpu:0"},
+               [] { MirroredStrategy strategy(std::vector<std::string>{"CPU:0", "/device:cpu:0"}); });
 }
 
 TEST(Default, has_one_replica_and_no_devices_of_its_own) {
@@ -59,7 +61,8 @@ TEST(MultiWorker, numbers_replicas_by_rank_then_device) {
 TEST(MultiWorker, takes_a_list_of_devices_per_rank) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
-    options.devices = communicator.rank() == 0 ? std::vector<Device>{{DeviceKind::cpu, 4}} : std::vector<Device>{{DeviceKind::cpu, 0}, {DeviceKind::cpu, 1}};
+    options.devices = communicator.rank() == 0 ? std::vector<Device>{{DeviceKind::cpu, 4}}
+                                               : std::vector<Device>{{DeviceKind::cpu, 0}, {DeviceKind::cpu, 1}};
     MultiWorkerMirroredStrategy strategy(communicator, options);
     EXPECT_EQ(strategy.num_replicas_in_sync(), 3);
     EXPECT_EQ(names(strategy.extended().worker_devices()).front(), communicator.rank() == 0 ? "cpu:4" : "cpu:0");

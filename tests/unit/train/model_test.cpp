@@ -3,8 +3,8 @@
 //
 // The models of lockstep-train: are their gradients right, and are they the same bits in every replica?
 
-#include "train/convolution.hpp"
 #include "train/model.hpp"
+#include "train/convolution.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,14 +33,16 @@ class Floats {
  public:
   Floats(std::int64_t count, std::size_t shift)
       : count_(count),
-        block_(static_cast<float*>(::operator new(static_cast<std::size_t>(count) * sizeof(float) + (shift + 1) * 64, page))),
+        block_(static_cast<float*>(
+            ::operator new(static_cast<std::size_t>(count) * sizeof(float) + (shift + 1) * 64, page))),
         data_(block_.get() + shift * 16) {
     std::fill_n(data_, count, std::numeric_limits<float>::quiet_NaN());  // what nobody writes shows
   }
   [[nodiscard]] float* data() const { return data_; }
   [[nodiscard]] std::int64_t count() const { return count_; }
   friend bool operator==(const Floats& a, const Floats& b) {
-    return a.count_ == b.count_ && std::memcmp(a.data_, b.data_, static_cast<std::size_t>(a.count_) * sizeof(float)) == 0;
+    return a.count_ == b.count_ &&
+           std::memcmp(a.data_, b.data_, static_cast<std::size_t>(a.count_) * sizeof(float)) == 0;
   }
 
  private:
@@ -85,7 +87,9 @@ class Replica {
   [[nodiscard]] const Floats& images() const { return images_; }
   [[nodiscard]] std::vector<std::uint8_t>& labels() { return labels_; }
   [[nodiscard]] const Model& model() const { return *model_; }
-  [[nodiscard]] bool same_results(const Replica& other) const { return gradients_ == other.gradients_ && loss_ == other.loss_; }
+  [[nodiscard]] bool same_results(const Replica& other) const {
+    return gradients_ == other.gradients_ && loss_ == other.loss_;
+  }
 
  private:
   [[nodiscard]] std::vector<const float*> inputs() const {
@@ -102,14 +106,16 @@ class Replica {
   double loss_ = 0;
 };
 
-/// Compares derivatives along some elements of each parameter with central differences of the loss. An odd one out proves nothing, because
-/// a ReLU or a maximum may switch within the step; a wrong gradient is wrong nearly everywhere. Few rows have few such switches.
+/// Compares derivatives along some elements of each parameter with central differences of the loss. An odd one out
+/// proves nothing, because a ReLU or a maximum may switch within the step; a wrong gradient is wrong nearly everywhere.
+/// Few rows have few such switches.
 void expect_gradients_match_finite_differences(const std::string& name) {
   Replica replica(name, 3);
   constexpr float scale = 0.25F;
   replica.loss_and_gradients(scale);
   std::vector<std::vector<float>> gradients;
-  for (const Floats& gradient : replica.gradients()) gradients.emplace_back(gradient.data(), gradient.data() + gradient.count());
+  for (const Floats& gradient : replica.gradients())
+    gradients.emplace_back(gradient.data(), gradient.data() + gradient.count());
 
   std::mt19937 random(3);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -144,7 +150,8 @@ void expect_same_bits_at_shifted_addresses(const std::string& name) {
     for (const std::size_t shift : {1, 2, 3, 7, 32, 63}) {
       Replica shifted(name, n, shift);
       shifted.loss_and_gradients(1.0F / 256);
-      EXPECT_TRUE(expected.same_results(shifted)) << name << " n " << n << " shifted by " << shift << " lines of 64 bytes";
+      EXPECT_TRUE(expected.same_results(shifted))
+          << name << " n " << n << " shifted by " << shift << " lines of 64 bytes";
     }
   }
 }
@@ -197,11 +204,13 @@ void expect_parts_to_sum_to_the_whole(const std::string& name) {
   }
   EXPECT_NEAR(sum_of_losses, loss, 1e-4);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    for (std::size_t j = 0; j < sums[i].size(); ++j) ASSERT_NEAR(sums[i][j], static_cast<double>(whole.gradients()[i].data()[j]), 1e-4);
+    for (std::size_t j = 0; j < sums[i].size(); ++j)
+      ASSERT_NEAR(sums[i][j], static_cast<double>(whole.gradients()[i].data()[j]), 1e-4);
   }
 }
 
-/// Plain gradient descent on one batch must end up knowing it by heart; this also is a test that `correct` and the gradients agree.
+/// Plain gradient descent on one batch must end up knowing it by heart; this also is a test that `correct` and the
+/// gradients agree.
 void expect_to_learn_a_batch_by_heart(const std::string& name, int steps) {
   Replica replica(name, 40);
   const double loss_before = replica.loss_and_gradients(1.0F / 40);
@@ -209,7 +218,8 @@ void expect_to_learn_a_batch_by_heart(const std::string& name, int steps) {
     replica.loss_and_gradients(1.0F / 40);
     for (std::size_t i = 0; i < replica.parameters().size(); ++i) {
       const Floats& parameter = replica.parameters()[i];
-      for (std::int64_t j = 0; j < parameter.count(); ++j) parameter.data()[j] -= 0.1F * replica.gradients()[i].data()[j];
+      for (std::int64_t j = 0; j < parameter.count(); ++j)
+        parameter.data()[j] -= 0.1F * replica.gradients()[i].data()[j];
     }
   }
   EXPECT_LT(replica.loss_and_gradients(1.0F / 40), 0.2 * loss_before);
@@ -274,7 +284,8 @@ TEST(Convolution, gathers_each_pixel_under_each_tap) {
 TEST(Models, show_in_the_loss_that_a_parameter_is_not_a_number) {
   for (const std::string name : {"mlp", "cnn"}) {
     Replica replica(name, 4);
-    std::fill_n(replica.parameters()[0].data(), replica.parameters()[0].count(), std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(replica.parameters()[0].data(), replica.parameters()[0].count(),
+                std::numeric_limits<float>::quiet_NaN());
     EXPECT_TRUE(std::isnan(replica.loss_and_gradients(1))) << name;
   }
 }

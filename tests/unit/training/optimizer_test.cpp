@@ -10,7 +10,9 @@ namespace lockstep::test {
 namespace {
 
 /// `steps` steps on one parameter vector that starts at 1, with gradient 1, 2, 3, ... times the step's number.
-std::vector<float> train(Strategy& strategy, int steps, const std::function<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)>& make) {
+std::vector<float> train(
+    Strategy& strategy, int steps,
+    const std::function<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)>& make) {
   const auto parameter = strategy.variable<float>(std::vector<float>(37, 1.0F), {.name = "w"});
   const auto optimizer = make(strategy, {parameter});
   for (int step = 1; step <= steps; ++step) {
@@ -22,7 +24,8 @@ std::vector<float> train(Strategy& strategy, int steps, const std::function<std:
       optimizer->apply(replica, gradients, 0.01F);
     });
   }
-  for (int i = 0; i < parameter.component_count(); ++i) EXPECT_EQ(copies(parameter)[static_cast<std::size_t>(i)], copies(parameter)[0]);
+  for (int i = 0; i < parameter.component_count(); ++i)
+    EXPECT_EQ(copies(parameter)[static_cast<std::size_t>(i)], copies(parameter)[0]);
   return copies(parameter).front();
 }
 
@@ -34,7 +37,9 @@ TEST(Sgd, goes_against_the_gradient) {
 
 TEST(Sgd, with_momentum_keeps_a_share_of_its_movement) {
   MirroredStrategy strategy = mirrored(2);
-  const auto w = train(strategy, 3, [](Strategy& s, auto parameters) { return std::make_unique<Sgd>(s, parameters, SgdOptions{.momentum = 0.9F}); });
+  const auto w = train(strategy, 3, [](Strategy& s, auto parameters) {
+    return std::make_unique<Sgd>(s, parameters, SgdOptions{.momentum = 0.9F});
+  });
   for (std::size_t i = 0; i < 37; ++i) {
     float p = 1.0F;
     float m = 0.0F;

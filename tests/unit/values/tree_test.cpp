@@ -36,14 +36,16 @@ namespace {
 
 template <class T>
 auto merge(std::vector<T> trees) {
-  return detail::merge_trees<T>(static_cast<int>(trees.size()), 0, [&](int i) -> T& { return trees[static_cast<std::size_t>(i)]; });
+  return detail::merge_trees<T>(static_cast<int>(trees.size()), 0,
+                                [&](int i) -> T& { return trees[static_cast<std::size_t>(i)]; });
 }
 
 static_assert(std::is_same_v<merged_t<float>, PerReplica<float>>);
 static_assert(std::is_same_v<merged_t<std::vector<float>>, PerReplica<std::vector<float>>>);
 static_assert(std::is_same_v<merged_t<std::vector<Tensor>>, std::vector<PerReplica<Tensor>>>);
 static_assert(std::is_same_v<merged_t<std::pair<int, bool>>, std::pair<PerReplica<int>, PerReplica<bool>>>);
-static_assert(std::is_same_v<merged_t<std::tuple<int, std::tuple<double>>>, std::tuple<PerReplica<int>, std::tuple<PerReplica<double>>>>);
+static_assert(std::is_same_v<merged_t<std::tuple<int, std::tuple<double>>>,
+                             std::tuple<PerReplica<int>, std::tuple<PerReplica<double>>>>);
 static_assert(std::is_same_v<merged_t<std::map<std::string, int>>, std::map<std::string, PerReplica<int>>>);
 static_assert(std::is_same_v<merged_t<std::optional<int>>, std::optional<PerReplica<int>>>);
 static_assert(std::is_same_v<merged_t<std::array<float, 3>>, PerReplica<std::array<float, 3>>>);
@@ -54,7 +56,8 @@ static_assert(detail::refers_everywhere<std::vector<std::span<float>>>);
 static_assert(!detail::refers_everywhere<std::tuple<std::span<float>, float>>);
 
 TEST(Tree, visits_leaves_from_left_to_right) {
-  std::tuple<int, std::vector<std::pair<int, int>>, std::optional<int>, Metrics> tree{1, {{2, 3}, {4, 5}}, 6, {7.0F, 8}};
+  std::tuple<int, std::vector<std::pair<int, int>>, std::optional<int>, Metrics> tree{
+      1, {{2, 3}, {4, 5}}, 6, {7.0F, 8}};
   std::vector<double> seen;
   for_each_leaf(tree, [&](auto leaf) { seen.push_back(static_cast<double>(leaf)); });
   EXPECT_EQ(seen, (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
@@ -89,8 +92,10 @@ TEST(Tree, merges_an_empty_container_to_an_empty_one) {
 }
 
 TEST(Tree, refuses_to_merge_other_structures) {
-  expect_error(Code::invalid_argument, {"number of elements"}, [] { (void)merge<std::vector<std::string>>({{"a"}, {"a", "b"}}); });
-  expect_error(Code::invalid_argument, {"keys"}, [] { (void)merge<std::map<std::string, int>>({{{"a", 1}}, {{"b", 1}}}); });
+  expect_error(Code::invalid_argument, {"number of elements"},
+               [] { (void)merge<std::vector<std::string>>({{"a"}, {"a", "b"}}); });
+  expect_error(Code::invalid_argument, {"keys"},
+               [] { (void)merge<std::map<std::string, int>>({{{"a", 1}}, {{"b", 1}}}); });
   expect_error(Code::invalid_argument, {"optional"}, [] { (void)merge<std::optional<int>>({1, std::nullopt}); });
 }
 
@@ -98,7 +103,8 @@ TEST(Tree, merges_values_that_can_only_be_moved) {
   std::vector<std::unique_ptr<int>> values;
   values.push_back(std::make_unique<int>(1));
   values.push_back(std::make_unique<int>(2));
-  const auto merged = detail::merge_trees<std::unique_ptr<int>>(2, 0, [&](int i) -> auto& { return values[static_cast<std::size_t>(i)]; });
+  const auto merged = detail::merge_trees<std::unique_ptr<int>>(
+      2, 0, [&](int i) -> auto& { return values[static_cast<std::size_t>(i)]; });
   EXPECT_EQ(*merged.component(1), 2);
 }
 
@@ -106,7 +112,8 @@ TEST(Tree, gives_each_replica_its_part) {
   const std::tuple<int, std::map<std::string, PerReplica<int>>, std::vector<PerReplica<int>>> tree{
       7, {{"k", PerReplica<int>({1, 2})}}, {PerReplica<int>({3, 4})}};
   const auto part = local_part(tree, 1);
-  static_assert(std::is_same_v<std::remove_const_t<decltype(part)>, std::tuple<int, std::map<std::string, int>, std::vector<int>>>);
+  static_assert(std::is_same_v<std::remove_const_t<decltype(part)>,
+                               std::tuple<int, std::map<std::string, int>, std::vector<int>>>);
   EXPECT_EQ(std::get<0>(part), 7);
   EXPECT_EQ(std::get<1>(part).at("k"), 2);
   EXPECT_EQ(std::get<2>(part).front(), 4);

@@ -49,7 +49,8 @@ TEST(Variable, of_all_ranks_starts_with_what_rank_0_has) {
 
 TEST(Variable, whose_shape_differs_between_ranks_is_a_mismatch) {
   on_workers({1, 1}, [](Strategy& strategy) {
-    expect_error(Code::mismatch, {"[2]", "[3]"}, [&] { (void)strategy.variable<float>(Floats(strategy.communicator().rank() == 0 ? 2 : 3)); });
+    expect_error(Code::mismatch, {"[2]", "[3]"},
+                 [&] { (void)strategy.variable<float>(Floats(strategy.communicator().rank() == 0 ? 2 : 3)); });
   });
 }
 
@@ -62,15 +63,19 @@ TEST(Variable, made_in_a_step_is_one_variable_with_the_first_replicas_value) {
   });
   EXPECT_EQ(copies(variable), (Copies{{1}, {1}}));
   expect_error(Code::failed_precondition, {"foo", "bar"}, [&] {
-    strategy.run([&](ReplicaContext& replica) { (void)strategy.variable<float>(1.0F, {.name = replica.local_replica() == 0 ? "foo" : "bar"}); });
+    strategy.run([&](ReplicaContext& replica) {
+      (void)strategy.variable<float>(1.0F, {.name = replica.local_replica() == 0 ? "foo" : "bar"});
+    });
   });
 }
 
 TEST(Variable, refuses_the_mean_of_integers_and_other_element_types) {
   MirroredStrategy strategy = mirrored(2);
-  expect_error(Code::invalid_argument, {"MEAN", "i32"}, [&] { (void)strategy.variable<int>(1, with(VariableAggregation::mean)); });
+  expect_error(Code::invalid_argument, {"MEAN", "i32"},
+               [&] { (void)strategy.variable<int>(1, with(VariableAggregation::mean)); });
   expect_error(Code::invalid_argument, {"f64"}, [&] { (void)strategy.variable<float>(Tensor::scalar(1.0)); });
-  expect_error(Code::invalid_argument, {"aggregation 9"}, [&] { (void)strategy.variable<float>(1.0F, with(static_cast<VariableAggregation>(9))); });
+  expect_error(Code::invalid_argument, {"aggregation 9"},
+               [&] { (void)strategy.variable<float>(1.0F, with(static_cast<VariableAggregation>(9))); });
 }
 
 TEST(Variable, is_read_copy_by_copy_in_replica_context_and_the_first_elsewhere) {
@@ -121,7 +126,8 @@ TEST(VariableWrite, in_a_step_applies_the_aggregate_to_all_copies) {
 TEST(VariableWrite, in_a_step_takes_the_first_replica_of_all_ranks) {
   on_workers({1, 2, 1}, [](Strategy& strategy) {
     const auto variable = strategy.variable<float>(0.0F, with(VariableAggregation::only_first_replica));
-    strategy.run([&](ReplicaContext& replica) { variable.assign(static_cast<float>(replica.replica_id_in_sync_group() + 2)); });
+    strategy.run(
+        [&](ReplicaContext& replica) { variable.assign(static_cast<float>(replica.replica_id_in_sync_group() + 2)); });
     for (const Floats& copy : copies(variable)) EXPECT_EQ(copy, (Floats{2}));
   });
 }
@@ -129,7 +135,9 @@ TEST(VariableWrite, in_a_step_takes_the_first_replica_of_all_ranks) {
 TEST(VariableWrite, in_a_step_sums_over_uneven_ranks) {
   on_workers({2, 1}, [](Strategy& strategy) {
     const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::sum));
-    strategy.run([&](ReplicaContext& replica) { variable.assign_add(static_cast<float>(1 << replica.replica_id_in_sync_group())); });
+    strategy.run([&](ReplicaContext& replica) {
+      variable.assign_add(static_cast<float>(1 << replica.replica_id_in_sync_group()));
+    });
     for (const Floats& copy : copies(variable)) EXPECT_EQ(copy, (Floats{8}));
   });
 }
@@ -137,7 +145,8 @@ TEST(VariableWrite, in_a_step_sums_over_uneven_ranks) {
 TEST(VariableWrite, in_a_step_without_aggregation_names_the_variable_and_three_fixes) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::none));
-  expect_error(Code::failed_precondition, {"\"v\"", "aggregation", "sum, mean or only_first_replica", "merge_call", "replica.update"},
+  expect_error(Code::failed_precondition,
+               {"\"v\"", "aggregation", "sum, mean or only_first_replica", "merge_call", "replica.update"},
                [&] { strategy.run([&] { variable.assign(2.0F); }); });
   EXPECT_EQ(copies(variable), (Copies{{1}, {1}}));
 }
@@ -155,7 +164,8 @@ TEST(VariableWrite, in_merge_call_is_that_of_cross_replica_context) {
 TEST(VariableWrite, in_update_goes_to_that_copy_only) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
-  strategy.extended().update(variable, [&](std::span<float>, float x) { variable.assign_add(x); }, PerReplica<float>({1, 2}));
+  strategy.extended().update(
+      variable, [&](std::span<float>, float x) { variable.assign_add(x); }, PerReplica<float>({1, 2}));
   EXPECT_EQ(copies(variable), (Copies{{2}, {3}}));
 }
 
@@ -188,8 +198,10 @@ TEST(Variable, made_outside_every_scope_is_plain) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_FALSE(strategy.extended().variable_created_in_scope(plain));
   EXPECT_EQ(components(strategy.run([&] { return plain.value(); })), (Floats{5, 5}));
-  expect_error(Code::failed_precondition, {"\"p\"", "create it through that strategy"}, [&] { strategy.run([&] { plain.assign(1.0F); }); });
-  expect_error(Code::invalid_argument, {"\"p\"", "own strategy"}, [&] { strategy.extended().update(plain, [](std::span<float>) {}); });
+  expect_error(Code::failed_precondition, {"\"p\"", "create it through that strategy"},
+               [&] { strategy.run([&] { plain.assign(1.0F); }); });
+  expect_error(Code::invalid_argument, {"\"p\"", "own strategy"},
+               [&] { strategy.extended().update(plain, [](std::span<float>) {}); });
 }
 
 TEST(Variable, of_one_strategy_is_not_used_in_anothers_scope) {
@@ -258,8 +270,10 @@ TEST(Update, of_a_replicas_own_copy_runs_at_the_same_time_on_all) {
 TEST(Update, is_the_only_place_where_copies_are_writable) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F, {.name = "v"});
-  expect_error(Code::failed_precondition, {"\"v\"", "inside update only"}, [&] { (void)variable.updatable_component(); });
-  expect_error(Code::failed_precondition, {"inside update only"}, [&] { strategy.run([&] { (void)variable.updatable_component(); }); });
+  expect_error(Code::failed_precondition, {"\"v\"", "inside update only"},
+               [&] { (void)variable.updatable_component(); });
+  expect_error(Code::failed_precondition, {"inside update only"},
+               [&] { strategy.run([&] { (void)variable.updatable_component(); }); });
 }
 
 }  // namespace

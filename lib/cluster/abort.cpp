@@ -47,7 +47,8 @@ Obituary current_obituary() noexcept {
     obituary.text = "std::terminate was called";
   } catch (const Error& error) {
     obituary.text = error.what();
-    obituary.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
+    obituary.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded ||
+                         error.operation() == environment_operation;
     obituary.is_echo = error.code() == Code::unavailable;
   } catch (const std::exception& error) {
     obituary.text = error.what();

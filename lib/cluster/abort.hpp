@@ -7,6 +7,9 @@
 
 namespace lockstep::detail {
 
+/// What errors of Environment itself carry as operation: every rank has them.
+inline constexpr const char* environment_operation = "Environment";
+
 /// From now on an exception that nobody catches prints its text and aborts the job, after 2 s in which other ranks can
 /// print theirs. Errors that every rank has with the same text are printed by the lowest rank that ends of them.
 void install_terminate_handler(int rank) noexcept;

@@ -16,14 +16,23 @@
 namespace lockstep {
 namespace {
 std::atomic<bool> exists{false};  // MPI is one per process, and so is its frame
+
+/// A value that is wrong is wrong on all ranks: marked so that its text is printed once.
+detail::Settings read_settings() {
+  try {
+    return detail::settings_from_environment();
+  } catch (const Error& error) {
+    exists = false;
+    throw Error(error.code(), error.text(), {-1, -1, detail::environment_operation, -1});
+  }
 }
+}  // namespace
 
 Environment::Environment(int& argc, char**& argv) { start(&argc, &argv); }
 Environment::Environment() { start(nullptr, nullptr); }
 
 void Environment::start(int* argc, char*** argv) {
   namespace mpi = detail::mpi;
-  const detail::Settings settings = detail::settings_from_environment();
   if (mpi::is_finalized()) {
     detail::throw_error(Code::failed_precondition,
                         "Environment: MPI is finalised already, and cannot be started again");
@@ -40,6 +49,8 @@ void Environment::start(int* argc, char*** argv) {
   mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   detail::set_log_rank(rank_);
+  detail::install_terminate_handler(rank_);
+  const detail::Settings settings = read_settings();
   if (size_ == 1 && !settings.allow_singleton) {
     const std::string suspicion = detail::suspicion_of_wrong_launcher(mpi::library_version());
     if (!suspicion.empty()) {
@@ -48,7 +59,6 @@ void Environment::start(int* argc, char*** argv) {
       detail::throw_error(Code::failed_precondition, "Environment: {}", suspicion);
     }
   }
-  detail::install_terminate_handler(rank_);
   if (rank_ == 0) detail::report_unknown_variables();
 }
 

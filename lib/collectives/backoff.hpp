@@ -10,13 +10,21 @@
 
 namespace lockstep::detail {
 
-/// Spins a little, then yields, then sleeps. One object per wait.
+/// Spins, then yields, then sleeps. One object per wait.
 class Backoff {
  public:
+  /// Spins between two looks at the world, each of which costs some tenths of a microsecond. Who has a core for himself
+  /// spins for long before he yields, since a yield may hand the core to a stranger for milliseconds; who shares one
+  /// yields almost at once.
+  static constexpr int own_core_spins = 2000;
+  static constexpr int shared_core_spins = 20;
+
+  explicit Backoff(int spins) : spins_(spins) {}
+
   void pause() {
     ++pauses_;
-    if (pauses_ <= spins) return;
-    if (pauses_ <= spins + yields) {
+    if (pauses_ <= spins_) return;
+    if (pauses_ <= spins_ + yields) {
       std::this_thread::yield();
       return;
     }
@@ -24,8 +32,8 @@ class Backoff {
   }
 
  private:
-  static constexpr int spins = 50;
   static constexpr int yields = 20'000;  // tens of milliseconds
+  int spins_;
   int pauses_ = 0;
 };
 

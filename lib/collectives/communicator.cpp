@@ -155,8 +155,8 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   state->options.fail_after = fail_after;
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
-  state->engine = std::make_shared<detail::Engine>(std::move(transport),
-                                                   detail::EngineOptions{warn_after, fail_after, options.name});
+  state->engine = std::make_shared<detail::Engine>(
+      std::move(transport), detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas});
   Communicator communicator(state);
   if (!layout && communicator.size() == 1) {
     state->layout = ReplicaLayout({options.local_replicas});

@@ -9,14 +9,34 @@
 
 #include <fmt/ranges.h>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace lockstep::detail {
+namespace {
+
+/// CPUs that this process may run on.
+int allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/// Long where every rank of the node, with its replicas, has a CPU of its own. A rank that is bound to fewer CPUs than
+/// the node has counts as one that shares: it cannot see whom it shares them with.
+int spins_before_yield(const Transport& transport, int local_replicas) {
+  return transport.ranks_on_node() * local_replicas <= allowed_cpus() ? Backoff::own_core_spins
+                                                                      : Backoff::shared_core_spins;
+}
+
+}  // namespace
 
 Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
     : transport_(std::move(transport)),
       options_(std::move(options)),
+      spins_(spins_before_yield(*transport_, options_.local_replicas)),
       control_(*transport_),
       agreement_(control_, transport_->rank(), transport_->size()) {}
 
@@ -25,7 +45,7 @@ Engine::~Engine() {
     progress_.request_stop();
     progress_.join();
   }
-  Backoff backoff;
+  Backoff backoff(spins_);
   while (true) {
     const std::scoped_lock lock(mutex_);
     if (queue_.empty()) break;
@@ -56,7 +76,7 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
 }
 
 bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) {
-  Backoff backoff;
+  Backoff backoff(spins_);
   while (!test(operation)) {
     if (until && Clock::now() >= *until) return false;
     backoff.pause();
@@ -85,13 +105,13 @@ std::unique_ptr<Transport> Engine::duplicate_transport() {
 }
 
 void Engine::run_progress(const std::stop_token& stop) {
-  Backoff backoff;
+  Backoff backoff(spins_);
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(mutex_);
       if (queue_.empty()) {
         work_.wait(lock, stop, [this] { return !queue_.empty(); });
-        backoff = {};
+        backoff = Backoff(spins_);
       }
       drive();
     }

@@ -26,6 +26,7 @@ struct EngineOptions {
   std::chrono::milliseconds warn_after{30'000};
   std::chrono::milliseconds fail_after{300'000};
   std::string name;
+  int local_replicas = 1;  ///< threads of this rank that compute
 };
 
 /// Thread-safe. An epoch is a stretch without failures: a failure ends it on every rank, each rank hears of it once,
@@ -73,6 +74,7 @@ class Engine {
   std::mutex mutex_;
   std::unique_ptr<Transport> transport_;  // all below: guarded by mutex_
   EngineOptions options_;
+  const int spins_;  // before a wait yields
   ControlChannel control_;
   Agreement agreement_;
   Workspace workspace_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "collectives/control_message.hpp"
+#include "transport/buffer.hpp"
 #include "transport/transport.hpp"
 
 #include <chrono>
@@ -17,7 +18,6 @@ namespace lockstep::detail {
 /// Buffers that operations stage data in, kept between operations so that a steady program allocates nothing.
 class Workspace {
  public:
-  using Buffer = std::vector<std::byte>;
   /// A buffer of at least `bytes` bytes, contents unspecified.
   [[nodiscard]] Buffer take(std::size_t bytes);
   void give_back(Buffer&& buffer);

@@ -8,31 +8,26 @@
 
 namespace lockstep::detail {
 
-Workspace::Buffer Workspace::take(std::size_t bytes) {
-  // the smallest spare buffer that is large enough, else the largest one, grown
+Buffer Workspace::take(std::size_t bytes) {
+  // the smallest spare buffer that is large enough
   auto best = spare_.end();
   for (auto it = spare_.begin(); it != spare_.end(); ++it) {
-    if (best == spare_.end()) {
-      best = it;
-    } else if (it->size() >= bytes ? (best->size() < bytes || it->size() < best->size())
-                                   : (best->size() < bytes && it->size() > best->size())) {
-      best = it;
-    }
+    if (it->size() >= bytes && (best == spare_.end() || it->size() < best->size())) best = it;
   }
-  Buffer buffer;
-  if (best != spare_.end()) {
-    buffer = std::move(*best);
-    spare_.erase(best);
+  if (best == spare_.end()) {
+    // the largest one makes room for what is needed now
+    const auto largest = std::max_element(spare_.begin(), spare_.end(),
+                                          [](const Buffer& a, const Buffer& b) { return a.size() < b.size(); });
+    if (largest != spare_.end()) spare_.erase(largest);
+    return Buffer(bytes);
   }
-  if (buffer.size() < bytes) {
-    buffer.clear();  // nothing in it is worth copying
-    buffer.resize(bytes);
-  }
+  Buffer buffer = std::move(*best);
+  spare_.erase(best);
   return buffer;
 }
 
 void Workspace::give_back(Buffer&& buffer) {
-  if (!buffer.empty()) spare_.push_back(std::move(buffer));
+  if (buffer.size() != 0) spare_.push_back(std::move(buffer));
 }
 
 }  // namespace lockstep::detail

@@ -13,7 +13,7 @@ WaitPolicy WaitPolicy::for_threads(int threads) {
   const int processors = sched_getaffinity(0, sizeof allowed, &allowed) == 0
                              ? CPU_COUNT(&allowed)
                              : static_cast<int>(std::thread::hardware_concurrency());
-  if (threads > processors) return {std::chrono::microseconds{0}, 10};
+  if (threads > processors) return {.spin = std::chrono::nanoseconds(0)};
   return {};
 }
 

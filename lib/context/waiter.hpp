@@ -5,9 +5,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
@@ -15,10 +17,10 @@ namespace lockstep {
 
 /// How long a thread of this rank spins before it gives its processor away.
 struct WaitPolicy {
-  std::chrono::microseconds spin{50};
-  int yields = 50;
+  std::chrono::nanoseconds spin = std::chrono::microseconds(50);  ///< at most
+  int yields = 4;
 
-  /// Almost no spinning when `threads` threads share fewer allowed processors.
+  /// No spinning when `threads` threads share fewer allowed processors.
   static WaitPolicy for_threads(int threads);
 };
 
@@ -28,21 +30,13 @@ class Waiter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Waiter(WaitPolicy policy) noexcept : policy_(policy) {}
+  explicit Waiter(WaitPolicy policy) noexcept : policy_(policy), spin_(policy.spin.count()) {}
 
   /// Returns true once `ready()` holds, false when `deadline` has passed before.
   template <class Ready>
   bool wait_until(const Ready& ready, Clock::time_point deadline) {
     if (ready()) return true;
-    if (policy_.spin.count() > 0) {
-      const auto spin_end = Clock::now() + policy_.spin;
-      do {
-        for (int i = 0; i < 32; ++i) {
-          if (ready()) return true;
-          pause();
-        }
-      } while (Clock::now() < spin_end);
-    }
+    if (policy_.spin.count() > 0 && spin(ready)) return true;
     for (int i = 0; i < policy_.yields; ++i) {
       if (ready()) return true;
       std::this_thread::yield();
@@ -66,6 +60,25 @@ class Waiter {
 #endif
   }
 
+  /// Spins for a while that grows when it was worth it and shrinks when it was not: on a processor that others want,
+  /// too, a spinning thread only keeps away the one that it waits for.
+  template <class Ready>
+  bool spin(const Ready& ready) {
+    const std::int64_t budget = spin_.load(std::memory_order_relaxed);
+    const auto end = Clock::now() + std::chrono::nanoseconds(budget);
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (ready()) {
+          spin_.store(std::min(budget + budget / 8 + 100, policy_.spin.count()), std::memory_order_relaxed);
+          return true;
+        }
+        pause();
+      }
+    } while (Clock::now() < end);
+    spin_.store(budget / 2, std::memory_order_relaxed);
+    return false;
+  }
+
   template <class Ready>
   bool sleep_until(const Ready& ready, Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
@@ -80,6 +93,7 @@ class Waiter {
   }
 
   WaitPolicy policy_;
+  std::atomic<std::int64_t> spin_;  // nanoseconds; a hint, so its order does not matter
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;  // guards nothing but the moment between looking and sleeping
   std::condition_variable changed_;

@@ -7,6 +7,8 @@
 
 #include <lockstep/core/reduce_op.hpp>
 
+#include "transport/buffer.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +16,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 namespace lockstep::detail {
 
@@ -41,6 +42,8 @@ class Transport {
   [[nodiscard]] virtual int rank() const noexcept = 0;
   [[nodiscard]] virtual int size() const noexcept = 0;
   [[nodiscard]] virtual int nodes() const noexcept = 0;
+  /// Ranks that share memory with this one, itself included.
+  [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
   /// "mpi", "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// Whether any thread may call, or only the one that MPI calls main; and whether the calling one may.
@@ -67,7 +70,7 @@ class Transport {
   [[nodiscard]] virtual Transfer start_native_all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) = 0;
 
   /// Takes care of memory that a transfer which will never complete may still touch: kept until the process ends.
-  virtual void quarantine(std::vector<std::byte>&& memory) noexcept = 0;
+  virtual void quarantine(Buffer&& memory) noexcept = 0;
 
   /// Another group over the same ranks. Collective.
   [[nodiscard]] virtual std::unique_ptr<Transport> duplicate() = 0;

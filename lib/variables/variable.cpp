@@ -26,8 +26,8 @@ struct Variable::State {
   /// The number of the copy that the context works on.
   [[nodiscard]] int current() const {
     const ThreadContext& context = thread_context();
-    if (team->is_default()) return 0;  // a plain variable
-    detail::require_no_other_strategy(*team, "variable \"" + options.name + "\"");
+    if (team->is_default() || context.mode == Mode::outside) return 0;
+    if (context.team != team.get()) detail::require_no_other_strategy(*team, "variable \"" + options.name + "\"");
     return context.mode == Mode::replica || context.mode == Mode::update ? context.component : 0;
   }
   [[nodiscard]] Tensor& copy(int local) { return copies[static_cast<std::size_t>(local)]; }

@@ -91,15 +91,15 @@ class LOCKSTEP_API ReplicaContext {
     using Plain = std::remove_cvref_t<Tree>;
     begin_all_reduce();
     if constexpr (detail::refers_everywhere<Plain>) {
-      for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { add_views(leaf, leaf); });
+      for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { this->add_views(leaf, leaf); });
       all_reduce_views(op);
       return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
     } else {
       for_each_leaf(std::as_const(tree), []<class Leaf>(const Leaf&) { detail::require_reducible<Leaf>(); });
       Plain result =
           map_leaves(std::as_const(tree), [op]<class Leaf>(const Leaf& leaf) { return detail::result_like(leaf, op); });
-      for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { add_input(leaf); });
-      for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { add_output(leaf); });
+      for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { this->add_input(leaf); });
+      for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { this->add_output(leaf); });
       all_reduce_views(op);
       return result;
     }

@@ -102,14 +102,15 @@ void Comm::reset() noexcept {
   handle_ = MPI_COMM_NULL;
 }
 
-int count_nodes(MPI_Comm comm) {
+Nodes find_nodes(MPI_Comm comm) {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  Nodes nodes;
   int rank = 0;
   check(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(node, &nodes.ranks_here), "MPI_Comm_size");
   const int is_first = rank == 0 ? 1 : 0;
-  int nodes = 0;
-  check(MPI_Allreduce(&is_first, &nodes, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
+  check(MPI_Allreduce(&is_first, &nodes.count, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
   check(MPI_Comm_free(&node), "MPI_Comm_free");
   return nodes;
 }

@@ -57,8 +57,13 @@ class Comm {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
-/// Collective: in how many groups of ranks that share memory `comm` falls.
-[[nodiscard]] int count_nodes(MPI_Comm comm);
+/// Groups of ranks that share memory.
+struct Nodes {
+  int count = 1;
+  int ranks_here = 1;  ///< in the calling rank's group
+};
+/// How the ranks of `comm` fall into nodes. Collective.
+[[nodiscard]] Nodes find_nodes(MPI_Comm comm);
 
 /// MPI's type for `dtype`; none for the 16-bit floats, which MPI cannot add.
 [[nodiscard]] std::optional<MPI_Datatype> datatype(DType dtype);

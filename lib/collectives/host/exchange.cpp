@@ -81,7 +81,7 @@ class Exchange final : public Operation {
 
   std::span<std::byte> new_buffer(Workspace& workspace, std::size_t bytes) {
     buffers_.push_back(workspace.take(bytes));
-    return std::span(buffers_.back()).first(bytes);
+    return buffers_.back().first(bytes);
   }
 
   void receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes) {
@@ -280,7 +280,7 @@ class Exchange final : public Operation {
   std::vector<HostItem> items_;
   ExchangePlan plan_;
   Stage stage_ = Stage::contributions;
-  std::vector<Workspace::Buffer> buffers_;
+  std::vector<Buffer> buffers_;
   std::vector<const std::byte*> receive_from_;  // by rank: where its last message lies
   std::vector<Receive> receives_;
   std::vector<Transfer> sends_;

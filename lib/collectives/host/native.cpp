@@ -67,7 +67,7 @@ class NativeAllReduce final : public Operation {
   const ReplicaLayout layout_;
   int rank_;
   std::vector<HostItem> items_;
-  std::vector<Workspace::Buffer> buffers_;
+  std::vector<Buffer> buffers_;
   std::vector<Transfer> transfers_;
 };
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -51,6 +52,7 @@ class LoopbackTransport final : public Transport {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
   int nodes() const noexcept override { return 1; }
+  int ranks_on_node() const noexcept override { return size(); }
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
@@ -105,7 +107,7 @@ class LoopbackTransport final : public Transport {
     return sent;
   }
 
-  void quarantine(std::vector<std::byte>&&) noexcept override {}  // senders copy: nobody else touches this end's memory
+  void quarantine(Buffer&&) noexcept override {}  // senders copy: nobody else touches this end's memory
 
   std::unique_ptr<Transport> duplicate() override {
     return std::make_unique<LoopbackTransport>(hub_->duplicate(duplicates_++), rank_);

@@ -12,6 +12,7 @@
 #include <deque>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -24,7 +25,7 @@ class MpiTransport final : public Transport {
         data_(mpi::Comm::duplicate_of(comm)),
         rank_(signals_.rank()),
         size_(signals_.size()),
-        nodes_(mpi::count_nodes(signals_.get())),
+        nodes_(mpi::find_nodes(signals_.get())),
         thread_level_(mpi::thread_level()) {
     start_receiving();
   }
@@ -50,7 +51,8 @@ class MpiTransport final : public Transport {
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
-  int nodes() const noexcept override { return nodes_; }
+  int nodes() const noexcept override { return nodes_.count; }
+  int ranks_on_node() const noexcept override { return nodes_.ranks_here; }
   std::string_view name() const noexcept override { return "mpi"; }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
   bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
@@ -129,10 +131,7 @@ class MpiTransport final : public Transport {
     return transfer;
   }
 
-  void quarantine(std::vector<std::byte>&& memory) noexcept override {
-    // never freed on purpose: MPI may write there until the process ends
-    new std::vector<std::byte>(std::move(memory));
-  }
+  void quarantine(Buffer&& memory) noexcept override { memory.leak(); }
 
   std::unique_ptr<Transport> duplicate() override { return std::make_unique<MpiTransport>(data_.get(), piece_bytes_); }
 
@@ -193,7 +192,7 @@ class MpiTransport final : public Transport {
   mpi::Comm data_;
   int rank_;
   int size_;
-  int nodes_;
+  mpi::Nodes nodes_;
   int thread_level_;
   Message incoming_{};
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;

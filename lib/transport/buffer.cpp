@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <new>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::size_t line_bytes = 64;
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+/// Below, a huge page would be mostly empty, and few small pages cost little.
+constexpr std::size_t least_huge_bytes = std::size_t{64} << 10;
+
+}  // namespace
+
+Buffer::Buffer(std::size_t bytes) {
+  const std::size_t alignment = bytes >= least_huge_bytes ? huge_page_bytes : line_bytes;
+  size_ = (bytes + alignment - 1) / alignment * alignment;
+  if (size_ == 0) return;
+  block_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size_)));
+  if (!block_) throw std::bad_alloc();
+  // advice only: without huge pages everything works, somewhat slower
+  if (alignment == huge_page_bytes) static_cast<void>(madvise(block_.get(), size_, MADV_HUGEPAGE));
+}
+
+void Buffer::Free::operator()(std::byte* block) const noexcept { std::free(block); }
+
+}  // namespace lockstep::detail

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the text of one option to its value. Every refusal names the option, the text and the rule.
+
+#pragma once
+
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace perf {
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+  throw OptionError(fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// All of these are Local and throw OptionError. "512", "4K", "16M", "1G": powers of 1024, from 1 byte to 2^40.
+[[nodiscard]] std::int64_t size_bytes(std::string_view option, std::string_view text);
+[[nodiscard]] std::int64_t whole_number(std::string_view option, std::string_view text, std::int64_t least,
+                                        std::int64_t most, std::string_view rule);
+/// The position of `text` among `names`.
+[[nodiscard]] std::size_t one_of(std::string_view option, std::string_view text,
+                                 std::initializer_list<std::string_view> names);
+/// "f32", "f32,bf16", "all".
+[[nodiscard]] std::vector<lockstep::DType> dtypes(std::string_view option, const std::string& text);
+[[nodiscard]] std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text);
+
+}  // namespace perf

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "peer.hpp"
+
+#include <fmt/format.h>
+
+namespace perf {
+namespace {
+
+using lockstep::DType;
+using lockstep::ReduceOp;
+
+MPI_Datatype mpi_dtype_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32: return MPI_FLOAT;
+    case DType::f64: return MPI_DOUBLE;
+    case DType::i8: return MPI_INT8_T;
+    case DType::i16: return MPI_INT16_T;
+    case DType::i32: return MPI_INT32_T;
+    case DType::i64: return MPI_INT64_T;
+    case DType::u8: return MPI_UINT8_T;
+    case DType::u16: return MPI_UINT16_T;
+    case DType::u32: return MPI_UINT32_T;
+    case DType::u64: return MPI_UINT64_T;
+    case DType::boolean: return MPI_C_BOOL;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op mpi_op_of(DType dtype, ReduceOp op) {
+  const bool is_logical = dtype == DType::boolean;  // MPI takes logical operations only there
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::mean: return MPI_SUM;
+    case ReduceOp::min: return is_logical ? MPI_LAND : MPI_MIN;
+    case ReduceOp::max: return is_logical ? MPI_LOR : MPI_MAX;
+    case ReduceOp::prod: return MPI_PROD;
+  }
+  return MPI_OP_NULL;
+}
+
+}  // namespace
+
+int OwnComm::rank() const {
+  int rank = 0;
+  MPI_Comm_rank(comm_, &rank);
+  return rank;
+}
+
+int OwnComm::size() const {
+  int size = 1;
+  MPI_Comm_size(comm_, &size);
+  return size;
+}
+
+std::string PeerCall::name() const { return fmt::format("{} {}", lockstep::to_string(dtype), lockstep::to_string(op)); }
+
+PeerCall peer_call(DType dtype, ReduceOp op) {
+  const bool is_narrow_float = dtype == DType::f16 || dtype == DType::bf16;
+  return {.dtype = is_narrow_float ? DType::f32 : dtype,
+          .op = op == ReduceOp::mean ? ReduceOp::sum : op,
+          .mpi_dtype = mpi_dtype_of(dtype),
+          .mpi_op = mpi_op_of(dtype, op),
+          .is_same = !is_narrow_float && op != ReduceOp::mean};
+}
+
+}  // namespace perf

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far apart two cores are: the time of a cache line from one to the other and back. On virtual machines it tells
+// apart states that nothing else shows, and that decide what any schedule inside a node can reach.
+
+#pragma once
+
+#include "peer.hpp"
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace perf {
+
+/// One flag in memory that the ranks of a node share. Pinned.
+class PingPong {
+ public:
+  /// Collective over `node`, whose ranks share memory.
+  explicit PingPong(const OwnComm& node);
+  PingPong(const PingPong&) = delete;
+  PingPong& operator=(const PingPong&) = delete;
+  ~PingPong();
+
+  /// The fastest of many batches, on the first rank of `node`; none elsewhere, for a single rank, and where memory
+  /// cannot be shared. Collective; takes at most a fifth of a second.
+  [[nodiscard]] std::optional<double> round_trip_us();
+
+ private:
+  [[nodiscard]] double first_rank_us();
+  void second_rank();
+
+  const OwnComm& node_;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::uint32_t* flag_ = nullptr;
+};
+
+}  // namespace perf

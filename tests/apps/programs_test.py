@@ -65,7 +65,7 @@ sys.exit(run_cases([
     ("an exception caught outside the environment ends the job", ends_badly("throw-through", ["out of apples"], ranks=3)),
     ("a rank that never calls is named", ends_badly("absent", ["rank 1 did not come"], LOCKSTEP_TIMEOUT="1,2")),
     ("an exception in one replica reaches the other ranks", ends_badly("throw-in-step", ["out of apples"], ranks=3)),
-    ("a timeout that is no number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=1, LOCKSTEP_TIMEOUT="soon")),
+    ("a timeout that is no number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=3, LOCKSTEP_TIMEOUT="soon")),
     ("a launcher of another MPI is refused", wrong_launcher),
     ("a batch script is no launcher", batch_script),
     ("a variable that nobody reads is reported once", unknown_variable),

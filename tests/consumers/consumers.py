@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Installs a build, moves it to another prefix, and uses it there as strangers would. Prints TAP.
+
+  consumers.py SOURCE BUILD MPIEXEC [OPTION...]
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Failed(Exception):
+    pass
+
+
+def run(command, expect=0, **keywords):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          **keywords)
+    if done.returncode != expect:
+        raise Failed(f'{shlex.join(command)}\nexit code {done.returncode}\n{done.stdout[-4000:]}')
+    return done.stdout
+
+
+class Consumers:
+    def __init__(self, source, build, mpiexec, scratch):
+        self.source, self.build, self.mpiexec, self.scratch = source, build, mpiexec, scratch
+        with open(os.path.join(build, 'meson-info', 'intro-buildoptions.json'), encoding='utf-8') as file:
+            options = {option['name']: option['value'] for option in json.load(file)}
+        stage = os.path.join(scratch, 'stage')
+        run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', stage])
+        self.prefix = os.path.join(scratch, 'moved here')
+        shutil.move(stage + options['prefix'], self.prefix)
+        self.libdir = os.path.join(self.prefix, options['libdir'])
+        self.includedir = os.path.join(self.prefix, options['includedir'])
+        self.bindir = os.path.join(self.prefix, options['bindir'])
+
+    def folder(self, name, *files):
+        path = os.path.join(self.scratch, name)
+        os.makedirs(path)
+        for file in files:
+            shutil.copy(os.path.join(HERE, file), path)
+        return path
+
+    def start(self, program):
+        text = run([*self.mpiexec, '-n', '2', program], timeout=60)
+        if text.count('2 replicas, sum of ids 1\n') != 1:
+            raise Failed(f'{program} on 2 ranks printed: {text}')
+
+    def every_public_header_is_installed(self):
+        def headers(top):
+            return {os.path.relpath(os.path.join(folder, name), top) for folder, _, names in os.walk(top) for name in names
+                    if name.endswith('.hpp')}
+        source, installed = headers(os.path.join(self.source, 'include')), headers(self.includedir)
+        if source != installed:
+            raise Failed(f'only in the source: {sorted(source - installed)}; only installed: {sorted(installed - source)}')
+
+    def installed_programs_start(self):
+        environment = {name: value for name, value in os.environ.items() if name != 'LD_LIBRARY_PATH'}
+        names = sorted(os.listdir(self.bindir)) if os.path.isdir(self.bindir) else []
+        if not names:
+            raise Failed('no program was installed')
+        for name in names:
+            run([os.path.join(self.bindir, name), '--help'], env=environment, timeout=60)
+
+    def pkg_config(self):
+        path = self.folder('pkg-config', 'program.cpp')
+        environment = {**os.environ, 'PKG_CONFIG_PATH': os.path.join(self.libdir, 'pkgconfig')}
+        flags = run(['pkg-config', '--cflags', '--libs', 'lockstep'], env=environment)
+        if not any(os.path.realpath(word[2:]) == os.path.realpath(self.includedir) for word in shlex.split(flags)):
+            raise Failed(f'lockstep.pc names the old prefix (configure with pkgconfig.relocatable=true): {flags}')
+        run(['c++', '-std=c++20', 'program.cpp', *shlex.split(flags), f'-Wl,-rpath,{self.libdir}', '-o', 'consumer'], cwd=path)
+        self.start(os.path.join(path, 'consumer'))
+
+    def cmake(self):
+        path = self.folder('cmake', 'program.cpp', 'cmake/CMakeLists.txt')
+        run(['cmake', '-S', '.', '-B', 'build', f'-DCMAKE_PREFIX_PATH={self.prefix}'], cwd=path)
+        run(['cmake', '--build', 'build'], cwd=path)
+        self.start(os.path.join(path, 'build', 'consumer'))
+
+    def meson_subproject(self):
+        path = self.folder('subproject', 'program.cpp', 'subproject/meson.build')
+        os.makedirs(os.path.join(path, 'subprojects', 'lockstep'))
+        for name in ('meson.build', 'meson_options.txt', 'include', 'lib'):
+            os.symlink(os.path.join(self.source, name), os.path.join(path, 'subprojects', 'lockstep', name))
+        run(['meson', 'setup', '--wrap-mode=forcefallback', '-Dbuildtype=plain', '-Dlockstep:werror=false', 'build'], cwd=path)
+        run(['ninja', '-C', 'build', '-j', str(os.cpu_count())], cwd=path)
+        self.start(os.path.join(path, 'build', 'consumer'))
+
+
+def main():
+    source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
+    names = ['every_public_header_is_installed', 'installed_programs_start', 'pkg_config', 'cmake', 'meson_subproject']
+    failed = 0
+    print(f'1..{len(names)}', flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        consumers = Consumers(source, build, sys.argv[3:], scratch)
+        for number, name in enumerate(names, 1):
+            title = name.replace('_', ' ')
+            if name == 'cmake' and not shutil.which('cmake'):
+                print(f'ok {number} - {title} # SKIP cmake is not installed')
+                continue
+            try:
+                getattr(consumers, name)()
+                print(f'ok {number} - {title}', flush=True)
+            except (Failed, subprocess.TimeoutExpired, OSError) as error:
+                failed += 1
+                print(f'not ok {number} - {title}', *(f'# {line}' for line in str(error).split('\n')), sep='\n', flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles every public header alone, with the compiler and the options of a build. Prints TAP.
+
+  headers.py SOURCE BUILD
+
+Only a header of interop/ sees foreign libraries' include folders (those that bindings/mpi is compiled with).
+"""
+
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+
+def options(build, source_part):
+    """The compiler and its options for the first source whose path contains `source_part`, outputs left out."""
+    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+        entry = next(e for e in json.load(file) if source_part in e['file'])
+    words = shlex.split(entry['command'])
+    kept, skip = [], False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in ('-o', '-MF', '-MQ', '-MT'):
+            skip = True
+        elif word not in ('-c', '-MD', '-MMD', entry['file']) and 'ccache' not in word:
+            kept.append(word)
+    return kept, entry['directory']
+
+
+def public_headers(source):
+    include = os.path.join(source, 'include')
+    for folder, _, names in sorted(os.walk(include)):
+        for name in sorted(names):
+            if name.endswith('.hpp'):
+                yield os.path.relpath(os.path.join(folder, name), include)
+
+
+def compile_alone(header, command, directory, scratch):
+    unit = os.path.join(scratch, header.replace('/', '_') + '.cpp')
+    with open(unit, 'w', encoding='utf-8') as file:
+        # Twice: it must guard itself. The last line makes the unit non-empty.
+        file.write(f'#include <{header}>\n#include <{header}>\nextern int lockstep_header_is_complete;\n')
+    done = subprocess.run(command + ['-Werror', '-fsyntax-only', unit], cwd=directory, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def main():
+    source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
+    # Without lib/ in the search path: a public header must not need a private one.
+    plain = [w for w in options(build, '/lib/core/')[0] if not (w.startswith('-I') and w.rstrip('/').endswith('lib'))]
+    interop, directory = options(build, '/lib/bindings/mpi/')
+    headers = list(public_headers(source))
+    print(f'1..{len(headers)}', flush=True)
+    failed = 0
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(compile_alone, header, interop if '/interop/' in header else plain, directory, scratch)
+                for header in headers]
+        for number, (header, job) in enumerate(zip(headers, jobs), 1):
+            code, text = job.result()
+            failed += code != 0
+            print(f'{"not ok" if code else "ok"} {number} - {header} compiles alone')
+            if code:
+                print(*(f'# {line}' for line in text.splitlines()[:20]), sep='\n')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one violation after the other in a small tree that is otherwise clean: layers.py must find each. Prints TAP."""
+
+import os
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+from layers import Lint  # noqa: E402
+
+HEAD = '// SPDX-FileCopyrightText: The lockstep authors\n// SPDX-License-Identifier: Apache-2.0\n'
+HASH_HEAD = HEAD.replace('//', '#')
+
+CLEAN = {
+    'meson.build': HASH_HEAD + "project('x')\n",
+    'include/lockstep/lockstep.hpp': HEAD + '#pragma once\n#include <lockstep/core/a.hpp>\n',
+    'include/lockstep/base/a.hpp': HEAD + '#pragma once\n#include <vector>\n',
+    'include/lockstep/core/a.hpp': HEAD + '#pragma once\n#include <lockstep/base/a.hpp>\nLOCKSTEP_API int f();\n',
+    'include/lockstep/values/a.hpp': HEAD + '#pragma once\n',
+    'include/lockstep/strategy/a.hpp': HEAD + '#pragma once\n#include <lockstep/core/a.hpp>\n',
+    'include/lockstep/interop/mpi.hpp': HEAD + '#pragma once\n#include <mpi.h>\n#include <lockstep/core/a.hpp>\n',
+    'lib/base/a.hpp': HEAD + '#pragma once\n',
+    'lib/core/a.cpp': HEAD + '#include <lockstep/core/a.hpp>\n#include "base/a.hpp"\n#include <fmt/format.h>\n',
+    'lib/schedule/a.hpp': HEAD + '#pragma once\n#include <cstdint>\n',
+    'lib/bindings/mpi/a.cpp': HEAD + '#include <mpi.h>\n#include "base/a.hpp"\n',
+    'lib/transport/mpi/a.cpp': HEAD + '#include "transport/a.hpp"\n#include <unistd.h>\n',
+    'lib/transport/a.hpp': HEAD + '#pragma once\n',
+    'lib/collectives/mpi.cpp': HEAD + '#include <lockstep/interop/mpi.hpp>\n#include "transport/a.hpp"\n',
+    'apps/hello/hello.cpp': HEAD + '#include <lockstep/lockstep.hpp>\n#include <cstdio>\n',
+    'tests/unit/a_test.cpp': HEAD + '#include "schedule/a.hpp"\n#include <gtest/gtest.h>\n#include <mpi.h>\n',
+    'tests/a.sh': '#!/bin/sh\n' + HASH_HEAD,
+}
+
+# what it is, the file, its planted content, a part of the message
+PLANTED = [
+    ('core includes a header of strategy', 'lib/core/a.cpp', HEAD + '#include <lockstep/strategy/a.hpp>\n', 'only lower layers'),
+    ('a private header of a higher layer', 'lib/base/a.cpp', HEAD + '#include "transport/a.hpp"\n', 'only lower layers'),
+    ('a module of the same layer', 'lib/core/b.cpp', HEAD + '#include "schedule/a.hpp"\n', 'the same layer'),
+    ('a public header includes a higher one', 'include/lockstep/values/b.hpp',
+     HEAD + '#pragma once\n#include <lockstep/strategy/a.hpp>\n', 'only lower layers'),
+    ('a space between # and include', 'lib/core/b.cpp', HEAD + '#  include "transport/a.hpp"\n', 'only lower layers'),
+    ('the umbrella inside the library', 'lib/strategy/a.cpp', HEAD + '#include <lockstep/lockstep.hpp>\n', 'for users'),
+    ('a module without a layer', 'lib/mystery/a.cpp', HEAD + '#include "base/a.hpp"\n', 'not in the table'),
+    ('mpi.h in a transport', 'lib/transport/mpi/b.cpp', HEAD + '#include <mpi.h>\n', 'lib/bindings/mpi/'),
+    ('mpi.h in a public header', 'include/lockstep/core/b.hpp', HEAD + '#pragma once\n#include <mpi.h>\n', 'lib/bindings/mpi/'),
+    ('interop brings mpi.h into a lower layer', 'lib/transport/mpi/b.cpp',
+     HEAD + '#include <lockstep/interop/mpi.hpp>\n', 'only lower layers'),
+    ('fmt in a public header', 'include/lockstep/core/b.hpp', HEAD + '#pragma once\n#include <fmt/format.h>\n', 'only in lib/'),
+    ('zlib outside input', 'lib/core/b.cpp', HEAD + '#include <zlib.h>\n', 'lib/input/'),
+    ('hwloc outside cluster', 'lib/device/host/b.cpp', HEAD + '#include <hwloc.h>\n', 'lib/cluster/'),
+    ('Boost in the library', 'lib/base/b.cpp', HEAD + '#include <boost/program_options.hpp>\n', 'only in apps/'),
+    ('Eigen in the library', 'lib/training/b.cpp', HEAD + '#include <Eigen/Core>\n', 'eigen.hpp'),
+    ('gtest outside the tests', 'apps/hello/b.cpp', HEAD + '#include <gtest/gtest.h>\n', 'only in tests/'),
+    ('a system header in a public one', 'include/lockstep/base/b.hpp', HEAD + '#pragma once\n#include <unistd.h>\n', 'only in lib/'),
+    ('an unknown library', 'lib/base/b.cpp', HEAD + '#include <absl/strings/str_cat.h>\n', 'not in the table'),
+    ('a private header in an app', 'apps/hello/b.cpp', HEAD + '#include "schedule/a.hpp"\n', 'is private'),
+    ('a private header in a public one', 'include/lockstep/core/b.hpp',
+     HEAD + '#pragma once\n#include "base/a.hpp"\n', 'only <lockstep/...>'),
+    ('a public header in quotes', 'lib/core/b.cpp', HEAD + '#include "lockstep/core/a.hpp"\n', 'write <'),
+    ('a path upward', 'lib/core/b.cpp', HEAD + '#include "../base/a.hpp"\n', 'no relative paths'),
+    ('a path from the own folder', 'lib/transport/mpi/b.cpp', HEAD + '#include "b.hpp"\n', 'from lib/'),
+    ('a header that does not exist', 'apps/hello/b.cpp', HEAD + '#include <lockstep/core/gone.hpp>\n', 'does not exist'),
+    ('no #pragma once', 'include/lockstep/core/b.hpp', HEAD + '#include <vector>\n', 'pragma once'),
+    ('detail in a signature', 'include/lockstep/core/b.hpp',
+     HEAD + '#pragma once\nLOCKSTEP_API detail::Plan make_plan();\n', 'lockstep::detail'),
+    ('no SPDX lines', 'lib/core/b.cpp', '#include <vector>\n', 'SPDX'),
+    ('no SPDX lines in a script', 'tests/b.sh', '#!/bin/sh\necho\n', 'SPDX'),
+    ('-march=native', 'lib/meson.build', HASH_HEAD + "cpp_args = ['-march=native']\n", '-march=native'),
+    ('-ffast-math', 'meson.build', HASH_HEAD + "cpp_args = ['-ffast-math']\n", '-ffast-math'),
+]
+
+
+def violations(files):
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, 'w', encoding='utf-8') as file:
+                file.write(text)
+        return Lint(root).run()
+
+
+def main():
+    print(f'1..{len(PLANTED) + 1}')
+    failed = 0
+
+    def result(good, number, name, found):
+        nonlocal failed
+        failed += not good
+        print(f'{"ok" if good else "not ok"} {number} - {name}')
+        if not good:
+            print(*(f'# found: {text}' for text in found or ['nothing']), sep='\n')
+
+    found = violations(CLEAN)
+    result(not found, 1, 'a clean tree has no violation', found)
+    for number, (name, path, text, message) in enumerate(PLANTED, 2):
+        found = violations({**CLEAN, path: text})
+        good = bool(found) and message in found[0] and all(line.startswith(path + ':') for line in found)
+        result(good, number, f'finds {name}', found)
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

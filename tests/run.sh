@@ -1,0 +1,134 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs what is missing, builds, runs the tests; ends with "N passed, N failed, N skipped".
+#
+#   sh tests/run.sh                    the plain lane: everything a change should pass before it is shown to anybody
+#   sh tests/run.sh --all              every lane: plain slow clang mpich asan tsan
+#   sh tests/run.sh --lanes LANE...    these lanes
+#
+# README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+all_lanes='plain slow clang mpich asan tsan'
+
+case ${1:-} in
+  '') lanes=plain ;;
+  --all) lanes=$all_lanes ;;
+  --lanes) shift; lanes=$* ;;
+  *) sed -n '5,11s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
+esac
+groups='build test data'
+[ "$lanes" = plain ] || groups="$groups lanes"
+# shellcheck disable=SC2086
+sh tests/setup.sh $groups || exit $?
+
+# shellcheck source=/dev/null
+. tests/launch.env
+# Containers without ptrace forbid reading a neighbour's memory; Open MPI then floods the output. Correctness needs no speed.
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
+
+jobs=$(nproc 2>/dev/null || echo 2)
+counts=$(mktemp)
+trap 'rm -f "$counts"' EXIT
+
+note() { echo "== $*"; }
+
+# configure DIRECTORY OPTION...: sets it up, or brings it to these options
+configure() {
+  directory=$1; shift
+  if [ -f "$directory/build.ninja" ]; then
+    meson setup --reconfigure "$directory" "$@" && return 0
+    rm -rf "$directory"
+  fi
+  meson setup "$directory" "$@"
+}
+
+# build LANE DIRECTORY OPTION...: configures and compiles; a failure is one failed case
+build() {
+  lane=$1; directory=$2; shift 2
+  note "$lane: building in $directory"
+  log=$(mktemp)
+  if configure "$directory" -Dwerror=true "$@" >"$log" 2>&1 && ninja -C "$directory" -j "$jobs" >>"$log" 2>&1; then
+    rm -f "$log"
+    return 0
+  fi
+  grep -v '^\[[0-9]*/[0-9]*\]' "$log" | tail -n 60
+  rm -f "$log"
+  echo "FAILED  [$lane] it does not build in $directory"
+  echo 0 1 0 >>"$counts"
+  return 1
+}
+
+# check LANE DIRECTORY OPTION...: runs the tests that meson's options choose
+check() {
+  lane=$1; directory=$2; shift 2
+  note "$lane: testing"
+  rm -f "$directory"/*.xml "$directory/meson-logs/$lane.json"
+  ${run_with:-} meson test -C "$directory" --no-rebuild --logbase "$lane" --num-processes "$jobs" "$@" </dev/null
+  python3 tests/tally.py "$lane" "$directory" "$lane" "$counts"
+}
+
+lane_plain() {
+  if [ "$lanes" != plain ] && [ -f build/passed ] &&
+    [ -z "$(find include lib apps bench tests meson.build meson_options.txt -newer build/passed -type f | head -n 1)" ]; then
+    note "plain: it has passed on these sources ($(cat build/passed) passed failed skipped)"
+    cat build/passed >>"$counts"
+    return
+  fi
+  mkdir -p build
+  rm -f build/passed
+  touch build/started
+  build plain build && check plain build --no-suite slow --no-suite consumers || return
+  last=$(tail -n 1 "$counts")
+  case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
+}
+
+# What needs minutes, or tools that only this lane installs; and programs built against an installed lockstep.
+lane_slow() {
+  build slow build && check slow build --suite slow --suite consumers
+}
+
+lane_clang() {
+  # Also runs clang-tidy, on the compile commands of this build.
+  CC=clang-19 CXX=clang++-19 build clang build-clang -Doptimization=1 -Ddebug=false &&
+    check clang build-clang --suite unit --suite mpi --suite lint --timeout-multiplier 2
+}
+
+lane_mpich() {
+  build mpich build-mpich -Dmpi=mpich -Doptimization=1 -Ddebug=false &&
+    check mpich build-mpich --suite mpi --suite apps --no-suite slow --timeout-multiplier 2
+}
+
+lane_asan() {
+  ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+  LSAN_OPTIONS=suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0
+  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  export ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS
+  build asan build-asan -Db_sanitize=address,undefined -Doptimization=1 -Dcpp_args=-fno-sanitize-recover=undefined &&
+    check asan build-asan --suite unit --suite mpi --suite apps --no-suite slow --timeout-multiplier 4
+}
+
+# Ranks as threads only: MPI is not instrumented, and what two processes share no sanitizer sees.
+lane_tsan() {
+  export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0"
+  # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
+  setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
+  build tsan build-tsan -Db_sanitize=thread -Doptimization=1 && check tsan build-tsan --suite unit --timeout-multiplier 6
+}
+
+for name in $lanes; do
+  case " $all_lanes " in *" $name "*) ;; *) echo "tests/run.sh: no lane $name; there are: $all_lanes" >&2; exit 2 ;; esac
+done
+for name in $lanes; do
+  begin=$(date +%s)
+  ("lane_$name")
+  note "$name: $(($(date +%s) - begin)) s"
+done
+
+note "lanes: $lanes"
+awk '{ passed += $1; failed += $2; skipped += $3 }
+  END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit failed > 0 || passed == 0 }' "$counts"

@@ -39,7 +39,7 @@ po::options_description description() {
   training.add_options()("global-batch", text()->value_name("N"), "images per step, over all replicas (default: 256)");
   training.add_options()("optimizer", text()->value_name("NAME"), "sgd, momentum or adam (default: momentum)");
   training.add_options()("learning-rate", text()->value_name("X"),
-                         "where the cosine begins (default: 0.5 sgd, 0.05 momentum, 0.001 adam)");
+                         "where the cosine begins (default: 0.5 sgd, 0.1 momentum, 0.001 adam)");
   training.add_options()("seed", text()->value_name("N"),
                          "of the initial parameters and the order of the images (default: 1)");
   po::options_description layout("Layout");
@@ -162,7 +162,7 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
 double initial_learning_rate(const Options& options) {
   if (options.learning_rate) return *options.learning_rate;
   if (options.optimizer == "sgd") return 0.5;
-  return options.optimizer == "adam" ? 0.001 : 0.05;
+  return options.optimizer == "adam" ? 0.001 : 0.1;
 }
 
 }  // namespace train

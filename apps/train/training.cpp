@@ -21,8 +21,8 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
   const auto optimizer = make_optimizer(options, strategy, parameters);
   const lockstep::CosineDecay rate({.initial = static_cast<float>(initial_learning_rate(options)), .steps = steps});
 
-  const auto batches =
-      strategy.experimental_distribute_dataset(training_batches(images, options.global_batch, options.seed));
+  const auto batches = strategy.experimental_distribute_dataset(
+      training_batches(images, options.global_batch, options.seed), {.prefetch_batches = 8});
   auto next_batch = batches.iterate();
   Summary summary;
   const double communication_before = strategy.statistics().collective_seconds;

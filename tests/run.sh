@@ -93,17 +93,20 @@ lane_slow() {
 }
 
 lane_clang() {
+  export QUICK_TESTS=1
   # Also runs clang-tidy, on the compile commands of this build.
   CC=clang-19 CXX=clang++-19 build clang build-clang -Doptimization=1 -Ddebug=false &&
     check clang build-clang --suite unit --suite mpi --suite lint --timeout-multiplier 2
 }
 
 lane_mpich() {
+  export QUICK_TESTS=1
   build mpich build-mpich -Dmpi=mpich -Doptimization=1 -Ddebug=false &&
     check mpich build-mpich --suite mpi --suite apps --no-suite slow --timeout-multiplier 2
 }
 
 lane_asan() {
+  export QUICK_TESTS=1
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   LSAN_OPTIONS=suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0
   UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -114,6 +117,7 @@ lane_asan() {
 
 # Ranks as threads only: MPI is not instrumented, and what two processes share no sanitizer sees.
 lane_tsan() {
+  export QUICK_TESTS=1
   export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0"
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"

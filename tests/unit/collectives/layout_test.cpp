@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <numeric>
 
 namespace lockstep::test {
@@ -113,10 +114,14 @@ int check_every_split(int replicas) {
   return static_cast<int>(splits.size());
 }
 
+/// Slow lanes (sanitizers) stop earlier: the splits of few replicas show the same code.
+bool is_quick() { return std::getenv("QUICK_TESTS") != nullptr; }
+
 TEST(EverySplit, gives_the_bits_of_the_canonical_tree) {
+  const int most_replicas = is_quick() ? 9 : 17;
   int splits = 0;
-  for (int replicas = 1; replicas <= 17; ++replicas) splits += check_every_split(replicas);
-  EXPECT_EQ(splits, 21'777);
+  for (int replicas = 1; replicas <= most_replicas; ++replicas) splits += check_every_split(replicas);
+  EXPECT_EQ(splits, is_quick() ? 465 : 21'777);
 }
 
 TEST(EverySplit, would_notice_another_order_of_additions) {

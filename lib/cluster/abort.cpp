@@ -58,9 +58,11 @@ Obituary current_obituary() noexcept {
 
 [[noreturn]] void on_terminate() noexcept {
   const Obituary obituary = current_obituary();
-  // whoever has the text first prints it and takes the job down meanwhile
-  if (obituary.is_echo || (obituary.is_shared && terminate_rank.load() != 0))
-    std::this_thread::sleep_for(grace + std::chrono::seconds(1));
+  // whoever has the text first prints it and takes the job down meanwhile, for which a launcher may need a second or
+  // two
+  if (obituary.is_echo || (obituary.is_shared && terminate_rank.load() != 0)) {
+    std::this_thread::sleep_for(grace + std::chrono::seconds(5));
+  }
   log_warning("uncaught exception: {}", obituary.text);
   std::this_thread::sleep_for(grace);
   abort_job();

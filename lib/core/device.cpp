@@ -30,7 +30,7 @@ std::string to_string(Device device) {
 }
 
 Device parse_device(std::string_view text) {
-  const auto refuse = [text] [[noreturn]] {
+  const auto refuse = [text] {
     detail::throw_error(
         Code::invalid_argument,
         "device \"{}\" is not of the form cpu:0, GPU:1, /device:CPU:0 or /job:localhost/replica:0/task:0/device:GPU:0",

@@ -117,7 +117,7 @@ void reduce_as(const Fold& fold, std::int64_t count) {
     if constexpr (supports(op, dtype_of<T>)) {
       reduce_blocks<op, T>(fold, count);
     } else {
-      LOCKSTEP_CHECK(!"the op takes this dtype");
+      LOCKSTEP_CHECK(supports(op, dtype_of<T>));
     }
   });
 }

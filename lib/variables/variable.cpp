@@ -103,7 +103,7 @@ Tensor aggregate(const Variable& variable, ConstTensorView value) {
   const ThreadContext& context = thread_context();
   if (variable.aggregation() == VariableAggregation::none) {
     detail::throw_error(
-        Code::failed_precondition,
+        Code::invalid_argument,
         "variable \"{}\": a replica writes it (replica {}), but its aggregation is none. Do one of: create it with "
         "aggregation sum, mean or only_first_replica; write it in cross-replica context, through merge_call; or use "
         "replica.update with a value that is equal on all replicas, such as the result of an all_reduce",

@@ -42,7 +42,7 @@ inline void on_ranks(const std::vector<int>& counts, const std::function<void(Co
 }
 
 /// A communicator that gives up soon.
-inline CommunicatorOptions impatient(int fail_ms = 400) {
+inline CommunicatorOptions impatient(int fail_ms = 1000) {
   CommunicatorOptions options;
   options.warn_after = std::chrono::milliseconds(fail_ms / 2);
   options.fail_after = std::chrono::milliseconds(fail_ms);

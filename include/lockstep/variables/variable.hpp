@@ -86,7 +86,7 @@ class LOCKSTEP_API Variable {
 
   /// Writes by the table above, all replicas in replica context, else local. `value` has the variable's dtype and
   /// shape, else Error(invalid_argument); nothing is written then. In replica context without aggregation:
-  /// Error(failed_precondition).
+  /// Error(invalid_argument).
   template <TensorLike Value>
   void assign(const Value& value) const {
     write(Write::assign, tensor_traits<Value>::view(value));

@@ -109,7 +109,7 @@ TEST(Deadline, names_the_rank_that_never_calls) {
   for (int ranks = 2; ranks <= 6; ++ranks) {
     const int absent = ranks / 2;
     const std::string error = shared_error(ranks, [&](Communicator& comm) {
-      if (comm.rank() == absent) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+      if (comm.rank() == absent) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
       comm.barrier();
     });
     expect_all(error, {"deadline_exceeded:", "rank " + std::to_string(absent) + " did not come", "barrier"});
@@ -119,7 +119,7 @@ TEST(Deadline, names_the_rank_that_never_calls) {
 TEST(Deadline, names_all_that_are_missing) {
   expect_all(shared_error(4,
                           [](Communicator& comm) {
-                            if (comm.rank() >= 2) std::this_thread::sleep_for(std::chrono::milliseconds(700));
+                            if (comm.rank() >= 2) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
                             sum(comm, DType::f32, Shape{3});
                           }),
              {"ranks 2, 3 did not come"});

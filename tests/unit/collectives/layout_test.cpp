@@ -95,7 +95,11 @@ int check_every_split(int replicas) {
   for (int ranks = 1; ranks <= most_ranks; ++ranks) {
     for_each_split(replicas, ranks, counts, [&] {
       std::vector<CommunicatorOptions> options(counts.size());
-      for (std::size_t p = 0; p < counts.size(); ++p) options[p].local_replicas = counts[p];
+      for (std::size_t p = 0; p < counts.size(); ++p) {
+        options[p].local_replicas = counts[p];
+        // a thread waits in its first split until the others have been through all smaller ones
+        options[p].warn_after = options[p].fail_after = std::chrono::minutes(30);
+      }
       splits.push_back(thread_communicators(options));
     });
   }

@@ -145,7 +145,7 @@ TEST(VariableWrite, in_a_step_sums_over_uneven_ranks) {
 TEST(VariableWrite, in_a_step_without_aggregation_names_the_variable_and_three_fixes) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::none));
-  expect_error(Code::failed_precondition,
+  expect_error(Code::invalid_argument,
                {"\"v\"", "aggregation", "sum, mean or only_first_replica", "merge_call", "replica.update"},
                [&] { strategy.run([&] { variable.assign(2.0F); }); });
   EXPECT_EQ(copies(variable), (Copies{{1}, {1}}));

@@ -147,7 +147,7 @@ void expect_same_bits_at_shifted_addresses(const std::string& name) {
   for (const std::int64_t n : {1, 37, 64, 256}) {
     Replica expected(name, n);
     expected.loss_and_gradients(1.0F / 256);
-    for (const std::size_t shift : {1, 2, 3, 7, 32, 63}) {
+    for (const std::size_t shift : {1U, 2U, 3U, 7U, 32U, 63U}) {
       Replica shifted(name, n, shift);
       shifted.loss_and_gradients(1.0F / 256);
       EXPECT_TRUE(expected.same_results(shifted))

@@ -68,7 +68,11 @@ struct Communicator::State {
     if (how.order.value_or(options.order) == Order::canonical) return Order::canonical;
     const auto is_native = [&](const detail::HostItem& item) {
       const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
-      return !is_16_bit && engine->transport().has_native_all_reduce(accumulation_dtype(call.op, item.dtype));
+      // MPI's min and max of floats depend on the order of operands where a NaN or a zero is among them: ranks could
+      // differ
+      const bool is_ordered = is_floating_point(item.dtype) && (call.op == ReduceOp::min || call.op == ReduceOp::max);
+      return !is_16_bit && !is_ordered &&
+             engine->transport().has_native_all_reduce(accumulation_dtype(call.op, item.dtype));
     };
     return std::all_of(items.begin(), items.end(), is_native) ? Order::any : Order::canonical;
   }
@@ -84,6 +88,8 @@ std::string_view Communicator::transport() const noexcept { return state_->engin
 int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
 
 Communicator Communicator::duplicate(const CommunicatorOptions& options) const {
+  // in order with all that was posted before, and with a deadline, which duplicating itself has not
+  state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, {.order = std::nullopt, .name = "duplicate"});
   return CommunicatorAccess::make(state_->engine->duplicate_transport(), options);
 }
 
@@ -140,24 +146,21 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
 
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
                                       std::optional<ReplicaLayout> layout) {
-  if (options.local_replicas < 1) {
-    detail::throw_error(Code::invalid_argument,
-                        "communicator \"{}\": local_replicas is {}; every rank owns at least one", options.name,
-                        options.local_replicas);
-  }
   const detail::Settings settings = detail::settings_from_environment();
   auto state = std::make_shared<Communicator::State>();
   state->options = options;
   state->force_canonical_order = settings.force_canonical_order;
   state->rank = transport->rank();
-  const auto fail_after = options.fail_after.value_or(settings.fail_after);
-  const auto warn_after = options.warn_after.value_or(std::min(settings.warn_after, fail_after));
+  constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 10);
+  const auto fail_after = std::min(options.fail_after.value_or(settings.fail_after), most);
+  const auto warn_after = std::min(options.warn_after.value_or(std::min(settings.warn_after, fail_after)), most);
   state->options.fail_after = fail_after;
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(
       std::move(transport), detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas});
   Communicator communicator(state);
+  // ranks may have given wrong values: found where all can see them
   if (!layout && communicator.size() == 1) {
     state->layout = ReplicaLayout({options.local_replicas});
   } else if (!layout) {
@@ -167,6 +170,12 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     const Item item{std::span(&mine, 1), std::span(&all, 1)};
     communicator.all_gather(std::span(&item, 1), {.order = std::nullopt, .name = "replica counts"});
     state->layout = ReplicaLayout(counts);
+  }
+  if (fail_after.count() <= 0 || warn_after.count() <= 0) {
+    communicator.announce_failure("fail_after or warn_after is not positive");
+    detail::throw_error(Code::invalid_argument,
+                        "communicator \"{}\": warn_after is {} ms and fail_after {} ms; both must be positive",
+                        options.name, warn_after.count(), fail_after.count());
   }
   return communicator;
 }

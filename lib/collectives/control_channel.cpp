@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <tuple>
 
 namespace lockstep::detail {
@@ -59,9 +60,16 @@ void ControlChannel::note_departure(const ControlMessage& control) {
 
 void ControlChannel::send_to_all(const ControlMessage& control) {
   const Message message = encode(control);
+  std::exception_ptr first_error;
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (rank != transport_.rank()) transport_.post(rank, message);
+    if (rank == transport_.rank()) continue;
+    try {
+      transport_.post(rank, message);
+    } catch (...) {  // one that is gone must not keep the others from hearing
+      if (!first_error) first_error = std::current_exception();
+    }
   }
+  if (first_error) std::rethrow_exception(first_error);
 }
 
 std::optional<Summary> ControlChannel::take_header(int source, std::uint64_t epoch, std::int64_t sequence,

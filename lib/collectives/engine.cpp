@@ -48,7 +48,7 @@ Engine::~Engine() {
   Backoff backoff(spins_);
   while (true) {
     const std::scoped_lock lock(mutex_);
-    if (queue_.empty()) break;
+    if (queue_.empty() || !transport_->is_alive()) break;
     drive();
     backoff.pause();
   }
@@ -62,16 +62,23 @@ void Engine::post(const std::shared_ptr<Operation>& operation) {
                 operation_name(operation->descriptor()));
   }
   const std::scoped_lock lock(mutex_);
+  operation->epoch = leaving_ ? epoch_ + 1 : epoch_;
   queue_.push_back(operation);
 }
 
 void Engine::post_async(const std::shared_ptr<Operation>& operation) {
-  post(operation);
-  if (!transport_->has_free_threads()) return;  // advances inside wait and test
-  const std::scoped_lock lock(mutex_);
-  if (!progress_.joinable()) {
-    progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
+  if (!transport_->has_free_threads()) {  // advances inside wait and test
+    post(operation);
+    return;
   }
+  {
+    // first, since it can fail
+    const std::scoped_lock lock(mutex_);
+    if (!progress_.joinable()) {
+      progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
+    }
+  }
+  post(operation);
   work_.notify_one();
 }
 
@@ -94,9 +101,17 @@ bool Engine::test(Operation& operation) {
 
 void Engine::announce_failure(const std::string& text) {
   const std::scoped_lock lock(mutex_);
-  Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
-                  context_of(transport_->rank())};
-  declare(failure);
+  const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
+                        context_of(transport_->rank())};
+  // the others may have entered the head of the queue with this rank: that one is still completed
+  const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_.is_open());
+  if (!head_is_shared) {
+    declare(failure);
+    return;
+  }
+  if (leaving_) return;
+  tell(sequence_ + 1, failure);
+  leaving_ = failure;
 }
 
 std::unique_ptr<Transport> Engine::duplicate_transport() {
@@ -121,17 +136,27 @@ void Engine::run_progress(const std::stop_token& stop) {
 
 void Engine::drive() {
   if (queue_.empty()) return;
+  Failure failure{Code::internal, {}, context_of(transport_->rank())};
   try {
     drive_head();
+    return;
   } catch (const Error& error) {
-    // the backend failed under us: nobody knows what still moves
-    Failure failure{error.code(), error.text(), context_of(transport_->rank())};
-    if (!lost_) lost_ = failure;
-    declare(failure);
+    failure.code = error.code();
+    failure.text = error.text();
+  } catch (const std::exception& error) {
+    failure.text = error.what();
   }
+  // the operation stopped half-way: nobody knows what still moves
+  if (!lost_) lost_ = failure;
+  declare(failure);
 }
 
 void Engine::drive_head() {
+  if (!transport_->is_alive()) {
+    fail_epoch({Code::failed_precondition, "MPI was finalised before the operation was complete",
+                context_of(transport_->rank())});
+    return;
+  }
   control_.poll();
   if (const Failure* failure = control_.failure(epoch_, sequence_)) {
     fail_epoch(Failure(*failure));
@@ -142,7 +167,7 @@ void Engine::drive_head() {
     return;
   }
   Operation& head = *queue_.front();
-  if (!head_since_) head_since_ = Clock::now();
+  start_waiting();
   if (!head.agreed) {
     if (!agreement_.is_open()) agreement_.open(epoch_, sequence_, head.descriptor());
     if (!agreement_.advance()) {
@@ -151,12 +176,24 @@ void Engine::drive_head() {
     }
     conclude_agreement();
     if (!head.agreed) return;
+    head_since_ = last_driven_;  // everybody is here: the data has a deadline of its own
   }
   if (head.advance(*transport_, workspace_)) {
     finish_head(nullptr);
   } else {
     watch();
   }
+}
+
+/// Time in which nobody drove does not count: the others may be here and waiting.
+void Engine::start_waiting() {
+  const Clock::time_point now = Clock::now();
+  if (!head_since_) {
+    head_since_ = now;
+  } else if (now - last_driven_ > std::chrono::seconds(1)) {
+    *head_since_ += now - last_driven_;
+  }
+  last_driven_ = now;
 }
 
 void Engine::conclude_agreement() {
@@ -186,32 +223,42 @@ void Engine::finish_head(std::exception_ptr error) {
   ++sequence_;
   head_since_.reset();
   roll_called_ = warned_ = false;
+  if (leaving_) fail_epoch(Failure(*leaving_));
 }
 
 void Engine::fail_epoch(const Failure& failure) {
   if (!queue_.empty() && queue_.front()->agreed && queue_.front()->has_open_transfers() && !lost_) lost_ = failure;
   const auto error = std::make_exception_ptr(failure.error());
-  for (const auto& operation : queue_) {
-    if (operation->agreed) operation->abandon(*transport_);
-    operation->error = error;
-    operation->done = true;
+  // what was posted after this rank had announced its departure belongs to the next epoch
+  while (!queue_.empty() && queue_.front()->epoch <= epoch_) {
+    Operation& operation = *queue_.front();
+    if (operation.agreed) operation.abandon(*transport_);
+    operation.error = error;
+    operation.done = true;
+    queue_.pop_front();
   }
-  queue_.clear();
   agreement_.close();
+  leaving_.reset();
   head_since_.reset();
   roll_called_ = warned_ = false;
   ++epoch_;
   sequence_ = 0;
   control_.enter_epoch(epoch_);
+  transport_->enter_epoch(epoch_);
+}
+
+void Engine::tell(std::int64_t sequence, const Failure& failure) {
+  try {
+    control_.send_failure(epoch_, sequence, failure);
+  } catch (const Error& error) {
+    log_warning("another rank could not be told of a failure: {}", error.what());
+  }
 }
 
 void Engine::declare(const Failure& failure) {
-  try {
-    control_.send_failure(epoch_, sequence_, failure);
-  } catch (const Error& error) {
-    log_warning("the other ranks could not be told of a failure: {}", error.what());
-  }
-  fail_epoch(failure);
+  tell(sequence_, failure);
+  // this rank reads the letter that the others get
+  fail_epoch(failure_of(failure_message(epoch_, sequence_, failure)));
 }
 
 ErrorContext Engine::context_of(int rank) const {

@@ -60,10 +60,12 @@ class Engine {
   // All of these are called with mutex_ held.
   void drive();
   void drive_head();
+  void start_waiting();
   void finish_head(std::exception_ptr error);
   void conclude_agreement();
   void watch();
   void fail_epoch(const Failure& failure);
+  void tell(std::int64_t sequence, const Failure& failure);
   void declare(const Failure& failure);
   [[nodiscard]] std::vector<int> missing_ranks() const;
   [[nodiscard]] Failure late(const std::vector<int>& missing) const;
@@ -81,9 +83,11 @@ class Engine {
   std::deque<std::shared_ptr<Operation>> queue_;
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
-  std::optional<Failure> lost_;  // set when a message was lost: nothing works any more
+  std::optional<Failure> leaving_;  // announced here, takes effect when the head of the queue is done
+  std::optional<Failure> lost_;     // set when a message was lost: nothing works any more
   // the head of the queue, since it was first driven
   std::optional<Clock::time_point> head_since_;
+  Clock::time_point last_driven_;
   bool roll_called_ = false;
   bool warned_ = false;
 

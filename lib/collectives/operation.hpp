@@ -48,6 +48,7 @@ class Operation {
   virtual void abandon(Transport& transport) noexcept = 0;
 
   // The engine's notes, under its lock.
+  std::uint64_t epoch = 0;  ///< in which it was posted
   bool agreed = false;
   bool done = false;
   std::exception_ptr error;  ///< set before `done` when the operation failed

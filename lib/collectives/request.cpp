@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -41,7 +42,9 @@ void Request::wait() {
 
 bool Request::wait_for(std::chrono::nanoseconds duration) {
   if (!state_) return true;
-  const auto until = std::chrono::steady_clock::now() + duration;
+  const auto now = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> until;  // none: longer than clocks reach
+  if (duration < std::chrono::steady_clock::time_point::max() - now) until = now + duration;
   try {
     if (!state_->engine->wait(*state_->operation, until)) return false;
   } catch (...) {

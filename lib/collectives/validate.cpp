@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <tuple>
 
 namespace lockstep::detail {
 namespace {
@@ -147,7 +148,10 @@ class Checker {
 
   /// An output may be the very view of an input or output of its item; any other overlap with an output is wrong.
   void check_overlaps() {
-    std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+    std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
+      // outputs first among those that begin together, so that every input there meets the furthest of them
+      return std::tuple(a.begin, !a.is_output, a.end, a.item) < std::tuple(b.begin, !b.is_output, b.end, b.item);
+    });
     const Extent* furthest = nullptr;         // of all extents so far, the one that ends last
     const Extent* furthest_output = nullptr;  // of all outputs so far
     for (const Extent& extent : extents_) {

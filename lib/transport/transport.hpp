@@ -55,6 +55,12 @@ class Transport {
   /// The next message from anybody, if one has arrived.
   [[nodiscard]] virtual std::optional<ReceivedMessage> poll() = 0;
 
+  /// Whether the backend still works: false once MPI is finalised.
+  [[nodiscard]] virtual bool is_alive() const = 0;
+  /// Transfers started from now on meet only those that the other side starts in the same epoch: data of a failed
+  /// operation that nobody took is never taken for that of a later one.
+  virtual void enter_epoch(std::uint64_t epoch) = 0;
+
   /// Starts to send `data`, which stays untouched and alive until `test` says that it has left. Any number of bytes.
   [[nodiscard]] virtual Transfer send(int target, std::span<const std::byte> data) = 0;
   /// Starts to receive exactly `data.size()` bytes into `data`.

@@ -24,8 +24,8 @@ class Hub {
 
   struct Inbox {
     std::mutex mutex;
-    std::deque<ReceivedMessage> messages;   // guarded by mutex
-    std::map<int, std::deque<Bytes>> data;  // by source, guarded by mutex
+    std::deque<ReceivedMessage> messages;                             // guarded by mutex
+    std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data;  // by source and epoch, guarded by mutex
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
@@ -56,6 +56,15 @@ class LoopbackTransport final : public Transport {
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
+  bool is_alive() const override { return true; }
+
+  void enter_epoch(std::uint64_t epoch) override {
+    epoch_ = epoch;
+    for (auto& waiting : receives_) waiting.clear();
+    Hub::Inbox& inbox = hub_->inbox(rank_);
+    const std::scoped_lock lock(inbox.mutex);
+    std::erase_if(inbox.data, [epoch](const auto& entry) { return entry.first.second < epoch; });
+  }
 
   void post(int target, const Message& message) override {
     Hub::Inbox& inbox = hub_->inbox(target);
@@ -76,7 +85,7 @@ class LoopbackTransport final : public Transport {
     Hub::Inbox& inbox = hub_->inbox(target);
     Bytes copy(data.begin(), data.end());
     const std::scoped_lock lock(inbox.mutex);
-    inbox.data[rank_].push_back(std::move(copy));
+    inbox.data[{rank_, epoch_}].push_back(std::move(copy));
     return sent;  // the copy has left
   }
 
@@ -128,7 +137,7 @@ class LoopbackTransport final : public Transport {
     for (std::size_t source = 0; source < receives_.size(); ++source) {
       auto& waiting = receives_[source];
       if (waiting.empty()) continue;
-      auto& arrived = inbox.data[static_cast<int>(source)];
+      auto& arrived = inbox.data[{static_cast<int>(source), epoch_}];
       while (!waiting.empty() && !arrived.empty()) {
         const PendingReceive receive = waiting.front();
         LOCKSTEP_CHECK(receive.data.size() == arrived.front().size());
@@ -142,6 +151,7 @@ class LoopbackTransport final : public Transport {
 
   std::shared_ptr<Hub> hub_;
   int rank_;
+  std::uint64_t epoch_ = 0;
   std::size_t duplicates_ = 0;
   std::vector<std::deque<PendingReceive>> receives_;  // by source, in order
   std::vector<bool> complete_;

@@ -55,6 +55,10 @@ class MpiTransport final : public Transport {
   int ranks_on_node() const noexcept override { return nodes_.ranks_here; }
   std::string_view name() const noexcept override { return "mpi"; }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
+  bool is_alive() const override { return mpi::is_active(); }
+  void enter_epoch(std::uint64_t epoch) override {
+    tag_ = static_cast<int>(epoch % 32768);
+  }  // every MPI has that many tags
   bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
 
   void post(int target, const Message& message) override {
@@ -82,7 +86,7 @@ class MpiTransport final : public Transport {
     const auto [transfer, requests] = new_slot();
     for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
       const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
-      mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, 0, data_.get(),
+      mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, tag_, data_.get(),
                            &requests->emplace_back(MPI_REQUEST_NULL)),
                  "MPI_Isend");
     }
@@ -94,7 +98,7 @@ class MpiTransport final : public Transport {
     const auto [transfer, requests] = new_slot();
     for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
       const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
-      mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, 0, data_.get(),
+      mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, tag_, data_.get(),
                            &requests->emplace_back(MPI_REQUEST_NULL)),
                  "MPI_Irecv");
     }
@@ -194,6 +198,7 @@ class MpiTransport final : public Transport {
   int size_;
   mpi::Nodes nodes_;
   int thread_level_;
+  int tag_ = 0;
   Message incoming_{};
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::deque<Outgoing> outgoing_;  // a deque keeps addresses while it grows and shrinks at its ends

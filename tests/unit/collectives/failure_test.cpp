@@ -195,5 +195,80 @@ TEST(Failure, can_happen_again_and_again) {
   });
 }
 
+/// Calls barrier until it succeeds; the errors before.
+int barriers_that_failed(Communicator& comm) {
+  int failed = 0;
+  while (error_of([&] { comm.barrier(); }) != "none") ++failed;
+  return failed;
+}
+
+TEST(Failure, lets_what_all_ranks_have_entered_complete_and_then_works_again) {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<float> values(200'000, 1.0F);
+      const ConstTensorView input = view_of(std::span<const float>(values));
+      const TensorView output = view_of(std::span<float>(values));
+      const Item item{std::span(&input, 1), std::span(&output, 1)};
+      Request request = comm.all_reduce_async(std::span(&item, 1), ReduceOp::sum);
+      if (comm.rank() == round % 3) comm.announce_failure("changed its mind");
+      if (error_of([&] { request.wait(); }) == "none") {
+        EXPECT_EQ(values, std::vector<float>(200'000, 3.0F));
+      }
+      EXPECT_LE(barriers_that_failed(comm), 1);
+      check_all_reduce(comm, ReduceOp::sum);
+    }
+  });
+}
+
+TEST(Failure, leaves_no_data_behind_that_a_later_operation_could_take) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    for (int round = 0; round < 100; ++round) {
+      std::vector<int> value(1 + round % 7, comm.rank() == 0 ? round : -1);
+      const ConstTensorView input = view_of(std::span<const int>(value));
+      const TensorView output = view_of(std::span<int>(value));
+      const Item item{std::span(&input, comm.rank() == 0 ? 1 : 0), std::span(&output, 1)};
+      Request request = comm.broadcast_async(std::span(&item, 1), 0);
+      if (comm.rank() == 1) comm.announce_failure("gone");
+      if (error_of([&] { request.wait(); }) == "none") {
+        EXPECT_EQ(value.front(), round);
+      }
+      EXPECT_LE(barriers_that_failed(comm), 1);
+      check_broadcast(comm, 0);
+    }
+  });
+}
+
+TEST(Communicator, duplicates_in_order_with_what_is_under_way) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    Request request = comm.barrier_async();
+    if (comm.rank() == 1) request.wait();
+    Communicator other = comm.duplicate({});
+    request.wait();
+    check_all_reduce(other, ReduceOp::sum);
+  });
+}
+
+TEST(Communicator, finds_a_wrong_number_of_replicas_on_all_ranks) {
+  expect_all(shared_error(2,
+                          [](Communicator& comm) {
+                            CommunicatorOptions options;
+                            options.local_replicas = comm.rank() == 1 ? 0 : 1;
+                            (void)comm.duplicate(options);
+                          }),
+             {"invalid_argument:", "rank 1 has 0 replicas"});
+}
+
+TEST(Communicator, may_wait_as_long_as_anybody_likes) {
+  CommunicatorOptions options;
+  options.fail_after = options.warn_after = std::chrono::milliseconds::max();
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        Request request = comm.barrier_async();
+        EXPECT_TRUE(request.wait_for(std::chrono::nanoseconds::max()));
+      },
+      options);
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -61,6 +61,16 @@ TEST_F(Validation, refuses_views_that_overlap_partly) {
   expect_all(refusal(std::array{in(0, 8), in(8, 8)}, std::array{out(16, 8), out(20, 8)}), {"overlaps"});
 }
 
+TEST_F(Validation, refuses_an_input_that_is_the_output_of_another_item) {
+  Communicator comm = self_communicator();
+  const ConstTensorView inputs[]{in(0, 50), in(0, 64)};
+  const TensorView outputs[]{{memory_.data(), DType::f32, Shape{64}, Device{}}};
+  std::vector<float> elsewhere(50);
+  const TensorView other = view_of(std::span<float>(elsewhere));
+  const Item items[]{{std::span(inputs).first(1), std::span(&other, 1)}, {std::span(inputs).subspan(1), outputs}};
+  EXPECT_THROW(comm.all_reduce(items, ReduceOp::sum), Error);
+}
+
 TEST_F(Validation, refuses_a_wrong_number_of_inputs) {
   expect_all(refusal(std::array{in(0, 8)}, {}), {"item 0", "1 inputs", "2 replicas"});
 }

@@ -223,7 +223,7 @@ TEST(Failure, lets_what_all_ranks_have_entered_complete_and_then_works_again) {
 TEST(Failure, leaves_no_data_behind_that_a_later_operation_could_take) {
   on_ranks({1, 1}, [](Communicator& comm) {
     for (int round = 0; round < 100; ++round) {
-      std::vector<int> value(1 + round % 7, comm.rank() == 0 ? round : -1);
+      std::vector<int> value(static_cast<std::size_t>(1 + round % 7), comm.rank() == 0 ? round : -1);
       const ConstTensorView input = view_of(std::span<const int>(value));
       const TensorView output = view_of(std::span<int>(value));
       const Item item{std::span(&input, comm.rank() == 0 ? 1 : 0), std::span(&output, 1)};

@@ -16,12 +16,14 @@ void set_log_rank(int rank) noexcept { log_rank.store(rank, std::memory_order_re
 void log_line(std::string_view text) noexcept {
   const int rank = log_rank.load(std::memory_order_relaxed);
   const int length = static_cast<int>(text.size());
+  // NOLINTBEGIN(bugprone-suspicious-stringview-data-usage): the length goes with the address
   // one fprintf: stdio locks the stream, so that lines of several threads stay whole
   if (rank < 0) {
     std::fprintf(stderr, "lockstep: %.*s\n", length, text.data());
   } else {
     std::fprintf(stderr, "lockstep: [rank %d] %.*s\n", rank, length, text.data());
   }
+  // NOLINTEND(bugprone-suspicious-stringview-data-usage)
 }
 
 }  // namespace lockstep::detail

@@ -81,7 +81,7 @@ std::exception_ptr Step::failure() const {
   return failure_;
 }
 
-void Step::fail(int local, std::exception_ptr exception) noexcept {
+void Step::fail(int local, const std::exception_ptr& exception) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = exception;

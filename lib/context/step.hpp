@@ -91,7 +91,7 @@ class Step {
   void broadcast(const MeetingCall& call);
   void merge(const MeetingCall& call);
 
-  void fail(int local, std::exception_ptr exception) noexcept;
+  void fail(int local, const std::exception_ptr& exception) noexcept;
   /// Ends the step with `error` unless it has been ended already; waits for a closed meeting to open. False if
   /// `only_if_open` and it is closed.
   bool abort(const Error& error, bool only_if_open) noexcept;

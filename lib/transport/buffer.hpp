@@ -23,7 +23,7 @@ class Buffer {
   [[nodiscard]] std::size_t size() const noexcept { return block_ ? size_ : 0; }
   [[nodiscard]] std::span<std::byte> first(std::size_t bytes) const noexcept { return {data(), bytes}; }
   /// Gives the memory up for ever: somebody may touch it until the process ends.
-  void leak() noexcept { static_cast<void>(block_.release()); }
+  void leak() noexcept { [[maybe_unused]] const std::byte* const forgotten = block_.release(); }
 
  private:
   struct Free {

@@ -113,7 +113,7 @@ lane_asan() {
   check asan build-asan --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.
   export LSAN_OPTIONS=suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0
-  check asan-mpi build-asan --suite mpi --suite apps --no-suite slow --no-suite bench --timeout-multiplier 4
+  check asan-mpi build-asan --timeout-multiplier 4 communicator-1 communicator-2 programs train
 }
 
 # Ranks as threads only: MPI is not instrumented, and what two processes share no sanitizer sees.

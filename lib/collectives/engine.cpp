@@ -62,6 +62,12 @@ void Engine::post(const std::shared_ptr<Operation>& operation) {
                 operation_name(operation->descriptor()));
   }
   const std::scoped_lock lock(mutex_);
+  if (unobserved_) {
+    // posted in the belief that all is well: it belongs to what has failed
+    operation->error = unobserved_;
+    operation->done = true;
+    return;
+  }
   operation->epoch = leaving_ ? epoch_ + 1 : epoch_;
   queue_.push_back(operation);
 }
@@ -95,7 +101,10 @@ bool Engine::test(Operation& operation) {
   const std::scoped_lock lock(mutex_);
   if (!operation.done) drive();
   if (!operation.done) return false;
-  if (operation.error) std::rethrow_exception(operation.error);
+  if (operation.error) {
+    if (operation.error == unobserved_) unobserved_ = nullptr;
+    std::rethrow_exception(operation.error);
+  }
   return true;
 }
 
@@ -107,6 +116,7 @@ void Engine::announce_failure(const std::string& text) {
   const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_.is_open());
   if (!head_is_shared) {
     declare(failure);
+    unobserved_ = nullptr;  // the caller knows
     return;
   }
   if (leaving_) return;
@@ -223,12 +233,16 @@ void Engine::finish_head(std::exception_ptr error) {
   ++sequence_;
   head_since_.reset();
   roll_called_ = warned_ = false;
-  if (leaving_) fail_epoch(Failure(*leaving_));
+  if (leaving_) {
+    fail_epoch(Failure(*leaving_));
+    unobserved_ = nullptr;  // who announced it knows
+  }
 }
 
 void Engine::fail_epoch(const Failure& failure) {
   if (!queue_.empty() && queue_.front()->agreed && queue_.front()->has_open_transfers() && !lost_) lost_ = failure;
   const auto error = std::make_exception_ptr(failure.error());
+  if (!queue_.empty()) unobserved_ = error;
   // what was posted after this rank had announced its departure belongs to the next epoch
   while (!queue_.empty() && queue_.front()->epoch <= epoch_) {
     Operation& operation = *queue_.front();

@@ -84,6 +84,7 @@ class Engine {
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
   std::optional<Failure> leaving_;  // announced here, takes effect when the head of the queue is done
+  std::exception_ptr unobserved_;   // ended operations of this rank, but nobody has heard of it yet
   std::optional<Failure> lost_;     // set when a message was lost: nothing works any more
   // the head of the queue, since it was first driven
   std::optional<Clock::time_point> head_since_;

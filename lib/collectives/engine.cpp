@@ -146,16 +146,16 @@ void Engine::run_progress(const std::stop_token& stop) {
 
 void Engine::drive() {
   if (queue_.empty()) return;
-  Failure failure{Code::internal, {}, context_of(transport_->rank())};
+  Failure failure;  // filled in only when there is one: this is where waits spin
   try {
     drive_head();
     return;
   } catch (const Error& error) {
-    failure.code = error.code();
-    failure.text = error.text();
+    failure = {error.code(), error.text(), {}};
   } catch (const std::exception& error) {
-    failure.text = error.what();
+    failure = {Code::internal, error.what(), {}};
   }
+  failure.context = context_of(transport_->rank());
   // the operation stopped half-way: nobody knows what still moves
   if (!lost_) lost_ = failure;
   declare(failure);

@@ -36,9 +36,10 @@ def run_cases(cases):
             print(f"ok {number} - {name}", flush=True)
         except Exception:  # a failed case is a result
             failed += 1
+            print(f"not ok {number} - {name}")
             for line in traceback.format_exc().splitlines():
-                print(f"# {line}", file=sys.stderr)
-            print(f"not ok {number} - {name}", flush=True)
+                print(f"# {line}")
+            sys.stdout.flush()
     return 1 if failed else 0
 
 

@@ -10,6 +10,7 @@
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/plan.hpp>
 #include <lockstep/collectives/request.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
@@ -22,6 +23,7 @@
 #include <lockstep/core/shape.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/core/tensor_view.hpp>
+#include <lockstep/device/arena.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/dataset.hpp>

@@ -15,11 +15,13 @@ struct Settings {
   std::chrono::milliseconds fail_after{300'000};
   bool force_canonical_order = false;
   bool allow_singleton = false;
+  bool share_memory = true;
 };
 
 /// Reads the environment. Throws Error(invalid_argument) that names the variable, its value and the rule.
 ///   LOCKSTEP_TIMEOUT=FAIL or WARN,FAIL   seconds, decimals allowed, 0 < WARN <= FAIL
 ///   LOCKSTEP_ORDER=canonical             reductions that ask for any order get the canonical one
+///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, as ranks of different nodes do
 ///   LOCKSTEP_ALLOW_SINGLETON=1           one MPI rank is fine although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 

@@ -39,6 +39,8 @@ class Engine {
   /// Waits for what is queued, bounded by the deadline of each operation.
   ~Engine();
 
+  /// Posts and waits. On a node with shared memory, an empty queue is served by the calling thread at once.
+  void run(const std::shared_ptr<Operation>& operation);
   /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
   void post(const std::shared_ptr<Operation>& operation);
   /// Posts and lets the progress thread drive, where the transport allows one.
@@ -58,7 +60,11 @@ class Engine {
   using Clock = std::chrono::steady_clock;
 
   // All of these are called with mutex_ held.
+  [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
+  void require_thread(const Operation& operation) const;
   void drive();
+  void stop_head(const std::exception& error);
+  void enqueue(const std::shared_ptr<Operation>& operation);
   void drive_head();
   void start_waiting();
   void finish_head(std::exception_ptr error);
@@ -77,8 +83,9 @@ class Engine {
   std::unique_ptr<Transport> transport_;  // all below: guarded by mutex_
   EngineOptions options_;
   const int spins_;  // before a wait yields
+  const bool any_thread_may_call_;
   ControlChannel control_;
-  Agreement agreement_;
+  std::unique_ptr<Agreement> agreement_;
   Workspace workspace_;
   std::deque<std::shared_ptr<Operation>> queue_;
   std::uint64_t epoch_ = 0;

@@ -20,7 +20,10 @@ using Bytes = std::vector<std::byte>;
 /// What all ends share. Each inbox has its own lock, taken one at a time.
 class Hub {
  public:
-  explicit Hub(int size) : inboxes_(static_cast<std::size_t>(size)) {}
+  /// With `share_memory`, each end gets a node group.
+  Hub(int size, bool share_memory) : inboxes_(static_cast<std::size_t>(size)), share_memory_(share_memory) {
+    if (share_memory) groups_ = make_thread_groups(size);
+  }
 
   struct Inbox {
     std::mutex mutex;
@@ -30,16 +33,22 @@ class Hub {
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
+  /// The node group of one end, null when memory is not shared. Each end takes its own, once.
+  [[nodiscard]] std::unique_ptr<NodeGroup> take_group(int rank) {
+    return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
+  }
 
   /// The hub of every end's k-th duplicate: the first that asks makes it.
   [[nodiscard]] std::shared_ptr<Hub> duplicate(std::size_t k) {
     const std::scoped_lock lock(mutex_);
-    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(size()));
+    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(size(), share_memory_));
     return duplicates_[k];
   }
 
  private:
   std::deque<Inbox> inboxes_;
+  const bool share_memory_;
+  std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element belongs to its end
   std::mutex mutex_;
   std::vector<std::shared_ptr<Hub>> duplicates_;  // guarded by mutex_
 };
@@ -47,12 +56,16 @@ class Hub {
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Hub> hub, int rank)
-      : hub_(std::move(hub)), rank_(rank), receives_(static_cast<std::size_t>(hub_->size())) {}
+      : hub_(std::move(hub)),
+        rank_(rank),
+        group_(hub_->take_group(rank)),
+        receives_(static_cast<std::size_t>(hub_->size())) {}
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
   int nodes() const noexcept override { return 1; }
   int ranks_on_node() const noexcept override { return size(); }
+  NodeGroup* node_group() noexcept override { return group_.get(); }
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
@@ -151,6 +164,7 @@ class LoopbackTransport final : public Transport {
 
   std::shared_ptr<Hub> hub_;
   int rank_;
+  std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;
   std::size_t duplicates_ = 0;
   std::vector<std::deque<PendingReceive>> receives_;  // by source, in order
@@ -160,8 +174,8 @@ class LoopbackTransport final : public Transport {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size) {
-  const auto hub = std::make_shared<Hub>(size);
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory) {
+  const auto hub = std::make_shared<Hub>(size, share_memory);
   std::vector<std::unique_ptr<Transport>> ends;
   for (int rank = 0; rank < size; ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
   return ends;

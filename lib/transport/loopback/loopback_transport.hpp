@@ -12,7 +12,7 @@
 
 namespace lockstep::detail {
 
-/// `size` connected ends, one per rank.
-[[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size);
+/// `size` connected ends, one per rank; with `share_memory`, with node groups.
+[[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory);
 
 }  // namespace lockstep::detail

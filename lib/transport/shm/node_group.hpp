@@ -99,7 +99,8 @@ class NodeGroup {
 using ExchangeFunction = std::function<void(const void* mine, void* all, std::size_t bytes)>;
 
 /// The group of `size` processes of one node, each with its arena. Null on all of them when one cannot be seen by
-/// another, or does not say `share_memory`; `why` then says why. Collective.
+/// another, or does not say `share_memory`; `why` then says why. Tensors live in the
+/// arena by default from then on. Collective.
 [[nodiscard]] std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory,
                                                             const ExchangeFunction& exchange, std::string& why);
 

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "device/host/arena.hpp"
+#include "device/host/default_resource.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
@@ -161,6 +162,7 @@ std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_mem
     if (why.empty()) why = "rank " + std::to_string(i) + " of the node cannot share memory";
     return nullptr;
   }
+  offer_default_memory_resource(arena_memory_resource());
   return std::make_unique<ProcessGroup>(rank, members, std::move(owned));
 }
 

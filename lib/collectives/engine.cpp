@@ -4,6 +4,7 @@
 #include "collectives/engine.hpp"
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "collectives/backoff.hpp"
@@ -37,10 +38,18 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       options_(std::move(options)),
       spins_(spins_before_yield(*transport_, options_.local_replicas)),
       any_thread_may_call_(transport_->has_free_threads()),
+      has_node_group_(transport_->node_group() != nullptr),
+      fork_depth_(fork_depth()),
       control_(*transport_),
       agreement_(make_agreement(*transport_, control_)) {}
 
 Engine::~Engine() {
+  if (is_forked_copy()) {
+    // the parent's communicator, thread and shared memory are not the child's to end
+    static_cast<void>(transport_.release());
+    static_cast<void>(new std::jthread(std::move(progress_)));
+    return;
+  }
   if (progress_.joinable()) {
     progress_.request_stop();
     progress_.join();
@@ -54,7 +63,15 @@ Engine::~Engine() {
   }
 }
 
-void Engine::require_thread(const Operation& operation) const {
+bool Engine::is_forked_copy() const noexcept { return fork_depth() != fork_depth_; }
+
+void Engine::require_caller(const Operation& operation) const {
+  if (is_forked_copy()) {
+    throw_error(Code::failed_precondition,
+                "{} was called in a child process made by fork(); {} belongs to the parent, and MPI does not work in a "
+                "child",
+                operation_name(operation.descriptor()), options_.name);
+  }
   if (any_thread_may_call_ || transport_->this_thread_may_call()) return;
   throw_error(Code::failed_precondition,
               "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so "
@@ -63,7 +80,7 @@ void Engine::require_thread(const Operation& operation) const {
 }
 
 void Engine::run(const std::shared_ptr<Operation>& operation) {
-  require_thread(*operation);
+  require_caller(*operation);
   if (!run_at_once(operation)) wait(*operation);
 }
 
@@ -71,7 +88,7 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
 /// has anything else to say. Whether that was so; if not, the operation is the head of the queue, where it stands now.
 bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   const std::scoped_lock lock(mutex_);
-  if (!queue_.empty() || unobserved_ || leaving_ || lost_ || transport_->node_group() == nullptr) {
+  if (!queue_.empty() || unobserved_ || leaving_ || lost_ || !has_node_group_) {
     enqueue(operation);
     return false;
   }
@@ -101,7 +118,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
 }
 
 void Engine::post(const std::shared_ptr<Operation>& operation) {
-  require_thread(*operation);
+  require_caller(*operation);
   const std::scoped_lock lock(mutex_);
   enqueue(operation);
 }
@@ -143,6 +160,7 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
 }
 
 bool Engine::test(Operation& operation) {
+  if (is_forked_copy()) require_caller(operation);
   const std::scoped_lock lock(mutex_);
   if (!operation.done) drive();
   if (!operation.done) return false;
@@ -154,6 +172,7 @@ bool Engine::test(Operation& operation) {
 }
 
 void Engine::announce_failure(const std::string& text) {
+  if (is_forked_copy()) return;
   const std::scoped_lock lock(mutex_);
   const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
                         context_of(transport_->rank())};

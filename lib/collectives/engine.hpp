@@ -61,7 +61,8 @@ class Engine {
 
   // All of these are called with mutex_ held.
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
-  void require_thread(const Operation& operation) const;
+  void require_caller(const Operation& operation) const;
+  [[nodiscard]] bool is_forked_copy() const noexcept;
   void drive();
   void stop_head(const std::exception& error);
   void enqueue(const std::shared_ptr<Operation>& operation);
@@ -84,6 +85,8 @@ class Engine {
   EngineOptions options_;
   const int spins_;  // before a wait yields
   const bool any_thread_may_call_;
+  const bool has_node_group_;
+  const std::uint32_t fork_depth_;  // of the process that made this
   ControlChannel control_;
   std::unique_ptr<Agreement> agreement_;
   Workspace workspace_;

@@ -41,7 +41,9 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       has_node_group_(transport_->node_group() != nullptr),
       fork_depth_(fork_depth()),
       control_(*transport_),
-      agreement_(make_agreement(*transport_, control_)) {}
+      agreement_(make_agreement(*transport_, control_)) {
+  queue_.reserve(16);
+}
 
 Engine::~Engine() {
   if (is_forked_copy()) {
@@ -294,7 +296,7 @@ void Engine::finish_head(std::exception_ptr error) {
   Operation& head = *queue_.front();
   head.error = std::move(error);
   head.done = true;
-  queue_.pop_front();
+  queue_.erase(queue_.begin());
   ++sequence_;
   head_since_.reset();
   roll_called_ = warned_ = false;
@@ -314,7 +316,7 @@ void Engine::fail_epoch(const Failure& failure) {
     if (operation.agreed && operation.abandon(*transport_) && !lost_) lost_ = failure;
     operation.error = error;
     operation.done = true;
-    queue_.pop_front();
+    queue_.erase(queue_.begin());
   }
   agreement_->close();
   leaving_.reset();

@@ -13,12 +13,13 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -90,7 +91,7 @@ class Engine {
   ControlChannel control_;
   std::unique_ptr<Agreement> agreement_;
   Workspace workspace_;
-  std::deque<std::shared_ptr<Operation>> queue_;
+  std::vector<std::shared_ptr<Operation>> queue_;  // short: a deque would allocate now and then for ever
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
   std::optional<Failure> leaving_;  // announced here, takes effect when the head of the queue is done

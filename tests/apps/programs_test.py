@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small programs under mpiexec: the first one of the README, and programs that go wrong.
 
-programs_test.py HELLO FAULTS MPIEXEC [OPTION...]
+programs_test.py HELLO DESCENT FAULTS MPIEXEC [OPTION...]
 """
 
 import os
@@ -11,8 +11,8 @@ import sys
 
 from programs import Launcher, expect, expect_in, run_cases
 
-hello, faults = sys.argv[1:3]
-launcher = Launcher(sys.argv[3:])
+hello, descent, faults = sys.argv[1:4]
+launcher = Launcher(sys.argv[4:])
 
 
 def says_hello(ranks):
@@ -21,6 +21,15 @@ def says_hello(ranks):
         expect(result.returncode == 0, result.stderr)
         replicas = ranks or 1
         expect(result.stdout == f"{replicas} replicas, sum of ids {replicas * (replicas - 1) // 2}\n", result.stdout)
+
+    return case
+
+
+def descends(ranks):
+    def case():
+        result = launcher.run(ranks, descent)
+        expect(result.returncode == 0, result.stderr)
+        expect(result.stdout == "y = 3.00 x + 1.00\n", result.stdout)
 
     return case
 
@@ -58,6 +67,9 @@ def unknown_variable():
 sys.exit(run_cases([
     ("hello runs without mpiexec", says_hello(0)),
     ("hello runs on 1 rank", says_hello(1)),
+    ("an MPI program adopts lockstep on 1 rank", descends(1)),
+    ("an MPI program adopts lockstep on 2 ranks", descends(2)),
+    ("an MPI program adopts lockstep on 3 ranks", descends(3)),
     ("hello runs on 2 ranks", says_hello(2)),
     ("hello runs on 3 ranks", says_hello(3)),
     ("an uncaught exception on one rank ends the job", ends_badly("throw-on-one", ["out of apples", "uncaught"], ranks=3)),

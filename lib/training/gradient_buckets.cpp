@@ -53,14 +53,15 @@ struct GradientBuckets::State {
   void check(std::span<const std::vector<TensorView>> lists) const {
     const auto replicas = static_cast<std::size_t>(communicator.local_replicas());
     if (lists.size() != replicas) {
-      detail::throw_error(Code::invalid_argument, "GradientBuckets: gradients has {} lists, but this rank has {} replicas",
-                          lists.size(), replicas);
+      detail::throw_error(Code::invalid_argument,
+                          "GradientBuckets: gradients has {} lists, but this rank has {} replicas", lists.size(),
+                          replicas);
     }
     for (const auto& list : lists) {
       if (list.size() == lists.front().size()) continue;
       detail::throw_error(Code::invalid_argument,
-                          "GradientBuckets: one replica has {} tensors, another {}; all must have the same", list.size(),
-                          lists.front().size());
+                          "GradientBuckets: one replica has {} tensors, another {}; all must have the same",
+                          list.size(), lists.front().size());
     }
   }
 
@@ -69,7 +70,8 @@ struct GradientBuckets::State {
     std::size_t bytes = 0;
     const auto close = [&](std::size_t last) {
       bucket.last = last;
-      bucket.plan.emplace(communicator.prepare_all_reduce(std::span(items).subspan(bucket.first, last - bucket.first), options.op));
+      bucket.plan.emplace(
+          communicator.prepare_all_reduce(std::span(items).subspan(bucket.first, last - bucket.first), options.op));
       bucket_of.resize(last, buckets.size());
       buckets.push_back(std::move(bucket));
       bucket = Bucket();
@@ -192,7 +194,8 @@ void GradientBuckets::finish(int replica) {
   }
   if (replica == 0) {
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-    state.wait_seconds.store(state.wait_seconds.load(std::memory_order_relaxed) + waited.count(), std::memory_order_relaxed);
+    state.wait_seconds.store(state.wait_seconds.load(std::memory_order_relaxed) + waited.count(),
+                             std::memory_order_relaxed);
   }
   if (state.last_failure) std::rethrow_exception(state.last_failure);
 }

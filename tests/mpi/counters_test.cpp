@@ -72,7 +72,7 @@ class SystemCallTrap {
 template <class Body>
 bool calls_the_system(const Body& body) {
 #if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_system_call;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, nullptr);
@@ -131,7 +131,8 @@ class PlannedStep : public testing::TestWithParam<std::tuple<DType, ReduceOp, st
 
 TEST_P(PlannedStep, allocates_nothing_and_makes_no_system_call) {
   const auto [dtype, op, elements] = GetParam();
-  if (!supports(op, dtype) || result_dtype(op, dtype) != dtype) GTEST_SKIP() << to_string(dtype) << " has no " << to_string(op) << " in place";
+  if (!supports(op, dtype) || result_dtype(op, dtype) != dtype)
+    GTEST_SKIP() << to_string(dtype) << " has no " << to_string(op) << " in place";
   Communicator comm = communicator_from(MPI_COMM_WORLD);
   // one tensor, and a list
   for (const int tensors : {1, 9}) {
@@ -144,7 +145,8 @@ TEST_P(PlannedStep, allocates_nothing_and_makes_no_system_call) {
       inputs.emplace_back(views.back());
     }
     std::vector<Item> items;
-    for (std::size_t i = 0; i < views.size(); ++i) items.push_back({std::span(inputs).subspan(i, 1), std::span(views).subspan(i, 1)});
+    for (std::size_t i = 0; i < views.size(); ++i)
+      items.push_back({std::span(inputs).subspan(i, 1), std::span(views).subspan(i, 1)});
     Plan plan = comm.prepare_all_reduce(items, op);
     const Counts planned = count(comm, [&] { plan.run(); });
     const Counts repeated = count(comm, [&] { comm.all_reduce(items, op); });
@@ -156,10 +158,11 @@ TEST_P(PlannedStep, allocates_nothing_and_makes_no_system_call) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PlannedStep,
-                         testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u64),
-                                          testing::Values(ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max, ReduceOp::prod),
-                                          testing::Values(2, 1000, 40'000)));
+INSTANTIATE_TEST_SUITE_P(
+    All, PlannedStep,
+    testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u64),
+                     testing::Values(ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max, ReduceOp::prod),
+                     testing::Values(2, 1000, 40'000)));
 
 TEST(Counters, see_what_they_count) {
   const long before = allocations;

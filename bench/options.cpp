@@ -147,9 +147,10 @@ void read_operation(const po::variables_map& values, Options& options) {
   for (const lockstep::ReduceOp op : options.ops) {
     for (const lockstep::DType dtype : options.dtypes) {
       if (!all && !lockstep::supports(op, dtype)) {
-        refuse("-o/--op \"{}\": {} takes no {} of -d/--datatype; bool takes min, max, band, bor and bxor, and only "
-               "integers and bool take these three",
-               text_or(values, "op", "sum"), lockstep::to_string(op), lockstep::to_string(dtype));
+        refuse(
+            "-o/--op \"{}\": {} takes no {} of -d/--datatype; bool takes min, max, band, bor and bxor, and only "
+            "integers and bool take these three",
+            text_or(values, "op", "sum"), lockstep::to_string(op), lockstep::to_string(dtype));
       }
     }
   }

@@ -116,7 +116,10 @@ void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
               "reduce: a {} is one value that all replicas share, so it has no {} ({}) over replicas; use mean, or "
               "give one value per "
               "replica",
-              kind, to_string(op), op == ReduceOp::sum ? "SUM" : op == ReduceOp::prod ? "PROD" : "BXOR");
+              kind, to_string(op),
+              op == ReduceOp::sum    ? "SUM"
+              : op == ReduceOp::prod ? "PROD"
+                                     : "BXOR");
 }
 
 }  // namespace detail

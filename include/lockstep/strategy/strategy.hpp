@@ -108,7 +108,8 @@ class LOCKSTEP_API Strategy {
   /// f64: a Tensor gives one, typed integers need the result named, `reduce<double>(ReduceOp::mean, ids)`. A value that
   /// is no PerReplica is one value: with one replica it is returned; with one replica on each rank it counts once per
   /// rank; otherwise, and for Mirrored values and variables, mean, min, max, band and bor return it, while sum,
-  /// prod and bxor are Error(invalid_argument). So are components of different dtypes or shapes; between ranks they are Error(mismatch).
+  /// prod and bxor are Error(invalid_argument). So are components of different dtypes or shapes; between ranks they are
+  /// Error(mismatch).
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(ReduceOp op, const Tree& value) {
     check_reduce("reduce");

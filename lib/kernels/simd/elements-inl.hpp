@@ -256,8 +256,7 @@ struct IntegerMean {
     constexpr bool is_signed = std::is_signed_v<T>;
     auto bits = hn::BitCast(DU(), value);
     if constexpr (is_signed) bits = hn::Xor(bits, hn::Set(DU(), 1ull << 63));
-    const auto lower =
-        hn::Or(hn::And(bits, hn::Set(DU(), 0xffffffffull)), hn::BitCast(DU(), hn::Set(D(), 0x1p52)));
+    const auto lower = hn::Or(hn::And(bits, hn::Set(DU(), 0xffffffffull)), hn::BitCast(DU(), hn::Set(D(), 0x1p52)));
     const auto upper = hn::Or(hn::ShiftRight<32>(bits), hn::BitCast(DU(), hn::Set(D(), 0x1p84)));
     const double excess = 0x1p84 + 0x1p52 + (is_signed ? 0x1p63 : 0.0);
     return hn::Add(hn::Sub(hn::BitCast(D(), upper), hn::Set(D(), excess)), hn::BitCast(D(), lower));

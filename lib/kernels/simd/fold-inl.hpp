@@ -139,13 +139,17 @@ HWY_INLINE void store(const Fold& fold, const Ending& ending, const Group<Elemen
   using Output = typename Elements::Output;
   Output results[size];
   for (int v = 0; v < size; ++v) results[v] = Elements::result(roots.vectors[v], ending);
+  // a streaming store writes a whole vector, whatever part of it is meant
+  constexpr bool can_stream = may_stream && sizeof(Output) == static_cast<std::size_t>(lanes) * sizeof(Result);
   for (void* const output : fold.outputs) {
     Result* const target = static_cast<Result*>(output) + i;
-    if (may_stream && ending.streams && reinterpret_cast<std::uintptr_t>(target) % sizeof(Output) == 0) {
-      for (int v = 0; v < size; ++v) Elements::template put<true>(results[v], target + v * lanes);
-    } else {
-      for (int v = 0; v < size; ++v) Elements::template put<false>(results[v], target + v * lanes);
+    if constexpr (can_stream) {
+      if (ending.streams && reinterpret_cast<std::uintptr_t>(target) % sizeof(Output) == 0) {
+        for (int v = 0; v < size; ++v) Elements::template put<true>(results[v], target + v * lanes);
+        continue;
+      }
     }
+    for (int v = 0; v < size; ++v) Elements::template put<false>(results[v], target + v * lanes);
   }
 }
 
@@ -170,9 +174,15 @@ HWY_NOINLINE void run(const Fold& fold, std::int64_t begin, std::int64_t end) {
 template <class Elements>
 HWY_INLINE std::size_t number_of_leaves(const Fold& fold) {
   // what fold_merges_of_leaves gives
-  static constexpr std::uint8_t merges[9][8] = {
-      {}, {0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2}, {0, 1, 0, 2, 1}, {0, 1, 0, 2, 0, 2}, {0, 1, 0, 2, 0, 1, 2},
-      {0, 1, 0, 2, 0, 1, 0, 3}};
+  static constexpr std::uint8_t merges[9][8] = {{},
+                                                {0},
+                                                {0, 1},
+                                                {0, 1, 1},
+                                                {0, 1, 0, 2},
+                                                {0, 1, 0, 2, 1},
+                                                {0, 1, 0, 2, 0, 2},
+                                                {0, 1, 0, 2, 0, 1, 2},
+                                                {0, 1, 0, 2, 0, 1, 0, 3}};
   const std::size_t number = fold.inputs.size();
   if (number > 8) return 0;
   for (std::size_t k = 0; k < number; ++k) {
@@ -255,8 +265,7 @@ template <class Op>
 struct BrainFamily {
   static constexpr bool has_pairs = hn::MaxLanes(hn::ScalableTag<float>()) > 1;
   template <Width width>
-  using Elements =
-      std::conditional_t<width == Width::full && has_pairs, BrainPairs<Op>, NarrowFloat<Brain, Op, width>>;
+  using Elements = std::conditional_t<width == Width::full && has_pairs, BrainPairs<Op>, NarrowFloat<Brain, Op, width>>;
 };
 template <class T>
 struct IntegerMeanFamily {

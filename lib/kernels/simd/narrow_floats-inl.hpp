@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // f16 and bf16 to f32 and back. Rounding is by our own integer steps: Highway 1.0.3 truncates in places, and the
-// processors' bf16 instructions flush subnormals. Only F16C, which converts as IEEE 754 says, is used where a target has
-// it. Compiled once per target.
+// processors' bf16 instructions flush subnormals. Only F16C, which converts as IEEE 754 says, is used where a target
+// has it. Compiled once per target.
 
 #include "kernels/simd/ops-inl.hpp"
 
@@ -80,15 +80,14 @@ struct HalfBySteps {
     const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto normal = hn::ShiftRight<13>(hn::Add(magnitude, hn::Add(hn::Set(du, 0xfffu - 0x38000000u), is_odd)));
     // below 2^-14: adding 1/2 rounds to a multiple of 2^-24, to nearest even
-    const auto subnormal = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, magnitude), hn::Set(df, 0.5f))),
-                                   hn::Set(du, 0x3f000000u));
+    const auto subnormal =
+        hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, magnitude), hn::Set(df, 0.5f))), hn::Set(du, 0x3f000000u));
     const auto compared = hn::BitCast(di, magnitude);
     const auto is_at_least = [&](std::int32_t bound)
                                  HWY_ATTR { return hn::RebindMask(du, hn::Gt(compared, hn::Set(di, bound - 1))); };
     const auto finite = hn::IfThenElse(is_at_least(0x38800000), normal, subnormal);
-    const auto unsigned_result =
-        hn::IfThenElse(is_at_least(0x7f800001), hn::Set(du, 0x7e00u),
-                       hn::IfThenElse(is_at_least(0x477ff000), hn::Set(du, 0x7c00u), finite));
+    const auto unsigned_result = hn::IfThenElse(is_at_least(0x7f800001), hn::Set(du, 0x7e00u),
+                                                hn::IfThenElse(is_at_least(0x477ff000), hn::Set(du, 0x7c00u), finite));
     return lower_halves(df, hn::Or(sign, unsigned_result));
   }
 };

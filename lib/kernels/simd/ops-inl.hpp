@@ -23,8 +23,7 @@ namespace lockstep::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// x86's min and max give the second operand where one is NaN or both are zeros.
-inline constexpr bool second_operand_wins =
-    HWY_ARCH_X86 != 0 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+inline constexpr bool second_operand_wins = HWY_ARCH_X86 != 0 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
 
 template <class D>
 inline constexpr bool is_float_tag = std::is_floating_point_v<hn::TFromD<D>>;

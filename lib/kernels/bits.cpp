@@ -4,7 +4,6 @@
 // And, or, exclusive or: of bytes, whatever the elements are.
 
 #include "kernels/functions.hpp"
-#include "kernels/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/bits.cpp"

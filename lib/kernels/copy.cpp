@@ -3,8 +3,6 @@
 
 #include "kernels/copy.hpp"
 
-#include "kernels/simd/targets.hpp"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/copy.cpp"
 

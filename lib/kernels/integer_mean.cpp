@@ -4,7 +4,6 @@
 // Means of integers, in f64.
 
 #include "kernels/functions.hpp"
-#include "kernels/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/integer_mean.cpp"

@@ -4,7 +4,6 @@
 // Products.
 
 #include "kernels/functions.hpp"
-#include "kernels/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/product.cpp"

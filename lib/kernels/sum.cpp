@@ -4,7 +4,6 @@
 // Sums, and with them the means of floating-point types.
 
 #include "kernels/functions.hpp"
-#include "kernels/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/sum.cpp"

@@ -4,7 +4,6 @@
 #include "kernels/target.hpp"
 
 #include "base/check.hpp"
-#include "kernels/simd/targets.hpp"
 
 #include <hwy/targets.h>
 

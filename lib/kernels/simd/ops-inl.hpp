@@ -3,8 +3,6 @@
 //
 // What one step of the tree does to two vectors: kernels/arithmetic.hpp, lane by lane. Compiled once per target.
 
-#include "kernels/simd/targets.hpp"
-
 #include <hwy/highway.h>
 
 #include <cstdint>

@@ -20,7 +20,7 @@ TEST(CopyBytes, copies_any_number_from_any_address_to_any_address_and_nothing_el
     const ForcedKernelTarget forced(target);
     for (const CopyKind kind : {CopyKind::cached, CopyKind::streamed}) {
       for (std::size_t bytes = 0; bytes < 400; bytes += bytes < 150 ? 1 : 37) {
-        for (const std::size_t offset : {0, 1, 8, 31, 63}) {
+        for (const std::size_t offset : {0u, 1u, 8u, 31u, 63u}) {
           std::vector<unsigned char> copy(1000, 0xee);
           std::vector<unsigned char> expected = copy;
           for (std::size_t i = 0; i < bytes; ++i) expected[offset + i] = source[5 + i];

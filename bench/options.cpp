@@ -33,7 +33,7 @@ po::options_description description() {
   operation.add_options()(
       "datatype,d", text("LIST"),
       "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all (default: f32)")(
-      "op,o", text("LIST"), "sum, mean, min, max, prod, several with commas, or all (default: sum)")(
+      "op,o", text("LIST"), "sum, mean, min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
       "order", text("ORDER"), "canonical: one result for every layout; any: MPI's own reduction (default: canonical)")(
       "in-place", text("WHICH"), "no, yes or both: where the result goes (default: both)");
   po::options_description measurement("Measurement");
@@ -147,8 +147,10 @@ void read_operation(const po::variables_map& values, Options& options) {
   for (const lockstep::ReduceOp op : options.ops) {
     for (const lockstep::DType dtype : options.dtypes) {
       if (!all && !lockstep::supports(op, dtype)) {
-        refuse("-o/--op \"{}\": {} takes no {} of -d/--datatype; with bool give min or max",
-               text_or(values, "op", "sum"), lockstep::to_string(op), lockstep::to_string(dtype));
+        refuse(
+            "-o/--op \"{}\": {} takes no {} of -d/--datatype; bool takes min, max, band, bor and bxor, and only "
+            "integers and bool take these three",
+            text_or(values, "op", "sum"), lockstep::to_string(op), lockstep::to_string(dtype));
       }
     }
   }

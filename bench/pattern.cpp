@@ -69,6 +69,9 @@ A combine(A a, A b, ReduceOp op) {
   if constexpr (std::is_integral_v<A>) {
     const auto x = static_cast<unsigned long long>(a);
     const auto y = static_cast<unsigned long long>(b);
+    if (op == ReduceOp::band) return static_cast<A>(x & y);
+    if (op == ReduceOp::bor) return static_cast<A>(x | y);
+    if (op == ReduceOp::bxor) return static_cast<A>(x ^ y);
     return static_cast<A>(op == ReduceOp::prod ? x * y : x + y);  // wraps
   } else {
     return op == ReduceOp::prod ? a * b : a + b;

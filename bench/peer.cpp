@@ -38,6 +38,9 @@ MPI_Op mpi_op_of(DType dtype, ReduceOp op) {
     case ReduceOp::min: return is_logical ? MPI_LAND : MPI_MIN;
     case ReduceOp::max: return is_logical ? MPI_LOR : MPI_MAX;
     case ReduceOp::prod: return MPI_PROD;
+    case ReduceOp::band: return is_logical ? MPI_LAND : MPI_BAND;
+    case ReduceOp::bor: return is_logical ? MPI_LOR : MPI_BOR;
+    case ReduceOp::bxor: return is_logical ? MPI_LXOR : MPI_BXOR;
   }
   return MPI_OP_NULL;
 }

@@ -4,6 +4,7 @@
 #include "collectives/validate.hpp"
 
 #include "base/check.hpp"
+#include "core/refusal.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -60,8 +61,7 @@ class Checker {
     result.dtype = first.dtype;
     result.shape = first.shape;
     if (is_reduction() && !supports(call_.op, result.dtype)) {
-      refuse("{} does not take {} elements (item {}); bool takes min and max", to_string(call_.op),
-             to_string(result.dtype), item_);
+      refuse("item {}: {}", item_, refusal(call_.op, result.dtype));
     }
     for (std::size_t i = 0; i < item.inputs.size(); ++i) check_input(item.inputs[i], i, result);
     for (std::size_t i = 0; i < item.outputs.size(); ++i) check_output(item.outputs[i], i, result);

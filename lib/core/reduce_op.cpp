@@ -11,7 +11,8 @@
 
 namespace lockstep {
 namespace {
-constexpr std::array<std::string_view, reduce_op_count> names{"sum", "mean", "min", "max", "prod"};
+constexpr std::array<std::string_view, reduce_op_count> names{"sum",  "mean", "min", "max",
+                                                              "prod", "band", "bor", "bxor"};
 }
 
 std::string_view to_string(ReduceOp op) noexcept {
@@ -27,8 +28,8 @@ ReduceOp parse_reduce_op(std::string_view name) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto found = std::find(names.begin(), names.end(), lower);
   if (found == names.end()) {
-    detail::throw_error(Code::invalid_argument, "reduce op \"{}\" is unknown; the ops are sum, mean, min, max, prod",
-                        name);
+    detail::throw_error(Code::invalid_argument,
+                        "reduce op \"{}\" is unknown; the ops are sum, mean, min, max, prod, band, bor, bxor", name);
   }
   return static_cast<ReduceOp>(found - names.begin());
 }

@@ -4,6 +4,7 @@
 #include "cross_device/distributed_items.hpp"
 
 #include "base/check.hpp"
+#include "core/refusal.hpp"
 
 namespace lockstep {
 namespace {
@@ -16,8 +17,7 @@ void check_item(const Item& item, ReduceOp op, std::string_view call, int local_
   }
   const ConstTensorView& first = item.inputs.front();
   if (!supports(op, first.dtype)) {
-    detail::throw_error(Code::invalid_argument, "{}: {} has no {}; convert the value, or use min or max", call,
-                        to_string(first.dtype), to_string(op));
+    detail::throw_error(Code::invalid_argument, "{}: {}", call, detail::refusal(op, first.dtype));
   }
   for (std::size_t i = 1; i < item.inputs.size(); ++i) {
     const ConstTensorView& other = item.inputs[i];

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one reduction step does to two elements, and how leaves become accumulators and accumulators results.
+// What one reduction step does to two elements, and how leaves become accumulators and accumulators results: the
+// definition, one element at a time. What runs is simd/; the tests hold it to this.
 
 #pragma once
 
@@ -55,6 +56,12 @@ constexpr A combine(A a, A b) noexcept {
     return minimum(a, b);
   } else if constexpr (op == ReduceOp::max) {
     return maximum(a, b);
+  } else if constexpr (op == ReduceOp::band) {
+    return static_cast<A>(a & b);
+  } else if constexpr (op == ReduceOp::bor) {
+    return static_cast<A>(a | b);
+  } else if constexpr (op == ReduceOp::bxor) {
+    return static_cast<A>(a ^ b);
   } else if constexpr (std::is_integral_v<A>) {
     // through a type that cannot overflow into undefined behaviour: at least unsigned int
     using Wide = std::common_type_t<std::make_unsigned_t<A>, unsigned>;

@@ -33,13 +33,24 @@ struct Fold {
   std::span<void* const> outputs;        ///< each gets the result
   FoldResult result = FoldResult::finished;
   int replicas = 1;  ///< divisor of a finished mean
+  /// Outputs are written past the caches, where they are aligned to whole vectors as the first of them can be, and a
+  /// store fence follows: for results that nobody reads before they would have left the caches.
+  bool stream = false;
 };
 
 /// The deepest stack that `reduce` can hold: trees of up to 2^20 replicas.
 inline constexpr int max_stack_depth = 22;
 
-/// Evaluates `fold` for `count` elements. An output may be exactly one of the inputs when their elements have the same
-/// size; other overlaps are not allowed. Integers wrap. Reads and writes each element once.
+/// Evaluates `fold` for `count` elements. Every pointer is aligned to its elements. An output may be exactly one of the
+/// inputs when their elements have the same size; other overlaps are not allowed. Integers wrap. Reads and writes each
+/// element once (a few of them twice, at the end), and nothing outside. Thread-safety: any thread. Does not allocate.
 void reduce(const Fold& fold, std::int64_t count);
+
+/// What `reduce` calls for folds of this op and dtype.
+using ReduceFunction = void (*)(const Fold& fold, std::int64_t count);
+
+/// The kernel of this processor for `op` and `dtype`, which `op` must take: for prepared calls, which choose once. It
+/// trusts its fold to have that op and dtype, an input at least, and as many merges as inputs.
+[[nodiscard]] ReduceFunction reduce_function(ReduceOp op, DType dtype);
 
 }  // namespace lockstep::detail

@@ -112,12 +112,14 @@ void Strategy::check_result_type(const Tensor& value, DType dtype, ReduceOp op) 
 namespace detail {
 
 void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
-  const bool is_sum = op == ReduceOp::sum;
   throw_error(Code::invalid_argument,
               "reduce: a {} is one value that all replicas share, so it has no {} ({}) over replicas; use mean, or "
               "give one value per "
               "replica",
-              kind, to_string(op), is_sum ? "SUM" : "PROD");
+              kind, to_string(op),
+              op == ReduceOp::sum    ? "SUM"
+              : op == ReduceOp::prod ? "PROD"
+                                     : "BXOR");
 }
 
 }  // namespace detail

@@ -44,6 +44,9 @@ A combine(A a, A b) {
   } else if constexpr (std::is_integral_v<A>) {
     const auto x = static_cast<unsigned long long>(a);
     const auto y = static_cast<unsigned long long>(b);
+    if (op == ReduceOp::band) return static_cast<A>(x & y);
+    if (op == ReduceOp::bor) return static_cast<A>(x | y);
+    if (op == ReduceOp::bxor) return static_cast<A>(x ^ y);
     return static_cast<A>(op == ReduceOp::prod ? x * y : x + y);  // wraps
   } else {
     return op == ReduceOp::prod ? a * b : a + b;
@@ -91,6 +94,14 @@ Bytes reduce_type(ReduceOp op, const std::vector<Bytes>& leaves, bool from_left)
     case ReduceOp::min: return reduce_all<ReduceOp::min, T>(leaves, from_left);
     case ReduceOp::max: return reduce_all<ReduceOp::max, T>(leaves, from_left);
     default: break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    switch (op) {
+      case ReduceOp::band: return reduce_all<ReduceOp::band, T>(leaves, from_left);
+      case ReduceOp::bor: return reduce_all<ReduceOp::bor, T>(leaves, from_left);
+      case ReduceOp::bxor: return reduce_all<ReduceOp::bxor, T>(leaves, from_left);
+      default: break;
+    }
   }
   if constexpr (!std::is_same_v<T, bool>) {
     switch (op) {

@@ -20,7 +20,9 @@ inline std::vector<TensorCase> mixed_list() {
 }
 
 inline void check_all_reduce(Communicator& comm, ReduceOp op, const ReduceOptions& options = {}) {
-  for (const auto& tensors : {mixed_list(), std::vector<TensorCase>{{DType::f32, 3}}}) {
+  const DType short_type = is_bitwise(op) ? DType::i32 : DType::f32;
+  for (auto tensors : {mixed_list(), std::vector<TensorCase>{{short_type, 3}}}) {
+    std::erase_if(tensors, [op](const TensorCase& tensor) { return !supports(op, tensor.dtype); });
     Batch batch(tensors, comm.layout(), comm.rank());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       batch.add_output(i, result_dtype(op, tensors[i].dtype), tensors[i].count);

@@ -21,9 +21,12 @@ enum class ReduceOp : std::uint8_t {
   min,   ///< IEEE 754-2019 minimum: a NaN operand gives NaN, -0 < +0
   max,   ///< IEEE 754-2019 maximum
   prod,  ///< as sum, with products
+  band,  ///< bitwise and; of bool, whether all are true
+  bor,   ///< bitwise or; of bool, whether one is true
+  bxor,  ///< bitwise exclusive or; of bool, whether the number of true ones is odd
 };
 
-inline constexpr int reduce_op_count = 5;
+inline constexpr int reduce_op_count = 8;
 
 /// Whether the computed order is the canonical tree, or whatever the MPI library does.
 enum class Order : std::uint8_t {
@@ -38,8 +41,15 @@ enum class Order : std::uint8_t {
 /// The op of that name, in any case of letters. Local. Throws Error(invalid_argument) that lists the names.
 [[nodiscard]] LOCKSTEP_API ReduceOp parse_reduce_op(std::string_view name);
 
-/// Whether `op` takes elements of `dtype`: bool takes min and max only. Local.
+/// band, bor or bxor. Local.
+[[nodiscard]] constexpr bool is_bitwise(ReduceOp op) noexcept {
+  return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+}
+
+/// Whether `op` takes elements of `dtype`: bool takes min, max and the bitwise ops only, which floating-point types do
+/// not take. Local.
 [[nodiscard]] constexpr bool supports(ReduceOp op, DType dtype) noexcept {
+  if (is_bitwise(op)) return !is_floating_point(dtype);
   return dtype != DType::boolean || op == ReduceOp::min || op == ReduceOp::max;
 }
 

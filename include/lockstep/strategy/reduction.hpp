@@ -20,9 +20,9 @@ namespace lockstep::detail {
 /// Throws Error(invalid_argument): `op` has no meaning for a value that is one value on all replicas.
 [[noreturn]] LOCKSTEP_API void throw_no_sum_of_one_value(ReduceOp op, const char* kind);
 
-/// mean, min and max of a value that all replicas share is that value.
+/// mean, min, max, band and bor of a value that all replicas share is that value.
 [[nodiscard]] constexpr bool keeps_one_value(ReduceOp op) noexcept {
-  return op != ReduceOp::sum && op != ReduceOp::prod;
+  return op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor;
 }
 
 template <class T>

@@ -107,8 +107,9 @@ class LOCKSTEP_API Strategy {
   /// Collective. A float gives a float, a vector a vector, a Tensor a Tensor, a span a vector. The mean of integers is
   /// f64: a Tensor gives one, typed integers need the result named, `reduce<double>(ReduceOp::mean, ids)`. A value that
   /// is no PerReplica is one value: with one replica it is returned; with one replica on each rank it counts once per
-  /// rank; otherwise, and for Mirrored values and variables, mean, min and max return it, while sum and prod are
-  /// Error(invalid_argument). So are components of different dtypes or shapes; between ranks they are Error(mismatch).
+  /// rank; otherwise, and for Mirrored values and variables, mean, min, max, band and bor return it, while sum,
+  /// prod and bxor are Error(invalid_argument). So are components of different dtypes or shapes; between ranks they are
+  /// Error(mismatch).
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(ReduceOp op, const Tree& value) {
     check_reduce("reduce");

@@ -28,6 +28,11 @@ std::vector<TensorCase> without_bool(std::vector<TensorCase> tensors) {
   return tensors;
 }
 
+std::vector<TensorCase> without_floats(std::vector<TensorCase> tensors) {
+  std::erase_if(tensors, [](const TensorCase& tensor) { return is_floating_point(tensor.dtype); });
+  return tensors;
+}
+
 struct OpCase {
   ReduceOp op;
   std::vector<TensorCase> tensors;
@@ -38,7 +43,10 @@ std::vector<OpCase> every_op() {
           {ReduceOp::mean, without_bool(every_dtype())},
           {ReduceOp::min, every_dtype()},
           {ReduceOp::max, every_dtype()},
-          {ReduceOp::prod, without_bool(every_dtype())}};
+          {ReduceOp::prod, without_bool(every_dtype())},
+          {ReduceOp::band, without_floats(every_dtype())},
+          {ReduceOp::bor, without_floats(every_dtype())},
+          {ReduceOp::bxor, without_floats(every_dtype())}};
 }
 
 /// Expected results, computed once per number of replicas.

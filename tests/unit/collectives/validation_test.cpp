@@ -88,7 +88,12 @@ TEST_F(Validation, refuses_an_output_of_another_shape_or_dtype) {
 
 TEST_F(Validation, refuses_sums_of_bool_and_says_what_bool_takes) {
   const ConstTensorView flags{memory_.data(), DType::boolean, Shape{3}};
-  expect_all(refusal(std::array{flags, flags}, {}), {"sum", "bool", "min and max"});
+  expect_all(refusal(std::array{flags, flags}, {}), {"sum", "bool", "min, max, band"});
+}
+
+TEST_F(Validation, refuses_bitwise_ops_of_floats_and_says_what_they_take) {
+  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, {}, ReduceOp::band),
+             {"band does not take f32 elements", "integers and bool"});
 }
 
 TEST_F(Validation, refuses_null_addresses_and_gpu_memory) {

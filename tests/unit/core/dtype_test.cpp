@@ -35,6 +35,22 @@ TEST(ReduceOp, is_read_in_any_case_of_letters) {
   EXPECT_THROW((void)parse_reduce_op("median"), Error);
 }
 
+TEST(ReduceOp, names_itself_and_reads_its_names_back) {
+  for (int i = 0; i < reduce_op_count; ++i) {
+    const auto op = static_cast<ReduceOp>(i);
+    EXPECT_EQ(parse_reduce_op(to_string(op)), op);
+  }
+}
+
+TEST(ReduceOp, combines_bits_of_integers_and_bool_only) {
+  for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+    for (int i = 0; i < dtype_count; ++i) {
+      const auto dtype = static_cast<DType>(i);
+      EXPECT_EQ(supports(op, dtype), is_integer(dtype) || dtype == DType::boolean);
+    }
+  }
+}
+
 TEST(ReduceOp, gives_f64_for_the_mean_of_integers) {
   EXPECT_EQ(result_dtype(ReduceOp::mean, DType::i32), DType::f64);
   EXPECT_EQ(result_dtype(ReduceOp::sum, DType::i32), DType::i32);

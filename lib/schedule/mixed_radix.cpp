@@ -130,6 +130,25 @@ std::int64_t MixedRadix::lanes(int rank, int stage) const {
   return count;
 }
 
+std::vector<int> MixedRadix::telling_ranks() const {
+  constexpr int between = 16;
+  std::vector<int> ranks;
+  for (std::int64_t i = 0; i <= between; ++i) ranks.push_back(static_cast<int>(i * (layout_.ranks() - 1) / between));
+  for (int stage = 0; stage < stages(); ++stage) {
+    const int groups = levels_[static_cast<std::size_t>(stage)].groups;
+    for (const int group : {0, std::max(0, groups - 2), groups - 1}) {
+      const int first = first_child(stage, group);
+      const int last = first_child(stage, group + 1) - 1;
+      ranks.push_back(first_inside(first, stage, 0));
+      ranks.push_back(first_inside(last, stage, 0));
+      ranks.push_back(first_inside(last + 1, stage, 0) - 1);
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
 ElementRange MixedRadix::slice(int level, std::int64_t lane, ElementRange all) const {
   for (int stage = 0; stage < level; ++stage) {
     const Level& below = levels_[static_cast<std::size_t>(stage)];

@@ -75,8 +75,11 @@ class MixedRadix {
   [[nodiscard]] int stages() const noexcept { return static_cast<int>(levels_.size()); }
   /// What `rank` does in `stage` of a reduction of the elements `all`.
   [[nodiscard]] StageStep step(int rank, int stage, ElementRange all) const;
-  /// The most lanes that one rank owns when `stage` begins: 1 but for groups that lack members.
+  /// Lanes that `rank` owns when `stage` begins: 1 but in groups that lack members.
   [[nodiscard]] std::int64_t lanes(int rank, int stage) const;
+  /// Ranks among which every kind of load is found: at both ends of the first and the last groups of every level, and a
+  /// few between.
+  [[nodiscard]] std::vector<int> telling_ranks() const;
 
  private:
   struct Level {  // how groups of one level are made of those below

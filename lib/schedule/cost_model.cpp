@@ -162,12 +162,14 @@ class Walk {
 std::vector<int> nodes_of(const MixedRadix& schedule, Walked walked) {
   const RankLayout& layout = schedule.layout();
   std::vector<int> nodes;
-  if (walked == Walked::all || layout.ranks() <= all_walked) {
+  if (walked == Walked::all || (walked == Walked::telling && layout.ranks() <= all_walked)) {
     nodes.resize(static_cast<std::size_t>(layout.nodes()));
     std::iota(nodes.begin(), nodes.end(), 0);
     return nodes;
   }
-  for (const int rank : schedule.telling_ranks()) {
+  const int ranks = layout.ranks();
+  for (const int rank :
+       walked == Walked::few ? std::vector{ranks / 3, ranks / 2, ranks - 1} : schedule.telling_ranks()) {
     const auto next = std::upper_bound(layout.first_rank.begin(), layout.first_rank.end(), rank);
     nodes.push_back(static_cast<int>(next - layout.first_rank.begin()) - 1);
   }

@@ -52,6 +52,7 @@ struct ScheduleLoad {
 
 /// Whose steps are counted.
 enum class Walked : std::uint8_t {
+  few,      ///< three nodes': a first look, never above the others
   all,      ///< every rank's
   telling,  ///< up to 128 ranks all; beyond, the nodes at the ends of each level's groups and some between, whose like
             ///< the others are; within 10 % of all

@@ -39,7 +39,7 @@ MixedRadix::MixedRadix(const RankLayout& layout, Radices radices) : layout_(layo
       }
     } else {
       LOCKSTEP_CHECK(stage.radix > 1);
-      groups = (groups - 1) / stage.radix + 1;
+      groups = groups_above(stage, groups);
     }
     levels_.push_back({stage.kind, stage.radix, below, groups, lanes});
     if (stage.kind == StageKind::replicate) continue;
@@ -55,8 +55,7 @@ int MixedRadix::first_child(int stage, int group) const {
   switch (level.kind) {
     case StageKind::node: return layout_.first_rank[static_cast<std::size_t>(group)];
     // full groups keep blocks of the tree whole
-    case StageKind::split:
-      return static_cast<int>(std::min(static_cast<std::int64_t>(group) * level.radix, std::int64_t{level.below}));
+    case StageKind::split: return group == level.groups ? level.below : group * level.radix;
     // nobody may have to serve many, so groups are of nearly equal size
     case StageKind::replicate: return static_cast<int>(static_cast<std::int64_t>(group) * level.below / level.groups);
   }
@@ -70,7 +69,7 @@ int MixedRadix::parent(int stage, int child) const {
       const auto next = std::upper_bound(layout_.first_rank.begin(), layout_.first_rank.end(), child);
       return static_cast<int>(next - layout_.first_rank.begin()) - 1;
     }
-    case StageKind::split: return child / level.radix;
+    case StageKind::split: return std::min(child / level.radix, level.groups - 1);
     case StageKind::replicate:
       return static_cast<int>(((static_cast<std::int64_t>(child) + 1) * level.groups - 1) / level.below);
   }

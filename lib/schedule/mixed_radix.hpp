@@ -9,8 +9,8 @@
 // lane has one owner, who holds what the group knows of it: the canonical tree's nodes inside the group's replicas. In
 // a stage that splits, the owners of a lane in the joined groups each keep a part of it, and send every other owner
 // that one's part. In a stage that replicates each gets the whole lane from one holder in every other group. After the
-// last stage everything is the root; the splitting stages run back as an all-gather. A group with fewer members than
-// lanes deals them out evenly: some members own several then.
+// last stage everything is the root; the splitting stages run back as an all-gather. A group with more or fewer members
+// than lanes deals them out evenly: some members own several then, or none.
 //
 // Groups are neighbours in id, so a group's replicas are one range [a, b), and what a member holds is aligned_blocks(a,
 // b): one node where radices and replicas per rank are powers of two, a few otherwise. So any radices keep the tree.
@@ -75,7 +75,7 @@ class MixedRadix {
   [[nodiscard]] int stages() const noexcept { return static_cast<int>(levels_.size()); }
   /// What `rank` does in `stage` of a reduction of the elements `all`.
   [[nodiscard]] StageStep step(int rank, int stage, ElementRange all) const;
-  /// Lanes that `rank` owns when `stage` begins: 1 but in groups that lack members.
+  /// Lanes that `rank` owns when `stage` begins: 1 but in groups that are not full.
   [[nodiscard]] std::int64_t lanes(int rank, int stage) const;
   /// Ranks among which every kind of load is found: at both ends of the first and the last groups of every level, and a
   /// few between.
@@ -84,7 +84,7 @@ class MixedRadix {
  private:
   struct Level {  // how groups of one level are made of those below
     StageKind kind;
-    int radix;           // groups below in one that lacks none
+    int radix;           // groups below in a full one
     int below;           // groups below
     int groups;          // groups made
     std::int64_t lanes;  // of a group below

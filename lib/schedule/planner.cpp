@@ -18,6 +18,7 @@ namespace {
 
 constexpr int most_chunks = 64;
 constexpr std::int64_t least_chunk_bytes = 262144;
+constexpr int most_looks = 48;
 constexpr int most_walks = 12;
 constexpr std::array ends{"0", "r0", "f2", "f3", "f4", "f5", "f6", "f8", "f16"};
 
@@ -115,8 +116,14 @@ class Planner {
       collect_well_known("n.", layout_.nodes());
       collect("n.", estimate_.ranks_on_node(), layout_.nodes());
     }
-    std::sort(candidates_.begin(), candidates_.end(),
-              [](const Candidate& a, const Candidate& b) { return a.estimate_us < b.estimate_us; });
+    sort();
+    // a look at a few ranks shows what the estimate cannot: partial results that nobody can add yet
+    int looks = 0;
+    for (Candidate& candidate : candidates_) {
+      if (looks++ == most_looks) break;
+      candidate.estimate_us = std::max(candidate.estimate_us, look_us(candidate));
+    }
+    sort();
     int walks = 0;
     for (const Candidate& candidate : candidates_) {
       if (candidate.is_well_known || walks < most_walks) walks += walk(candidate) ? 1 : 0;
@@ -125,6 +132,16 @@ class Planner {
   }
 
  private:
+  void sort() {
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.estimate_us < b.estimate_us; });
+  }
+
+  [[nodiscard]] double look_us(const Candidate& candidate) const {
+    const MixedRadix schedule(layout_, candidate.radices);
+    return best_chunks(parameters_, schedule_load(schedule, bytes_, Walked::few).stages, bytes_).first;
+  }
+
   /// Whether it was worth a walk.
   bool walk(const Candidate& candidate) {
     if (best_ && candidate.estimate_us >= best_->time_us) return false;

@@ -27,7 +27,7 @@ struct Plan {
 
 /// The cheapest plan found for an all-reduce of `bytes` bytes: dynamic programming over the splitting stages with
 /// radices that are powers of two, then each way to end; what looks best is walked and priced. The same arguments give
-/// the same plan. Costs O(log^2 P) estimates and a dozen walks, whatever P.
+/// the same plan. Costs O(log^2 P) estimates, four dozen looks at three nodes and a dozen walks, whatever P.
 [[nodiscard]] Plan plan_all_reduce(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes);
 
 }  // namespace lockstep::detail

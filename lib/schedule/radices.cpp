@@ -29,8 +29,6 @@ int number(std::string_view text, std::string_view part, std::string_view digits
   return value;
 }
 
-int groups_above(int groups, int radix) { return (groups - 1) / radix + 1; }
-
 }  // namespace
 
 RadixPattern::RadixPattern(std::string_view text) {
@@ -68,13 +66,12 @@ Radices RadixPattern::stages(int ranks, int nodes) const {
     if (groups == 1) break;
     if (stage.radix == 0 || stage.radix > groups) stage.radix = groups;
     replicates = stage.kind == StageKind::replicate;
-    groups = groups_above(groups, stage.radix);
+    groups = groups_above(stage, groups);
     result.push_back(stage);
   }
   while (repeated_ != 0 && groups > 1) {
-    const int radix = std::min(repeated_, groups);
-    result.push_back({StageKind::replicate, radix});
-    groups = groups_above(groups, radix);
+    result.push_back({StageKind::replicate, std::min(repeated_, groups)});
+    groups = groups_above(result.back(), groups);
   }
   if (groups > 1) result.push_back({replicates ? StageKind::replicate : StageKind::split, groups});
   return result;

@@ -27,6 +27,16 @@ struct StageRadix {
 
 using Radices = std::vector<StageRadix>;
 
+/// Groups that a stage makes of `below` groups. Of those that are left over when all groups are full, less than half a
+/// group joins the last one, since few members could not serve the lanes of many. Replicating stages have groups of
+/// nearly equal size instead.
+[[nodiscard]] constexpr int groups_above(StageRadix stage, int below) noexcept {
+  const int whole = below / stage.radix;
+  const int rest = below % stage.radix;
+  if (stage.kind == StageKind::replicate) return whole + (rest > 0 ? 1 : 0);
+  return whole == 0 || rest >= stage.radix - rest ? whole + 1 : whole;
+}
+
 /// Radices as text, nearest stage first, with dots: "n.4.4.f4".
 ///   n    the ranks of a node share the work; first only
 ///   K    split among K neighbours, K >= 2; 0: among all that is left

@@ -11,6 +11,7 @@
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/request.hpp>
+#include <lockstep/collectives/schedule_model.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>

@@ -7,7 +7,9 @@
 #include "cluster/settings.hpp"
 #include "collectives/engine.hpp"
 #include "collectives/host/exchange.hpp"
+#include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/host/native.hpp"
+#include "collectives/host/schedule_book.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/request_state.hpp"
 #include "collectives/validate.hpp"
@@ -26,6 +28,7 @@ struct Communicator::State {
   ReplicaLayout layout;
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
+  std::shared_ptr<detail::ScheduleBook> schedules;
 
   /// Makes the operation of one call. What this rank finds wrong is told to the others, then thrown.
   [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items,
@@ -41,8 +44,12 @@ struct Communicator::State {
     std::vector<detail::ItemSignature> signatures;
     signatures.reserve(checked.size());
     for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
-    const auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
+    auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
     if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
+    if (const auto schedule = schedule_of(call, checked)) {
+      detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
+      return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
+    }
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
 
@@ -59,6 +66,15 @@ struct Communicator::State {
     state->operation = operation(call, items, how);
     engine->post_async(state->operation);
     return state;
+  }
+
+  /// None: direct exchange.
+  [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
+      const Call& call, const std::vector<detail::HostItem>& items) const {
+    if (call.kind != OperationKind::all_reduce) return nullptr;
+    std::int64_t bytes = 0;
+    for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
+    return schedules->find(bytes);
   }
 
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
@@ -145,7 +161,7 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
 }
 
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
-                                      std::optional<ReplicaLayout> layout) {
+                                      std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules) {
   const detail::Settings settings = detail::settings_from_environment();
   auto state = std::make_shared<Communicator::State>();
   state->options = options;
@@ -171,6 +187,10 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     communicator.all_gather(std::span(&item, 1), {.order = std::nullopt, .name = "replica counts"});
     state->layout = ReplicaLayout(counts);
   }
+  detail::ScheduleOptions chosen = schedules;
+  if (chosen.radices.empty()) chosen.radices = settings.radices;
+  state->schedules = std::make_shared<detail::ScheduleBook>(state->layout, state->engine->transport().node_leaders(),
+                                                            state->rank, chosen);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {
     communicator.announce_failure("fail_after or warn_after is not positive");
     detail::throw_error(Code::invalid_argument,

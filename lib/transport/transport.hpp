@@ -44,6 +44,8 @@ class Transport {
   [[nodiscard]] virtual int nodes() const noexcept = 0;
   /// Ranks that share memory with this one, itself included.
   [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
+  /// For every rank the lowest rank that shares memory with it; the same on all ranks.
+  [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// "mpi", "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// Whether any thread may call, or only the one that MPI calls main; and whether the calling one may.

@@ -20,7 +20,8 @@ using Bytes = std::vector<std::byte>;
 /// What all ends share. Each inbox has its own lock, taken one at a time.
 class Hub {
  public:
-  explicit Hub(int size) : inboxes_(static_cast<std::size_t>(size)) {}
+  explicit Hub(std::vector<int> node_leaders)
+      : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()) {}
 
   struct Inbox {
     std::mutex mutex;
@@ -29,16 +30,18 @@ class Hub {
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
+  [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
 
   /// The hub of every end's k-th duplicate: the first that asks makes it.
   [[nodiscard]] std::shared_ptr<Hub> duplicate(std::size_t k) {
     const std::scoped_lock lock(mutex_);
-    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(size()));
+    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(node_leaders_));
     return duplicates_[k];
   }
 
  private:
+  const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Hub>> duplicates_;  // guarded by mutex_
@@ -51,8 +54,13 @@ class LoopbackTransport final : public Transport {
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
-  int nodes() const noexcept override { return 1; }
-  int ranks_on_node() const noexcept override { return size(); }
+  int nodes() const noexcept override {
+    int count = 0;
+    for (int rank = 0; rank < size(); ++rank) count += leader(rank) == rank ? 1 : 0;
+    return count;
+  }
+  int ranks_on_node() const noexcept override { return size(); }  // whatever is pretended: they share its processors
+  std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
@@ -125,6 +133,8 @@ class LoopbackTransport final : public Transport {
  private:
   static constexpr Transfer sent{-1};
 
+  [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
+
   struct PendingReceive {
     std::size_t index;
     std::span<std::byte> data;
@@ -161,7 +171,12 @@ class LoopbackTransport final : public Transport {
 }  // namespace
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size) {
-  const auto hub = std::make_shared<Hub>(size);
+  return make_loopback_transports(std::vector<int>(static_cast<std::size_t>(size), 0));
+}
+
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders) {
+  const auto hub = std::make_shared<Hub>(node_leaders);
+  const int size = hub->size();
   std::vector<std::unique_ptr<Transport>> ends;
   for (int rank = 0; rank < size; ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
   return ends;

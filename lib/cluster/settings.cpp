@@ -54,7 +54,7 @@ void read_radices(std::string_view text, Settings& settings) {
     const RadixPattern checked(text);
     settings.radices = text;
   } catch (const Error& error) {
-    throw_error(Code::invalid_argument, "LOCKSTEP_RADICES=\"{}\": {}", text, error.text());
+    throw_error(Code::invalid_argument, "LOCKSTEP_RADICES: {}", error.text());
   }
 }
 

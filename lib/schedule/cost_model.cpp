@@ -194,7 +194,7 @@ double stage_us(const CostParameters& p, const StageLoad& load, int chunks) {
   const double one_us = largest / ((load.leaves_node ? p.port_gbs : p.node_gbs) * 1e3);
   const double messages = std::max(load.sends, load.receives);
   const double busy_us = p.overhead_us + std::max(port_us, node_us);
-  const double wire_us = std::max(busy_us, (messages - 1) * p.overhead_us + one_us);
+  const double wire_us = std::max(busy_us, messages * p.overhead_us + one_us);
   double receive_us = 0;
   if (largest < zero_copy_bytes) receive_us = p.overhead_us * (wire_us == busy_us ? (messages + 1) / 2 : 1);
   const double latency_us = load.leaves_node ? p.latency_us : p.node_latency_us;

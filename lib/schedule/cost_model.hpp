@@ -6,7 +6,7 @@
 // A message costs its sender and its receiver `overhead_us` of CPU time each, and takes a latency. All ranks of a node
 // share one port to the network, full duplex; inside the node a message is a copy. Adding k arrays touches k + 1 of
 // them in memory. A stage with s messages out of each rank, the largest of m bytes, and b bytes through the port takes
-//   latency + max(overhead + b / port, (s - 1) overhead + m / port) + receive,   at least (all messages) overhead
+//   latency + max(overhead + b / port, s overhead + m / port) + receive,   at least (all messages) overhead
 // where `receive` is one overhead, or (s + 1) / 2 of them where the port is what holds the stage up and all messages
 // end together; messages of 64 KiB and more land without the CPU. Stages add up. A vector that is cut into chunks
 // takes the time of one, and for each further one that of the busier of port and CPU.

@@ -39,6 +39,10 @@ std::vector<std::size_t> sizes_of(const std::vector<HostItem>& items, TypeOf typ
 
 bool is_leaf(const Block& block) { return block.last - block.first == 1; }
 
+/// While one chunk's messages are added, those of the next one fill the wire: so two chunks are in each stage at a
+/// time.
+constexpr int chunks_between_stages = 2;
+
 /// Chunk `index` of a space of `size` elements.
 ElementRange chunk_of(std::int64_t size, std::int64_t index, std::int64_t chunks) {
   const auto cut = [&](std::int64_t i) { return size / chunks * i + size % chunks * i / chunks; };
@@ -171,7 +175,7 @@ class MixedRadixExchange final : public Operation {
         const int stage = way == Way::forth ? index : 2 * stages - 1 - index;
         const bool replicates = schedule_.radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
         if (!stage_at(stage).has_peers || (way == Way::back && replicates)) continue;
-        order_.push_back({c, stage, way, chunk.left++, static_cast<int>(c) + index});
+        order_.push_back({c, stage, way, chunk.left++, static_cast<int>(c) + chunks_between_stages * index});
       }
     }
     std::stable_sort(order_.begin(), order_.end(), [](const Planned& a, const Planned& b) { return a.tick < b.tick; });

@@ -5,7 +5,8 @@
 //
 // The vector is cut into chunks, each of which goes through all stages; while one is added another is on the wire, and
 // while one is inside the node another is between nodes. A rank starts the steps of its chunks in one order that all
-// ranks have: chunk c is in stage s when chunk c + 1 is in stage s - 1. So messages between a pair match without tags.
+// ranks have: chunk c enters stage s when chunk c + 2 enters stage s - 1. So messages between a pair match without
+// tags.
 //
 // Cost: see schedule/mixed_radix; and 3 n bytes of staging memory at most, less the more chunks there are.
 

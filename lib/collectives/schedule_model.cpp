@@ -38,7 +38,7 @@ ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64
   parameters.overhead_us = cluster.overhead_us;
   parameters.memory_gbs = cluster.memory_gbs;
   const detail::RankLayout layout = detail::even_rank_layout(cluster.ranks, cluster.nodes);
-  detail::Plan plan;
+  detail::ScheduleChoice plan;
   if (radices.empty() && segments == 0) {
     plan = detail::plan_all_reduce(layout, parameters, bytes);
   } else {

@@ -105,7 +105,7 @@ class Planner {
   Planner(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes)
       : layout_(layout), parameters_(parameters), bytes_(bytes), estimate_(layout, bytes) {}
 
-  [[nodiscard]] Plan best() {
+  [[nodiscard]] ScheduleChoice best() {
     collect_well_known("", layout_.ranks());
     collect("", 1, layout_.ranks());
     if (layout_.nodes() < layout_.ranks()) {
@@ -145,7 +145,7 @@ class Planner {
   /// Whether it was worth a walk.
   bool walk(const Candidate& candidate) {
     if (best_ && candidate.estimate_us >= best_->time_us) return false;
-    Plan plan = priced(layout_, parameters_, candidate.radices, bytes_);
+    ScheduleChoice plan = priced(layout_, parameters_, candidate.radices, bytes_);
     if (!best_ || plan.time_us < best_->time_us) best_ = std::move(plan);
     return true;
   }
@@ -198,15 +198,15 @@ class Planner {
   std::int64_t bytes_;
   Estimate estimate_;
   std::vector<Candidate> candidates_;
-  std::optional<Plan> best_;
+  std::optional<ScheduleChoice> best_;
 };
 
 }  // namespace
 
-Plan priced(const RankLayout& layout, const CostParameters& parameters, const Radices& radices, std::int64_t bytes,
-            int chunks) {
+ScheduleChoice priced(const RankLayout& layout, const CostParameters& parameters, const Radices& radices,
+                      std::int64_t bytes, int chunks) {
   const MixedRadix schedule(layout, radices);
-  Plan plan{schedule.radices(), chunks, 0, schedule_load(schedule, bytes)};
+  ScheduleChoice plan{schedule.radices(), chunks, 0, schedule_load(schedule, bytes)};
   if (chunks != 0) {
     plan.time_us = schedule_us(parameters, plan.load.stages, chunks);
   } else {
@@ -215,7 +215,7 @@ Plan priced(const RankLayout& layout, const CostParameters& parameters, const Ra
   return plan;
 }
 
-Plan plan_all_reduce(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes) {
+ScheduleChoice plan_all_reduce(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes) {
   return Planner(layout, parameters, bytes).best();
 }
 

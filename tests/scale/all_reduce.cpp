@@ -133,7 +133,7 @@ long measure(Job& job, const std::string& radices, std::int64_t bytes) {
   for (std::size_t e = 0; e < values.size(); e += step) wrong += values[e] != canonical_sum(job.ranks, e) ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (job.rank == 0) {
-    const Plan model = priced(*schedule->layout, {}, schedule->schedule.radices(), bytes, schedule->chunks);
+    const ScheduleChoice model = priced(*schedule->layout, {}, schedule->schedule.radices(), bytes, schedule->chunks);
     std::printf("%s %d %lld %.3f %.3f %ld\n", to_string(model.radices).c_str(), schedule->chunks,
                 static_cast<long long>(bytes), us, model.time_us, wrong);
     std::fflush(stdout);

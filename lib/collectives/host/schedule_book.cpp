@@ -80,7 +80,7 @@ std::shared_ptr<const RankSchedule> ScheduleBook::find(std::int64_t bytes) {
 
 std::shared_ptr<const RankSchedule> ScheduleBook::plan(std::int64_t bytes) const {
   const CostParameters parameters;
-  Plan plan;
+  ScheduleChoice plan;
   if (forced_) {
     plan = priced(*layout_, parameters, forced_->stages(layout_->ranks(), layout_->nodes()), bytes, options_.chunks);
   } else {

@@ -11,7 +11,7 @@
 namespace lockstep::detail {
 namespace {
 
-Plan cost_of(const RankLayout& layout, const std::string& pattern, std::int64_t bytes, int chunks = 0) {
+ScheduleChoice cost_of(const RankLayout& layout, const std::string& pattern, std::int64_t bytes, int chunks = 0) {
   return priced(layout, {}, RadixPattern(pattern).stages(layout.ranks(), layout.nodes()), bytes, chunks);
 }
 
@@ -27,7 +27,7 @@ TEST(CostModel, prices_small_cases_as_by_hand) {
   // two nodes of two ranks: halves inside, then quarters, which share the port
   const double inside = 0.2 + 0.25 + 2048 / 20e3 + 0.25;
   const double outside = 1 + 0.25 + 2048 / 12.5e3 + 0.25;
-  const Plan plan = cost_of(even_rank_layout(4, 2), "n.2", 4096);
+  const ScheduleChoice plan = cost_of(even_rank_layout(4, 2), "n.2", 4096);
   EXPECT_NEAR(plan.time_us, 2 * inside + 3 * 2048 / 40e3 + 2 * outside + 3 * 1024 / 40e3, 1e-9);
   EXPECT_EQ(plan.load.messages, 4);
   EXPECT_EQ(plan.load.bytes, 2 * (2048 + 1024));
@@ -105,7 +105,7 @@ TEST(Planner, plans_for_a_hundred_thousand_ranks_in_a_moment) {
   for (const int nodes : {100'000, 12'500}) {
     const RankLayout layout = even_rank_layout(100'000, nodes);
     for (std::int64_t bytes = 8; bytes <= 128 << 20; bytes *= 64) {
-      const Plan plan = plan_all_reduce(layout, {}, bytes);
+      const ScheduleChoice plan = plan_all_reduce(layout, {}, bytes);
       EXPECT_GT(plan.time_us, 10);
       EXPECT_LT(plan.load.messages, 1000);
     }
@@ -115,8 +115,8 @@ TEST(Planner, plans_for_a_hundred_thousand_ranks_in_a_moment) {
 
 TEST(Planner, gives_one_plan_for_the_same_arguments) {
   const RankLayout layout = even_rank_layout(100, 13);
-  const Plan once = plan_all_reduce(layout, {}, 100'000);
-  const Plan twice = plan_all_reduce(layout, {}, 100'000);
+  const ScheduleChoice once = plan_all_reduce(layout, {}, 100'000);
+  const ScheduleChoice twice = plan_all_reduce(layout, {}, 100'000);
   EXPECT_EQ(once.radices, twice.radices);
   EXPECT_EQ(once.chunks, twice.chunks);
 }

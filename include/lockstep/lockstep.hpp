@@ -10,6 +10,7 @@
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/plan.hpp>
 #include <lockstep/collectives/request.hpp>
 #include <lockstep/collectives/schedule_model.hpp>
 #include <lockstep/context/context.hpp>
@@ -23,6 +24,7 @@
 #include <lockstep/core/shape.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/core/tensor_view.hpp>
+#include <lockstep/device/arena.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/dataset.hpp>
@@ -44,6 +46,7 @@
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/training/adam.hpp>
 #include <lockstep/training/cosine_decay.hpp>
+#include <lockstep/training/gradient_buckets.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>
 #include <lockstep/values/merge.hpp>

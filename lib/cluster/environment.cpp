@@ -4,6 +4,7 @@
 #include <lockstep/cluster/environment.hpp>
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "cluster/abort.hpp"
@@ -41,6 +42,7 @@ void Environment::start(int* argc, char*** argv) {
     detail::throw_error(Code::failed_precondition, "Environment: another one exists; make one, in main");
   }
   exceptions_ = std::uncaught_exceptions();
+  fork_depth_ = detail::fork_depth();
   if (!mpi::is_initialized()) {
     int level = MPI_THREAD_SINGLE;
     mpi::check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
@@ -63,6 +65,7 @@ void Environment::start(int* argc, char*** argv) {
 }
 
 Environment::~Environment() {
+  if (detail::fork_depth() != fork_depth_) return;  // MPI is the parent's to end
   exists = false;
   if (std::uncaught_exceptions() > exceptions_) {
     detail::log_warning("the program leaves by an exception; the job is aborted in 2 s");

@@ -18,8 +18,8 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace lockstep::detail {
 namespace {
 
-constexpr std::array<std::string_view, 4> known{"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",
-                                                "LOCKSTEP_ALLOW_SINGLETON"};
+constexpr std::array<std::string_view, 5> known{"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",
+                                                "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY"};
 constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
 
 std::optional<std::string_view> variable(const char* name) {
@@ -81,6 +81,9 @@ Settings settings_from_environment() {
   if (const auto text = variable("LOCKSTEP_RADICES")) read_radices(*text, settings);
   if (const auto text = variable("LOCKSTEP_ALLOW_SINGLETON")) {
     settings.allow_singleton = read_switch("LOCKSTEP_ALLOW_SINGLETON", *text);
+  }
+  if (const auto text = variable("LOCKSTEP_SHARED_MEMORY")) {
+    settings.share_memory = read_switch("LOCKSTEP_SHARED_MEMORY", *text);
   }
   return settings;
 }

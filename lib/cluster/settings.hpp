@@ -16,6 +16,7 @@ struct Settings {
   std::chrono::milliseconds fail_after{300'000};
   bool force_canonical_order = false;
   bool allow_singleton = false;
+  bool share_memory = true;
   std::string radices;  ///< empty: chosen by the planner
 };
 
@@ -23,6 +24,7 @@ struct Settings {
 ///   LOCKSTEP_TIMEOUT=FAIL or WARN,FAIL   seconds, decimals allowed, 0 < WARN <= FAIL
 ///   LOCKSTEP_ORDER=canonical             reductions that ask for any order get the canonical one
 ///   LOCKSTEP_RADICES=LIST                stages of every all_reduce, as schedule/radices reads them
+///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, as ranks of different nodes do
 ///   LOCKSTEP_ALLOW_SINGLETON=1           one MPI rank is fine although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 

@@ -1,43 +1,48 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Do all ranks call the same operation? Found out before any data moves, by dissemination of summaries.
+// Do all ranks call the same operation? Found out before any data moves.
 
 #pragma once
 
-#include "collectives/control_channel.hpp"
 #include "collectives/control_message.hpp"
+#include "collectives/operation.hpp"
 
 #include <cstdint>
-#include <vector>
 
 namespace lockstep::detail {
 
-/// The agreement on one operation. After the last round every rank holds the same summary, so all draw the same
-/// conclusion.
+/// The agreement on one operation at a time. After the last step every rank holds the same summary, so all draw the
+/// same conclusion. Not thread-safe: the engine calls under its lock.
 class Agreement {
  public:
-  Agreement(ControlChannel& control, int rank, int size) : control_(control), rank_(rank), size_(size) {}
+  Agreement() = default;
+  Agreement(const Agreement&) = delete;
+  Agreement& operator=(const Agreement&) = delete;
+  virtual ~Agreement() = default;
 
   [[nodiscard]] bool is_open() const noexcept { return open_; }
-  void open(std::uint64_t epoch, std::int64_t sequence, const Descriptor& descriptor);
+  /// This rank has come to operation `sequence` of `epoch`, which is `head`.
+  void open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
+    open_ = true;
+    do_open(epoch, sequence, head);
+  }
   void close() noexcept { open_ = false; }
-  /// Moves on without waiting; whether all rounds are through.
-  [[nodiscard]] bool advance();
-  /// After the last round: what all ranks know now.
-  [[nodiscard]] const Summary& summary() const noexcept { return summary_; }
+  /// Moves on without waiting; whether all ranks have come.
+  [[nodiscard]] virtual bool advance() = 0;
+  /// After the last step: whether all ranks call the same, and what they call.
+  [[nodiscard]] virtual bool all_agree() const = 0;
+  [[nodiscard]] virtual Summary summary() const = 0;
+  /// Whether `rank` is known to have come to this operation or a later one of this epoch.
+  [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
+  /// The last operation of `epoch` to which `rank` is known to have come; -1 if none.
+  [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
+  /// This rank gives the operation up; who comes late must not touch its memory.
+  virtual void abandon() noexcept = 0;
 
  private:
-  void tell();
-
-  ControlChannel& control_;
-  int rank_;
-  int size_;
+  virtual void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) = 0;
   bool open_ = false;
-  std::uint64_t epoch_ = 0;
-  std::int64_t sequence_ = 0;
-  int round_ = 0;
-  Summary summary_;
 };
 
 }  // namespace lockstep::detail

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "base/processor.hpp"
+
 #include <chrono>
 #include <thread>
 
@@ -21,6 +23,18 @@ class Backoff {
 
   explicit Backoff(int spins) : spins_(spins) {}
 
+  /// Spins or yields; false, having done nothing, when that has gone on for so long that clock and mail want a look.
+  [[nodiscard]] bool pause_briefly() {
+    ++pauses_;
+    if (pauses_ <= spins_) {
+      cpu_relax();
+      return true;
+    }
+    if (pauses_ > spins_ + brief_yields) return false;
+    std::this_thread::yield();
+    return true;
+  }
+
   void pause() {
     ++pauses_;
     if (pauses_ <= spins_) return;
@@ -32,7 +46,9 @@ class Backoff {
   }
 
  private:
-  static constexpr int yields = 20'000;  // tens of milliseconds
+  static constexpr int yields = 20'000;     // tens of milliseconds
+  static constexpr int brief_yields = 500;  // a fraction of a millisecond
+
   int spins_;
   int pauses_ = 0;
 };

@@ -9,12 +9,18 @@
 #include "collectives/host/exchange.hpp"
 #include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/host/native.hpp"
+#include "collectives/host/node_reduce.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/make_communicator.hpp"
+#include "collectives/owned_items.hpp"
+#include "collectives/plan_cache.hpp"
+#include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"
 #include "collectives/validate.hpp"
+#include "device/host/arena.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace lockstep {
@@ -29,17 +35,23 @@ struct Communicator::State {
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleBook> schedules;
+  std::mutex mutex;
+  detail::PlanCache cache;  // guarded by mutex
 
   /// Makes the operation of one call. What this rank finds wrong is told to the others, then thrown.
   [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items,
                                                              const ReduceOptions& how) const {
-    std::vector<detail::HostItem> checked;
     try {
-      checked = detail::check_items(call, layout, items);
+      return make_operation(call, items, how);
     } catch (const Error& error) {
       engine->announce_failure(error.text());
       throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
     }
+  }
+
+  [[nodiscard]] std::shared_ptr<detail::Operation> make_operation(const Call& call, std::span<const Item> items,
+                                                                  const ReduceOptions& how) const {
+    std::vector<detail::HostItem> checked = detail::check_items(call, layout, items);
     const Order order = order_of(call, checked, how);
     std::vector<detail::ItemSignature> signatures;
     signatures.reserve(checked.size());
@@ -50,31 +62,54 @@ struct Communicator::State {
       detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
       return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
     }
+    if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces_whole(call)) {
+      return detail::make_node_reduce(descriptor, layout, *group, std::move(checked));
+    }
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
 
-  void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) const {
-    const auto made = operation(call, items, how);
-    engine->post(made);
-    engine->wait(*made);
+  [[nodiscard]] static bool reduces_whole(const Call& call) {
+    return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce;
+  }
+
+  void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
+    const detail::OperationUse use(acquire(call, items, how));
+    engine->run(use.operation());
   }
 
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
-                                                          const ReduceOptions& how) const {
-    auto state = std::make_unique<Request::State>();
-    state->engine = engine;
-    state->operation = operation(call, items, how);
-    engine->post_async(state->operation);
+                                                          const ReduceOptions& how) {
+    auto state = std::make_unique<Request::State>(engine, acquire(call, items, how));
+    engine->post_async(state->use.operation());
     return state;
   }
 
-  /// None: direct exchange.
+  /// None: direct exchange, or the shared memory of the node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const {
     if (call.kind != OperationKind::all_reduce) return nullptr;
     std::int64_t bytes = 0;
     for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
     return schedules->find(bytes);
+  }
+
+  /// The operation that served the same call before, if it is free and has not failed; else a new one.
+  [[nodiscard]] std::shared_ptr<detail::Operation> acquire(const Call& call, std::span<const Item> items,
+                                                           const ReduceOptions& how) {
+    const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
+                              how.name,  items};
+    if (reduces_whole(call)) {
+      const std::scoped_lock lock(mutex);
+      auto found = cache.find(key);
+      if (found && found->try_acquire()) return found;
+    }
+    auto made = operation(call, items, how);
+    static_cast<void>(made->try_acquire());  // nobody else has it
+    if (made->is_reusable()) {
+      const std::scoped_lock lock(mutex);
+      cache.add(key, made);
+    }
+    return made;
   }
 
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
@@ -116,6 +151,26 @@ void Communicator::all_reduce(std::span<const Item> items, ReduceOp op, const Re
 }
 Request Communicator::all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
   return Request(state_->run_async({OperationKind::all_reduce, op, -1, rank()}, items, options));
+}
+Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+  auto state = std::make_unique<Plan::State>();
+  state->engine = state_->engine;
+  // what the views refer to is copied once, here
+  const Call call{OperationKind::all_reduce, op, -1, rank()};
+  state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order,
+                 name = std::string(options.name)] { return owner->make_operation(call, items.get(), {order, name}); };
+  state->operation = state->make();
+  const detail::Arena& arena = detail::Arena::of_this_process();
+  state->frees = arena.frees();
+  const auto watch = [&](const ConstTensorView& view) {
+    if (view.byte_count() != 0 && arena.contains(view.data, view.byte_count()))
+      state->arena_buffers.push_back({view.data, view.byte_count()});
+  };
+  for (const Item& item : items) {
+    std::for_each(item.inputs.begin(), item.inputs.end(), watch);
+    std::for_each(item.outputs.begin(), item.outputs.end(), watch);
+  }
+  return Plan(std::move(state));
 }
 void Communicator::reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
   state_->run({OperationKind::reduce, op, root, rank()}, items, options);

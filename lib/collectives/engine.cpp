@@ -4,25 +4,20 @@
 #include "collectives/engine.hpp"
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
+#include "base/processor.hpp"
 #include "collectives/backoff.hpp"
+#include "collectives/message_agreement.hpp"
+#include "collectives/node_agreement.hpp"
 
 #include <fmt/ranges.h>
-
-#include <sched.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
-
-/// CPUs that this process may run on.
-int allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 /// Long where every rank of the node, with its replicas, has a CPU of its own. A rank that is bound to fewer CPUs than
 /// the node has counts as one that shares: it cannot see whom it shares them with.
@@ -31,16 +26,32 @@ int spins_before_yield(const Transport& transport, int local_replicas) {
                                                                       : Backoff::shared_core_spins;
 }
 
+std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& control) {
+  if (NodeGroup* const group = transport.node_group()) return std::make_unique<NodeAgreement>(*group);
+  return std::make_unique<MessageAgreement>(control, transport.rank(), transport.size());
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
     : transport_(std::move(transport)),
       options_(std::move(options)),
       spins_(spins_before_yield(*transport_, options_.local_replicas)),
+      any_thread_may_call_(transport_->has_free_threads()),
+      has_node_group_(transport_->node_group() != nullptr),
+      fork_depth_(fork_depth()),
       control_(*transport_),
-      agreement_(control_, transport_->rank(), transport_->size()) {}
+      agreement_(make_agreement(*transport_, control_)) {
+  queue_.reserve(16);
+}
 
 Engine::~Engine() {
+  if (is_forked_copy()) {
+    // the parent's communicator, thread and shared memory are not the child's to end
+    static_cast<void>(transport_.release());
+    static_cast<void>(new std::jthread(std::move(progress_)));
+    return;
+  }
   if (progress_.joinable()) {
     progress_.request_stop();
     progress_.join();
@@ -54,14 +65,68 @@ Engine::~Engine() {
   }
 }
 
-void Engine::post(const std::shared_ptr<Operation>& operation) {
-  if (!transport_->this_thread_may_call()) {
+bool Engine::is_forked_copy() const noexcept { return fork_depth() != fork_depth_; }
+
+void Engine::require_caller(const Operation& operation) const {
+  if (is_forked_copy()) {
     throw_error(Code::failed_precondition,
-                "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so "
-                "only the main thread may",
-                operation_name(operation->descriptor()));
+                "{} was called in a child process made by fork(); {} belongs to the parent, and MPI does not work in a "
+                "child",
+                operation_name(operation.descriptor()), options_.name);
   }
+  if (any_thread_may_call_ || transport_->this_thread_may_call()) return;
+  throw_error(Code::failed_precondition,
+              "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so "
+              "only the main thread may",
+              operation_name(operation.descriptor()));
+}
+
+void Engine::run(const std::shared_ptr<Operation>& operation) {
+  require_caller(*operation);
+  if (!run_at_once(operation)) wait(*operation);
+}
+
+/// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
+/// nobody has anything else to say. Whether that was so; if not, the operation is the head of the queue, where it
+/// stands now.
+bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   const std::scoped_lock lock(mutex_);
+  if (!queue_.empty() || unobserved_ || leaving_ || lost_ || !has_node_group_) {
+    enqueue(operation);
+    return false;
+  }
+  operation->epoch = epoch_;
+  Backoff backoff(spins_);
+  try {
+    agreement_->open(epoch_, sequence_, *operation);
+    bool has_come = agreement_->advance();
+    while (!has_come && backoff.pause_briefly()) has_come = agreement_->advance();
+    if (has_come && agreement_->all_agree()) {
+      agreement_->close();
+      operation->agreed = true;
+      operation->start(*transport_, workspace_);
+      do {
+        if (!operation->advance(*transport_, workspace_)) continue;
+        operation->done = true;
+        ++sequence_;
+        return true;
+      } while (backoff.pause_briefly());
+    }
+    queue_.push_back(operation);
+  } catch (const std::exception& error) {
+    queue_.push_back(operation);
+    stop_head(error);
+  }
+  return false;
+}
+
+void Engine::post(const std::shared_ptr<Operation>& operation) {
+  require_caller(*operation);
+  const std::scoped_lock lock(mutex_);
+  enqueue(operation);
+}
+
+void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
   if (unobserved_) {
     // posted in the belief that all is well: it belongs to what has failed
     operation->error = unobserved_;
@@ -98,6 +163,7 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
 }
 
 bool Engine::test(Operation& operation) {
+  if (is_forked_copy()) require_caller(operation);
   const std::scoped_lock lock(mutex_);
   if (!operation.done) drive();
   if (!operation.done) return false;
@@ -109,11 +175,12 @@ bool Engine::test(Operation& operation) {
 }
 
 void Engine::announce_failure(const std::string& text) {
+  if (is_forked_copy()) return;
   const std::scoped_lock lock(mutex_);
   const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
                         context_of(transport_->rank())};
   // the others may have entered the head of the queue with this rank: that one is still completed
-  const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_.is_open());
+  const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_->is_open());
   if (!head_is_shared) {
     declare(failure);
     unobserved_ = nullptr;  // the caller knows
@@ -146,16 +213,17 @@ void Engine::run_progress(const std::stop_token& stop) {
 
 void Engine::drive() {
   if (queue_.empty()) return;
-  Failure failure;  // filled in only when there is one: this is where waits spin
   try {
     drive_head();
-    return;
-  } catch (const Error& error) {
-    failure = {error.code(), error.text(), {}};
   } catch (const std::exception& error) {
-    failure = {Code::internal, error.what(), {}};
+    stop_head(error);
   }
-  failure.context = context_of(transport_->rank());
+}
+
+void Engine::stop_head(const std::exception& error) {
+  const auto* const ours = dynamic_cast<const Error*>(&error);
+  const Failure failure{ours != nullptr ? ours->code() : Code::internal, ours != nullptr ? ours->text() : error.what(),
+                        context_of(transport_->rank())};
   // the operation stopped half-way: nobody knows what still moves
   if (!lost_) lost_ = failure;
   declare(failure);
@@ -179,8 +247,8 @@ void Engine::drive_head() {
   Operation& head = *queue_.front();
   start_waiting();
   if (!head.agreed) {
-    if (!agreement_.is_open()) agreement_.open(epoch_, sequence_, head.descriptor());
-    if (!agreement_.advance()) {
+    if (!agreement_->is_open()) agreement_->open(epoch_, sequence_, head);
+    if (!agreement_->advance()) {
       watch();
       return;
     }
@@ -207,14 +275,14 @@ void Engine::start_waiting() {
 }
 
 void Engine::conclude_agreement() {
-  agreement_.close();
-  const Summary& summary = agreement_.summary();
+  agreement_->close();
   Operation& head = *queue_.front();
-  if (summary.differing.rank < 0) {
+  if (agreement_->all_agree()) {
     head.agreed = true;
     head.start(*transport_, workspace_);
     return;
   }
+  const Summary summary = agreement_->summary();
   const Side& a = summary.lowest;
   const Side& b = summary.differing;
   ErrorContext context = context_of(b.rank);
@@ -229,7 +297,7 @@ void Engine::finish_head(std::exception_ptr error) {
   Operation& head = *queue_.front();
   head.error = std::move(error);
   head.done = true;
-  queue_.pop_front();
+  queue_.erase(queue_.begin());
   ++sequence_;
   head_since_.reset();
   roll_called_ = warned_ = false;
@@ -240,18 +308,18 @@ void Engine::finish_head(std::exception_ptr error) {
 }
 
 void Engine::fail_epoch(const Failure& failure) {
-  if (!queue_.empty() && queue_.front()->agreed && queue_.front()->has_open_transfers() && !lost_) lost_ = failure;
+  if (agreement_->is_open() || (!queue_.empty() && queue_.front()->agreed)) agreement_->abandon();
   const auto error = std::make_exception_ptr(failure.error());
   if (!queue_.empty()) unobserved_ = error;
   // what was posted after this rank had announced its departure belongs to the next epoch
   while (!queue_.empty() && queue_.front()->epoch <= epoch_) {
     Operation& operation = *queue_.front();
-    if (operation.agreed) operation.abandon(*transport_);
+    if (operation.agreed && operation.abandon(*transport_) && !lost_) lost_ = failure;
     operation.error = error;
     operation.done = true;
-    queue_.pop_front();
+    queue_.erase(queue_.begin());
   }
-  agreement_.close();
+  agreement_->close();
   leaving_.reset();
   head_since_.reset();
   roll_called_ = warned_ = false;
@@ -284,7 +352,9 @@ ErrorContext Engine::context_of(int rank) const {
 }
 
 std::vector<int> Engine::missing_ranks() const {
-  const auto is_missing = [this](int rank) { return !control_.has_shown_itself(rank, epoch_, sequence_); };
+  const auto is_missing = [this](int rank) {
+    return !control_.has_shown_itself(rank, epoch_, sequence_) && !agreement_->has_come(rank, epoch_, sequence_);
+  };
   std::vector<int> missing;
   for (int rank = 0; rank < transport_->size(); ++rank) {
     if (rank != transport_->rank() && is_missing(rank)) missing.push_back(rank);
@@ -329,7 +399,8 @@ void Engine::watch() {
   for (const int rank : missing) {
     log_warning("{} has waited {:.1f} s in operation #{} ({}) for rank {}, last heard of in operation #{}",
                 options_.name, std::chrono::duration<double>(waited).count(), sequence_,
-                describe(queue_.front()->descriptor()), rank, control_.last_sequence(rank));
+                describe(queue_.front()->descriptor()), rank,
+                std::max(control_.last_sequence(rank), agreement_->last_sequence(rank, epoch_)));
   }
 }
 

@@ -13,12 +13,13 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -39,6 +40,8 @@ class Engine {
   /// Waits for what is queued, bounded by the deadline of each operation.
   ~Engine();
 
+  /// Posts and waits. On a node with shared memory, an empty queue is served by the calling thread at once.
+  void run(const std::shared_ptr<Operation>& operation);
   /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
   void post(const std::shared_ptr<Operation>& operation);
   /// Posts and lets the progress thread drive, where the transport allows one.
@@ -58,7 +61,12 @@ class Engine {
   using Clock = std::chrono::steady_clock;
 
   // All of these are called with mutex_ held.
+  [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
+  void require_caller(const Operation& operation) const;
+  [[nodiscard]] bool is_forked_copy() const noexcept;
   void drive();
+  void stop_head(const std::exception& error);
+  void enqueue(const std::shared_ptr<Operation>& operation);
   void drive_head();
   void start_waiting();
   void finish_head(std::exception_ptr error);
@@ -77,10 +85,13 @@ class Engine {
   std::unique_ptr<Transport> transport_;  // all below: guarded by mutex_
   EngineOptions options_;
   const int spins_;  // before a wait yields
+  const bool any_thread_may_call_;
+  const bool has_node_group_;
+  const std::uint32_t fork_depth_;  // of the process that made this
   ControlChannel control_;
-  Agreement agreement_;
+  std::unique_ptr<Agreement> agreement_;
   Workspace workspace_;
-  std::deque<std::shared_ptr<Operation>> queue_;
+  std::vector<std::shared_ptr<Operation>> queue_;  // short: a deque would allocate now and then for ever
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
   std::optional<Failure> leaving_;  // announced here, takes effect when the head of the queue is done

@@ -4,6 +4,7 @@
 // Communicators between threads of one process.
 
 #include "base/check.hpp"
+#include "cluster/settings.hpp"
 #include "collectives/make_communicator.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 
@@ -18,7 +19,7 @@ std::vector<Communicator> thread_communicators(std::span<const CommunicatorOptio
   std::vector<int> counts;
   for (const CommunicatorOptions& rank : options) counts.push_back(rank.local_replicas);
   const ReplicaLayout layout(counts);
-  auto transports = detail::make_loopback_transports(layout.ranks());
+  auto transports = detail::make_loopback_transports(layout.ranks(), detail::settings_from_environment().share_memory);
   std::vector<Communicator> communicators;
   for (std::size_t rank = 0; rank < options.size(); ++rank) {
     communicators.push_back(CommunicatorAccess::make(std::move(transports[rank]), options[rank], layout));

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "cluster/settings.hpp"
 #include "collectives/make_communicator.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -27,7 +28,8 @@ Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options
     detail::throw_error(Code::invalid_argument,
                         "communicator_from: comm is an intercommunicator; give an intracommunicator");
   }
-  return CommunicatorAccess::make(detail::make_mpi_transport(comm), options);
+  const bool share_memory = detail::settings_from_environment().share_memory;
+  return CommunicatorAccess::make(detail::make_mpi_transport(comm, share_memory), options);
 }
 
 Communicator world_communicator(const CommunicatorOptions& options) {

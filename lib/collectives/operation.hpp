@@ -7,10 +7,13 @@
 
 #include "collectives/control_message.hpp"
 #include "transport/buffer.hpp"
+#include "transport/shm/board.hpp"
 #include "transport/transport.hpp"
 
-#include <chrono>
+#include <atomic>
 #include <exception>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -27,6 +30,7 @@ class Workspace {
 };
 
 /// Driven under the engine's lock. Life: posted; agreed on (by the engine); started; advanced until done, or abandoned.
+/// One that is reusable lives again when it is acquired again.
 class Operation {
  public:
   explicit Operation(const Descriptor& descriptor) : descriptor_(descriptor) {}
@@ -36,16 +40,33 @@ class Operation {
 
   [[nodiscard]] const Descriptor& descriptor() const noexcept { return descriptor_; }
 
-  /// All ranks agree: data may move. Called once.
+  /// On a node with shared memory: this rank comes to the operation. What others need to know of its buffers goes into
+  /// `arrival`. Called once per life, before the agreement.
+  virtual void arrive(std::uint64_t tag, Arrival& arrival) {
+    static_cast<void>(tag);
+    static_cast<void>(arrival);
+  }
+  /// All ranks agree: data may move. Called once per life.
   virtual void start(Transport& transport, Workspace& workspace) = 0;
   /// Moves on without waiting; whether all is done and the outputs are written.
   [[nodiscard]] virtual bool advance(Transport& transport, Workspace& workspace) = 0;
-  /// Whether a message of this operation may still be under way.
-  [[nodiscard]] virtual bool has_open_transfers() const noexcept = 0;
   /// Ranks whose data is missing.
   [[nodiscard]] virtual std::vector<int> awaited_ranks() const = 0;
-  /// Will never be advanced again: memory that a late message may touch goes into quarantine.
-  virtual void abandon(Transport& transport) noexcept = 0;
+  /// Will never be advanced again: memory that a late message or rank may touch goes into quarantine. Whether there is
+  /// such a message or rank.
+  [[nodiscard]] virtual bool abandon(Transport& transport) noexcept = 0;
+
+  /// Whether it can be posted again when it is done.
+  [[nodiscard]] virtual bool is_reusable() const noexcept { return false; }
+
+  /// Takes the operation for one life; false when somebody has it. Thread-safe, as `release` is.
+  [[nodiscard]] bool try_acquire() noexcept {
+    if (in_use_.exchange(true, std::memory_order_acquire)) return false;
+    agreed = done = false;
+    error = nullptr;
+    return true;
+  }
+  void release() noexcept { in_use_.store(false, std::memory_order_release); }
 
   // The engine's notes, under its lock.
   std::uint64_t epoch = 0;  ///< in which it was posted
@@ -55,6 +76,20 @@ class Operation {
 
  private:
   Descriptor descriptor_;
+  std::atomic<bool> in_use_{false};
+};
+
+/// Holds an acquired operation, and gives it back.
+class OperationUse {
+ public:
+  explicit OperationUse(std::shared_ptr<Operation> acquired) noexcept : operation_(std::move(acquired)) {}
+  OperationUse(const OperationUse&) = delete;
+  OperationUse& operator=(const OperationUse&) = delete;
+  ~OperationUse() { operation_->release(); }
+  [[nodiscard]] const std::shared_ptr<Operation>& operation() const noexcept { return operation_; }
+
+ private:
+  std::shared_ptr<Operation> operation_;
 };
 
 }  // namespace lockstep::detail

@@ -37,7 +37,7 @@ void Request::wait() {
   if (!state_) return;
   // what comes of it is reported once: the request is complete afterwards, whether it throws or not
   const std::unique_ptr<State> state = std::move(state_);
-  state->engine->wait(*state->operation);
+  state->engine->wait(*state->use.operation());
 }
 
 bool Request::wait_for(std::chrono::nanoseconds duration) {
@@ -46,7 +46,7 @@ bool Request::wait_for(std::chrono::nanoseconds duration) {
   std::optional<std::chrono::steady_clock::time_point> until;  // none: longer than clocks reach
   if (duration < std::chrono::steady_clock::time_point::max() - now) until = now + duration;
   try {
-    if (!state_->engine->wait(*state_->operation, until)) return false;
+    if (!state_->engine->wait(*state_->use.operation(), until)) return false;
   } catch (...) {
     state_.reset();
     throw;

@@ -8,12 +8,16 @@
 #include "collectives/engine.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace lockstep {
 
 struct Request::State {
+  State(std::shared_ptr<detail::Engine> with, std::shared_ptr<detail::Operation> acquired)
+      : engine(std::move(with)), use(std::move(acquired)) {}
+
   std::shared_ptr<detail::Engine> engine;
-  std::shared_ptr<detail::Operation> operation;
+  detail::OperationUse use;
 };
 
 }  // namespace lockstep

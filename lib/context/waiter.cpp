@@ -3,17 +3,12 @@
 
 #include "context/waiter.hpp"
 
-#include <sched.h>
+#include "base/processor.hpp"
 
 namespace lockstep {
 
 WaitPolicy WaitPolicy::for_threads(int threads) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const int processors = sched_getaffinity(0, sizeof allowed, &allowed) == 0
-                             ? CPU_COUNT(&allowed)
-                             : static_cast<int>(std::thread::hardware_concurrency());
-  if (threads > processors) return {.spin = std::chrono::nanoseconds(0)};
+  if (threads > detail::allowed_cpus()) return {.spin = std::chrono::nanoseconds(0)};
   return {};
 }
 

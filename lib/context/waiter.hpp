@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "base/processor.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -54,12 +56,6 @@ class Waiter {
   }
 
  private:
-  static void pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-  }
-
   /// Spins for a while that grows when it was worth it and shrinks when it was not: on a processor that others want,
   /// too, a spinning thread only keeps away the one that it waits for.
   template <class Ready>
@@ -72,7 +68,7 @@ class Waiter {
           spin_.store(std::min(budget + budget / 8 + 100, policy_.spin.count()), std::memory_order_relaxed);
           return true;
         }
-        pause();
+        detail::cpu_relax();
       }
     } while (Clock::now() < end);
     spin_.store(budget / 2, std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <lockstep/core/reduce_op.hpp>
 
 #include "transport/buffer.hpp"
+#include "transport/shm/node_group.hpp"
 
 #include <array>
 #include <cstddef>
@@ -46,6 +47,8 @@ class Transport {
   [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
   /// For every rank the lowest rank that shares memory with it; the same on all ranks.
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
+  /// What the ranks share when all live on one node and can see each other's memory; null otherwise.
+  [[nodiscard]] virtual NodeGroup* node_group() noexcept = 0;
   /// "mpi", "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// Whether any thread may call, or only the one that MPI calls main; and whether the calling one may.

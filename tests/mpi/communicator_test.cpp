@@ -37,7 +37,7 @@ TEST(MpiCommunicator, hands_any_order_to_mpi) {
 }
 
 TEST(MpiCommunicator, moves_what_does_not_fit_into_one_message) {
-  Communicator comm = CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, 1000), {});
+  Communicator comm = CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, false, 1000), {});
   check_every_collective(comm);
   std::vector<double> values(10'001, 1.0);
   comm.all_reduce(std::span(values), ReduceOp::sum, {.order = Order::any, .name = {}});

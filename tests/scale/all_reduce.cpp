@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   long wrong = 0;
   {
-    const auto transport = make_mpi_transport(MPI_COMM_WORLD);
+    const auto transport = make_mpi_transport(MPI_COMM_WORLD, false);
     Job job{transport->rank(), transport->size(), *transport, {}};
     for (int i = 1; i < argc; ++i) {
       const std::string text(argv[i]);

@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 
+#include <cstdint>
 #include <string>
 
 namespace lockstep {
@@ -16,7 +17,7 @@ namespace lockstep {
 /// Make one in `main`, before any strategy that spans ranks. Its destructor finalises MPI only if the constructor
 /// initialised it. Destroyed by an exception, it prints one line, waits 2 s for the other ranks' messages and aborts
 /// the job with exit code 1: finalising would hang before the exception's text is seen. An exception that nobody
-/// catches ends the job the same way, with its text printed once.
+/// catches ends the job the same way, with its text printed once. After fork() the child's copy does nothing.
 class LOCKSTEP_API Environment {
  public:
   /// Collective over the job. Asks for MPI_THREAD_MULTIPLE. `argc` and `argv` are handed to MPI.
@@ -44,6 +45,7 @@ class LOCKSTEP_API Environment {
   int rank_ = 0;
   int size_ = 1;
   int exceptions_ = 0;
+  std::uint32_t fork_depth_ = 0;
   bool initialized_mpi_ = false;
 };
 

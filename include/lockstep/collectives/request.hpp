@@ -35,6 +35,7 @@ class LOCKSTEP_API Request {
 
  private:
   friend class Communicator;
+  friend class Plan;
   struct State;
   explicit Request(std::unique_ptr<State> state) noexcept;
   void finish() noexcept;

@@ -34,4 +34,10 @@ class LOCKSTEP_API MemoryResource {
 /// The heap. Local. Thread-safe. The resource is shared and lives as long as somebody holds it.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> heap_memory_resource();
 
+/// Where tensors come from that name no resource: the heap, until something else is installed. The first communicator
+/// over several processes of one node installs the arena, if the program has not chosen before. Local. Thread-safe.
+[[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> default_memory_resource();
+/// Installs `resource`, null for the heap; tensors that exist keep theirs. Local. Thread-safe.
+LOCKSTEP_API void set_default_memory_resource(std::shared_ptr<MemoryResource> resource);
+
 }  // namespace lockstep

@@ -59,17 +59,16 @@ class Exchange final : public Operation {
     return true;
   }
 
-  bool has_open_transfers() const noexcept override { return !receives_.empty() || !sends_.empty(); }
-
   std::vector<int> awaited_ranks() const override {
     std::vector<int> ranks;
     for (const auto& receive : receives_) ranks.push_back(receive.source);
     return ranks;
   }
 
-  void abandon(Transport& transport) noexcept override {
+  bool abandon(Transport& transport) noexcept override {
     for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
     buffers_.clear();
+    return !receives_.empty() || !sends_.empty();
   }
 
  private:

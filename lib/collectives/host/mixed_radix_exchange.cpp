@@ -99,8 +99,6 @@ class MixedRadixExchange final : public Operation {
     return true;
   }
 
-  bool has_open_transfers() const noexcept override { return !sends_.empty() || !under_way_.empty(); }
-
   std::vector<int> awaited_ranks() const override {
     std::vector<int> ranks;
     for (const Step& step : under_way_) {
@@ -111,12 +109,13 @@ class MixedRadixExchange final : public Operation {
     return ranks;
   }
 
-  void abandon(Transport& transport) noexcept override {
+  bool abandon(Transport& transport) noexcept override {
     transport.quarantine(std::move(image_));
     for (Chunk& chunk : chunks_) {
       for (auto& buffer : chunk.buffers) transport.quarantine(std::move(buffer));
       chunk.buffers.clear();
     }
+    return !sends_.empty() || !under_way_.empty();
   }
 
  private:

@@ -56,11 +56,11 @@ class NativeAllReduce final : public Operation {
     return true;
   }
 
-  bool has_open_transfers() const noexcept override { return !transfers_.empty(); }
   std::vector<int> awaited_ranks() const override { return {}; }
-  void abandon(Transport& transport) noexcept override {
+  bool abandon(Transport& transport) noexcept override {
     for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
     buffers_.clear();
+    return !transfers_.empty();
   }
 
  private:

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <lockstep/device/memory_resource.hpp>
+#include "device/host/default_resource.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -18,10 +20,44 @@ class HeapMemoryResource final : public MemoryResource {
   }
 };
 
+struct Default {
+  std::mutex mutex;
+  std::shared_ptr<MemoryResource> resource = std::make_shared<HeapMemoryResource>();  // guarded by mutex
+  bool is_chosen = false;                                                             // guarded by mutex
+};
+Default& the_default() {
+  static auto* const value = new Default;  // tensors may be made while static objects die
+  return *value;
+}
+
 }  // namespace
 
 MemoryResource::~MemoryResource() = default;
 
 std::shared_ptr<MemoryResource> heap_memory_resource() { return std::make_shared<HeapMemoryResource>(); }
+
+std::shared_ptr<MemoryResource> default_memory_resource() {
+  Default& value = the_default();
+  const std::scoped_lock lock(value.mutex);
+  return value.resource;
+}
+
+void set_default_memory_resource(std::shared_ptr<MemoryResource> resource) {
+  if (!resource) resource = heap_memory_resource();
+  Default& value = the_default();
+  const std::scoped_lock lock(value.mutex);
+  value.resource = std::move(resource);
+  value.is_chosen = true;
+}
+
+namespace detail {
+
+void offer_default_memory_resource(std::shared_ptr<MemoryResource> resource) {
+  Default& value = the_default();
+  const std::scoped_lock lock(value.mutex);
+  if (!value.is_chosen) value.resource = std::move(resource);
+}
+
+}  // namespace detail
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@ Tensor::Tensor() : Tensor(DType::f32, Shape{0}) {}
 
 Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource, Device device)
     : view_{nullptr, dtype, shape, device} {
-  if (!resource) resource = heap_memory_resource();
+  if (!resource) resource = default_memory_resource();
   const std::size_t bytes = byte_count();
   void* const block = resource->allocate(bytes);
   owner_ = std::shared_ptr<void>(

@@ -20,8 +20,11 @@ using Bytes = std::vector<std::byte>;
 /// What all ends share. Each inbox has its own lock, taken one at a time.
 class Hub {
  public:
-  explicit Hub(std::vector<int> node_leaders)
-      : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()) {}
+  /// With `share_memory`, each end gets a node group.
+  Hub(std::vector<int> node_leaders, bool share_memory)
+      : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()), share_memory_(share_memory) {
+    if (share_memory) groups_ = make_thread_groups(size());
+  }
 
   struct Inbox {
     std::mutex mutex;
@@ -32,17 +35,23 @@ class Hub {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
   [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
+  /// The node group of one end, null when memory is not shared. Each end takes its own, once.
+  [[nodiscard]] std::unique_ptr<NodeGroup> take_group(int rank) {
+    return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
+  }
 
   /// The hub of every end's k-th duplicate: the first that asks makes it.
   [[nodiscard]] std::shared_ptr<Hub> duplicate(std::size_t k) {
     const std::scoped_lock lock(mutex_);
-    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(node_leaders_));
+    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(node_leaders_, share_memory_));
     return duplicates_[k];
   }
 
  private:
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
+  const bool share_memory_;
+  std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element belongs to its end
   std::mutex mutex_;
   std::vector<std::shared_ptr<Hub>> duplicates_;  // guarded by mutex_
 };
@@ -50,7 +59,10 @@ class Hub {
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Hub> hub, int rank)
-      : hub_(std::move(hub)), rank_(rank), receives_(static_cast<std::size_t>(hub_->size())) {}
+      : hub_(std::move(hub)),
+        rank_(rank),
+        group_(hub_->take_group(rank)),
+        receives_(static_cast<std::size_t>(hub_->size())) {}
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
@@ -61,6 +73,7 @@ class LoopbackTransport final : public Transport {
   }
   int ranks_on_node() const noexcept override { return size(); }  // whatever is pretended: they share its processors
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
+  NodeGroup* node_group() noexcept override { return group_.get(); }
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
@@ -161,6 +174,7 @@ class LoopbackTransport final : public Transport {
 
   std::shared_ptr<Hub> hub_;
   int rank_;
+  std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;
   std::size_t duplicates_ = 0;
   std::vector<std::deque<PendingReceive>> receives_;  // by source, in order
@@ -168,18 +182,20 @@ class LoopbackTransport final : public Transport {
   std::vector<std::size_t> free_;
 };
 
+std::vector<std::unique_ptr<Transport>> ends_of(const std::shared_ptr<Hub>& hub) {
+  std::vector<std::unique_ptr<Transport>> ends;
+  for (int rank = 0; rank < hub->size(); ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
+  return ends;
+}
+
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size) {
-  return make_loopback_transports(std::vector<int>(static_cast<std::size_t>(size), 0));
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory) {
+  return ends_of(std::make_shared<Hub>(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory));
 }
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders) {
-  const auto hub = std::make_shared<Hub>(node_leaders);
-  const int size = hub->size();
-  std::vector<std::unique_ptr<Transport>> ends;
-  for (int rank = 0; rank < size; ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
-  return ends;
+  return ends_of(std::make_shared<Hub>(node_leaders, false));
 }
 
 }  // namespace lockstep::detail

@@ -8,8 +8,10 @@
 #include "bindings/mpi/mpi.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,14 +21,16 @@ namespace {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, std::size_t piece_bytes)
+  MpiTransport(MPI_Comm comm, bool share_memory, std::size_t piece_bytes)
       : piece_bytes_(piece_bytes),
+        share_memory_(share_memory),
         signals_(mpi::Comm::duplicate_of(comm)),
         data_(mpi::Comm::duplicate_of(comm)),
         rank_(signals_.rank()),
         size_(signals_.size()),
         nodes_(mpi::find_nodes(signals_.get())),
         thread_level_(mpi::thread_level()) {
+    if (nodes_.count == 1) share_node();
     start_receiving();
   }
 
@@ -45,7 +49,8 @@ class MpiTransport final : public Transport {
       // messages that nobody takes still refer to the communicators and to this object's memory: leave both behind
       signals_.release();
       data_.release();
-      new std::deque<Outgoing>(std::move(outgoing_));
+      static auto* const kept = new std::deque<std::deque<Outgoing>>;
+      kept->push_back(std::move(outgoing_));
     }
   }
 
@@ -54,6 +59,7 @@ class MpiTransport final : public Transport {
   int nodes() const noexcept override { return nodes_.count; }
   int ranks_on_node() const noexcept override { return nodes_.ranks_here; }
   std::span<const int> node_leaders() const noexcept override { return nodes_.leaders; }
+  NodeGroup* node_group() noexcept override { return group_.get(); }
   std::string_view name() const noexcept override { return "mpi"; }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
   bool is_alive() const override { return mpi::is_active(); }
@@ -138,7 +144,9 @@ class MpiTransport final : public Transport {
 
   void quarantine(Buffer&& memory) noexcept override { memory.leak(); }
 
-  std::unique_ptr<Transport> duplicate() override { return std::make_unique<MpiTransport>(data_.get(), piece_bytes_); }
+  std::unique_ptr<Transport> duplicate() override {
+    return std::make_unique<MpiTransport>(data_.get(), share_memory_, piece_bytes_);
+  }
 
  private:
   struct Outgoing {
@@ -148,6 +156,24 @@ class MpiTransport final : public Transport {
   struct Slot {
     std::vector<MPI_Request> requests;
   };
+
+  /// Collective.
+  void share_node() {
+    if (size_ == 1) {
+      group_ = std::move(make_thread_groups(1).front());
+      return;
+    }
+    const auto gather = [this](const void* mine, void* all, std::size_t bytes) {
+      const auto count = static_cast<int>(bytes);
+      mpi::check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, data_.get()), "MPI_Allgather");
+    };
+    std::string why;
+    group_ = make_process_group(rank_, size_, share_memory_, gather, why);
+    static std::atomic<bool> is_said{false};
+    if (!group_ && share_memory_ && rank_ == 0 && !is_said.exchange(true)) {
+      log_warning("ranks of this node exchange messages, since they cannot share memory: {}", why);
+    }
+  }
 
   void start_receiving() {
     mpi::check(MPI_Irecv(incoming_.data(), static_cast<int>(message_bytes), MPI_BYTE, MPI_ANY_SOURCE, 0, signals_.get(),
@@ -193,12 +219,14 @@ class MpiTransport final : public Transport {
   }
 
   std::size_t piece_bytes_;
+  bool share_memory_;
   mpi::Comm signals_;
   mpi::Comm data_;
   int rank_;
   int size_;
   mpi::Nodes nodes_;
   int thread_level_;
+  std::unique_ptr<NodeGroup> group_;
   int tag_ = 0;
   Message incoming_{};
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
@@ -210,9 +238,9 @@ class MpiTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, std::size_t piece_bytes) {
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t piece_bytes) {
   LOCKSTEP_CHECK(piece_bytes > 0 && piece_bytes % 8 == 0);
-  return std::make_unique<MpiTransport>(comm, piece_bytes);
+  return std::make_unique<MpiTransport>(comm, share_memory, piece_bytes);
 }
 
 }  // namespace lockstep::detail

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arena: memory of this process that the other ranks of its node see. Collectives read and write it in place;
+// memory from elsewhere is copied through it.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/device/memory_resource.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <string>
+
+namespace lockstep {
+
+/// The arena of this process; it is made at the first call and lives until the process ends. Where no arena can be had
+/// (memory files are forbidden, no address space), or when it is full, blocks come from the heap, and everything works,
+/// with one more copy; `arena_status` says so. Blocks of a freed tensor stay with the arena and are given out again.
+/// After fork() parent and child see each other's writes to it. Local. Thread-safe.
+[[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> arena_memory_resource();
+
+/// The same as a std::pmr resource: `std::pmr::vector<float> gradient(n, lockstep::arena_pmr_resource())`.
+/// Alignments above 64 bytes throw std::bad_alloc. Never null. Local. Thread-safe.
+[[nodiscard]] LOCKSTEP_API std::pmr::memory_resource* arena_pmr_resource();
+
+/// The state of the arena, for reports.
+struct ArenaStatus {
+  bool is_available = false;
+  std::size_t reserved_bytes = 0;   ///< address space
+  std::size_t populated_bytes = 0;  ///< memory that was given out at least once
+  std::size_t used_bytes = 0;       ///< memory given out now
+  std::string text;                 ///< "memfd, 62 GiB reserved", or why there is none
+};
+/// Local. Thread-safe.
+[[nodiscard]] LOCKSTEP_API ArenaStatus arena_status();
+
+/// Whether all of [data, data + bytes) lies in the arena. Local. Thread-safe. Costs two comparisons.
+[[nodiscard]] LOCKSTEP_API bool is_in_arena(const void* data, std::size_t bytes) noexcept;
+
+/// What containers need: `std::vector<float, ArenaAllocator<float>>`. Local. Thread-safe.
+template <class T>
+class ArenaAllocator {
+ public:
+  using value_type = T;
+  static_assert(alignof(T) <= MemoryResource::alignment, "the arena aligns to 64 bytes");
+
+  ArenaAllocator() : resource_(arena_memory_resource()) {}
+  template <class U>
+  ArenaAllocator(const ArenaAllocator<U>& other) noexcept : resource_(other.resource()) {}  // NOLINT: containers rebind
+
+  /// Throws std::bad_alloc.
+  [[nodiscard]] T* allocate(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(resource_->allocate(count * sizeof(T)));
+  }
+  void deallocate(T* block, std::size_t count) noexcept { resource_->deallocate(block, count * sizeof(T)); }
+
+  [[nodiscard]] const std::shared_ptr<MemoryResource>& resource() const noexcept { return resource_; }
+  template <class U>
+  friend bool operator==(const ArenaAllocator&, const ArenaAllocator<U>&) noexcept {
+    return true;  // there is one arena
+  }
+
+ private:
+  std::shared_ptr<MemoryResource> resource_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients that are reduced while later ones are still computed.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/collectives/communicator.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace lockstep {
+
+struct GradientBucketsOptions {
+  ReduceOp op = ReduceOp::sum;
+  /// A bucket is closed when it holds at least this many bytes. Large buckets cost fewer messages, small ones start
+  /// earlier. Equal on all ranks.
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+};
+
+/// A list of tensors that are reduced in place, in buckets: tensors are put into buckets in the order of the list (give
+/// them in the order in which they are computed), and a bucket goes out when all its tensors are ready on all replicas
+/// of this rank and the buckets before it are out. The result is the same, bit for bit, as that of one all_reduce per
+/// tensor, whatever the bucket size.
+///
+///   GradientBuckets buckets(communicator, gradients);
+///   each step: compute gradient k ...; buckets.ready(replica, k); ... buckets.finish(replica);
+///
+/// Thread-safety: `ready` and `finish` of different replicas may be called at the same time. The tensors must live, and
+/// stay where they are, as long as this object; those in the arena are reduced in place.
+class LOCKSTEP_API GradientBuckets {
+ public:
+  /// `gradients[i]` are the tensors of local replica i: equal numbers, dtypes and shapes on all replicas, element types
+  /// that `op` keeps. Collective: the communicator is duplicated, so that its other users are not disturbed. Throws
+  /// Error(invalid_argument) when there is not one list per local replica, or lists differ.
+  GradientBuckets(const Communicator& communicator, std::span<const std::vector<TensorView>> gradients,
+                  const GradientBucketsOptions& options = {});
+  GradientBuckets(const GradientBuckets&) = delete;
+  GradientBuckets& operator=(const GradientBuckets&) = delete;
+  /// Waits for what is under way, bounded by the communicator's deadline.
+  ~GradientBuckets();
+
+  /// Tensor `index` of local replica `replica` holds its values, and belongs to the reduction from now on. Local: posts
+  /// what can be posted and returns. Throws Error(invalid_argument) for an index that does not exist,
+  /// Error(failed_precondition) for a tensor that is ready already.
+  void ready(int replica, std::size_t index);
+  /// Returns when all tensors of this step are reduced on this rank; tensors that were not declared ready are so now.
+  /// Every local replica calls it once per step. Collective. Throws what the reductions threw, on every replica; the
+  /// step is over then, too, and the tensors' contents are unspecified.
+  void finish(int replica);
+
+  /// How many tensors at the front of the list are reduced in this step, on this rank: their optimizer could begin.
+  /// Local: advances what is under way without waiting. Throws what the reductions threw.
+  [[nodiscard]] std::size_t reduced_count();
+
+  /// Local.
+  [[nodiscard]] std::size_t bucket_count() const noexcept;
+  /// Seconds that replica 0 of this rank has spent inside `finish`, in all steps. Local.
+  [[nodiscard]] double wait_seconds() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

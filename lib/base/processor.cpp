@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/processor.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace lockstep::detail {
+
+int allowed_cpus() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // fails where there are more processors than a cpu_set_t holds
+  const int count = sched_getaffinity(0, sizeof(set), &set) == 0
+                        ? CPU_COUNT(&set)
+                        : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(count, 1);
+}
+
+}  // namespace lockstep::detail

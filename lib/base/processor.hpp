@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What waiting loops need to know of the processor.
+
+#pragma once
+
+namespace lockstep::detail {
+
+/// Tells the processor that the calling thread only waits: it leaves the core to its sibling for a moment, and the loop
+/// without a flush of its pipeline. Some tens of nanoseconds.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // `yield` does nothing on most of them
+#endif
+}
+
+/// Processors that this process may run on, at least 1.
+[[nodiscard]] int allowed_cpus() noexcept;
+
+}  // namespace lockstep::detail

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/host/buffer_table.hpp"
+
+#include <atomic>
+#include <cstring>
+
+namespace lockstep::detail {
+namespace {
+
+// In words of 64 bits: the number of all words; then per item the number of outputs, the inputs, the outputs.
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+std::size_t input_bytes(const HostItem& item) { return static_cast<std::size_t>(item.count()) * size_of(item.dtype); }
+std::size_t output_bytes(const HostItem& item, ReduceOp op) {
+  return static_cast<std::size_t>(item.count()) * size_of(result_dtype(op, item.dtype));
+}
+
+}  // namespace
+
+OwnTable::OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op) : id_(next_id()) {
+  words_.push_back(0);
+  const auto add = [&](const void* data, std::size_t bytes) {
+    const NodeAddress address = bytes == 0 ? NodeAddress::none : group.address_of(data, bytes);
+    is_visible_ = is_visible_ && (bytes == 0 || address != NodeAddress::none);
+    words_.push_back(static_cast<std::uint64_t>(address));
+  };
+  for (const HostItem& item : items) {
+    words_.push_back(item.outputs.size());
+    items_.push_back({words_.size(), words_.size() + item.inputs.size()});
+    for (const void* const input : item.inputs) add(input, input_bytes(item));
+    for (void* const output : item.outputs) add(output, output_bytes(item, op));
+  }
+  words_.front() = words_.size();
+  const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
+  memory_ = group.allocate(bytes);
+  if (memory_.data() == nullptr) {  // no room to say it: everything is staged
+    is_visible_ = false;
+    for (const Offsets& item : items_) {
+      for (std::size_t i = item.inputs; i < item.outputs; ++i) words_[i] = 0;
+    }
+    return;
+  }
+  std::memcpy(memory_.data(), words_.data(), bytes);
+  address_ = group.address_of(memory_.data(), bytes);
+}
+
+void PeerTable::read(const NodeGroup& group, int rank, NodeAddress address, std::uint64_t id,
+                     std::span<const HostItem> items, int replicas, ReduceOp op) {
+  id_ = 0;
+  replicas_ = static_cast<std::size_t>(replicas);
+  inputs_.assign(items.size() * replicas_, nullptr);
+  outputs_.clear();
+  first_output_.assign(items.size() + 1, 0);
+  std::vector<std::uint64_t> words;
+  if (address != NodeAddress::none) {
+    std::uint64_t count = 0;
+    std::memcpy(&count, group.resolve(rank, address, sizeof(count)), sizeof(count));
+    words.resize(count);
+    const std::size_t bytes = count * sizeof(std::uint64_t);
+    std::memcpy(words.data(), group.resolve(rank, address, bytes), bytes);
+  }
+  std::size_t next = 1;
+  const auto resolve = [&](std::size_t bytes) -> std::byte* {
+    const auto where = static_cast<NodeAddress>(words[next++]);
+    return where == NodeAddress::none ? nullptr : group.resolve(rank, where, bytes);
+  };
+  for (std::size_t i = 0; i < items.size() && !words.empty(); ++i) {
+    const std::uint64_t outputs = words[next++];
+    for (std::size_t k = 0; k < replicas_; ++k) inputs_[i * replicas_ + k] = resolve(input_bytes(items[i]));
+    for (std::uint64_t k = 0; k < outputs; ++k) outputs_.push_back(resolve(output_bytes(items[i], op)));
+    first_output_[i + 1] = outputs_.size();
+  }
+  id_ = id;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the buffers of one operation lie, told once to the other ranks of the node.
+
+#pragma once
+
+#include <lockstep/core/reduce_op.hpp>
+
+#include "collectives/host/host_item.hpp"
+#include "transport/shm/node_group.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// This rank's buffers, written down in memory that the others see. They must not move or change while others may read:
+/// until everybody has done his part of the operation.
+class OwnTable {
+ public:
+  OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op);
+
+  /// Whether the others see all buffers.
+  [[nodiscard]] bool is_visible() const noexcept { return is_visible_; }
+  [[nodiscard]] NodeAddress address() const noexcept { return address_; }
+  /// Never 0, and another one for every table of this process.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] NodeAddress input(std::size_t item, std::size_t replica) const {
+    return word(items_[item].inputs + replica);
+  }
+  [[nodiscard]] NodeAddress output(std::size_t item, std::size_t index) const {
+    return word(items_[item].outputs + index);
+  }
+  /// Somebody may still read: never frees the memory.
+  void leak() noexcept { memory_.leak(); }
+
+ private:
+  struct Offsets {
+    std::size_t inputs;  // of the first word
+    std::size_t outputs;
+  };
+  [[nodiscard]] NodeAddress word(std::size_t index) const { return static_cast<NodeAddress>(words_[index]); }
+
+  std::vector<std::uint64_t> words_;
+  std::vector<Offsets> items_;
+  NodeMemory memory_;
+  NodeAddress address_ = NodeAddress::none;
+  std::uint64_t id_;
+  bool is_visible_ = true;
+};
+
+/// Another rank's table, as pointers of this process.
+class PeerTable {
+ public:
+  /// The table that was read last; 0 if none.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  /// Reads the table at `address` of `rank`, which has `replicas` replicas.
+  void read(const NodeGroup& group, int rank, NodeAddress address, std::uint64_t id, std::span<const HostItem> items,
+            int replicas, ReduceOp op);
+  /// Null where this rank cannot see the buffer.
+  [[nodiscard]] const std::byte* input(std::size_t item, std::size_t replica) const {
+    return inputs_[item * replicas_ + replica];
+  }
+  [[nodiscard]] std::span<std::byte* const> outputs(std::size_t item) const {
+    return std::span(outputs_).subspan(first_output_[item], first_output_[item + 1] - first_output_[item]);
+  }
+
+ private:
+  std::uint64_t id_ = 0;
+  std::size_t replicas_ = 0;
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  std::vector<std::size_t> first_output_;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a list of tensors is cut for a reduction inside a node: into rounds that fit the staging memory, each round into
+// one slice per owner. Pure arithmetic.
+
+#pragma once
+
+#include "collectives/host/host_item.hpp"
+#include "schedule/partition.hpp"
+
+#include <lockstep/core/reduce_op.hpp>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// Elements of one tensor, and where they lie in staging memory.
+struct StagedPiece {
+  Piece piece;
+  std::size_t input_offset = 0;   ///< bytes; the same for each replica's copy
+  std::size_t result_offset = 0;  ///< bytes; in the owner's results
+};
+
+struct NodeRound {
+  std::vector<std::vector<StagedPiece>> slices;  ///< by owner
+  std::size_t input_bytes = 0;                   ///< of one replica, padding included
+  std::size_t most_result_bytes = 0;             ///< of the owner that has most
+};
+
+/// Cuts `items` into rounds of about `round_bytes` bytes of input per replica (at least one round, all but the last of
+/// them full), each into slices for `ranks` owners; fewer owners where slices would be smaller than a page.
+[[nodiscard]] std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks,
+                                                std::size_t round_bytes);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/collectives/plan.hpp>
+
+#include "collectives/engine.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace lockstep {
+
+struct Plan::State {
+  struct Buffer {
+    const void* data;
+    std::size_t bytes;
+  };
+
+  std::shared_ptr<detail::Engine> engine;
+  std::function<std::shared_ptr<detail::Operation>()> make;
+  std::shared_ptr<detail::Operation> operation;
+  std::vector<Buffer> arena_buffers;  // those that can be found to be freed
+  std::uint64_t frees = 0;            // the arena's count when they were all there
+
+  /// The operation of the next run.
+  [[nodiscard]] std::shared_ptr<detail::Operation> next();
+
+ private:
+  void require_buffers();
+};
+
+}  // namespace lockstep

@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/host/arena.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+namespace lockstep {
+namespace detail {
+namespace {
+
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+/// The arena grows by at least this much, so that small tensors do not ask the system one by one.
+constexpr std::size_t growth_bytes = std::size_t{1} << 20;
+/// Peers map each arena of the node whole: enough for any program, and 100 of them still fit into an address space.
+constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::size_t physical_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : growth_bytes;
+}
+
+}  // namespace
+
+Arena::Arena(std::size_t bytes) {
+  segment_ = SharedSegment::create(round_up(bytes, huge_page_bytes), text_);
+  if (!segment_) return;
+  base_ = segment_->data();
+  limit_ = segment_->size();
+  populated_ = SharedSegment::header_bytes;
+}
+
+Arena& Arena::of_this_process() {
+  static auto* const arena = new Arena(std::min(physical_bytes(), most_reserved_bytes));
+  return *arena;
+}
+
+ArenaStatus Arena::status() const {
+  const std::scoped_lock lock(mutex_);
+  ArenaStatus status;
+  status.is_available = segment_ != nullptr;
+  status.reserved_bytes = limit_;
+  status.populated_bytes = populated_;
+  status.used_bytes = used_;
+  status.text =
+      segment_ ? fmt::format("{}, {:.1f} GiB reserved", text_, static_cast<double>(limit_) / (1 << 30)) : text_;
+  return status;
+}
+
+void* Arena::allocate(std::size_t bytes) {
+  if (!segment_ || bytes > limit_) return nullptr;
+  bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
+  const std::scoped_lock lock(mutex_);
+  auto best = free_by_size_.lower_bound({bytes, 0});
+  if (best == free_by_size_.end()) {
+    if (!grow(bytes)) return nullptr;
+    best = free_by_size_.lower_bound({bytes, 0});
+  }
+  const auto [size, offset] = *best;
+  remove_free(free_by_offset_.find(offset));
+  if (size > bytes) add_free(offset + bytes, size - bytes);
+  used_ += bytes;
+  return base_ + offset;
+}
+
+void Arena::deallocate(void* block, std::size_t bytes) noexcept {
+  bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
+  auto offset = static_cast<std::size_t>(static_cast<std::byte*>(block) - base_);
+  const std::scoped_lock lock(mutex_);
+  frees_.fetch_add(1, std::memory_order_release);
+  used_ -= bytes;
+  const auto next = free_by_offset_.lower_bound(offset);
+  if (next != free_by_offset_.begin()) {
+    const auto previous = std::prev(next);
+    if (previous->first + previous->second == offset) {
+      offset = previous->first;
+      bytes += previous->second;
+      remove_free(previous);
+    }
+  }
+  if (next != free_by_offset_.end() && offset + bytes == next->first) {
+    bytes += next->second;
+    remove_free(next);
+  }
+  add_free(offset, bytes);
+}
+
+bool Arena::is_allocated(const void* data, std::size_t bytes) const {
+  if (!contains(data, bytes)) return false;
+  const auto begin = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base_);
+  const std::scoped_lock lock(mutex_);
+  if (begin + bytes > populated_) return false;
+  // the first free range that ends behind the beginning
+  auto range = free_by_offset_.upper_bound(begin);
+  if (range != free_by_offset_.begin() && std::prev(range)->first + std::prev(range)->second > begin) return false;
+  return range == free_by_offset_.end() || range->first >= begin + bytes;
+}
+
+void Arena::add_free(std::size_t offset, std::size_t bytes) {
+  free_by_offset_.emplace(offset, bytes);
+  free_by_size_.emplace(bytes, offset);
+}
+
+void Arena::remove_free(std::map<std::size_t, std::size_t>::iterator range) {
+  free_by_size_.erase({range->second, range->first});
+  free_by_offset_.erase(range);
+}
+
+bool Arena::grow(std::size_t bytes) {
+  std::size_t begin = populated_;
+  // what is free at the end counts
+  if (!free_by_offset_.empty()) {
+    const auto last = std::prev(free_by_offset_.end());
+    if (last->first + last->second == populated_) begin = last->first;
+  }
+  const std::size_t end = std::min(round_up(std::max(begin + bytes, populated_ + growth_bytes), growth_bytes), limit_);
+  if (end < begin + bytes || !segment_->populate(populated_, end - populated_)) return false;
+  if (begin < populated_) remove_free(free_by_offset_.find(begin));
+  add_free(begin, end - begin);
+  populated_ = end;
+  return true;
+}
+
+}  // namespace detail
+
+namespace {
+
+using detail::Arena;
+
+class ArenaMemoryResource final : public MemoryResource {
+ public:
+  ArenaMemoryResource() : heap_(heap_memory_resource()) {}
+
+ private:
+  void* do_allocate(std::size_t bytes) override {
+    void* const block = Arena::of_this_process().allocate(bytes);
+    return block != nullptr ? block : heap_->allocate(bytes);
+  }
+  void do_deallocate(void* block, std::size_t bytes) noexcept override {
+    Arena& arena = Arena::of_this_process();
+    arena.contains(block, bytes) ? arena.deallocate(block, bytes) : heap_->deallocate(block, bytes);
+  }
+
+  std::shared_ptr<MemoryResource> heap_;
+};
+
+class ArenaPmrResource final : public std::pmr::memory_resource {
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (alignment > MemoryResource::alignment) throw std::bad_alloc();
+    return resource_->allocate(bytes);
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t) override { resource_->deallocate(block, bytes); }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  std::shared_ptr<MemoryResource> resource_ = arena_memory_resource();
+};
+
+}  // namespace
+
+std::shared_ptr<MemoryResource> arena_memory_resource() {
+  static const auto* const resource = new std::shared_ptr<MemoryResource>(std::make_shared<ArenaMemoryResource>());
+  return *resource;
+}
+
+std::pmr::memory_resource* arena_pmr_resource() {
+  static auto* const resource = new ArenaPmrResource;  // containers with static lifetime may come back late
+  return resource;
+}
+
+ArenaStatus arena_status() { return Arena::of_this_process().status(); }
+
+bool is_in_arena(const void* data, std::size_t bytes) noexcept {
+  return Arena::of_this_process().contains(data, bytes);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library's own choice of where tensors live.
+
+#pragma once
+
+#include <lockstep/device/memory_resource.hpp>
+
+#include <memory>
+
+namespace lockstep::detail {
+
+/// Installs `resource` as the default unless the program has called set_default_memory_resource. Thread-safe.
+void offer_default_memory_resource(std::shared_ptr<MemoryResource> resource);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one rank shows to the others of its node. Every word has one writer. Lines that are read at the same moment lie
+// together, lines with different readers 128 bytes apart, since processors fetch lines in pairs.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep::detail {
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "boards are shared between processes");
+
+inline constexpr std::size_t board_alignment = 128;
+
+/// Names one operation of a communicator: later ones are greater, in a later epoch all the more.
+[[nodiscard]] constexpr std::uint64_t operation_tag(std::uint64_t epoch, std::int64_t sequence) noexcept {
+  return epoch << 40 | (static_cast<std::uint64_t>(sequence) + 1);
+}
+[[nodiscard]] constexpr std::uint64_t epoch_of_tag(std::uint64_t tag) noexcept { return tag >> 40; }
+[[nodiscard]] constexpr std::int64_t sequence_of_tag(std::uint64_t tag) noexcept {
+  return static_cast<std::int64_t>(tag & ((std::uint64_t{1} << 40) - 1)) - 1;
+}
+
+/// What a rank brings to one operation. All that is not atomic is written before the tag, and stays until everybody has
+/// left the operation.
+struct alignas(board_alignment) Arrival {
+  std::atomic<std::uint64_t> tag{0};
+  std::atomic<std::uint64_t> abandoned{0};  ///< equal to the tag when the rank has given the operation up
+  std::uint64_t hash = 0;                   ///< of the descriptor
+  std::uint64_t clock = 0;                  ///< the rank's clock at its arrival
+  std::uint64_t table = 0;                  ///< NodeAddress of the table of its buffers
+  std::uint64_t table_id = 0;               ///< another number for other contents
+  std::uint64_t staging = 0;                ///< NodeAddress of its staging memory
+  std::uint32_t flags = 0;
+};
+
+struct Board {
+  /// Neighbouring operations have different slots, and so have operations of neighbouring epochs: who is slow may still
+  /// read what he needs of the one before.
+  static constexpr std::size_t slots = 4;
+  static constexpr std::size_t payload_bytes = 16 * 1024;
+  static constexpr std::size_t descriptor_bytes = 256;
+
+  [[nodiscard]] static constexpr std::size_t slot_of(std::uint64_t tag) noexcept {
+    return (epoch_of_tag(tag) & 1) << 1 | (tag & 1);
+  }
+
+  struct alignas(board_alignment) Word {
+    std::atomic<std::uint64_t> value{0};
+  };
+  struct alignas(board_alignment) Payload {
+    std::array<std::byte, payload_bytes> bytes;
+  };
+  struct alignas(board_alignment) DescriptorBytes {
+    std::array<std::byte, descriptor_bytes> bytes;
+  };
+
+  std::array<Arrival, slots> arrivals;
+  Word clock;    ///< steps that the rank has done, of all operations
+  Word working;  ///< the tag of the operation whose memory the rank touches now; 0: none
+  Word results;  ///< NodeAddress of the results that it has staged for others
+  std::array<DescriptorBytes, slots> descriptors;
+  std::array<Payload, slots> payloads;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A node group whose members are processes, each with its arena mapped by all.
+
+#include "base/check.hpp"
+#include "device/host/arena.hpp"
+#include "device/host/default_resource.hpp"
+#include "transport/shm/node_group.hpp"
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <mutex>
+#include <new>
+
+namespace lockstep::detail {
+namespace {
+
+void free_in_arena(void* data, std::size_t bytes) { Arena::of_this_process().deallocate(data, bytes); }
+
+/// Where the board begins in a block that holds it.
+std::size_t board_offset(std::size_t block) {
+  return (block + board_alignment - 1) / board_alignment * board_alignment - block;
+}
+
+/// Set by a member when it has left the group for good. One line per group and member that is never used again, so that
+/// the others can look at any time.
+using Closed = std::atomic<std::uint32_t>;
+
+/// How the others find a member; travels as bytes.
+struct Introduction {
+  SegmentName segment;
+  std::uint64_t board = 0;   // offset
+  std::uint64_t closed = 0;  // offset
+};
+
+/// The mappings of other processes' segments: one each, however many groups need it.
+std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& why) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::uint64_t, std::weak_ptr<SharedSegment>>;  // guarded by mutex
+  const std::scoped_lock lock(mutex);
+  std::weak_ptr<SharedSegment>& entry = (*known)[name.nonce];
+  if (auto segment = entry.lock()) return segment;
+  auto segment = SharedSegment::open(name, why);
+  entry = segment;
+  return segment;
+}
+
+/// What a group that this process has left must keep until all members have left it.
+struct Remains {
+  std::vector<std::shared_ptr<SharedSegment>> segments;
+  std::vector<Closed*> closed;
+  std::vector<NodeMemory> memory;
+};
+
+/// Frees what nobody looks at any more, and adds `remains` to what waits.
+void bury(Remains&& remains) {
+  static std::mutex mutex;
+  static auto* const graveyard = new std::list<Remains>;  // guarded by mutex
+  const std::scoped_lock lock(mutex);
+  graveyard->push_back(std::move(remains));
+  graveyard->remove_if([](const Remains& grave) {
+    for (const Closed* const closed : grave.closed) {
+      if (closed->load(std::memory_order_acquire) == 0) return false;
+    }
+    return true;
+  });
+}
+
+class ProcessGroup final : public NodeGroup {
+ public:
+  ProcessGroup(int rank, const std::vector<Member>& members, Remains&& owned)
+      : NodeGroup(rank, members), owned_(std::move(owned)) {}
+
+  ~ProcessGroup() override {
+    owned_.memory.push_back(std::move(staging().inputs));
+    owned_.memory.push_back(std::move(staging().results));
+    owned_.closed[static_cast<std::size_t>(rank())]->store(1, std::memory_order_release);
+    bury(std::move(owned_));
+  }
+
+  NodeAddress address_of(const void* data, std::size_t bytes) const noexcept override {
+    const Member& own = member(rank());
+    const auto* const begin = static_cast<const std::byte*>(data);
+    const auto offset = static_cast<std::size_t>(begin - own.base);
+    if (begin < own.base || offset >= own.size || bytes > own.size - offset) return NodeAddress::none;
+    return static_cast<NodeAddress>(offset);  // never 0: a segment begins with its header
+  }
+
+  std::byte* resolve(int rank, NodeAddress address, std::size_t bytes) const override {
+    const auto offset = static_cast<std::uint64_t>(address);
+    const Member& other = member(rank);
+    if (offset == 0 || offset >= other.size || bytes > other.size - offset) {
+      throw_error(Code::internal, "rank {} names {} bytes at {:#x}, which its shared memory does not have", rank, bytes,
+                  offset);
+    }
+    return other.base + offset;
+  }
+
+  NodeMemory allocate(std::size_t bytes) const override {
+    void* const block = Arena::of_this_process().allocate(bytes);
+    return block == nullptr ? NodeMemory() : NodeMemory(block, bytes, free_in_arena);
+  }
+
+  void retire(NodeMemory&& memory) override { owned_.memory.push_back(std::move(memory)); }
+
+ private:
+  Remains owned_;
+};
+
+}  // namespace
+
+std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory, const ExchangeFunction& exchange,
+                                              std::string& why) {
+  Arena& arena = Arena::of_this_process();
+  Introduction mine;
+  Remains owned;
+  if (!share_memory) {
+    why = "it is switched off";
+  } else if (const auto& segment = arena.segment()) {
+    const std::size_t bytes = sizeof(Board) + board_alignment;
+    void* const block = arena.allocate(bytes);
+    void* const closed = arena.allocate(sizeof(Closed));
+    if (block != nullptr && closed != nullptr) {
+      owned.memory.emplace_back(block, bytes, free_in_arena);
+      new (closed) Closed(0);
+      const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
+      mine = {segment->name(), begin + board_offset(begin),
+              static_cast<std::uint64_t>(static_cast<std::byte*>(closed) - segment->data())};
+      new (segment->data() + mine.board) Board();
+    } else {
+      why = "the arena is full: " + arena.status().text;
+    }
+  } else {
+    why = arena.status().text;
+  }
+
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<Introduction> all(ranks);
+  exchange(&mine, all.data(), sizeof(Introduction));
+  std::vector<NodeGroup::Member> members(ranks);
+  bool is_complete = true;
+  for (std::size_t i = 0; i < ranks && is_complete; ++i) {
+    std::shared_ptr<SharedSegment> segment;
+    if (i == static_cast<std::size_t>(rank)) {
+      segment = arena.segment();
+    } else if (all[i].segment.nonce != 0) {
+      segment = segment_of(all[i].segment, why);
+    }
+    is_complete = segment != nullptr && all[i].segment.nonce != 0;
+    if (!is_complete) break;
+    members[i] = {reinterpret_cast<Board*>(segment->data() + all[i].board), segment->data(), segment->size()};
+    owned.closed.push_back(reinterpret_cast<Closed*>(segment->data() + all[i].closed));
+    owned.segments.push_back(std::move(segment));
+  }
+  const std::uint8_t ready = is_complete ? 1 : 0;
+  std::vector<std::uint8_t> all_ready(ranks);
+  exchange(&ready, all_ready.data(), 1);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    if (all_ready[i] != 0) continue;
+    if (why.empty()) why = "rank " + std::to_string(i) + " of the node cannot share memory";
+    return nullptr;
+  }
+  offer_default_memory_resource(arena_memory_resource());
+  return std::make_unique<ProcessGroup>(rank, members, std::move(owned));
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A node group whose members are threads of one process.
+
+#include "transport/shm/node_group.hpp"
+
+#include <mutex>
+#include <new>
+
+namespace lockstep::detail {
+namespace {
+
+void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_val_t{board_alignment}); }
+
+/// What all ends keep alive together.
+struct Shared {
+  explicit Shared(int size) : boards(static_cast<std::size_t>(size)) {}
+  std::vector<Board> boards;
+  std::mutex mutex;
+  std::vector<NodeMemory> retired;  // guarded by mutex
+};
+
+class ThreadGroup final : public NodeGroup {
+ public:
+  ThreadGroup(int rank, const std::vector<Member>& members, std::shared_ptr<Shared> shared)
+      : NodeGroup(rank, members), shared_(std::move(shared)) {}
+
+  ~ThreadGroup() override {
+    retire(std::move(staging().inputs));
+    retire(std::move(staging().results));
+  }
+
+  NodeAddress address_of(const void* data, std::size_t) const noexcept override {
+    return static_cast<NodeAddress>(reinterpret_cast<std::uintptr_t>(data));
+  }
+  std::byte* resolve(int, NodeAddress address, std::size_t) const override {
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): it was one
+  }
+  NodeMemory allocate(std::size_t bytes) const override {
+    return {::operator new(bytes, std::align_val_t{board_alignment}), bytes, free_on_heap};
+  }
+  void retire(NodeMemory&& memory) final {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->retired.push_back(std::move(memory));
+  }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size) {
+  const auto shared = std::make_shared<Shared>(size);
+  std::vector<NodeGroup::Member> members;
+  for (Board& board : shared->boards) members.push_back({&board, nullptr, 0});
+  std::vector<std::unique_ptr<NodeGroup>> groups;
+  for (int rank = 0; rank < size; ++rank) groups.push_back(std::make_unique<ThreadGroup>(rank, members, shared));
+  return groups;
+}
+
+}  // namespace lockstep::detail

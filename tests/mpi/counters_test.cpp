@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a prepared call may not do: allocate, fault a page, call the system when nobody has to wait. Counted, not timed.
+
+#include <lockstep/device/arena.hpp>
+#include <lockstep/interop/mpi.hpp>
+
+#include "support/batch.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+void* counted_allocation(std::size_t bytes, std::size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* const block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted_allocation(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted_allocation(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
+
+namespace lockstep::test {
+namespace {
+
+#if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
+volatile char selector = 0;  // SYSCALL_DISPATCH_FILTER_ALLOW
+volatile sig_atomic_t system_calls = 0;
+
+/// The first system call since the trap was armed: counts it, and has it made again, with the trap open. The kernel has
+/// put its number back into the register.
+void on_system_call(int, siginfo_t*, void* context) {
+  selector = 0;
+  system_calls = system_calls + 1;
+  constexpr greg_t length_of_the_instruction = 2;
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] -= length_of_the_instruction;
+}
+
+/// Whether this thread calls the system.
+class SystemCallTrap {
+ public:
+  [[nodiscard]] static bool is_possible() {
+    if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) != 0) return false;
+    prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+    return true;
+  }
+};
+#endif
+
+/// The first of this thread's system calls inside `body`; only whether there was one matters, so it need not succeed.
+template <class Body>
+bool calls_the_system(const Body& body) {
+#if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
+  struct sigaction action{};
+  action.sa_sigaction = on_system_call;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSYS, &action, nullptr);
+  system_calls = 0;
+  prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector);
+  selector = 1;  // SYSCALL_DISPATCH_FILTER_BLOCK
+  body();
+  selector = 0;
+  prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+  return system_calls != 0;
+#else
+  body();
+  return false;
+#endif
+}
+
+long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+struct Counts {
+  long allocations = 0;
+  long faults = 0;
+  bool has_run_without_system_call = false;
+};
+
+template <class Call>
+Counts count(Communicator& comm, const Call& call) {
+  constexpr int runs = 200;
+  for (int i = 0; i < 3; ++i) call();
+  Counts counts{runs, runs};
+  // who waits long goes ways that are new to him, once: the best of some windows counts
+  for (int window = 0; window < 5; ++window) {
+    comm.barrier();
+    const long allocations_before = allocations;
+    const long faults_before = page_faults();
+    for (int i = 0; i < runs; ++i) call();
+    counts.faults = std::min(counts.faults, page_faults() - faults_before);
+    counts.allocations = std::min(counts.allocations, allocations - allocations_before);
+  }
+  // a run in which somebody had to wait proves nothing; all ranks make the same number of runs
+  std::int32_t missing = 1;
+  for (int i = 0; i < 300 && missing != 0; ++i) {
+    for (int k = 0; k < 20; ++k) counts.has_run_without_system_call |= !calls_the_system(call);
+    missing = counts.has_run_without_system_call ? 0 : 1;
+    comm.all_reduce(std::span(&missing, 1), ReduceOp::max);
+  }
+  return counts;
+}
+
+using Vector = std::vector<std::byte, ArenaAllocator<std::byte>>;
+
+class PlannedStep : public testing::TestWithParam<std::tuple<DType, ReduceOp, std::int64_t>> {};
+
+TEST_P(PlannedStep, allocates_nothing_and_makes_no_system_call) {
+  const auto [dtype, op, elements] = GetParam();
+  if (!supports(op, dtype) || result_dtype(op, dtype) != dtype)
+    GTEST_SKIP() << to_string(dtype) << " has no " << to_string(op) << " in place";
+  Communicator comm = communicator_from(MPI_COMM_WORLD);
+  // one tensor, and a list
+  for (const int tensors : {1, 9}) {
+    std::vector<Vector> memory;
+    std::vector<TensorView> views;
+    std::vector<ConstTensorView> inputs;
+    for (int i = 0; i < tensors; ++i) {
+      memory.emplace_back(static_cast<std::size_t>(elements) * size_of(dtype), std::byte{1});
+      views.push_back({memory.back().data(), dtype, Shape{elements}, Device{}});
+      inputs.emplace_back(views.back());
+    }
+    std::vector<Item> items;
+    for (std::size_t i = 0; i < views.size(); ++i)
+      items.push_back({std::span(inputs).subspan(i, 1), std::span(views).subspan(i, 1)});
+    Plan plan = comm.prepare_all_reduce(items, op);
+    const Counts planned = count(comm, [&] { plan.run(); });
+    const Counts repeated = count(comm, [&] { comm.all_reduce(items, op); });
+    for (const Counts& counts : {planned, repeated}) {
+      EXPECT_EQ(counts.allocations, 0);
+      EXPECT_EQ(counts.faults, 0);
+      EXPECT_TRUE(counts.has_run_without_system_call);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlannedStep,
+    testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u64),
+                     testing::Values(ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max, ReduceOp::prod),
+                     testing::Values(2, 1000, 40'000)));
+
+TEST(Counters, see_what_they_count) {
+  const long before = allocations;
+  std::vector<int> one(10, 1);
+  EXPECT_EQ(allocations - before, 1);
+#if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
+  if (!SystemCallTrap::is_possible()) GTEST_SKIP() << "this kernel has no trap for system calls: they are not counted";
+  EXPECT_TRUE(calls_the_system([] { page_faults(); }));
+  EXPECT_FALSE(calls_the_system([&] { one[0] = 2; }));
+#else
+  GTEST_SKIP() << "this system has no trap for system calls: they are not counted";
+#endif
+}
+
+}  // namespace
+}  // namespace lockstep::test

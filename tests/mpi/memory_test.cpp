@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buffers in the arena and elsewhere, on some ranks or all: where they lie never changes a bit.
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/device/arena.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/interop/mpi.hpp>
+
+#include "support/batch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory_resource>
+
+namespace lockstep::test {
+namespace {
+
+/// One block from the arena or the heap.
+class Block {
+ public:
+  Block(bool in_arena, const Bytes& content)
+      : resource_(in_arena ? arena_memory_resource() : heap_memory_resource()),
+        bytes_(content.size()),
+        data_(resource_->allocate(bytes_)) {
+    if (bytes_ != 0) std::memcpy(data_, content.data(), bytes_);
+  }
+  Block(Block&& other) noexcept
+      : resource_(std::move(other.resource_)), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
+  Block& operator=(Block&&) = delete;
+  ~Block() {
+    if (data_ != nullptr) resource_->deallocate(data_, bytes_);
+  }
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] Bytes content() const {
+    const auto* const begin = static_cast<const std::byte*>(data_);
+    return {begin, begin + bytes_};
+  }
+
+ private:
+  std::shared_ptr<MemoryResource> resource_;
+  std::size_t bytes_;
+  void* data_;
+};
+
+/// A list of tensors in place or not, each buffer in the arena or not by the bits of `placement`, run as one call.
+void check_placement(Communicator& comm, ReduceOp op, const std::vector<TensorCase>& tensors, bool in_place,
+                     unsigned placement, int runs) {
+  const ReplicaLayout& layout = comm.layout();
+  unsigned next = 0;
+  const auto in_arena = [&] { return (placement >> (next++ % 8) & 1) != 0; };
+  std::vector<std::vector<Block>> inputs(tensors.size());
+  std::vector<std::vector<Block>> outputs(tensors.size());
+  std::vector<std::vector<ConstTensorView>> input_views(tensors.size());
+  std::vector<std::vector<TensorView>> output_views(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Shape shape{tensors[i].count};
+    for (int replica = layout.first(comm.rank()); replica < layout.first(comm.rank() + 1); ++replica) {
+      inputs[i].emplace_back(in_arena(), leaf(tensors[i], i, replica));
+      input_views[i].emplace_back(inputs[i].back().data(), tensors[i].dtype, shape);
+      if (in_place) {
+        output_views[i].push_back({inputs[i].back().data(), tensors[i].dtype, shape, Device{}});
+        continue;
+      }
+      const DType dtype = result_dtype(op, tensors[i].dtype);
+      const std::size_t bytes = static_cast<std::size_t>(tensors[i].count) * size_of(dtype);
+      outputs[i].emplace_back(in_arena(), Bytes(bytes, std::byte{0xa5}));
+      output_views[i].push_back({outputs[i].back().data(), dtype, shape, Device{}});
+    }
+  }
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < tensors.size(); ++i) items.push_back({input_views[i], output_views[i]});
+  std::vector<std::vector<Bytes>> expected;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    expected.push_back({canonical_reduce(op, tensors[i].dtype, all_leaves(tensors[i], i, layout.replicas()))});
+
+  Plan plan = comm.prepare_all_reduce(items, op);
+  for (int run = 0; run < runs; ++run) {
+    switch (run % 3) {
+      case 0: comm.all_reduce(items, op); break;
+      case 1: plan.run(); break;
+      default: comm.all_reduce_async(items, op).wait(); break;
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto& results = in_place ? inputs[i] : outputs[i];
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        ASSERT_EQ(results[r].content(), expected[i].front()) << to_string(op) << ", item " << i << ", local replica "
+                                                             << r << ", placement " << placement << ", run " << run;
+      }
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      for (std::size_t r = 0; r < inputs[i].size(); ++r) {
+        const Bytes again = leaf(tensors[i], i, layout.first(comm.rank()) + static_cast<int>(r));
+        if (!again.empty()) std::memcpy(inputs[i][r].data(), again.data(), again.size());
+      }
+    }
+  }
+}
+
+/// Around every bound: one line, the boards, a page per slice, one round of staging, several.
+std::vector<std::vector<TensorCase>> lists() {
+  return {{{DType::f32, 2}},
+          {{DType::f32, 512}},
+          {{DType::f32, 513}},
+          {{DType::bf16, 3001}},
+          {{DType::f32, 4096}, {DType::f64, 7}},
+          {{DType::f32, 20'011}},
+          {{DType::f32, 0}, {DType::f16, 5}, {DType::f32, 100'003}, {DType::i8, 300'001}, {DType::f64, 70'001}}};
+}
+
+void check_layout(Communicator comm) {
+  for (const auto& list : lists()) {
+    // all in the arena, none, some ranks', some buffers
+    const unsigned of_this_rank = comm.rank() % 2 == 0 ? 0xff : 0;
+    for (const unsigned placement : {0xffu, 0u, of_this_rank, 0x5au, 0x96u ^ of_this_rank}) {
+      for (const bool in_place : {true, false}) check_placement(comm, ReduceOp::sum, list, in_place, placement, 3);
+    }
+    check_placement(comm, ReduceOp::mean, list, false, 0x6d, 2);
+    check_placement(comm, ReduceOp::min, list, true, 0x6d, 2);
+  }
+}
+
+TEST(Memory, never_changes_a_bit) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  check_layout(world);
+  CommunicatorOptions options;
+  options.local_replicas = 1 + world.rank() % 3;
+  check_layout(world.duplicate(options));
+}
+
+TEST(Memory, is_the_arena_by_default_once_ranks_share_a_node) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  const Tensor tensor(DType::f32, Shape{1000});
+  const bool is_shared =
+      world.size() > 1 && arena_status().is_available && std::getenv("LOCKSTEP_SHARED_MEMORY") == nullptr;
+  EXPECT_EQ(is_in_arena(tensor.data(), tensor.byte_count()), is_shared);
+}
+
+TEST(Memory, of_the_users_containers_can_lie_in_the_arena) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  std::vector<float, ArenaAllocator<float>> gradient(70'000, static_cast<float>(world.rank() + 1));
+  std::pmr::vector<double> other(1000, 1.0, arena_pmr_resource());
+  if (arena_status().is_available) {
+    EXPECT_TRUE(is_in_arena(gradient.data(), gradient.size() * sizeof(float)));
+    EXPECT_TRUE(is_in_arena(other.data(), other.size() * sizeof(double)));
+  }
+  world.all_reduce(std::span<float>(gradient), ReduceOp::sum);
+  world.all_reduce(std::span<double>(other), ReduceOp::sum);
+  const auto ranks = static_cast<float>(world.size());
+  EXPECT_EQ(gradient[69'999], ranks * (ranks + 1) / 2);
+  EXPECT_EQ(other[999], static_cast<double>(world.size()));
+}
+
+TEST(Memory, that_was_freed_is_missed_by_its_plan) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  if (!arena_status().is_available) GTEST_SKIP() << "no arena: " << arena_status().text;
+  std::optional<Tensor> tensor;
+  tensor.emplace(DType::f32, Shape{5000}, arena_memory_resource());
+  Tensor other(DType::f32, Shape{10}, arena_memory_resource());
+  const TensorView view = tensor->view();
+  const ConstTensorView input = view;
+  const Item item{std::span(&input, 1), std::span(&view, 1)};
+  Plan plan = world.prepare_all_reduce(std::span(&item, 1), ReduceOp::sum);
+  plan.run();
+  other = Tensor();  // another block: nothing happens
+  plan.run();
+  tensor.reset();
+  try {
+    plan.run();
+    ADD_FAILURE() << "a freed buffer went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::failed_precondition) << error.what();
+  }
+  world.barrier();
+}
+
+TEST(Memory, of_many_plans_and_communicators_is_given_back) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  std::vector<float> values(100'000, 1.0f);
+  const auto once = [&] {
+    Communicator comm = world.duplicate({});
+    for (int i = 0; i < 5; ++i) comm.all_reduce(std::span(values).subspan(static_cast<std::size_t>(i)), ReduceOp::max);
+  };
+  for (int i = 0; i < 5; ++i) once();
+  world.barrier();
+  const std::size_t before = arena_status().populated_bytes;
+  for (int i = 0; i < 20; ++i) once();
+  // what a slow rank may still look at is kept for a while, so not to the byte
+  EXPECT_LT(arena_status().populated_bytes, before + (std::size_t{8} << 20));
+}
+
+}  // namespace
+}  // namespace lockstep::test

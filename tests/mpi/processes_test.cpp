@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What can happen to a process: it is stopped and goes on later, it forks.
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/device/arena.hpp>
+#include <lockstep/interop/mpi.hpp>
+
+#include "support/batch.hpp"
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+#include <thread>
+
+namespace lockstep::test {
+namespace {
+
+std::optional<Code> code_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
+
+/// Stops this process for a while; somebody else wakes it.
+void stop_for(std::chrono::milliseconds time) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    const timespec pause{time.count() / 1000, time.count() % 1000 * 1'000'000};
+    nanosleep(&pause, nullptr);
+    kill(parent, SIGCONT);
+    _exit(0);
+  }
+  raise(SIGSTOP);
+  waitpid(child, nullptr, 0);
+}
+
+/// The others give up while one rank is stopped; what it does when it goes on harms nothing.
+void check_stopped_rank(std::size_t elements) {
+  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  if (comm.size() == 1) GTEST_SKIP() << "nobody waits for the only rank";
+  std::vector<float, ArenaAllocator<float>> values(elements, 1.0f);
+  const auto reduce = [&] { comm.all_reduce(std::span<float>(values), ReduceOp::sum); };
+  reduce();
+  const bool is_stopped = comm.rank() == comm.size() - 1;
+  if (is_stopped) stop_for(std::chrono::milliseconds(2500));
+  EXPECT_EQ(code_of(reduce), Code::deadline_exceeded);
+  const float mine = static_cast<float>(100 + comm.rank());
+  std::fill(values.begin(), values.end(), mine);
+  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 200 : 2500));
+  for (const float value : values) ASSERT_EQ(value, mine);
+  reduce();
+  float sum = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) sum += static_cast<float>(100 + rank);
+  for (const float value : values) ASSERT_EQ(value, sum);
+}
+
+TEST(StoppedRank, harms_no_small_sum) { check_stopped_rank(100); }
+TEST(StoppedRank, harms_no_large_sum) { check_stopped_rank(300'000); }
+
+TEST(Fork, leaves_the_childs_calls_without_effect) {
+  Communicator comm = communicator_from(MPI_COMM_WORLD);
+  std::vector<float> values(5000, 1.0f);
+  comm.all_reduce(std::span(values), ReduceOp::max);
+  const pid_t child = fork();
+  if (child == 0) {
+    Communicator copy = comm;
+    const bool throws =
+        code_of([&] { copy.all_reduce(std::span(values), ReduceOp::max); }) == Code::failed_precondition &&
+        code_of([&] { copy.barrier_async().wait(); }) == Code::failed_precondition;
+    copy.announce_failure("from a child");
+    comm = copy;
+    _exit(throws ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  comm.all_reduce(std::span(values), ReduceOp::sum);
+  EXPECT_EQ(values[4999], static_cast<float>(comm.size()));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/training/gradient_buckets.hpp>
+
+#include "support/batch.hpp"
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+namespace lockstep::test {
+namespace {
+
+const std::vector<TensorCase> gradients{{DType::f32, 1000}, {DType::f32, 3},      {DType::bf16, 7001}, {DType::f32, 0},
+                                        {DType::f64, 513},  {DType::f32, 20'000}, {DType::f16, 17}};
+
+/// The tensors of one replica.
+struct Replica {
+  std::vector<Tensor> tensors;
+  std::vector<TensorView> views;
+
+  void fill(int id) {
+    tensors.clear();
+    views.clear();
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      tensors.emplace_back(gradients[k].dtype, Shape{gradients[k].count});
+      views.push_back(tensors.back().view());
+    }
+    refill(id);
+  }
+  void refill(int id) {
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const Bytes values = leaf(gradients[k], k, id);
+      if (!values.empty()) std::memcpy(views[k].data, values.data(), values.size());
+    }
+  }
+  void expect_sums(int replicas) const {
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const auto* const begin = static_cast<const std::byte*>(views[k].data);
+      EXPECT_EQ(Bytes(begin, begin + views[k].byte_count()),
+                canonical_reduce(ReduceOp::sum, gradients[k].dtype, all_leaves(gradients[k], k, replicas)))
+          << "tensor " << k;
+    }
+  }
+};
+
+std::vector<std::vector<TensorView>> views_of(std::span<const Replica> replicas) {
+  std::vector<std::vector<TensorView>> views;
+  for (const Replica& replica : replicas) views.push_back(replica.views);
+  return views;
+}
+
+TEST(GradientBuckets, give_the_bits_of_one_call_per_tensor) {
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 30}) {
+    on_ranks({1, 2, 1}, [&](Communicator& comm) {
+      std::vector<Replica> replicas(static_cast<std::size_t>(comm.local_replicas()));
+      const int first = comm.layout().first(comm.rank());
+      for (std::size_t i = 0; i < replicas.size(); ++i) replicas[i].fill(first + static_cast<int>(i));
+      GradientBuckets buckets(comm, views_of(replicas), {.bucket_bytes = bucket_bytes});
+      EXPECT_EQ(buckets.bucket_count(), bucket_bytes == 1 ? 6u : bucket_bytes == 5000 ? 3u : 1u);
+      for (int step = 0; step < 4; ++step) {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < replicas.size(); ++i) {
+          threads.emplace_back([&, i] {
+            const int id = first + static_cast<int>(i);
+            replicas[i].refill(id);
+            std::vector<std::size_t> order(gradients.size());
+            std::iota(order.begin(), order.end(), 0);
+            std::shuffle(order.begin(), order.end(), std::mt19937(static_cast<unsigned>(100 * step + id)));
+            if (step == 3) order.resize(2);  // the rest is declared by finish
+            for (const std::size_t k : order) buckets.ready(static_cast<int>(i), k);
+            buckets.finish(static_cast<int>(i));
+          });
+        }
+        threads.clear();
+        for (const Replica& replica : replicas) replica.expect_sums(comm.layout().replicas());
+      }
+      EXPECT_GT(buckets.wait_seconds(), 0);
+    });
+  }
+}
+
+TEST(GradientBuckets, go_out_while_later_tensors_are_computed) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    Replica replica;
+    replica.fill(comm.rank());
+    GradientBuckets buckets(comm, views_of({&replica, 1}), {.bucket_bytes = 1});
+    buckets.ready(0, 0);
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (buckets.reduced_count() == 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    EXPECT_EQ(buckets.reduced_count(), 1u);
+    buckets.finish(0);
+    replica.expect_sums(2);
+  });
+}
+
+TEST(GradientBuckets, hand_a_failure_to_every_replica_and_work_again) {
+  on_ranks({2, 1}, [](Communicator& comm) {
+    std::vector<Replica> replicas(static_cast<std::size_t>(comm.local_replicas()));
+    const int first = comm.layout().first(comm.rank());
+    for (std::size_t i = 0; i < replicas.size(); ++i) replicas[i].fill(first + static_cast<int>(i));
+    auto views = views_of(replicas);
+    // a list that is shorter on one rank
+    if (comm.rank() == 1) views[0].pop_back();
+    GradientBuckets unequal(comm, views);
+    std::vector<Code> codes(replicas.size(), Code::internal);
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          unequal.finish(static_cast<int>(i));
+        } catch (const Error& error) {
+          codes[i] = error.code();
+        }
+      });
+    }
+    threads.clear();
+    for (const Code code : codes) EXPECT_EQ(code, Code::mismatch);
+    comm.barrier();
+  });
+}
+
+TEST(GradientBuckets, refuse_what_makes_no_sense) {
+  on_ranks({1}, [](Communicator& comm) {
+    Replica replica;
+    replica.fill(0);
+    const auto code_of = [](const std::function<void()>& body) {
+      try {
+        body();
+      } catch (const Error& error) {
+        return error.code();
+      }
+      return Code::internal;
+    };
+    EXPECT_EQ(code_of([&] { GradientBuckets buckets(comm, {}); }), Code::invalid_argument);
+    GradientBuckets buckets(comm, views_of({&replica, 1}));
+    EXPECT_EQ(code_of([&] { buckets.ready(0, 99); }), Code::invalid_argument);
+    EXPECT_EQ(code_of([&] { buckets.ready(1, 0); }), Code::invalid_argument);
+    buckets.ready(0, 0);
+    EXPECT_EQ(code_of([&] { buckets.ready(0, 0); }), Code::failed_precondition);
+    buckets.finish(0);
+    replica.expect_sums(1);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -9,6 +9,7 @@
 #include "options.hpp"
 #include "ping_pong.hpp"
 #include "report.hpp"
+#include "simulation.hpp"
 
 #include <lockstep/cluster/environment.hpp>
 
@@ -99,6 +100,12 @@ int main(int argc, char** argv) {
   if (!options.help.empty()) {
     if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
     return perf::done;
+  }
+  if (options.simulate) {
+    const bool is_simulated = perf::all_accept([&] {
+      if (environment.rank() == 0) perf::simulate(*options.simulate, options.sizes_bytes());
+    });
+    return is_simulated ? perf::done : perf::bad_option;
   }
   const perf::OwnComm node(perf::node_of_this_rank());
   const bool is_possible = perf::all_accept([&] {

@@ -41,12 +41,14 @@ po::options_description description() {
       "warmup-iters,w", text("N"), "calls before them (default: 5)")(
       "check,c", text("0|1"), "compare every result with the expected bits (default: 1)")(
       "compare", text("PEER"), "mpi: alternate with MPI_Allreduce, and show ours / MPI (default: none)");
+  po::options_description simulation("Simulation");
+  simulation.add_options()("simulate", text("CLUSTER"), simulation_help);
   po::options_description output("Output");
   output.add_options()("json", text("FILE"), "write environment and rows there as well")(
       "config", text("FILE"), "read options from FILE, one name=value a line")("help,h", po::bool_switch(),
                                                                                "show this text");
   po::options_description all;
-  all.add(sizes).add(operation).add(measurement).add(output);
+  all.add(sizes).add(operation).add(measurement).add(simulation).add(output);
   return all;
 }
 
@@ -209,6 +211,10 @@ Options parse_options(int argc, const char* const* argv) {
   Options options;
   if (values["help"].as<bool>()) options.help = text_of(all);
   if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  if (values.count("simulate") != 0) {
+    options.simulate = parse_simulation("--simulate", values["simulate"].as<std::string>());
+    options.max_bytes = simulated_max_bytes;
+  }
   read_sizes(values, options);
   read_operation(values, options);
   read_measurement(values, options);

@@ -7,7 +7,10 @@
 
 #include <lockstep/core/reduce_op.hpp>
 
+#include "simulation.hpp"
+
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -33,6 +36,7 @@ struct Options {
   lockstep::Order order = lockstep::Order::canonical;
   std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
   Peer compare = Peer::none;
+  std::optional<Simulation> simulate;
   std::string json;  ///< file name; empty for none
   std::string help;  ///< the help text, when it was asked for
 

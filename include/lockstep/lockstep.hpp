@@ -12,6 +12,7 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/plan.hpp>
 #include <lockstep/collectives/request.hpp>
+#include <lockstep/collectives/schedule_model.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "schedule/radices.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +18,8 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace lockstep::detail {
 namespace {
 
-constexpr std::array<std::string_view, 4> known{"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_ALLOW_SINGLETON",
-                                                "LOCKSTEP_SHARED_MEMORY"};
+constexpr std::array<std::string_view, 5> known{"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",
+                                                "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY"};
 constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
 
 std::optional<std::string_view> variable(const char* name) {
@@ -48,6 +49,15 @@ void read_timeout(std::string_view text, Settings& settings) {
   settings.warn_after = comma == std::string_view::npos ? std::min(settings.warn_after, *fail / 2) : *warn;
 }
 
+void read_radices(std::string_view text, Settings& settings) {
+  try {
+    const RadixPattern checked(text);
+    settings.radices = text;
+  } catch (const Error& error) {
+    throw_error(Code::invalid_argument, "LOCKSTEP_RADICES: {}", error.text());
+  }
+}
+
 bool read_switch(const char* name, std::string_view text) {
   if (text == "1") return true;
   if (text == "0") return false;
@@ -68,6 +78,7 @@ Settings settings_from_environment() {
     }
     settings.force_canonical_order = true;
   }
+  if (const auto text = variable("LOCKSTEP_RADICES")) read_radices(*text, settings);
   if (const auto text = variable("LOCKSTEP_ALLOW_SINGLETON")) {
     settings.allow_singleton = read_switch("LOCKSTEP_ALLOW_SINGLETON", *text);
   }

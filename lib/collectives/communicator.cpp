@@ -7,8 +7,10 @@
 #include "cluster/settings.hpp"
 #include "collectives/engine.hpp"
 #include "collectives/host/exchange.hpp"
+#include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/host/native.hpp"
 #include "collectives/host/node_reduce.hpp"
+#include "collectives/host/schedule_book.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/owned_items.hpp"
 #include "collectives/plan_cache.hpp"
@@ -32,6 +34,7 @@ struct Communicator::State {
   ReplicaLayout layout;
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
+  std::shared_ptr<detail::ScheduleBook> schedules;
   std::mutex mutex;
   detail::PlanCache cache;  // guarded by mutex
 
@@ -53,8 +56,12 @@ struct Communicator::State {
     std::vector<detail::ItemSignature> signatures;
     signatures.reserve(checked.size());
     for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
-    const auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
+    auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
     if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
+    if (const auto schedule = schedule_of(call, checked)) {
+      detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
+      return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
+    }
     if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces_whole(call)) {
       return detail::make_node_reduce(descriptor, layout, *group, std::move(checked));
     }
@@ -75,6 +82,15 @@ struct Communicator::State {
     auto state = std::make_unique<Request::State>(engine, acquire(call, items, how));
     engine->post_async(state->use.operation());
     return state;
+  }
+
+  /// None: direct exchange, or the shared memory of the node.
+  [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
+      const Call& call, const std::vector<detail::HostItem>& items) const {
+    if (call.kind != OperationKind::all_reduce) return nullptr;
+    std::int64_t bytes = 0;
+    for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
+    return schedules->find(bytes);
   }
 
   /// The operation that served the same call before, if it is free and has not failed; else a new one.
@@ -200,7 +216,7 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
 }
 
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
-                                      std::optional<ReplicaLayout> layout) {
+                                      std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules) {
   const detail::Settings settings = detail::settings_from_environment();
   auto state = std::make_shared<Communicator::State>();
   state->options = options;
@@ -226,6 +242,10 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     communicator.all_gather(std::span(&item, 1), {.order = std::nullopt, .name = "replica counts"});
     state->layout = ReplicaLayout(counts);
   }
+  detail::ScheduleOptions chosen = schedules;
+  if (chosen.radices.empty()) chosen.radices = settings.radices;
+  state->schedules = std::make_shared<detail::ScheduleBook>(state->layout, state->engine->transport().node_leaders(),
+                                                            state->rank, chosen);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {
     communicator.announce_failure("fail_after or warn_after is not positive");
     detail::throw_error(Code::invalid_argument,

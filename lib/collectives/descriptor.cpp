@@ -75,6 +75,15 @@ Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int roo
   return result;
 }
 
+void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  hash.add(fingerprint);
+  descriptor.hash = hash.value();
+  const std::size_t length = std::min(demanded.size(), Descriptor::schedule_bytes - 1);
+  std::copy_n(demanded.begin(), length, descriptor.radices.begin());
+}
+
 std::string operation_name(const Descriptor& descriptor) {
   return descriptor.name[0] != '\0' ? std::string(descriptor.name.data()) : std::string(to_string(descriptor.kind));
 }
@@ -94,6 +103,7 @@ std::string describe(const Descriptor& descriptor) {
                           lockstep::to_string(shape), descriptor.elements, descriptor.hash >> 32);
     }
   }
+  if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
   return text;
 }

@@ -30,6 +30,7 @@ struct ItemSignature {
 /// text.
 struct Descriptor {
   static constexpr std::size_t name_bytes = 40;
+  static constexpr std::size_t schedule_bytes = 16;
 
   std::uint64_t hash = 0;
   OperationKind kind = OperationKind::barrier;
@@ -41,11 +42,15 @@ struct Descriptor {
   std::int64_t elements = 0;    ///< of all items
   std::int32_t shape_rank = 0;  ///< of the first item
   std::array<std::int64_t, Shape::max_rank> extents{};
-  std::array<char, name_bytes> name{};  ///< the caller's, cut off
+  std::array<char, name_bytes> name{};         ///< the caller's, cut off
+  std::array<char, schedule_bytes> radices{};  ///< that the environment demands, cut off
 };
 
 [[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root,
                                          std::span<const ItemSignature> items, std::string_view name);
+
+/// Makes ranks disagree that would not run the same schedule. `demanded` is shown, where somebody demands one.
+void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded);
 
 /// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);

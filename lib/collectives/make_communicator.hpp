@@ -7,6 +7,7 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
+#include "collectives/host/schedule_book.hpp"
 #include "transport/transport.hpp"
 
 #include <memory>
@@ -15,10 +16,12 @@
 namespace lockstep {
 
 struct CommunicatorAccess {
+  /// `schedules` overrules what the environment says of radices.
   /// Without `layout` the ranks tell one another their numbers of replicas: collective then.
   [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport,
                                          const CommunicatorOptions& options,
-                                         std::optional<ReplicaLayout> layout = std::nullopt);
+                                         std::optional<ReplicaLayout> layout = std::nullopt,
+                                         const detail::ScheduleOptions& schedules = {});
 };
 
 }  // namespace lockstep

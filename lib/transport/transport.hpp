@@ -45,6 +45,8 @@ class Transport {
   [[nodiscard]] virtual int nodes() const noexcept = 0;
   /// Ranks that share memory with this one, itself included.
   [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
+  /// For every rank the lowest rank that shares memory with it; the same on all ranks.
+  [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// What the ranks share when all live on one node and can see each other's memory; null otherwise.
   [[nodiscard]] virtual NodeGroup* node_group() noexcept = 0;
   /// "mpi", "threads".

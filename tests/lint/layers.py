@@ -48,6 +48,7 @@ FOREIGN = [
     (r'boost/.*', PROGRAMS),
     (r'(cblas|lapacke|openblas_config|omp)\.h', PROGRAMS),
     (r'(oneapi/dnnl/.*|dnnl.*\.(h|hpp))', PROGRAMS),
+    (r'smpi/.*', ['tests/']),
     (r'benchmark/.*', ['bench/']),
     (r'(gtest|gmock)/.*', ['tests/']),
     # The operating system and the compiler: never in a public header.

@@ -106,12 +106,17 @@ Nodes find_nodes(MPI_Comm comm) {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   Nodes nodes;
-  int rank = 0;
-  check(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
   check(MPI_Comm_size(node, &nodes.ranks_here), "MPI_Comm_size");
-  const int is_first = rank == 0 ? 1 : 0;
-  check(MPI_Allreduce(&is_first, &nodes.count, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
+  int leader = 0;  // ranks keep their order inside a node
+  int size = 0;
+  check(MPI_Comm_rank(comm, &leader), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  check(MPI_Bcast(&leader, 1, MPI_INT, 0, node), "MPI_Bcast");
   check(MPI_Comm_free(&node), "MPI_Comm_free");
+  nodes.leaders.resize(static_cast<std::size_t>(size));
+  check(MPI_Allgather(&leader, 1, MPI_INT, nodes.leaders.data(), 1, MPI_INT, comm), "MPI_Allgather");
+  nodes.count = 0;
+  for (int r = 0; r < size; ++r) nodes.count += nodes.leaders[static_cast<std::size_t>(r)] == r ? 1 : 0;
   return nodes;
 }
 

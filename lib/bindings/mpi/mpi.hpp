@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::detail::mpi {
 
@@ -60,7 +61,8 @@ class Comm {
 /// Groups of ranks that share memory.
 struct Nodes {
   int count = 1;
-  int ranks_here = 1;  ///< in the calling rank's group
+  int ranks_here = 1;        ///< in the calling rank's group
+  std::vector<int> leaders;  ///< the lowest rank of each rank's group
 };
 /// How the ranks of `comm` fall into nodes. Collective.
 [[nodiscard]] Nodes find_nodes(MPI_Comm comm);

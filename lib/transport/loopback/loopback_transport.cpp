@@ -21,8 +21,9 @@ using Bytes = std::vector<std::byte>;
 class Hub {
  public:
   /// With `share_memory`, each end gets a node group.
-  Hub(int size, bool share_memory) : inboxes_(static_cast<std::size_t>(size)), share_memory_(share_memory) {
-    if (share_memory) groups_ = make_thread_groups(size);
+  Hub(std::vector<int> node_leaders, bool share_memory)
+      : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()), share_memory_(share_memory) {
+    if (share_memory) groups_ = make_thread_groups(size());
   }
 
   struct Inbox {
@@ -32,6 +33,7 @@ class Hub {
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
+  [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
   /// The node group of one end, null when memory is not shared. Each end takes its own, once.
   [[nodiscard]] std::unique_ptr<NodeGroup> take_group(int rank) {
@@ -41,11 +43,12 @@ class Hub {
   /// The hub of every end's k-th duplicate: the first that asks makes it.
   [[nodiscard]] std::shared_ptr<Hub> duplicate(std::size_t k) {
     const std::scoped_lock lock(mutex_);
-    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(size(), share_memory_));
+    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(node_leaders_, share_memory_));
     return duplicates_[k];
   }
 
  private:
+  const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
   std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element belongs to its end
@@ -63,8 +66,13 @@ class LoopbackTransport final : public Transport {
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
-  int nodes() const noexcept override { return 1; }
-  int ranks_on_node() const noexcept override { return size(); }
+  int nodes() const noexcept override {
+    int count = 0;
+    for (int rank = 0; rank < size(); ++rank) count += leader(rank) == rank ? 1 : 0;
+    return count;
+  }
+  int ranks_on_node() const noexcept override { return size(); }  // whatever is pretended: they share its processors
+  std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return group_.get(); }
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
@@ -138,6 +146,8 @@ class LoopbackTransport final : public Transport {
  private:
   static constexpr Transfer sent{-1};
 
+  [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
+
   struct PendingReceive {
     std::size_t index;
     std::span<std::byte> data;
@@ -172,13 +182,20 @@ class LoopbackTransport final : public Transport {
   std::vector<std::size_t> free_;
 };
 
+std::vector<std::unique_ptr<Transport>> ends_of(const std::shared_ptr<Hub>& hub) {
+  std::vector<std::unique_ptr<Transport>> ends;
+  for (int rank = 0; rank < hub->size(); ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
+  return ends;
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory) {
-  const auto hub = std::make_shared<Hub>(size, share_memory);
-  std::vector<std::unique_ptr<Transport>> ends;
-  for (int rank = 0; rank < size; ++rank) ends.push_back(std::make_unique<LoopbackTransport>(hub, rank));
-  return ends;
+  return ends_of(std::make_shared<Hub>(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory));
+}
+
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders) {
+  return ends_of(std::make_shared<Hub>(node_leaders, false));
 }
 
 }  // namespace lockstep::detail

@@ -58,6 +58,7 @@ class MpiTransport final : public Transport {
   int size() const noexcept override { return size_; }
   int nodes() const noexcept override { return nodes_.count; }
   int ranks_on_node() const noexcept override { return nodes_.ranks_here; }
+  std::span<const int> node_leaders() const noexcept override { return nodes_.leaders; }
   NodeGroup* node_group() noexcept override { return group_.get(); }
   std::string_view name() const noexcept override { return "mpi"; }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }

@@ -15,7 +15,8 @@ namespace {
 class SettingsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_ALLOW_SINGLETON"}) unsetenv(name);
+    for (const char* name : {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON"})
+      unsetenv(name);
   }
   void TearDown() override { SetUp(); }
 };
@@ -49,6 +50,20 @@ TEST_F(SettingsTest, refuse_bad_values_by_name) {
   unsetenv("LOCKSTEP_TIMEOUT");
   setenv("LOCKSTEP_ORDER", "any", 1);
   EXPECT_THROW((void)settings_from_environment(), Error);
+}
+
+TEST_F(SettingsTest, take_radices_or_name_the_rule) {
+  EXPECT_EQ(settings_from_environment().radices, "");
+  setenv("LOCKSTEP_RADICES", "n.4.f4", 1);
+  EXPECT_EQ(settings_from_environment().radices, "n.4.f4");
+  setenv("LOCKSTEP_RADICES", "2.x", 1);
+  try {
+    (void)settings_from_environment();
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.text().find("LOCKSTEP_RADICES: radices \"2.x\": \"x\" cannot be; give stages"), std::string::npos)
+        << error.text();
+  }
 }
 
 TEST_F(SettingsTest, report_unknown_variables_but_leave_programs_theirs) {

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// lockstep-perf --simulate: all_reduce on a cluster that is not here, by lockstep's own cost model.
+
+#pragma once
+
+#include <lockstep/collectives/schedule_model.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace perf {
+
+struct Simulation {
+  lockstep::ModelledCluster cluster;
+  std::string radices;  ///< empty: those of the planner
+};
+
+/// Up to where sizes go when nobody says.
+inline constexpr std::int64_t simulated_max_bytes = std::int64_t{128} << 20;
+
+inline constexpr const char* simulation_help =
+    "measure nothing; print what all_reduce would take on a cluster, as ranks=N,nodes=N,latency_us=X,gbit=X, and if "
+    "wanted overhead_us=X,memory_gbs=X,radices=LIST (sizes: 8 to 128M)";
+
+/// "ranks=1024,nodes=128,latency_us=1,gbit=100". Local. Throws OptionError that names `option`, the text and the rule.
+[[nodiscard]] Simulation parse_simulation(std::string_view option, const std::string& text);
+
+/// Prints a table with a row per size. Local.
+void simulate(const Simulation& simulation, std::span<const std::int64_t> sizes_bytes);
+
+}  // namespace perf

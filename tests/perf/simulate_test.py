@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep-perf --simulate, as users run it: simulate_test.py PROGRAM. Prints TAP."""
+
+import subprocess
+import sys
+import time
+
+program = sys.argv[1]
+failed = 0
+number = 0
+
+
+def check(what, holds, detail=''):
+    global failed, number
+    number += 1
+    failed += not holds
+    print(f'{"ok" if holds else "not ok"} {number} - {what}{"" if holds else f" # {detail}"}')
+
+
+def run(*arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def rows(output):
+    return [line.split() for line in output.splitlines() if line and not line.startswith('#')]
+
+
+start = time.monotonic()
+for cluster in ['ranks=1024,nodes=128,latency_us=1,gbit=100', 'ranks=100000,nodes=12500', 'ranks=101', 'ranks=1']:
+    result = run('--simulate', cluster)
+    table = rows(result.stdout)
+    check(f'{cluster}: a row per size from 8 B to 128 MiB',
+          result.returncode == 0 and [int(row[0]) for row in table] == [8 << i for i in range(25)], result.stderr)
+    check(f'{cluster}: is marked as simulated', 'SIMULATED' in result.stdout)
+    check(f'{cluster}: never slower than radix two', all(float(row[5]) <= 1.0 for row in table), result.stdout)
+    times = [float(row[1]) for row in table]
+    check(f'{cluster}: more bytes take longer', all(b >= 0.99 * a for a, b in zip(times, times[1:])), result.stdout)
+check('all that within seconds', time.monotonic() - start < 30)
+
+table = rows(run('--simulate', 'ranks=64,radices=2.2.2.2.2.2', '-b', '1M', '-e', '4M', '-f', '4').stdout)
+check('sizes are those asked for', [row[0] for row in table] == ['1048576', '4194304'], table)
+check('radices are those asked for', all(row[7] == '2.2.2.2.2.2' for row in table), table)
+check('bytes are 2 (P-1)/P of the vector', int(table[0][3]) == 2 * 1048576 * 63 // 64, table)
+
+for wrong, named in [('ranks=0', 'ranks'), ('nodes=4', 'ranks is missing'), ('ranks=4,nodes=5', 'nodes is 5'),
+                     ('ranks=4,gbit=-1', 'gbit'), ('ranks=4,latency_us=nan', 'latency_us'), ('ranks=4,speed=1', 'speed'),
+                     ('ranks=4,radices=2.x', 'radices "2.x"'), ('', 'ranks is missing')]:
+    result = run('--simulate', wrong)
+    check(f'"{wrong}" is refused: option, value and rule',
+          result.returncode == 2 and '--simulate' in result.stderr and named in result.stderr
+          and 'give' in result.stderr, result.stderr)
+
+print(f'1..{number}')
+sys.exit(failed != 0)

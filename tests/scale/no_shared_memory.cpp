@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// transport/shm for simulated ranks: they are one process, so they have no memory to share.
+
+#include "transport/shm/node_group.hpp"
+
+namespace lockstep::detail {
+
+void NodeMemory::reset() noexcept {}
+
+std::unique_ptr<NodeGroup> make_process_group(int, int, bool, const ExchangeFunction&, std::string& why) {
+  why = "ranks are simulated";
+  return nullptr;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// all_reduce by mixed-radix schedules: ranks are threads, on pretended nodes, and radices are forced.
+
+#include "collectives/host/mixed_radix_exchange.hpp"
+#include "collectives/make_communicator.hpp"
+#include "support/collective_cases.hpp"
+#include "support/ranks.hpp"
+#include "transport/loopback/loopback_transport.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+
+namespace lockstep::test {
+namespace {
+
+const std::vector<std::string> patterns{"0",    "r0",     "2.2.2.0", "f2",     "2.f2",  "4.0",    "4.f2",
+                                        "2.r0", "3.0",    "r3.r2",   "3.2.r2", "n.0",   "n.f2",   "n.r0",
+                                        "n",    "n.2.f3", "f3",      "5.0",    "2.3.0", "2.2.r3", "r2.r2.r2"};
+
+/// Ranks of nodes of `per_node`, the last with what is left.
+std::vector<int> leaders(std::size_t ranks, std::size_t per_node) {
+  std::vector<int> result;
+  for (std::size_t rank = 0; rank < ranks; ++rank) result.push_back(static_cast<int>(rank / per_node * per_node));
+  return result;
+}
+
+std::vector<Communicator> communicators(const std::vector<int>& counts, std::size_t per_node,
+                                        const detail::ScheduleOptions& schedules,
+                                        const CommunicatorOptions& base = {}) {
+  std::vector<Communicator> result;
+  auto transports = detail::make_loopback_transports(leaders(counts.size(), per_node));
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    CommunicatorOptions options = base;
+    options.local_replicas = counts[rank];
+    result.push_back(CommunicatorAccess::make(std::move(transports[rank]), options, ReplicaLayout(counts), schedules));
+  }
+  return result;
+}
+
+void on(std::vector<Communicator> ranks, const std::function<void(Communicator&)>& body) {
+  std::vector<std::jthread> threads;
+  for (Communicator& comm : ranks) threads.emplace_back([&body, &comm] { body(comm); });
+}
+
+/// Every dtype in one list, and sizes on both sides of every grain.
+std::vector<TensorCase> every_dtype() {
+  std::vector<TensorCase> tensors;
+  for (int d = 0; d < dtype_count; ++d) tensors.push_back({static_cast<DType>(d), 1 + (d * 37) % 90});
+  tensors.insert(tensors.begin() + 3, {DType::f32, 0});
+  tensors.push_back({DType::f32, 700});
+  tensors.push_back({DType::f16, 0});
+  return tensors;
+}
+
+struct OpCase {
+  ReduceOp op;
+  std::vector<TensorCase> tensors;
+  std::vector<Bytes> expected;
+};
+
+std::vector<OpCase> every_op(int replicas) {
+  std::vector<OpCase> ops;
+  for (int o = 0; o < reduce_op_count; ++o) {
+    OpCase& op = ops.emplace_back(OpCase{static_cast<ReduceOp>(o), every_dtype(), {}});
+    std::erase_if(op.tensors, [&](const TensorCase& tensor) { return !supports(op.op, tensor.dtype); });
+    for (std::size_t i = 0; i < op.tensors.size(); ++i)
+      op.expected.push_back(canonical_reduce(op.op, op.tensors[i].dtype, all_leaves(op.tensors[i], i, replicas)));
+  }
+  return ops;
+}
+
+enum class Placement { apart, in_place };
+
+int wrong_results(Communicator& comm, const OpCase& op, Placement placement) {
+  Batch batch(op.tensors, comm.layout(), comm.rank());
+  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
+    const DType result = result_dtype(op.op, op.tensors[i].dtype);
+    if (placement == Placement::in_place && result == op.tensors[i].dtype) {
+      batch.reduce_in_place(i);
+    } else if (comm.rank() != 1 || i % 2 == 0) {  // not every rank wants everything
+      batch.add_output(i, result, op.tensors[i].count);
+      batch.add_output(i, result, op.tensors[i].count);
+    }
+  }
+  comm.all_reduce(batch.items(), op.op);
+  int wrong = 0;
+  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
+    for (const Bytes& result : batch.results(i)) wrong += result != op.expected[i] ? 1 : 0;
+  }
+  return wrong;
+}
+
+class MixedRadixAllReduce : public testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_chunks) {
+  const std::vector<int>& counts = GetParam();
+  const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
+  int turn = 0;
+  for (const std::string& pattern : patterns) {
+    for (const int chunks : {1, 3}) {
+      std::atomic<int> wrong{0};
+      const std::size_t per_node = 1 + static_cast<std::size_t>(turn++) % 4;
+      on(communicators(counts, per_node, {pattern, chunks}), [&](Communicator& comm) {
+        for (const OpCase& op : ops)
+          wrong += wrong_results(comm, op, chunks == 1 ? Placement::apart : Placement::in_place);
+      });
+      EXPECT_EQ(wrong.load(), 0) << pattern << " in " << chunks << " chunks, " << per_node << " ranks per node";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, MixedRadixAllReduce,
+                         testing::Values(std::vector{1}, std::vector{1, 1}, std::vector{3, 2}, std::vector{1, 1, 1},
+                                         std::vector{2, 1, 4}, std::vector{1, 1, 1, 1}, std::vector{5, 1, 1, 2},
+                                         std::vector{1, 1, 1, 1, 1}, std::vector{1, 3, 1, 6, 2},
+                                         std::vector{1, 1, 1, 1, 1, 1}, std::vector{2, 2, 2, 2, 2, 3},
+                                         std::vector{1, 1, 1, 1, 1, 1, 1}, std::vector{3, 1, 2, 2, 1, 4, 3},
+                                         std::vector{1, 1, 1, 1, 1, 1, 1, 1}, std::vector{2, 2, 2, 2, 2, 2, 2, 2},
+                                         std::vector{3, 1, 1, 4, 2, 1, 3, 1}));
+
+TEST(MixedRadix, does_large_lists_in_many_chunks) {
+  for (const char* const pattern : {"4.0", "n.2.r2", "f2"}) {
+    on(communicators({1, 2, 1, 1, 1}, 2, {pattern, 7}), [](Communicator& comm) {
+      check_all_reduce(comm, ReduceOp::sum);
+      check_in_place(comm);
+    });
+  }
+}
+
+TEST(MixedRadix, serves_communicators_of_several_nodes_by_itself) {
+  on(communicators({1, 1, 2, 1, 1, 1, 1, 1}, 3, {}), [](Communicator& comm) {
+    EXPECT_EQ(comm.nodes(), 3);
+    check_every_collective(comm);
+  });
+  on(communicators({1, 1, 1, 1, 1, 1, 1}, 1, {}), [](Communicator& comm) { check_every_collective(comm); });
+}
+
+TEST(MixedRadix, leaves_the_other_collectives_alone) {
+  on(communicators({1, 2, 1, 1}, 2, {"2.r2", 2}), [](Communicator& comm) { check_every_collective(comm); });
+}
+
+TEST(MixedRadix, is_chosen_between_nodes_where_the_model_says_so) {
+  const ReplicaLayout layout(std::vector<int>(16, 1));
+  detail::ScheduleBook spread(layout, leaders(16, 1), 0, {});
+  ASSERT_NE(spread.find(8), nullptr);
+  EXPECT_EQ(spread.find(5), spread.find(8)) << "plans are kept by size class";
+  EXPECT_GT(spread.find(64 << 20)->chunks, 1);
+  detail::ScheduleBook near(layout, leaders(16, 16), 0, {});
+  EXPECT_EQ(near.find(8), nullptr);
+  detail::ScheduleBook forced(layout, leaders(16, 16), 0, {"2.f4", 0});
+  EXPECT_EQ(detail::to_string(forced.find(8)->schedule.radices()), "2.r4.r2");
+}
+
+TEST(MixedRadix, of_nodes_that_are_no_neighbours_takes_every_rank_for_a_node) {
+  const std::vector<int> round_robin{0, 1, 0, 1};
+  detail::ScheduleBook book(ReplicaLayout({1, 1, 1, 1}), round_robin, 0, {"n.0", 0});
+  EXPECT_EQ(detail::to_string(book.find(1 << 20)->schedule.radices()), "4");
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(MixedRadix, is_agreed_on_like_everything_else) {
+  auto transports = detail::make_loopback_transports(leaders(3, 1));
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&transports, rank] {
+      Communicator comm = CommunicatorAccess::make(std::move(transports[rank]), impatient(), ReplicaLayout({1, 1, 1}),
+                                                   {rank == 2 ? "r0" : "0", 0});
+      std::vector<float> value{1};
+      const std::string error = error_of([&] { comm.all_reduce(std::span(value), ReduceOp::sum); });
+      EXPECT_NE(error.find("rank 2 calls all_reduce sum of f32 [1] by LOCKSTEP_RADICES=r0"), std::string::npos)
+          << error;
+      comm.barrier();
+    });
+  }
+}
+
+TEST(MixedRadix, names_the_rank_that_does_not_come_and_works_afterwards) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {"2.r2.r2", 3}, impatient(5000)), [](Communicator& comm) {
+    check_all_reduce(comm, ReduceOp::sum);
+    const std::string error = error_of([&] {
+      if (comm.rank() == 3) {
+        comm.announce_failure("lost its data");
+        return;
+      }
+      check_all_reduce(comm, ReduceOp::max);
+    });
+    const bool is_told = error.find("rank 3 left the common course") != std::string::npos;
+    EXPECT_TRUE(comm.rank() == 3 || is_told) << error;
+    comm.barrier();
+    check_all_reduce(comm, ReduceOp::sum);
+  });
+  on(communicators({1, 1, 1, 1}, 1, {"2.2", 2}, impatient(1000)), [](Communicator& comm) {
+    if (comm.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      EXPECT_NE(error_of([&] { check_all_reduce(comm, ReduceOp::sum); }), "none");
+    } else {
+      const std::string error = error_of([&] { check_all_reduce(comm, ReduceOp::sum); });
+      EXPECT_NE(error.find("rank 2 did not come"), std::string::npos) << error;
+    }
+    while (error_of([&] { comm.barrier(); }) != "none") {}
+    check_all_reduce(comm, ReduceOp::sum);
+  });
+}
+
+/// A transport that never moves anything: what an operation waits for.
+class Silent final : public detail::Transport {
+ public:
+  explicit Silent(std::vector<int> node_leaders) : leaders_(std::move(node_leaders)) {}
+  int rank() const noexcept override { return 0; }
+  int size() const noexcept override { return static_cast<int>(leaders_.size()); }
+  int nodes() const noexcept override { return 1; }
+  int ranks_on_node() const noexcept override { return size(); }
+  std::span<const int> node_leaders() const noexcept override { return leaders_; }
+  detail::NodeGroup* node_group() noexcept override { return nullptr; }
+  std::string_view name() const noexcept override { return "silent"; }
+  bool has_free_threads() const noexcept override { return true; }
+  bool this_thread_may_call() const override { return true; }
+  void post(int, const detail::Message&) override {}
+  std::optional<detail::ReceivedMessage> poll() override { return std::nullopt; }
+  bool is_alive() const override { return true; }
+  void enter_epoch(std::uint64_t) override {}
+  detail::Transfer send(int, std::span<const std::byte>) override { return detail::Transfer{0}; }
+  detail::Transfer receive(int, std::span<std::byte>) override { return detail::Transfer{1}; }
+  bool test(detail::Transfer transfer) override { return transfer == detail::Transfer{0}; }
+  bool has_native_all_reduce(DType) const noexcept override { return false; }
+  detail::Transfer start_native_all_reduce(void*, std::int64_t, DType, ReduceOp) override {
+    return detail::Transfer{0};
+  }
+  void quarantine(detail::Buffer&& memory) noexcept override {
+    quarantined_bytes += memory.size();
+    const detail::Buffer freed = std::move(memory);
+  }
+  std::unique_ptr<Transport> duplicate() override { return nullptr; }
+
+  std::size_t quarantined_bytes = 0;
+
+ private:
+  std::vector<int> leaders_;
+};
+
+TEST(MixedRadix, tells_whom_it_waits_for_and_quarantines_what_they_may_still_write) {
+  Silent transport(leaders(8, 8));
+  detail::Workspace workspace;
+  detail::ScheduleBook book(ReplicaLayout(std::vector<int>(8, 1)), transport.node_leaders(), 0, {"4.0", 1});
+  std::vector<float> values(4096, 1.0f);
+  detail::HostItem item{DType::f32, Shape{4096}, {values.data()}, {values.data()}};
+  const detail::ItemSignature signature{DType::f32, Shape{4096}};
+  const auto descriptor = detail::make_descriptor(detail::OperationKind::all_reduce, ReduceOp::sum, Order::canonical,
+                                                  -1, std::span(&signature, 1), "");
+  const auto operation = detail::make_mixed_radix_exchange(descriptor, book.find(16384), 0, {item});
+  operation->start(transport, workspace);
+  EXPECT_FALSE(operation->advance(transport, workspace));
+  EXPECT_EQ(operation->awaited_ranks(), (std::vector{1, 2, 3}));
+  EXPECT_TRUE(operation->abandon(transport));
+  EXPECT_GE(transport.quarantined_bytes, 3U * 4096 + 16384);
+  EXPECT_EQ(values, std::vector<float>(4096, 1.0f));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "schedule/planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+namespace lockstep::detail {
+namespace {
+
+ScheduleChoice cost_of(const RankLayout& layout, const std::string& pattern, std::int64_t bytes, int chunks = 0) {
+  return priced(layout, {}, RadixPattern(pattern).stages(layout.ranks(), layout.nodes()), bytes, chunks);
+}
+
+TEST(CostModel, prices_small_cases_as_by_hand) {
+  const CostParameters p;
+  ASSERT_EQ(p.overhead_us, 0.25);
+  // one message each way: latency, overheads of sender and receiver, 8 bytes at 12.5 GB/s; 24 bytes added at 40 GB/s
+  EXPECT_NEAR(cost_of(even_rank_layout(2, 2), "r2", 8).time_us, 1 + 0.25 + 8 / 12.5e3 + 0.25 + 24 / 40e3, 1e-9);
+  // half of the vector each way, there and back; large ones land without the receiver's CPU
+  const double half = 1 << 20;
+  EXPECT_NEAR(cost_of(even_rank_layout(2, 2), "2", 2 << 20, 1).time_us,
+              2 * (1 + 0.25 + half / 12.5e3) + 3 * half / 40e3, 1e-9);
+  // two nodes of two ranks: halves inside, then quarters, which share the port
+  const double inside = 0.2 + 0.25 + 2048 / 20e3 + 0.25;
+  const double outside = 1 + 0.25 + 2048 / 12.5e3 + 0.25;
+  const ScheduleChoice plan = cost_of(even_rank_layout(4, 2), "n.2", 4096);
+  EXPECT_NEAR(plan.time_us, 2 * inside + 3 * 2048 / 40e3 + 2 * outside + 3 * 1024 / 40e3, 1e-9);
+  EXPECT_EQ(plan.load.messages, 4);
+  EXPECT_EQ(plan.load.bytes, 2 * (2048 + 1024));
+  EXPECT_EQ(cost_of(even_rank_layout(1, 1), "0", 4096).time_us, 0);
+}
+
+TEST(CostModel, prices_chunks_by_the_busier_of_port_and_processor) {
+  const RankLayout layout = even_rank_layout(2, 2);
+  const double half = 8 << 20;
+  const double port = 2 * half / 12.5e3;
+  const double processor = 4 * 0.25 + 3 * half / 16 / 40e3;
+  const double one = 2 * (1 + 0.25 + half / 16 / 12.5e3) + 3 * half / 16 / 40e3;
+  ASSERT_GT(port / 16, processor);
+  EXPECT_NEAR(cost_of(layout, "2", 16 << 20, 16).time_us, one + 15 * port / 16, 1e-9);
+}
+
+TEST(CostModel, finds_the_busiest_rank_without_walking_all) {
+  for (const int ranks : {129, 200, 255, 257, 300, 511, 513}) {
+    for (const int nodes : {ranks, ranks / 3, ranks / 8}) {
+      const RankLayout layout = even_rank_layout(ranks, nodes);
+      for (const char* const pattern : {"4.4.4.0", "2.2.2.2.2.2.2.2.0", "n.4.0", "4.f4", "n.4.r0", "8.8.r3.r0"}) {
+        const MixedRadix schedule(layout, RadixPattern(pattern).stages(ranks, nodes));
+        const double all = schedule_us({}, schedule_load(schedule, 65536, Walked::all).stages, 1);
+        const double few = schedule_us({}, schedule_load(schedule, 65536).stages, 1);
+        EXPECT_LE(few, all);
+        EXPECT_GE(few, 0.9 * all) << pattern << " on " << ranks << " ranks, " << nodes << " nodes";
+      }
+    }
+  }
+}
+
+TEST(CostModel, grows_with_bytes_latency_and_ranks) {
+  for (const char* const pattern : {"0", "2.2.2.2.2.2", "4.f4", "r0"}) {
+    double before = 0;
+    for (std::int64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
+      const double us = cost_of(even_rank_layout(48, 48), pattern, bytes, 1).time_us;
+      EXPECT_GE(us, before) << pattern << ' ' << bytes;
+      before = us;
+    }
+  }
+  const RankLayout layout = even_rank_layout(64, 64);
+  const Radices radices = RadixPattern("4.4.4").stages(64, 64);
+  CostParameters far;
+  far.latency_us = 5;
+  EXPECT_NEAR(priced(layout, far, radices, 4096).time_us - priced(layout, {}, radices, 4096).time_us, 6 * 4, 1e-9);
+  EXPECT_GT(cost_of(even_rank_layout(128, 128), "4.4.0", 4096).time_us, cost_of(layout, "4.4.0", 4096).time_us);
+}
+
+TEST(Planner, is_never_slower_than_halving_doubling_or_direct_exchange) {
+  for (const int ranks : {1, 2, 3, 4, 6, 7, 8, 12, 24, 31, 33, 48, 64, 96, 100, 101, 256, 1000, 1024}) {
+    for (const int nodes : {ranks, (ranks + 7) / 8, 1}) {
+      const RankLayout layout = even_rank_layout(ranks, nodes);
+      std::string halving = nodes < ranks ? "n." : "";
+      for (int size = 1; size < nodes; size *= 2) halving += "2.";
+      for (std::int64_t bytes = 8; bytes <= 128 << 20; bytes *= 32) {
+        const double us = plan_all_reduce(layout, {}, bytes).time_us;
+        for (const std::string& pattern : {halving + "0", std::string("0"), std::string("r0"), std::string("f2")})
+          EXPECT_LE(us, cost_of(layout, pattern, bytes).time_us * (1 + 1e-9))
+              << pattern << ' ' << ranks << ' ' << nodes << ' ' << bytes;
+      }
+    }
+  }
+}
+
+TEST(Planner, gains_on_halving_doubling_what_larger_radices_save) {
+  const RankLayout layout = even_rank_layout(1024, 1024);
+  const std::string halving = "2.2.2.2.2.2.2.2.2.2";
+  EXPECT_LT(plan_all_reduce(layout, {}, 8).time_us, 0.7 * cost_of(layout, "f2", 8).time_us);
+  EXPECT_LT(plan_all_reduce(layout, {}, 32768).time_us, 0.6 * cost_of(layout, halving, 32768).time_us);
+  EXPECT_LT(plan_all_reduce(layout, {}, 16 << 20).time_us, 0.75 * cost_of(layout, halving, 16 << 20, 1).time_us);
+}
+
+TEST(Planner, plans_for_a_hundred_thousand_ranks_in_a_moment) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const int nodes : {100'000, 12'500}) {
+    const RankLayout layout = even_rank_layout(100'000, nodes);
+    for (std::int64_t bytes = 8; bytes <= 128 << 20; bytes *= 64) {
+      const ScheduleChoice plan = plan_all_reduce(layout, {}, bytes);
+      EXPECT_GT(plan.time_us, 10);
+      EXPECT_LT(plan.load.messages, 1000);
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Planner, gives_one_plan_for_the_same_arguments) {
+  const RankLayout layout = even_rank_layout(100, 13);
+  const ScheduleChoice once = plan_all_reduce(layout, {}, 100'000);
+  const ScheduleChoice twice = plan_all_reduce(layout, {}, 100'000);
+  EXPECT_EQ(once.radices, twice.radices);
+  EXPECT_EQ(once.chunks, twice.chunks);
+}
+
+}  // namespace
+}  // namespace lockstep::detail

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A picture of the rows, drawn by gnuplot, which is looked for when it is asked for.
+
+#pragma once
+
+#include "row.hpp"
+
+#include <span>
+#include <string>
+
+namespace perf {
+
+/// Throws OptionError when gnuplot is not in PATH. Local.
+void require_gnuplot(const std::string& target);
+
+/// What gnuplot is told to draw: time over size, a line for each call, placement and contestant; of a list a bar for
+/// each mode. `target` is FILE.png, FILE.svg, or - for the terminal. Local.
+[[nodiscard]] std::string plot_script(std::span<const Row> rows, const std::string& target);
+
+/// Has gnuplot draw. Throws std::runtime_error when it fails. Local.
+void draw(const std::string& script);
+
+}  // namespace perf

@@ -65,7 +65,8 @@ po::options_description output_options() {
       "json", text_value("FILE"), "write environment and rows there as well")(
       "csv", text_value("FILE"), "write the rows there as well, a header before them")(
       "baseline", text_value("FILE"), "show ours / ours of an earlier run, from the file that its --json wrote")(
-      "plot", text_value("FILE"), "draw time over size with gnuplot: FILE.png, FILE.svg, or - for the terminal")(
+      "plot", text_value("FILE"),
+      "draw time over size with gnuplot: FILE.png, FILE.svg, FILE.txt as text, or - for the terminal")(
       "config", text_value("FILE"), "read options from FILE, one name=value a line")("help,h", po::bool_switch(),
                                                                                      "show this text");
   return output;

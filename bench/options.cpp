@@ -226,8 +226,8 @@ void read_output(const po::variables_map& values, Options& options) {
   }
   if (options.plot.empty()) return;
   const std::string_view name = options.plot;
-  if (name != "-" && !name.ends_with(".png") && !name.ends_with(".svg")) {
-    refuse("--plot \"{}\": give a name that ends in .png or .svg, or - for the terminal", name);
+  if (name != "-" && !name.ends_with(".png") && !name.ends_with(".svg") && !name.ends_with(".txt")) {
+    refuse("--plot \"{}\": give a name that ends in .png, .svg or .txt, or - for the terminal", name);
   }
   if (options.collectives == std::vector{Collective::barrier}) {
     refuse("--plot \"{}\": --collective \"barrier\" has no sizes to plot over; give another collective", name);

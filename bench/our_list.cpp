@@ -25,7 +25,7 @@ OurList::OurList(const ListTensors& tensors, const Job& job, ListMode mode, cons
     for (std::size_t replica = 0; replica < tensors.replicas(); ++replica) {
       of_replicas.push_back(mode == ListMode::buckets ? packed_[replica].bucket(i) : tensors.of_replica(replica)[i]);
     }
-    add_item(std::move(of_replicas));
+    add_item(of_replicas);
   }
 }
 
@@ -37,7 +37,7 @@ void OurList::make_packed(const std::shared_ptr<lockstep::MemoryResource>& resou
   }
 }
 
-void OurList::add_item(std::vector<std::span<std::byte>> of_replicas) {
+void OurList::add_item(std::span<const std::span<std::byte>> of_replicas) {
   const lockstep::DType dtype = tensors().what().dtype;
   views_.push_back(std::make_unique<Views>());
   Views& views = *views_.back();

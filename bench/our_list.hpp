@@ -28,7 +28,7 @@ class OurList final : public ListCall {
     std::vector<lockstep::ConstTensorView> inputs;
     std::vector<lockstep::TensorView> outputs;
   };
-  void add_item(std::vector<std::span<std::byte>> of_replicas);
+  void add_item(std::span<const std::span<std::byte>> of_replicas);
   void make_packed(const std::shared_ptr<lockstep::MemoryResource>& resource);
   void run_async();
   void pack(std::size_t call) const;

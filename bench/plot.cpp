@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -29,7 +30,9 @@ std::string quoted(std::string_view text) {
 }
 
 std::string terminal(const std::string& target) {
-  if (target == "-") return "set terminal dumb nofeed size 110,32\n";
+  const std::string text = "set terminal dumb nofeed size 110,32\n";
+  if (target == "-") return text;
+  if (target.ends_with(".txt")) return fmt::format("{}set output {}\n", text, quoted(target));
   if (target.ends_with(".svg")) {
     return fmt::format("set terminal svg size 960,640 dynamic background rgb 'white'\nset output {}\n", quoted(target));
   }
@@ -69,14 +72,16 @@ class Curves {
   std::vector<std::pair<std::string, Curve>> curves_;
 };
 
-/// The terminal has room for one placement: the first.
-std::string sweep_script(std::span<const Row> rows, bool is_terminal) {
+bool is_text(const std::string& target) { return target == "-" || target.ends_with(".txt"); }
+
+/// Text has room for one placement: the first.
+std::string sweep_script(std::span<const Row> rows, bool as_text) {
   const bool first = rows.front().identity.in_place;
   const bool has_both =
       std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.identity.in_place != first; });
   Curves curves;
   for (const Row& row : rows) {
-    if (is_terminal && row.identity.in_place != first) continue;
+    if (as_text && row.identity.in_place != first) continue;
     std::string name = row.identity.name();
     if (has_both) name += row.identity.in_place ? ", in place" : ", out of place";
     curves.add("lockstep " + name, row.bytes, row.time_us());
@@ -99,6 +104,15 @@ std::string list_script(std::span<const Row> rows) {
          "plot $bars using 2:xtic(1) title 'lockstep'" + peer + '\n';
 }
 
+void run_gnuplot(const std::string& script) {
+  std::fflush(stdout);  // gnuplot may write there too
+  std::FILE* const gnuplot = popen("gnuplot", "w");
+  if (gnuplot == nullptr) throw std::runtime_error("--plot: gnuplot cannot be started");
+  const bool is_written = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
+  const int status = pclose(gnuplot);
+  if (!is_written || status != 0) throw std::runtime_error("--plot: gnuplot failed; what it says stands above");
+}
+
 }  // namespace
 
 void require_gnuplot(const std::string& target) {
@@ -111,19 +125,12 @@ void require_gnuplot(const std::string& target) {
          target);
 }
 
-std::string plot_script(std::span<const Row> rows, const std::string& target) {
-  const std::string start =
-      terminal(target) + "set termoption noenhanced\nset ylabel 'microseconds'\nset grid\nset key top left\n";
-  return start + (rows.front().identity.list.empty() ? sweep_script(rows, target == "-") : list_script(rows));
-}
-
-void draw(const std::string& script) {
-  std::fflush(stdout);  // gnuplot may write there too
-  std::FILE* const gnuplot = popen("gnuplot", "w");
-  if (gnuplot == nullptr) throw std::runtime_error("--plot: gnuplot cannot be started");
-  const bool is_written = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
-  const int status = pclose(gnuplot);
-  if (!is_written || status != 0) throw std::runtime_error("--plot: gnuplot failed; what it says stands above");
+void draw(std::span<const Row> rows, const std::string& target) {
+  run_gnuplot(terminal(target) + "set termoption noenhanced\nset ylabel 'microseconds'\nset grid\nset key top left\n" +
+              (rows.front().identity.list.empty() ? sweep_script(rows, is_text(target)) : list_script(rows)));
+  // a drawing as text does not end its last line
+  if (target == "-") std::fputc('\n', stdout);
+  if (target.ends_with(".txt")) std::ofstream(target, std::ios::app) << '\n';
 }
 
 }  // namespace perf

@@ -15,11 +15,9 @@ namespace perf {
 /// Throws OptionError when gnuplot is not in PATH. Local.
 void require_gnuplot(const std::string& target);
 
-/// What gnuplot is told to draw: time over size, a line for each call, placement and contestant; of a list a bar for
-/// each mode. `target` is FILE.png, FILE.svg, or - for the terminal. Local.
-[[nodiscard]] std::string plot_script(std::span<const Row> rows, const std::string& target);
-
-/// Has gnuplot draw. Throws std::runtime_error when it fails. Local.
-void draw(const std::string& script);
+/// Has gnuplot draw time over size, a line for each call, placement and contestant; of a list a bar for each mode.
+/// `target` is FILE.png, FILE.svg, FILE.txt, or - for the terminal. Throws std::runtime_error when gnuplot fails.
+/// Local.
+void draw(std::span<const Row> rows, const std::string& target);
 
 }  // namespace perf

@@ -141,8 +141,7 @@ void Report::finish(std::optional<double> round_trip_us) {
   write_files(round_trip_us);
   if (options_.plot.empty() || rows_.empty()) return;
   if (options_.plot == "-") say("#\n# Plot");
-  draw(plot_script(rows_, options_.plot));
-  if (options_.plot == "-") say("");
+  draw(rows_, options_.plot);
 }
 
 void Report::footer(std::optional<double> round_trip_us) const {

@@ -91,7 +91,7 @@ TEST(Options, refused_name_the_option_the_value_and_the_rule) {
       {{"--list", "resnet50", "-d", "i32", "-o", "mean"}, {"--list", "mean of integers", "-d"}},
       {{"--list", "resnet50", "--osu"}, {"--osu", "--list", "\"resnet50\""}},
       {{"--limit=maybe"}, {"--limit", "does not take"}},
-      {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png or .svg"}},
+      {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png, .svg or .txt"}},
       {{"--plot", "-", "--collective", "barrier"}, {"--plot", "\"-\"", "barrier"}},
       {{"--config", "/no/such/file"}, {"--config", "cannot be read"}},
       {{"--speed", "high"}, {"--speed", "--help"}},

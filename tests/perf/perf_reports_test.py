@@ -95,6 +95,10 @@ def draws_into_files(h):
     assert text.startswith('<?xml') and '</svg>' in text, text[:200]
     for title in ('lockstep all_reduce f32 sum, in place', 'MPI all_reduce f32 sum, out of place', 'limit', 'bytes'):
         assert title in text, title
+    picture = h.file(end='.txt')
+    h.rows([*SWEEP, '--plot', picture])
+    with open(picture, encoding='utf-8') as file:
+        assert 'lockstep all_reduce f32 sum' in file.read()
     picture = h.file(end="'s.png")
     h.rows(['--list', h.file('16\n4096\n'), '--compare', 'mpi', '--plot', picture])
     with open(picture, 'rb') as file:

@@ -51,9 +51,9 @@ run mpirun -n 2 "$train" --steps 200 --global-batch 240 --replicas-per-rank 2,2 
 note "all-reduce, beside the MPI library's own"
 plot=$results/perf.txt
 if sh tests/setup.sh plot >/dev/null 2>&1; then
-  run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --compare mpi --json "$results"/perf.json --plot "$plot"
+  run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json --plot "$plot"
 else
-  run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --compare mpi --json "$results"/perf.json
+  run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json
 fi
 
 note "summary"

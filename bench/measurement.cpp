@@ -50,7 +50,7 @@ Measurement::Measurement(const Options& options, const Job& job, const Agenda& a
     : options_(options),
       job_(job),
       memory_(memory_kind(options.memory).make()),
-      peer_memory_(memory_kind(memory_kind(options.memory).peer).make()),
+      peer_memory_(memory_kind(options.mpi_memory).make()),
       turns_(options),
       peer_comm_(MPI_COMM_WORLD),
       communicator_(lockstep::communicator_from(MPI_COMM_WORLD, {.local_replicas = job.replicas_per_rank})) {

@@ -3,6 +3,8 @@
 
 #include "memory.hpp"
 
+#include <lockstep/device/arena.hpp>
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -43,9 +45,10 @@ std::shared_ptr<lockstep::MemoryResource> make() {
   return std::make_shared<Resource>();
 }
 
-constexpr std::array<MemoryKind, 2> kinds{{
-    {"malloc", "malloc", "malloc", make<Malloc>},
-    {"huge", "malloc, on huge pages (madvise)", "huge", make<Huge>},
+constexpr std::array<MemoryKind, 3> kinds{{
+    {"arena", "malloc", [] { return "the arena: " + lockstep::arena_status().text; }, lockstep::arena_memory_resource},
+    {"malloc", "malloc", [] { return std::string("malloc"); }, make<Malloc>},
+    {"huge", "huge", [] { return std::string("malloc, on huge pages (madvise)"); }, make<Huge>},
 }};
 
 }  // namespace

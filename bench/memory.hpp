@@ -9,14 +9,16 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace perf {
 
 struct MemoryKind {
   std::string_view name;  ///< as --memory has it
-  std::string_view text;  ///< "malloc": what the header says that buffers come from
-  std::string_view peer;  ///< name of the kind that MPI's buffers are of beside ours
+  std::string_view peer;  ///< name of the kind that MPI's buffers are of beside ours, unless they are chosen
+  /// "malloc": what the header says that buffers come from. Local.
+  std::string (*text)();
   std::shared_ptr<lockstep::MemoryResource> (*make)();
 };
 

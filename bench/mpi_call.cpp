@@ -15,7 +15,7 @@ MpiCall::MpiCall(const PeerCall& call, const Job& job, const Buffers& buffers, c
       dtype_(call.mpi_dtype),
       op_(call.mpi_op),
       is_async_(options.async),
-      scratch_(memory_kind(memory_kind(options.memory).peer).make(), scratch_bytes(call.what, job)) {}
+      scratch_(memory_kind(options.mpi_memory).make(), scratch_bytes(call.what, job)) {}
 
 std::int64_t MpiCall::scratch_bytes(const Case& what, const Job& job) {
   if (job.replicas_per_rank == 1) return 0;

@@ -18,7 +18,7 @@ MpiList::MpiList(const ListTensors& tensors, const PeerCall& call, const Job& jo
       is_async_(options.async) {
   const bool packs = mode == ListMode::buckets;
   if (packs) {
-    const auto resource = memory_kind(memory_kind(options.memory).peer).make();
+    const auto resource = memory_kind(options.mpi_memory).make();
     buckets_ = buckets_of(tensors.what().bytes_of_tensors(), bucket_bytes);
     for (std::size_t replica = 0; replica < tensors.replicas(); ++replica) {
       const std::span<const std::span<std::byte>> all = tensors.of_replica(replica);

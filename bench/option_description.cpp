@@ -39,7 +39,9 @@ po::options_description operation_options() {
       "in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
       "root,r", text_value("RANK"), "of reduce, gather and broadcast (default: 0)")(
       "replicas-per-rank", text_value("N"), "inputs and outputs of each rank (default: 1)")(
-      "async", po::bool_switch(), "call what returns at once, then wait");
+      "async", po::bool_switch(), "call what returns at once, then wait")(
+      "unprepared", po::bool_switch(),
+      "call all_reduce with its arguments, instead of running a plan that was prepared");
   return operation;
 }
 
@@ -48,7 +50,9 @@ po::options_description measurement_options() {
   measurement.add_options()("iters,n", text_value("N"), "timed calls of each row; the median is shown (default: 20)")(
       "warmup-iters,w", text_value("N"), "calls before them (default: 5)")(
       "check,c", text_value("0|1"), "compare every result with the expected bits (default: 1)")(
-      "memory", text_value("KIND"), "of the buffers: malloc; huge: malloc on huge pages (default: malloc)")(
+      "memory", text_value("KIND"),
+      "of the buffers: arena, which the ranks of a node share; malloc; huge: malloc on huge pages (default: malloc)")(
+      "mpi-memory", text_value("KIND"), "of MPI's buffers (default: as --memory, but malloc beside the arena)")(
       "compare", text_value("PEER"), "mpi: alternate with MPI's own call, and show ours / MPI (default: none)")(
       "limit", po::bool_switch(), "alternate with bare loads and stores of as many bytes, and show limit / ours")(
       "thread-level", text_value("LEVEL"),

@@ -157,6 +157,7 @@ void read_operation(const po::variables_map& values, Options& options) {
         whole_number("--replicas-per-rank", text("replicas-per-rank"), 1, 1024, "a number from 1 to 1024"));
   }
   options.async = values["async"].as<bool>();
+  options.prepared = !values["unprepared"].as<bool>();
 }
 
 void read_collectives(const po::variables_map& values, Options& options) {
@@ -206,11 +207,11 @@ void read_measurement(const po::variables_map& values, Options& options) {
   }
   if (given("check")) options.check = one_of("-c/--check", text("check"), {"0", "1"}) == 1;
   options.limit = values["limit"].as<bool>();
-  if (given("memory")) {
-    std::vector<std::string_view> names;
-    for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
-    options.memory = names[one_of("--memory", text("memory"), names)];
-  }
+  std::vector<std::string_view> names;
+  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  if (given("memory")) options.memory = names[one_of("--memory", text("memory"), names)];
+  options.mpi_memory = memory_kind(options.memory).peer;
+  if (given("mpi-memory")) options.mpi_memory = names[one_of("--mpi-memory", text("mpi-memory"), names)];
   read_comparison(values, options);
 }
 

@@ -42,12 +42,14 @@ struct Options {
   int root = 0;
   int replicas_per_rank = 1;
   bool async = false;
+  bool prepared = true;  ///< all_reduce is a Plan
 
   // how it is measured
   std::int64_t iterations = 20;
   std::int64_t warmup_iterations = 5;
   bool check = true;
-  std::string memory = "malloc";  ///< name of a MemoryKind
+  std::string memory = "malloc";      ///< name of a MemoryKind
+  std::string mpi_memory = "malloc";  ///< the same, for MPI's buffers
   Peer compare = Peer::none;
   bool limit = false;
   std::optional<ThreadLevel> thread_level;  ///< none: lockstep's own choice

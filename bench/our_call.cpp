@@ -64,15 +64,18 @@ OurCall::OurCall(const Case& what, const Job& job, const Buffers& buffers, const
     output_views_.push_back({output.data(), what.result_dtype(), shape_of(output, what.result_dtype()), {}});
   }
   items_.push_back({input_views_, output_views_});
+  if (what.collective == Collective::all_reduce && options.prepared) {
+    plan_.emplace(communicator_.prepare_all_reduce(items_, what.op, reduce_options_));
+  }
 }
 
 void OurCall::run() {
   const Calls& calls = table[static_cast<std::size_t>(what().collective)];
   const Arguments arguments{items_, what().op, job().root, reduce_options_};
-  if (!is_async_) return calls.call(communicator_, arguments);
+  if (!is_async_) return plan_ ? plan_->run() : calls.call(communicator_, arguments);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  Request request = calls.post(communicator_, arguments);
+  Request request = plan_ ? plan_->run_async() : calls.post(communicator_, arguments);
   posted_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   request.wait();
 }

@@ -9,12 +9,15 @@
 #include "options.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/plan.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace perf {
 
-/// Makes one of lockstep's calls, with wait() behind it where --async is given.
+/// Makes one of lockstep's calls, with wait() behind it where --async is given. all_reduce is prepared, unless
+/// --unprepared is given.
 class OurCall final : public Call {
  public:
   /// Local. `communicator` must have as many replicas on each rank as `job` says.
@@ -29,6 +32,7 @@ class OurCall final : public Call {
   std::vector<lockstep::TensorView> output_views_;
   std::vector<lockstep::Item> items_;
   bool is_async_;
+  std::optional<lockstep::Plan> plan_;  // where there is one for the collective, and it is wanted
 };
 
 }  // namespace perf

@@ -27,6 +27,10 @@ OurList::OurList(const ListTensors& tensors, const Job& job, ListMode mode, cons
     }
     add_item(of_replicas);
   }
+  if (!options.prepared) return;
+  for (std::size_t call = 0; call < calls(); ++call) {
+    plans_.push_back(communicator_.prepare_all_reduce(items_of(call), tensors.what().op, reduce_options_));
+  }
 }
 
 void OurList::make_packed(const std::shared_ptr<lockstep::MemoryResource>& resource) {
@@ -53,9 +57,19 @@ void OurList::run() {
   if (is_async_) return run_async();
   for (std::size_t call = 0; call < calls(); ++call) {
     pack(call);
-    communicator_.all_reduce(items_of(call), tensors().what().op, reduce_options_);
+    reduce(call);
     unpack(call);
   }
+}
+
+void OurList::reduce(std::size_t call) {
+  if (!plans_.empty()) return plans_[call].run();
+  communicator_.all_reduce(items_of(call), tensors().what().op, reduce_options_);
+}
+
+lockstep::Request OurList::post(std::size_t call) {
+  if (!plans_.empty()) return plans_[call].run_async();
+  return communicator_.all_reduce_async(items_of(call), tensors().what().op, reduce_options_);
 }
 
 void OurList::run_async() {
@@ -64,7 +78,7 @@ void OurList::run_async() {
   std::vector<lockstep::Request> requests;
   for (std::size_t call = 0; call < calls(); ++call) {
     pack(call);
-    requests.push_back(communicator_.all_reduce_async(items_of(call), tensors().what().op, reduce_options_));
+    requests.push_back(post(call));
   }
   posted_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   for (std::size_t call = 0; call < calls(); ++call) {

@@ -9,13 +9,14 @@
 #include "options.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/plan.hpp>
 
 #include <vector>
 
 namespace perf {
 
-/// One call of all tensors, a call for each, or one for each bucket with packing before and unpacking after. With
-/// --async all calls are posted before the first is waited for.
+/// One call of all tensors, a call for each, or one for each bucket with packing before and unpacking after. The
+/// calls are prepared, unless --unprepared is given. With --async all calls are posted before the first is waited for.
 class OurList final : public ListCall {
  public:
   OurList(const ListTensors& tensors, const Job& job, ListMode mode, const Options& options,
@@ -35,6 +36,8 @@ class OurList final : public ListCall {
   void unpack(std::size_t call) const;
   /// The items of call number `call`.
   [[nodiscard]] std::span<const lockstep::Item> items_of(std::size_t call) const;
+  void reduce(std::size_t call);
+  [[nodiscard]] lockstep::Request post(std::size_t call);
   [[nodiscard]] std::size_t calls() const noexcept { return mode_ == ListMode::one_plan ? 1 : items_.size(); }
 
   lockstep::Communicator communicator_;
@@ -45,6 +48,7 @@ class OurList final : public ListCall {
   std::vector<PackedTensors> packed_;  // of each local replica; none without buckets
   std::vector<std::unique_ptr<Views>> views_;
   std::vector<lockstep::Item> items_;
+  std::vector<lockstep::Plan> plans_;  // of each call; none with --unprepared
 };
 
 }  // namespace perf

@@ -47,11 +47,19 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
       {"thread_level", machine.thread_level},
       {"page_bytes", machine.page_bytes},
       {"transparent_hugepages", machine.transparent_hugepages},
+      {"buffers", memory_kind(options.memory).text()},
       {"variables", machine.variables},
       {"iterations", options.iterations},
       {"warmup_iterations", options.warmup_iterations},
       {"check", options.check},
   };
+}
+
+std::string call_text(const Options& options) {
+  std::string text;
+  if (!options.prepared) text += "; all_reduce is not prepared";
+  if (options.async) text += "; asynchronous: until wait() returns";
+  return text;
 }
 
 void write(const char* option, const std::string& name, const std::string& text) {
@@ -75,7 +83,6 @@ Report::Report(const Options& options, const Machine& machine, const Baseline& b
 
 void Report::header() const {
   const Machine& m = machine_;
-  const MemoryKind& memory = memory_kind(options_.memory);
   say("# lockstep-perf {}, {}", m.version, m.date);
   say("# cpu         {}; {} cores for {} ranks of a node ({} to {} each); load {:.2f}", m.cpu, m.cores_of_node,
       m.ranks_of_node, m.least_cores_of_rank, m.most_cores_of_rank, m.load);
@@ -83,15 +90,15 @@ void Report::header() const {
       options_.replicas_per_rank, options_.replicas_per_rank == 1 ? "replica" : "replicas");
   say("# mpi         {}; thread level {}", m.mpi, m.thread_level);
   say("# pages       {} bytes, transparent huge pages: {}; buffers from {}", m.page_bytes, m.transparent_hugepages,
-      memory.text);
-  if (options_.compare == Peer::mpi && memory.peer != memory.name) {
-    say("#             MPI's buffers from {}", memory_kind(memory.peer).text);
+      memory_kind(options_.memory).text());
+  if (options_.compare == Peer::mpi && options_.mpi_memory != options_.memory) {
+    say("#             MPI's buffers from {}", memory_kind(options_.mpi_memory).text());
   }
   say("# cache line  {} there and back between two ranks", times(round_trip_before_us_));
   say("# method      {} calls after {} for warm-up; before each: input written, barrier; after each: output {}",
       options_.iterations, options_.warmup_iterations, options_.check ? "checked" : "read, not checked");
   say("#             time: median over the calls, of the slowest rank each; order: {}{}",
-      lockstep::to_string(options_.order), options_.async ? "; asynchronous: until wait() returns" : "");
+      lockstep::to_string(options_.order), call_text(options_));
   if (!options_.baseline.empty()) say("# baseline    {}", baseline_.text());
   if (m.load > 1.5 * m.cores_of_node) {
     say("# NOTE        other programs keep the cores busy: a call that waits may lose its core for milliseconds");

@@ -3,8 +3,6 @@
 
 #include "row.hpp"
 
-#include "memory.hpp"
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -85,9 +83,10 @@ Json to_json(const Row& row, const Options& options) {
       {"root", row.root},
       {"replicas_per_rank", row.identity.replicas_per_rank},
       {"memory", options.memory},
-      {"mpi_memory", peer != nullptr ? Json(memory_kind(options.memory).peer) : Json(nullptr)},
+      {"mpi_memory", peer != nullptr ? Json(options.mpi_memory) : Json(nullptr)},
       {"order", lockstep::to_string(options.order)},
       {"async", options.async},
+      {"prepared", options.prepared && row.identity.collective == traits(Collective::all_reduce).name},
       {"in_place", row.identity.in_place},
       {"time_us", row.time_us()},
       {"mpi_time_us", peer != nullptr ? Json(peer->times_us.p50) : Json(nullptr)},

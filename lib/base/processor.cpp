@@ -14,8 +14,9 @@ int allowed_cpus() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
   // fails where there are more processors than a cpu_set_t holds
-  const int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
-                                                                 : static_cast<int>(std::thread::hardware_concurrency());
+  const int count = sched_getaffinity(0, sizeof(set), &set) == 0
+                        ? CPU_COUNT(&set)
+                        : static_cast<int>(std::thread::hardware_concurrency());
   return std::max(count, 1);
 }
 

@@ -46,7 +46,7 @@ class Backoff {
   }
 
  private:
-  static constexpr int yields = 20'000;    // tens of milliseconds
+  static constexpr int yields = 20'000;     // tens of milliseconds
   static constexpr int brief_yields = 500;  // a fraction of a millisecond
 
   int spins_;

@@ -80,7 +80,7 @@ struct Communicator::State {
   /// The operation that served the same call before, if it is free and has not failed; else a new one.
   [[nodiscard]] std::shared_ptr<detail::Operation> acquire(const Call& call, std::span<const Item> items,
                                                            const ReduceOptions& how) {
-    const detail::CallKey key{call.kind, call.op,  call.root, how.order ? static_cast<int>(*how.order) : -1,
+    const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                               how.name,  items};
     if (reduces_whole(call)) {
       const std::scoped_lock lock(mutex);
@@ -141,9 +141,8 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
   state->engine = state_->engine;
   // what the views refer to is copied once, here
   const Call call{OperationKind::all_reduce, op, -1, rank()};
-  state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order, name = std::string(options.name)] {
-    return owner->make_operation(call, items.get(), {order, name});
-  };
+  state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order,
+                 name = std::string(options.name)] { return owner->make_operation(call, items.get(), {order, name}); };
   state->operation = state->make();
   const detail::Arena& arena = detail::Arena::of_this_process();
   state->frees = arena.frees();

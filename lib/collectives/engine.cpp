@@ -84,8 +84,9 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
   if (!run_at_once(operation)) wait(*operation);
 }
 
-/// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time, nobody
-/// has anything else to say. Whether that was so; if not, the operation is the head of the queue, where it stands now.
+/// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
+/// nobody has anything else to say. Whether that was so; if not, the operation is the head of the queue, where it
+/// stands now.
 bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   const std::scoped_lock lock(mutex_);
   if (!queue_.empty() || unobserved_ || leaving_ || lost_ || !has_node_group_) {
@@ -396,7 +397,8 @@ void Engine::watch() {
   for (const int rank : missing) {
     log_warning("{} has waited {:.1f} s in operation #{} ({}) for rank {}, last heard of in operation #{}",
                 options_.name, std::chrono::duration<double>(waited).count(), sequence_,
-                describe(queue_.front()->descriptor()), rank, std::max(control_.last_sequence(rank), agreement_->last_sequence(rank, epoch_)));
+                describe(queue_.front()->descriptor()), rank,
+                std::max(control_.last_sequence(rank), agreement_->last_sequence(rank, epoch_)));
   }
 }
 

@@ -21,7 +21,8 @@ class OwnedItems {
       content_->inputs.emplace_back(item.inputs.begin(), item.inputs.end());
       content_->outputs.emplace_back(item.outputs.begin(), item.outputs.end());
     }
-    for (std::size_t i = 0; i < items.size(); ++i) content_->items.push_back({content_->inputs[i], content_->outputs[i]});
+    for (std::size_t i = 0; i < items.size(); ++i)
+      content_->items.push_back({content_->inputs[i], content_->outputs[i]});
   }
   [[nodiscard]] std::span<const Item> get() const noexcept { return content_->items; }
 

@@ -16,7 +16,8 @@ std::shared_ptr<detail::Operation> Plan::State::next() {
   if (!arena_buffers.empty() && detail::Arena::of_this_process().frees() != frees) require_buffers();
   if (!operation->is_reusable()) operation = make();
   if (!operation->try_acquire()) {
-    detail::throw_error(Code::failed_precondition, "{}: this plan's last run is not complete; wait for its request first",
+    detail::throw_error(Code::failed_precondition,
+                        "{}: this plan's last run is not complete; wait for its request first",
                         detail::operation_name(operation->descriptor()));
   }
   return operation;
@@ -27,10 +28,11 @@ void Plan::State::require_buffers() {
   const std::uint64_t now = arena.frees();
   for (std::size_t i = 0; i < arena_buffers.size(); ++i) {
     if (arena.is_allocated(arena_buffers[i].data, arena_buffers[i].bytes)) continue;
-    detail::throw_error(Code::failed_precondition,
-                        "{}: a buffer of {} bytes at {} was freed since the plan was prepared; tensors must live as long "
-                        "as their plans are run",
-                        detail::operation_name(operation->descriptor()), arena_buffers[i].bytes, arena_buffers[i].data);
+    detail::throw_error(
+        Code::failed_precondition,
+        "{}: a buffer of {} bytes at {} was freed since the plan was prepared; tensors must live as long "
+        "as their plans are run",
+        detail::operation_name(operation->descriptor()), arena_buffers[i].bytes, arena_buffers[i].data);
   }
   frees = now;
 }

@@ -56,9 +56,8 @@ bool PlanCache::matches(const Entry& entry, const CallKey& key) {
     return false;
   }
   std::size_t next = 0;
-  const bool all = for_each_word(key.items, [&](std::uint64_t word) {
-    return next < entry.words.size() && entry.words[next++] == word;
-  });
+  const bool all = for_each_word(
+      key.items, [&](std::uint64_t word) { return next < entry.words.size() && entry.words[next++] == word; });
   return all && next == entry.words.size();
 }
 

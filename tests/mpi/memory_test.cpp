@@ -85,8 +85,8 @@ void check_placement(Communicator& comm, ReduceOp op, const std::vector<TensorCa
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto& results = in_place ? inputs[i] : outputs[i];
       for (std::size_t r = 0; r < results.size(); ++r) {
-        ASSERT_EQ(results[r].content(), expected[i].front())
-            << to_string(op) << ", item " << i << ", local replica " << r << ", placement " << placement << ", run " << run;
+        ASSERT_EQ(results[r].content(), expected[i].front()) << to_string(op) << ", item " << i << ", local replica "
+                                                             << r << ", placement " << placement << ", run " << run;
       }
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -114,8 +114,7 @@ void check_layout(Communicator comm) {
     // all in the arena, none, some ranks', some buffers
     const unsigned of_this_rank = comm.rank() % 2 == 0 ? 0xff : 0;
     for (const unsigned placement : {0xffu, 0u, of_this_rank, 0x5au, 0x96u ^ of_this_rank}) {
-      for (const bool in_place : {true, false})
-        check_placement(comm, ReduceOp::sum, list, in_place, placement, 3);
+      for (const bool in_place : {true, false}) check_placement(comm, ReduceOp::sum, list, in_place, placement, 3);
     }
     check_placement(comm, ReduceOp::mean, list, false, 0x6d, 2);
     check_placement(comm, ReduceOp::min, list, true, 0x6d, 2);
@@ -133,7 +132,8 @@ TEST(Memory, never_changes_a_bit) {
 TEST(Memory, is_the_arena_by_default_once_ranks_share_a_node) {
   Communicator world = communicator_from(MPI_COMM_WORLD);
   const Tensor tensor(DType::f32, Shape{1000});
-  const bool is_shared = world.size() > 1 && arena_status().is_available && std::getenv("LOCKSTEP_SHARED_MEMORY") == nullptr;
+  const bool is_shared =
+      world.size() > 1 && arena_status().is_available && std::getenv("LOCKSTEP_SHARED_MEMORY") == nullptr;
   EXPECT_EQ(is_in_arena(tensor.data(), tensor.byte_count()), is_shared);
 }
 

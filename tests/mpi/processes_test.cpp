@@ -74,8 +74,9 @@ TEST(Fork, leaves_the_childs_calls_without_effect) {
   const pid_t child = fork();
   if (child == 0) {
     Communicator copy = comm;
-    const bool throws = code_of([&] { copy.all_reduce(std::span(values), ReduceOp::max); }) == Code::failed_precondition &&
-                        code_of([&] { copy.barrier_async().wait(); }) == Code::failed_precondition;
+    const bool throws =
+        code_of([&] { copy.all_reduce(std::span(values), ReduceOp::max); }) == Code::failed_precondition &&
+        code_of([&] { copy.barrier_async().wait(); }) == Code::failed_precondition;
     copy.announce_failure("from a child");
     comm = copy;
     _exit(throws ? 0 : 1);

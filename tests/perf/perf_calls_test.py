@@ -109,11 +109,26 @@ def knows_resnet50(h):
 
 
 def takes_memory_of_each_kind(h):
-    for kind in ('malloc', 'huge'):
+    for kind, mpi_kind, words in (('arena', 'malloc', 'from the arena'), ('malloc', 'malloc', 'from malloc'),
+                                  ('huge', 'huge', 'huge pages (madvise)')):
         rows, _, text = h.rows(['-b', '64', '-e', '4M', '-f', '65536', '--memory', kind, '--compare', 'mpi'])
         finds_nothing_wrong(rows)
-        assert all(row['memory'] == kind and row['mpi_memory'] for row in rows), rows
-        assert ('huge pages (madvise)' in text) == (kind == 'huge'), text
+        assert all((row['memory'], row['mpi_memory']) == (kind, mpi_kind) for row in rows), rows
+        assert words in text, text
+    rows, _, text = h.rows(['-b', '64', '-e', '64', '--memory', 'arena', '--compare', 'mpi', '--mpi-memory', 'huge'])
+    assert all(row['mpi_memory'] == 'huge' for row in rows) and "MPI's buffers from malloc, on huge pages" in text, text
+
+
+def calls_without_a_plan(h):
+    for memory in ('arena', 'malloc'):
+        rows, _, text = h.rows(['--collective', 'all_reduce,broadcast', '-b', '64', '-e', '64K', '-f', '32', '--memory', memory,
+                                '--unprepared'])
+        finds_nothing_wrong(rows)
+        assert not any(row['prepared'] for row in rows) and 'not prepared' in text, text
+    rows, _, _ = h.rows(['--list', h.file('64\n99999\n'), '--unprepared', '--async'])
+    finds_nothing_wrong(rows)
+    rows, _, _ = h.rows(['--collective', 'all_reduce,broadcast', '-b', '64', '-e', '64'])
+    assert all(row['prepared'] == (row['collective'] == 'all_reduce') for row in rows), rows
 
 
 def shows_the_limit(h):
@@ -151,7 +166,8 @@ def counts_faults_planted_in_every_collective(h):
 
 TESTS = [measures_every_collective, gives_every_replica_a_part, compares_every_collective_with_mpi,
          has_several_replicas_on_a_rank, waits_for_asynchronous_calls, reduces_lists_in_three_ways,
-         reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind, shows_the_limit,
+         reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind,
+         calls_without_a_plan, shows_the_limit,
          runs_at_each_thread_level, counts_faults_planted_in_every_collective]
 
 if __name__ == '__main__':

@@ -81,9 +81,9 @@ class LOCKSTEP_API Communicator {
   /// Replaces every output by the reduction of all replicas' inputs. Collective.
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the very view of an input, but not overlap one partly.
-  /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of it, in place where the buffers
-  /// lie in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; two crossings of a cache line, one
-  /// up to 2 KiB (movement-avoiding reduction; Peng et al., SC 2023). Between nodes (direct exchange; Thakur,
+  /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of it, in place where the
+  /// buffers lie in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; two crossings of a cache
+  /// line, one up to 2 KiB (movement-avoiding reduction; Peng et al., SC 2023). Between nodes (direct exchange; Thakur,
   /// Rabenseifner, Gropp 2005): 2 (P-1) messages per rank, 2 (P-1)/P times the bytes of the partial sums that a rank
   /// ships; P-1 messages of everything up to 2 KiB.
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arena: memory of this process that the other ranks of its node see. Collectives read and write it in place; memory
-// from elsewhere is copied through it.
+// The arena: memory of this process that the other ranks of its node see. Collectives read and write it in place;
+// memory from elsewhere is copied through it.
 
 #pragma once
 

@@ -28,8 +28,12 @@ class OwnTable {
   [[nodiscard]] NodeAddress address() const noexcept { return address_; }
   /// Never 0, and another one for every table of this process.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  [[nodiscard]] NodeAddress input(std::size_t item, std::size_t replica) const { return word(items_[item].inputs + replica); }
-  [[nodiscard]] NodeAddress output(std::size_t item, std::size_t index) const { return word(items_[item].outputs + index); }
+  [[nodiscard]] NodeAddress input(std::size_t item, std::size_t replica) const {
+    return word(items_[item].inputs + replica);
+  }
+  [[nodiscard]] NodeAddress output(std::size_t item, std::size_t index) const {
+    return word(items_[item].outputs + index);
+  }
   /// Somebody may still read: never frees the memory.
   void leak() noexcept { memory_.leak(); }
 

@@ -26,7 +26,8 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
     counts.push_back(range.end - range.begin);
     bytes += static_cast<std::size_t>(counts.back()) * size_of(items[range.item].dtype);
   }
-  const int owners = static_cast<int>(std::clamp<std::size_t>(bytes / least_slice_bytes, 1, static_cast<std::size_t>(ranks)));
+  const int owners =
+      static_cast<int>(std::clamp<std::size_t>(bytes / least_slice_bytes, 1, static_cast<std::size_t>(ranks)));
   NodeRound round;
   round.slices.resize(static_cast<std::size_t>(ranks));
   const auto slices = even_slices(counts, owners);
@@ -36,7 +37,8 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
       const Piece& range = ranges[slice.item];
       const DType dtype = items[range.item].dtype;
       const std::int64_t count = slice.end - slice.begin;
-      round.slices[owner].push_back({{range.item, range.begin + slice.begin, range.begin + slice.end}, round.input_bytes, result_bytes});
+      round.slices[owner].push_back(
+          {{range.item, range.begin + slice.begin, range.begin + slice.end}, round.input_bytes, result_bytes});
       round.input_bytes += padded(count, dtype);
       result_bytes += padded(count, result_dtype(op, dtype));
     }
@@ -60,7 +62,8 @@ std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, 
     const std::size_t element = size_of(items[i].dtype);
     for (std::int64_t begin = 0; begin < items[i].count();) {
       // whole lines of elements, so that every round starts aligned
-      const auto room = static_cast<std::int64_t>(std::max<std::size_t>((round_bytes - bytes) / element / line_bytes, 1) * line_bytes);
+      const auto room = static_cast<std::int64_t>(
+          std::max<std::size_t>((round_bytes - bytes) / element / line_bytes, 1) * line_bytes);
       const std::int64_t end = std::min(begin + room, items[i].count());
       ranges.push_back({static_cast<std::uint32_t>(i), begin, end});
       bytes += padded(end - begin, items[i].dtype);

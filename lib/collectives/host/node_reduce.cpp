@@ -144,8 +144,8 @@ class NodeReduce final : public Operation {
     return ranks;
   }
 
-  /// The engine has marked the operation as abandoned on this rank's board, so nobody begins to work on it any more. Who
-  /// is in the middle of it gets a moment to end.
+  /// The engine has marked the operation as abandoned on this rank's board, so nobody begins to work on it any more.
+  /// Who is in the middle of it gets a moment to end.
   bool abandon(Transport&) noexcept override {
     if (mode_ == Mode::flat) return false;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -231,7 +231,8 @@ class NodeReduce final : public Operation {
         std::size_t next = 0;
         for (int rank = 0; rank < layout_.ranks(); ++rank) {
           if (rank == rank_) {
-            for (const void* const input : item.inputs) inputs_[next++].data = at(static_cast<const std::byte*>(input), part.piece.begin, item.dtype);
+            for (const void* const input : item.inputs)
+              inputs_[next++].data = at(static_cast<const std::byte*>(input), part.piece.begin, item.dtype);
             continue;
           }
           const std::byte* from = group_.board(rank).payloads[slot_].bytes.data() + part.input_offset;
@@ -246,7 +247,8 @@ class NodeReduce final : public Operation {
 
   void add_own_outputs(const Piece& piece) {
     const HostItem& item = items_[piece.item];
-    for (void* const output : item.outputs) outputs_.push_back(at(static_cast<std::byte*>(output), piece.begin, result_dtype(descriptor().op, item.dtype)));
+    for (void* const output : item.outputs)
+      outputs_.push_back(at(static_cast<std::byte*>(output), piece.begin, result_dtype(descriptor().op, item.dtype)));
   }
 
   void fold(const Piece& piece) {
@@ -254,7 +256,8 @@ class NodeReduce final : public Operation {
     reduce(fold_of(piece, inputs_, outputs_), piece.end - piece.begin);
   }
 
-  [[nodiscard]] Fold fold_of(const Piece& piece, std::span<const FoldInput> inputs, std::span<void* const> outputs) const {
+  [[nodiscard]] Fold fold_of(const Piece& piece, std::span<const FoldInput> inputs,
+                             std::span<void* const> outputs) const {
     return {.op = descriptor().op,
             .dtype = items_[piece.item].dtype,
             .inputs = inputs,
@@ -271,7 +274,8 @@ class NodeReduce final : public Operation {
       PeerTable& peer = peers_[static_cast<std::size_t>(rank)];
       const Arrival& arrival = arrival_of(rank);
       if (peer.id() == arrival.table_id) continue;
-      peer.read(group_, rank, static_cast<NodeAddress>(arrival.table), arrival.table_id, items_, layout_.count(rank), descriptor().op);
+      peer.read(group_, rank, static_cast<NodeAddress>(arrival.table), arrival.table_id, items_, layout_.count(rank),
+                descriptor().op);
       has_changed = true;
     }
     return has_changed;
@@ -284,7 +288,8 @@ class NodeReduce final : public Operation {
 
   /// Writes down the folds of this rank's slice, so that a call repeated does nothing but them.
   void prepare_direct() {
-    if (!direct_round_) direct_round_ = std::move(cut_rounds(items_, descriptor().op, layout_.ranks(), no_limit).front());
+    if (!direct_round_)
+      direct_round_ = std::move(cut_rounds(items_, descriptor().op, layout_.ranks(), no_limit).front());
     const auto& slice = direct_round_->slices[static_cast<std::size_t>(rank_)];
     const auto replicas = static_cast<std::size_t>(layout_.replicas());
     direct_.clear();
@@ -294,7 +299,8 @@ class NodeReduce final : public Operation {
     for (const StagedPiece& part : slice) {
       const Piece& piece = part.piece;
       for (int rank = 0; rank < layout_.ranks(); ++rank) {
-        for (int i = 0; i < layout_.count(rank); ++i) direct_inputs_.push_back({visible_input(rank, piece, static_cast<std::size_t>(i)), false});
+        for (int i = 0; i < layout_.count(rank); ++i)
+          direct_inputs_.push_back({visible_input(rank, piece, static_cast<std::size_t>(i)), false});
       }
       outputs_.clear();
       add_own_outputs(piece);
@@ -352,7 +358,8 @@ class NodeReduce final : public Operation {
       for (int rank = 0; rank < layout_.ranks(); ++rank) {
         for (int i = 0; i < layout_.count(rank); ++i) {
           const std::byte* input = visible_input(rank, part.piece, static_cast<std::size_t>(i));
-          if (input == nullptr) input = staging_of(rank) + static_cast<std::size_t>(i) * stride_of(round) + part.input_offset;
+          if (input == nullptr)
+            input = staging_of(rank) + static_cast<std::size_t>(i) * stride_of(round) + part.input_offset;
           inputs_[next++].data = input;
         }
       }
@@ -373,7 +380,8 @@ class NodeReduce final : public Operation {
     group_.reserve(results, 2 * most_result_bytes_);
     // before the tick that says that they are there
     group_.own_board().results.value.store(
-        static_cast<std::uint64_t>(group_.address_of(results.data(), 2 * most_result_bytes_)), std::memory_order_relaxed);
+        static_cast<std::uint64_t>(group_.address_of(results.data(), 2 * most_result_bytes_)),
+        std::memory_order_relaxed);
   }
 
   /// Takes the others' slices of this round to outputs that they could not write.
@@ -390,7 +398,8 @@ class NodeReduce final : public Operation {
         const DType dtype = result_dtype(descriptor().op, item.dtype);
         for (std::size_t i = 0; i < item.outputs.size(); ++i) {
           if (own_.output(part.piece.item, i) != NodeAddress::none) continue;
-          std::memcpy(at(static_cast<std::byte*>(item.outputs[i]), part.piece.begin, dtype), results + part.result_offset,
+          std::memcpy(at(static_cast<std::byte*>(item.outputs[i]), part.piece.begin, dtype),
+                      results + part.result_offset,
                       static_cast<std::size_t>(part.piece.end - part.piece.begin) * size_of(dtype));
         }
       }

@@ -51,7 +51,8 @@ ArenaStatus Arena::status() const {
   status.reserved_bytes = limit_;
   status.populated_bytes = populated_;
   status.used_bytes = used_;
-  status.text = segment_ ? fmt::format("{}, {:.1f} GiB reserved", text_, static_cast<double>(limit_) / (1 << 30)) : text_;
+  status.text =
+      segment_ ? fmt::format("{}, {:.1f} GiB reserved", text_, static_cast<double>(limit_) / (1 << 30)) : text_;
   return status;
 }
 

@@ -143,7 +143,9 @@ class MpiTransport final : public Transport {
 
   void quarantine(Buffer&& memory) noexcept override { memory.leak(); }
 
-  std::unique_ptr<Transport> duplicate() override { return std::make_unique<MpiTransport>(data_.get(), share_memory_, piece_bytes_); }
+  std::unique_ptr<Transport> duplicate() override {
+    return std::make_unique<MpiTransport>(data_.get(), share_memory_, piece_bytes_);
+  }
 
  private:
   struct Outgoing {

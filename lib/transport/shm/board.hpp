@@ -31,11 +31,11 @@ inline constexpr std::size_t board_alignment = 128;
 struct alignas(board_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint64_t> abandoned{0};  ///< equal to the tag when the rank has given the operation up
-  std::uint64_t hash = 0;      ///< of the descriptor
-  std::uint64_t clock = 0;     ///< the rank's clock at its arrival
-  std::uint64_t table = 0;     ///< NodeAddress of the table of its buffers
-  std::uint64_t table_id = 0;  ///< another number for other contents
-  std::uint64_t staging = 0;   ///< NodeAddress of its staging memory
+  std::uint64_t hash = 0;                   ///< of the descriptor
+  std::uint64_t clock = 0;                  ///< the rank's clock at its arrival
+  std::uint64_t table = 0;                  ///< NodeAddress of the table of its buffers
+  std::uint64_t table_id = 0;               ///< another number for other contents
+  std::uint64_t staging = 0;                ///< NodeAddress of its staging memory
   std::uint32_t flags = 0;
 };
 

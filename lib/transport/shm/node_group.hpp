@@ -78,7 +78,8 @@ class NodeGroup {
   /// Memory for tables and staging; empty when there is no room.
   [[nodiscard]] virtual NodeMemory allocate(std::size_t bytes) const = 0;
   [[nodiscard]] NodeStaging& staging() noexcept { return staging_; }
-  /// Makes `memory` at least `bytes` bytes large; what was in it is lost. Throws Error(unavailable) when there is no room.
+  /// Makes `memory` at least `bytes` bytes large; what was in it is lost. Throws Error(unavailable) when there is no
+  /// room.
   void reserve(NodeMemory& memory, std::size_t bytes);
   /// Keeps `memory` until no member can look at it any more, at least as long as this end lives.
   virtual void retire(NodeMemory&& memory) = 0;

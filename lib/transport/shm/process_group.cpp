@@ -111,8 +111,8 @@ class ProcessGroup final : public NodeGroup {
 
 }  // namespace
 
-std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory,
-                                              const ExchangeFunction& exchange, std::string& why) {
+std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory, const ExchangeFunction& exchange,
+                                              std::string& why) {
   Arena& arena = Arena::of_this_process();
   Introduction mine;
   Remains owned;

@@ -65,18 +65,14 @@ void MpiCall::all_reduce() {
 }
 
 void MpiCall::reduce() {
+  // several inputs of the root too are folded elsewhere: MPICH 4.0.2 crashes in place on roots other than 0
   const bool has_one = inputs().size() == 1;
-  const int count = elements(inputs().front());
-  if (job().is_root()) {
-    std::byte* const output = outputs().front().data();
-    if (!has_one) static_cast<void>(fold_into(output));
-    const void* const source = !has_one || is_in_place() ? MPI_IN_PLACE : inputs().front().data();
-    perform(MPI_Reduce, MPI_Ireduce, source, static_cast<void*>(output), count, dtype_, op_, job().root, comm_);
-    copy_to_other_outputs();
-  } else {
-    const void* const source = has_one ? inputs().front().data() : fold_into(scratch_.data());
-    perform(MPI_Reduce, MPI_Ireduce, source, static_cast<void*>(nullptr), count, dtype_, op_, job().root, comm_);
-  }
+  const bool is_root = job().is_root();
+  const void* source = has_one ? inputs().front().data() : fold_into(scratch_.data());
+  if (has_one && is_root && is_in_place()) source = MPI_IN_PLACE;
+  void* const target = is_root ? outputs().front().data() : nullptr;
+  perform(MPI_Reduce, MPI_Ireduce, source, target, elements(inputs().front()), dtype_, op_, job().root, comm_);
+  copy_to_other_outputs();
 }
 
 void MpiCall::reduce_scatter() {

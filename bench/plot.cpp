@@ -30,8 +30,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string terminal(const std::string& target) {
-  const std::string text = "set terminal dumb nofeed size 110,32\n";
-  if (target == "-") return text;
+  constexpr std::string_view text = "set terminal dumb nofeed size 110,32\n";
+  if (target == "-") return std::string(text);
   if (target.ends_with(".txt")) return fmt::format("{}set output {}\n", text, quoted(target));
   if (target.ends_with(".svg")) {
     return fmt::format("set terminal svg size 960,640 dynamic background rgb 'white'\nset output {}\n", quoted(target));
@@ -99,7 +99,7 @@ std::string list_script(std::span<const Row> rows) {
   }
   data += "END\n";
   const std::string peer = rows.front().peer ? ", '' using 3 title 'MPI'" : "";
-  return data + "set style data histogram\nset style fill solid\nset yrange [0:*]\nset key top right\n" +
+  return data + "set style data histogram\nset style fill solid\nset yrange [0:*]\n" +
          fmt::format("set title {}\n", quoted("all_reduce of " + rows.front().identity.list)) +
          "plot $bars using 2:xtic(1) title 'lockstep'" + peer + '\n';
 }
@@ -126,7 +126,8 @@ void require_gnuplot(const std::string& target) {
 }
 
 void draw(std::span<const Row> rows, const std::string& target) {
-  run_gnuplot(terminal(target) + "set termoption noenhanced\nset ylabel 'microseconds'\nset grid\nset key top left\n" +
+  run_gnuplot(terminal(target) +
+              "set termoption noenhanced\nset ylabel 'microseconds'\nset grid\nset key outside above left vertical\n" +
               (rows.front().identity.list.empty() ? sweep_script(rows, is_text(target)) : list_script(rows)));
   // a drawing as text does not end its last line
   if (target == "-") std::fputc('\n', stdout);

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what is missing, builds, trains on real images under mpirun in several layouts, measures all-reduce; ends with
-# a summary. Takes no argument.
+# a summary and a plot. Takes no argument.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -39,7 +39,7 @@ if ! compile >"$log" 2>&1; then
 fi
 rm -f "$log"
 mkdir -p "$results"
-rm -f "$results"/*.json
+rm -f "$results"/*.json "$results"/perf.txt
 
 note "training on Fashion-MNIST: 2 ranks"
 run mpirun -n 2 "$train" --epochs 5 --json "$results"/train.json
@@ -49,7 +49,12 @@ run mpirun -n 1 "$train" --steps 200 --global-batch 240 --replicas-per-rank 4 --
 run mpirun -n 2 "$train" --steps 200 --global-batch 240 --replicas-per-rank 2,2 --quiet --json "$results"/two.json
 
 note "all-reduce, beside the MPI library's own"
-run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --compare mpi --json "$results"/perf.json
+plot=$results/perf.txt
+if sh tests/setup.sh plot >/dev/null 2>&1; then
+  run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json --plot "$plot"
+else
+  run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json
+fi
 
 note "summary"
 python3 - "$results" <<'END'
@@ -88,3 +93,11 @@ for row in rows:
 print(f'wrong elements: {wrong}')
 sys.exit(0 if same and not wrong else 1)
 END
+summary=$?
+
+if [ -s "$plot" ]; then
+  cat "$plot"
+else
+  echo "no plot of these times: gnuplot is missing (Debian package gnuplot-nox)"
+fi
+exit $summary

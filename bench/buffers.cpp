@@ -3,18 +3,21 @@
 
 #include "buffers.hpp"
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace perf {
 
-Block::Block(std::size_t size_bytes) : data_(static_cast<std::byte*>(std::malloc(size_bytes))) {
-  if (!data_) throw std::bad_alloc();
-  std::memset(data_.get(), 0, size_bytes);  // the pages exist before anything is timed
+Block::Block(const std::shared_ptr<lockstep::MemoryResource>& resource, std::int64_t size_bytes)
+    : data_(static_cast<std::byte*>(resource->allocate(static_cast<std::size_t>(size_bytes))),
+            Free{resource, static_cast<std::size_t>(size_bytes)}) {
+  std::memset(data(), 0, bytes().size());  // the pages exist before anything is timed
 }
 
-void Block::Free::operator()(std::byte* data) const noexcept { std::free(data); }
+std::vector<std::span<std::byte>> regions(std::byte* start, std::int64_t bytes, int count) {
+  std::vector<std::span<std::byte>> all;
+  for (int i = 0; i < count; ++i) all.emplace_back(start + whole_lines(bytes) * i, static_cast<std::size_t>(bytes));
+  return all;
+}
 
 void touch(std::span<const std::byte> bytes) noexcept {
   constexpr std::size_t line_bytes = 64;

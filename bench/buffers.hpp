@@ -6,34 +6,40 @@
 #pragma once
 
 #include "options.hpp"
-#include "pattern.hpp"
+
+#include <lockstep/device/memory_resource.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace perf {
 
-/// Zeroed bytes from malloc, as most programs have them. Move-only.
+/// Zeroed bytes of one kind of memory. Move-only.
 class Block {
  public:
   /// Throws std::bad_alloc.
-  explicit Block(std::size_t size_bytes);
+  Block(const std::shared_ptr<lockstep::MemoryResource>& resource, std::int64_t size_bytes);
   [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_.get(), data_.get_deleter().size_bytes}; }
 
  private:
   struct Free {
-    void operator()(std::byte* data) const noexcept;
+    std::shared_ptr<lockstep::MemoryResource> resource;
+    std::size_t size_bytes;
+    void operator()(std::byte* data) const noexcept { resource->deallocate(data, size_bytes); }
   };
   std::unique_ptr<std::byte, Free> data_;
 };
 
-/// The input and the output of calls of up to so many bytes.
+/// The inputs and the outputs of calls of up to so many bytes.
 class Buffers {
  public:
-  Buffers(std::int64_t input_bytes, std::int64_t output_bytes)
-      : input_(static_cast<std::size_t>(input_bytes)), output_(static_cast<std::size_t>(output_bytes)) {}
+  Buffers(const std::shared_ptr<lockstep::MemoryResource>& resource, std::int64_t input_bytes,
+          std::int64_t output_bytes)
+      : input_(resource, input_bytes), output_(resource, output_bytes) {}
   [[nodiscard]] std::byte* input() const noexcept { return input_.data(); }
   /// In place: the input.
   [[nodiscard]] std::byte* output(Placement placement) const noexcept {
@@ -44,6 +50,12 @@ class Buffers {
   Block input_;
   Block output_;
 };
+
+/// `bytes`, up to a multiple of the cache line's.
+[[nodiscard]] constexpr std::int64_t whole_lines(std::int64_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+/// `count` regions of `bytes` bytes, each beginning a cache line.
+[[nodiscard]] std::vector<std::span<std::byte>> regions(std::byte* start, std::int64_t bytes, int count);
 
 /// Reads one byte of each cache line.
 void touch(std::span<const std::byte> bytes) noexcept;

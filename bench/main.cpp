@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lockstep-perf: how fast all_reduce is here, beside MPI's, with every result checked.
+// lockstep-perf: how fast collectives are here, beside MPI's, with every result checked.
 
+#include "agenda.hpp"
+#include "baseline.hpp"
 #include "machine.hpp"
 #include "measurement.hpp"
+#include "mpi_at_level.hpp"
 #include "option_values.hpp"
 #include "options.hpp"
 #include "ping_pong.hpp"
+#include "plot.hpp"
 #include "report.hpp"
 #include "simulation.hpp"
 
@@ -16,11 +20,13 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace perf {
@@ -49,54 +55,134 @@ enum ExitCode { done = 0, wrong_result = 1, bad_option = 2 };
 }
 
 /// Before hours of measuring, not after.
-void check_json_file(const Options& options, int rank) {
-  if (rank != 0 || options.json.empty()) return;
-  if (!std::ofstream(options.json, std::ios::app)) {
-    refuse("--json \"{}\": the file cannot be written; give a name in a folder that exists and may be written",
-           options.json);
-  }
+void check_files(const Options& options, int rank) {
+  if (rank != 0) return;
+  const auto check = [](const char* option, const std::string& name) {
+    if (name.empty() || std::ofstream(name, std::ios::app)) return;
+    refuse("{} \"{}\": the file cannot be written; give a name in a folder that exists and may be written", option,
+           name);
+  };
+  check("--json", options.json);
+  check("--csv", options.csv);
+  if (options.plot.empty()) return;
+  require_gnuplot(options.plot);
+  if (options.plot != "-") check("--plot", options.plot);
 }
 
-void check_memory(const Options& options, int ranks_of_node) {
+void check_job(const Options& options, const Job& job) {
+  if (job.root < job.ranks) return;
+  refuse("-r/--root \"{}\": the ranks are 0 to {}; give one of these", options.root, job.ranks - 1);
+}
+
+void check_memory(const Options& options, const Agenda& agenda, const Job& job, int ranks_of_node) {
   const std::int64_t available = available_memory_bytes();
-  const std::int64_t needed = memory_bytes(options) * ranks_of_node;
+  const std::int64_t needed = memory_bytes(agenda, options, job) * ranks_of_node;
   if (available == 0 || needed <= available) return;
   constexpr double mib = 1 << 20;
-  refuse(
-      "-e/--maxbytes {}: the {} ranks of a node would need {:.0f} MiB of memory, of which {:.0f} MiB are free; give "
-      "less",
-      options.max_bytes, ranks_of_node, static_cast<double>(needed) / mib, static_cast<double>(available) / mib);
+  refuse("{} {}: the {} ranks of a node would need {:.0f} MiB of memory, of which {:.0f} MiB are free; give less",
+         options.list.empty() ? "-e/--maxbytes" : "--list",
+         options.list.empty() ? std::to_string(options.max_bytes) : options.list, ranks_of_node,
+         static_cast<double>(needed) / mib, static_cast<double>(available) / mib);
 }
 
-/// Whether all results are right.
-bool measure(const Options& options, const lockstep::Environment& environment, const OwnComm& node) {
-  const Machine machine = describe_machine(environment, node);
-  PingPong ping_pong(node);
-  Report report(options, machine, ping_pong.round_trip_us(), environment.rank() == 0);
-  bool is_right = true;
-  {
-    Measurement measurement(options);
-    for (Case what : cases(options)) {
-      std::vector<Measured> line;
-      for (const Placement placement : options.placements) {
-        what.placement = placement;
-        line.push_back({what, what.is_possible() ? std::optional(measurement.run(what)) : std::nullopt});
-        is_right = is_right && (!line.back().result || line.back().result->is_right());
-      }
-      report.line(line);
-    }
+Baseline read_baseline(const Options& options, const Agenda& agenda, const Job& job) {
+  if (job.rank != 0 || options.baseline.empty()) return {};
+  return {options.baseline, job.ranks, identities_of(agenda, options, job)};
+}
+
+/// The same call at each placement that was asked for.
+Line line_of(Measurement& measurement, Case what, const Options& options, const Job& job) {
+  Line line{.identity = identity_of(what, job), .bytes = what.bytes()};
+  if (traits(what.collective).has_root) line.root = job.root;
+  for (const Placement placement : options.placements) {
+    what.placement = placement;
+    line.cells.push_back(what.is_possible() ? std::optional(measurement.run(what)) : std::nullopt);
   }
-  report.finish(ping_pong.round_trip_us());
-  return is_right;
+  return line;
+}
+
+std::vector<Line> lines_of(Measurement& measurement, const ListCase& what) {
+  std::vector<Line> lines;
+  for (Row& row : measurement.run(what)) {
+    lines.push_back({.identity = row.identity, .bytes = row.bytes, .tensors = row.tensors});
+    lines.back().cells.emplace_back(std::move(row));
+  }
+  return lines;
+}
+
+/// Measures what is on the agenda, and the cache line's way before and after each line.
+class Run {
+ public:
+  Run(const Options& options, const Machine& machine, const Baseline& baseline, const Job& job, const OwnComm& node)
+      : ping_pong_(node),
+        round_trip_us_(ping_pong_.round_trip_us(long_time)),
+        report_(options, machine, baseline, round_trip_us_, job.rank == 0) {}
+
+  void add(Line line) {
+    const std::optional<double> before = round_trip_us_;
+    round_trip_us_ = ping_pong_.round_trip_us(short_time);
+    add(std::move(line), before);
+  }
+  /// Lines of contestants that took turns with each other.
+  void add(std::vector<Line> lines) {
+    const std::optional<double> before = round_trip_us_;
+    round_trip_us_ = ping_pong_.round_trip_us(short_time);
+    for (Line& line : lines) add(std::move(line), before);
+  }
+  /// Whether all results are right.
+  [[nodiscard]] bool finish() {
+    report_.finish(ping_pong_.round_trip_us(long_time));
+    return is_right_;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds long_time{200};
+  static constexpr std::chrono::milliseconds short_time{10};
+
+  void add(Line line, std::optional<double> before_us) {
+    for (std::optional<Row>& row : line.cells) {
+      if (!row) continue;
+      row->cache_line_before_us = before_us;
+      row->cache_line_after_us = round_trip_us_;
+      is_right_ = is_right_ && row->is_right();
+    }
+    report_.line(std::move(line));
+  }
+
+  PingPong ping_pong_;
+  std::optional<double> round_trip_us_;
+  Report report_;
+  bool is_right_ = true;
+};
+
+/// Whether all results are right.
+bool measure(const Options& options, const Agenda& agenda, const Baseline& baseline, const Job& job,
+             const lockstep::Environment& environment, const OwnComm& node) {
+  const Machine machine = describe_machine(environment, node);
+  Run run(options, machine, baseline, job, node);
+  Measurement measurement(options, job, agenda);
+  for (const Case& what : agenda.cases) run.add(line_of(measurement, what, options, job));
+  for (const ListCase& what : agenda.lists) run.add(lines_of(measurement, what));
+  return run.finish();
 }
 
 }  // namespace
 }  // namespace perf
 
 int main(int argc, char** argv) {
-  lockstep::Environment environment(argc, argv);
   perf::Options options;
-  if (!perf::all_accept([&] { options = perf::parse_options(argc, argv); })) return perf::bad_option;
+  std::string refusal;
+  try {
+    options = perf::parse_options(argc, argv);  // says how MPI is initialised
+  } catch (const perf::OptionError& error) {
+    refusal = error.what();
+  }
+  const perf::MpiAtLevel mpi(argc, argv, options.thread_level);
+  const lockstep::Environment environment(argc, argv);
+  const bool is_read = perf::all_accept([&] {
+    if (!refusal.empty()) throw perf::OptionError(refusal);
+  });
+  if (!is_read) return perf::bad_option;
   if (!options.help.empty()) {
     if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
     return perf::done;
@@ -108,10 +194,18 @@ int main(int argc, char** argv) {
     return is_simulated ? perf::done : perf::bad_option;
   }
   const perf::OwnComm node(perf::node_of_this_rank());
+  const perf::Job job{.rank = environment.rank(),
+                      .ranks = environment.size(),
+                      .replicas_per_rank = options.replicas_per_rank,
+                      .root = options.root};
+  const perf::Agenda agenda = perf::agenda_of(options, job);
+  perf::Baseline baseline;
   const bool is_possible = perf::all_accept([&] {
-    perf::check_json_file(options, environment.rank());
-    perf::check_memory(options, node.size());
+    perf::check_job(options, job);
+    perf::check_files(options, job.rank);
+    perf::check_memory(options, agenda, job, node.size());
+    baseline = perf::read_baseline(options, agenda, job);
   });
   if (!is_possible) return perf::bad_option;
-  return perf::measure(options, environment, node) ? perf::done : perf::wrong_result;
+  return perf::measure(options, agenda, baseline, job, environment, node) ? perf::done : perf::wrong_result;
 }

@@ -3,164 +3,138 @@
 
 #include "measurement.hpp"
 
+#include "limit.hpp"
+#include "memory.hpp"
+#include "mpi_call.hpp"
+#include "mpi_list.hpp"
+#include "our_call.hpp"
+#include "our_list.hpp"
+#include "peer.hpp"
+
+#include <lockstep/interop/mpi.hpp>
+
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <span>
 
 namespace perf {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+void grow(CallExtent& most, const CallExtent& needed) {
+  most.input = std::max(most.input, needed.input);
+  most.output = std::max(most.output, needed.output);
+}
 
-/// The most bytes that one buffer of any case needs.
-struct Extent {
-  std::int64_t input = 0;
-  std::int64_t output = 0;
-};
+/// Those who take turns, in order.
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
 
-std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+std::vector<Outcome> run(Turns& turns, const Contestants& contestants) {
+  std::vector<Contestant*> pointers;
+  for (const auto& contestant : contestants) pointers.push_back(contestant.get());
+  return turns.run(pointers);
+}
 
-/// Without `peer`, of ours.
-template <class Describe>
-Extent extent(const Options& options, Describe describe) {
-  Extent most;
-  for (const lockstep::DType dtype : options.dtypes) {
-    for (const lockstep::ReduceOp op : options.ops) {
-      if (!lockstep::supports(op, dtype)) continue;
-      const Case largest = describe(Case{.dtype = dtype, .op = op, .count = count_elements(options.max_bytes, dtype)});
-      most.input = std::max(most.input, whole_lines(largest.bytes()));
-      most.output = std::max(most.output, whole_lines(largest.result_bytes()));
-    }
+/// The fastest of the outcomes from number `first` on; none when there are none.
+std::optional<double> fastest_us(const std::vector<Outcome>& outcomes, std::size_t first) {
+  std::optional<double> fastest;
+  for (const Outcome& outcome : std::span(outcomes).subspan(first)) {
+    fastest = std::min(fastest.value_or(outcome.times_us.p50), outcome.times_us.p50);
   }
-  return most;
-}
-
-Case peers_case(Case what) {
-  const PeerCall call = peer_call(what.dtype, what.op);
-  what.dtype = call.dtype;
-  what.op = call.op;
-  return what;
-}
-
-Extent our_extent(const Options& options) {
-  return extent(options, [](const Case& what) { return what; });
-}
-Extent peer_extent(const Options& options) { return extent(options, peers_case); }
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 != 0) return *middle;
-  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+  return fastest;
 }
 
 }  // namespace
 
-std::vector<Case> cases(const Options& options) {
-  std::vector<Case> all;
-  for (const lockstep::DType dtype : options.dtypes) {
-    for (const lockstep::ReduceOp op : options.ops) {
-      if (!lockstep::supports(op, dtype)) continue;
-      for (const std::int64_t bytes : options.sizes_bytes()) {
-        all.push_back({.dtype = dtype, .op = op, .count = count_elements(bytes, dtype)});
-      }
+Measurement::Measurement(const Options& options, const Job& job, const Agenda& agenda)
+    : options_(options),
+      job_(job),
+      memory_(memory_kind(options.memory).make()),
+      peer_memory_(memory_kind(options.mpi_memory).make()),
+      turns_(options),
+      peer_comm_(MPI_COMM_WORLD),
+      communicator_(lockstep::communicator_from(MPI_COMM_WORLD, {.local_replicas = job.replicas_per_rank})) {
+  CallExtent ours;
+  CallExtent peers;
+  for (const Case& what : agenda.cases) {
+    grow(ours, extent(what, job));
+    grow(peers, extent(peer_call(what).what, job));
+  }
+  ours_.emplace(memory_, ours.input, ours.output);
+  if (options.compare == Peer::mpi) peers_.emplace(peer_memory_, peers.input, peers.output);
+}
+
+Row Measurement::run(const Case& what) {
+  const PeerCall peer = peer_call(what);
+  Contestants contestants;
+  contestants.push_back(std::make_unique<OurCall>(what, job_, *ours_, options_, communicator_));
+  if (peers_) contestants.push_back(std::make_unique<MpiCall>(peer, job_, *peers_, options_, peer_comm_.get()));
+  const std::size_t first_limit = contestants.size();
+  if (options_.limit) {
+    for (auto& kernel : limit_contestants(what, job_, memory_)) contestants.push_back(std::move(kernel));
+  }
+  const std::vector<Outcome> outcomes = perf::run(turns_, contestants);
+
+  Row row{.identity = identity_of(what, job_), .bytes = what.bytes()};
+  if (traits(what.collective).has_root) row.root = job_.root;
+  row.bus_factor = traits(what.collective).bus_factor(job_.ranks);
+  row.ours = outcomes.front();
+  if (peers_) row.peer = outcomes[1];
+  row.peer_call = peer.name();
+  row.is_same_peer_call = peer.is_same;
+  row.limit_us = fastest_us(outcomes, first_limit);
+  return row;
+}
+
+std::vector<Row> Measurement::run(const ListCase& what) {
+  const PeerCall peer = peer_call(what.as_one());
+  ListCase peers_what = what;
+  peers_what.dtype = peer.what.dtype;
+  peers_what.op = peer.what.op;
+  const ListTensors ours(what, job_, memory_);
+  std::optional<ListTensors> peers;
+  Contestants contestants;
+  for (const ListMode mode : list_modes) {
+    contestants.push_back(std::make_unique<OurList>(ours, job_, mode, options_, communicator_));
+  }
+  if (peers_) {
+    peers.emplace(peers_what, job_, peer_memory_);
+    for (const ListMode mode : {ListMode::one_by_one, ListMode::buckets}) {
+      contestants.push_back(std::make_unique<MpiList>(*peers, peer, job_, mode, options_, peer_comm_.get()));
     }
   }
-  return all;
-}
-
-std::int64_t memory_bytes(const Options& options) {
-  const Extent ours = our_extent(options);
-  const Extent peers = peer_extent(options);
-  // the libraries need temporary memory: at least that of a result
-  const std::int64_t one_side = ours.input + 2 * ours.output;
-  return options.compare == Peer::none ? one_side : one_side + peers.input + 2 * peers.output;
-}
-
-/// One of the two that are compared, within one case.
-struct Measurement::Side {
-  Side(const Case& what, const Buffers& buffers, const OwnComm& comm, Values values)
-      : pattern(what.dtype, what.op, comm.rank(), comm.size(), values),
-        input(buffers.input(), static_cast<std::size_t>(what.bytes())),
-        output(buffers.output(what.placement), static_cast<std::size_t>(what.result_bytes())) {}
-
-  Pattern pattern;
-  std::span<std::byte> input;
-  std::span<std::byte> output;
-  std::vector<double> seconds;
-  std::int64_t wrong = 0;
-};
-
-Measurement::Measurement(const Options& options)
-    : options_(options),
-      control_(MPI_COMM_WORLD),
-      peer_comm_(MPI_COMM_WORLD),
-      communicator_(lockstep::communicator_from(MPI_COMM_WORLD)),
-      ours_(our_extent(options).input, our_extent(options).output) {
-  if (options.compare == Peer::mpi) peers_.emplace(peer_extent(options).input, peer_extent(options).output);
-}
-
-template <class Call>
-void Measurement::round(Side& side, std::int64_t call, bool is_timed, Call make_call) {
-  side.pattern.write(side.input, call);
-  MPI_Barrier(control_.get());
-  const Clock::time_point start = Clock::now();
-  make_call();
-  const Clock::time_point end = Clock::now();
-  if (is_timed) side.seconds.push_back(std::chrono::duration<double>(end - start).count());
-  if (options_.check) {
-    side.wrong += side.pattern.count_wrong(side.output, call);
-  } else {
-    touch(side.output);
+  const std::size_t first_limit = contestants.size();
+  if (options_.limit) {
+    for (auto& kernel : limit_contestants(what.as_one(), job_, memory_)) contestants.push_back(std::move(kernel));
   }
+  const std::vector<Outcome> outcomes = perf::run(turns_, contestants);
+  return list_rows(what, peer, outcomes, fastest_us(outcomes, first_limit));
 }
 
-Result Measurement::run(const Case& what) {
-  // in any order only exact values have one right result
-  const Values values = options_.order == lockstep::Order::canonical ? Values::mixed : Values::order_free;
-  Side ours(what, ours_, control_, values);
-  const lockstep::Shape shape{what.count};
-  const std::array<lockstep::ConstTensorView, 1> inputs{{{ours.input.data(), what.dtype, shape}}};
-  const std::array<lockstep::TensorView, 1> outputs{
-      {{ours.output.data(), lockstep::result_dtype(what.op, what.dtype), shape, {}}}};
-  const std::array<lockstep::Item, 1> items{{{inputs, outputs}}};
-  const lockstep::ReduceOptions reduce_options{.order = options_.order, .name = {}};
-
-  const PeerCall peer = peer_call(what.dtype, what.op);
-  std::optional<Side> theirs;
-  if (peers_) theirs.emplace(peers_case(what), *peers_, control_, Values::order_free);
-
-  for (std::int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i, ++calls_) {
-    round(ours, calls_, i >= 0, [&] { communicator_.all_reduce(items, what.op, reduce_options); });
-    if (!theirs) continue;
-    const void* const source = what.placement == Placement::in_place ? MPI_IN_PLACE : theirs->input.data();
-    round(*theirs, calls_, i >= 0, [&] {
-      MPI_Allreduce(source, theirs->output.data(), static_cast<int>(what.count), peer.mpi_dtype, peer.mpi_op,
-                    peer_comm_.get());
-    });
+std::vector<Row> Measurement::list_rows(const ListCase& what, const PeerCall& peer,
+                                        const std::vector<Outcome>& outcomes, std::optional<double> limit_us) const {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < list_modes.size(); ++i) {
+    Row row{.identity = identity_of(what, list_modes[i], job_), .bytes = what.as_one().bytes()};
+    row.tensors = static_cast<std::int64_t>(what.counts.size());
+    row.bus_factor = traits(Collective::all_reduce).bus_factor(job_.ranks);
+    row.ours = outcomes[i];
+    row.limit_us = limit_us;
+    row.is_same_peer_call = peer.is_same;
+    if (peers_) {
+      const Outcome& one_by_one = outcomes[list_modes.size()];
+      const Outcome& buckets = outcomes[list_modes.size() + 1];
+      ListMode mode = list_modes[i];
+      // MPI has no call that takes a list: ours is measured against the faster of its two ways
+      if (mode == ListMode::one_plan) {
+        mode = one_by_one.times_us.p50 <= buckets.times_us.p50 ? ListMode::one_by_one : ListMode::buckets;
+      }
+      row.peer = mode == ListMode::one_by_one ? one_by_one : buckets;
+      row.peer_call = fmt::format("{}, {}", peer.name(), to_string(mode));
+    }
+    rows.push_back(std::move(row));
   }
-
-  Result result;
-  result.time_us = median_of_slowest_us(ours.seconds);
-  result.wrong = total(ours.wrong);
-  if (theirs) {
-    result.mpi_time_us = median_of_slowest_us(theirs->seconds);
-    result.mpi_wrong = total(theirs->wrong);
-  }
-  return result;
-}
-
-double Measurement::median_of_slowest_us(const std::vector<double>& seconds) const {
-  std::vector<double> slowest(seconds.size());
-  MPI_Reduce(seconds.data(), slowest.data(), static_cast<int>(seconds.size()), MPI_DOUBLE, MPI_MAX, 0, control_.get());
-  return median(std::move(slowest)) * 1e6;
-}
-
-std::optional<std::int64_t> Measurement::total(std::int64_t wrong) const {
-  std::int64_t sum = 0;
-  MPI_Allreduce(&wrong, &sum, 1, MPI_INT64_T, MPI_SUM, control_.get());
-  return options_.check ? std::optional(sum) : std::nullopt;
+  return rows;
 }
 
 }  // namespace perf

@@ -76,7 +76,7 @@ std::int64_t whole_number(std::string_view option, std::string_view text, std::i
   return *value;
 }
 
-std::size_t one_of(std::string_view option, std::string_view text, std::initializer_list<std::string_view> names) {
+std::size_t one_of(std::string_view option, std::string_view text, std::span<const std::string_view> names) {
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) refuse("{} \"{}\": give one of {}", option, text, fmt::join(names, ", "));
   return static_cast<std::size_t>(found - names.begin());
@@ -88,6 +88,19 @@ std::vector<lockstep::DType> dtypes(std::string_view option, const std::string& 
 
 std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text) {
   return list<lockstep::ReduceOp>(option, text, lockstep::reduce_op_count, lockstep::parse_reduce_op);
+}
+
+std::vector<Collective> collectives(std::string_view option, const std::string& text) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < collective_count; ++i) names.push_back(traits(static_cast<Collective>(i)).name);
+  return list<Collective>(option, text, static_cast<int>(collective_count), [&](const std::string& name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      refuse("{} \"{}\": \"{}\" is none of {}; several are separated by commas, and all stands for every one", option,
+             text, name, fmt::join(names, ", "));
+    }
+    return static_cast<Collective>(found - names.begin());
+  });
 }
 
 }  // namespace perf

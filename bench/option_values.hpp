@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace perf {
 
@@ -27,9 +29,16 @@ template <class... Args>
                                         std::int64_t most, std::string_view rule);
 /// The position of `text` among `names`.
 [[nodiscard]] std::size_t one_of(std::string_view option, std::string_view text,
-                                 std::initializer_list<std::string_view> names);
+                                 std::span<const std::string_view> names);
+[[nodiscard]] inline std::size_t one_of(std::string_view option, std::string_view text,
+                                        std::initializer_list<std::string_view> names) {
+  return one_of(option, text, std::span(names.begin(), names.size()));
+}
 /// "f32", "f32,bf16", "all".
 [[nodiscard]] std::vector<lockstep::DType> dtypes(std::string_view option, const std::string& text);
 [[nodiscard]] std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text);
+
+/// "all_reduce", "all_reduce,broadcast", "all".
+[[nodiscard]] std::vector<Collective> collectives(std::string_view option, const std::string& text);
 
 }  // namespace perf

@@ -3,54 +3,24 @@
 
 #include "options.hpp"
 
+#include "gradient_list.hpp"
+#include "memory.hpp"
+#include "option_description.hpp"
 #include "option_values.hpp"
 
 #include <fmt/format.h>
-#include <boost/program_options.hpp>
 
 #include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <functional>
 #include <limits>
-#include <sstream>
 #include <string_view>
 
 namespace perf {
 namespace {
 
 namespace po = boost::program_options;
-
-/// All values are read as text, so that each error can show what was written.
-po::options_description description() {
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  po::options_description sizes("Sizes (bytes per rank; 64K, 16M and 1G are understood)");
-  sizes.add_options()("minbytes,b", text("SIZE"), "smallest (default: 8)")(
-      "maxbytes,e", text("SIZE"), "largest (default: 64M)")("stepfactor,f", text("N"),
-                                                            "each size is N times the one before (default: 2)")(
-      "stepbytes,i", text("SIZE"), "each size is SIZE more than the one before, instead of -f");
-  po::options_description operation("Operation");
-  operation.add_options()(
-      "datatype,d", text("LIST"),
-      "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all (default: f32)")(
-      "op,o", text("LIST"), "sum, mean, min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
-      "order", text("ORDER"), "canonical: one result for every layout; any: MPI's own reduction (default: canonical)")(
-      "in-place", text("WHICH"), "no, yes or both: where the result goes (default: both)");
-  po::options_description measurement("Measurement");
-  measurement.add_options()("iters,n", text("N"), "timed calls of each row; the median is shown (default: 20)")(
-      "warmup-iters,w", text("N"), "calls before them (default: 5)")(
-      "check,c", text("0|1"), "compare every result with the expected bits (default: 1)")(
-      "compare", text("PEER"), "mpi: alternate with MPI_Allreduce, and show ours / MPI (default: none)");
-  po::options_description simulation("Simulation");
-  simulation.add_options()("simulate", text("CLUSTER"), simulation_help);
-  po::options_description output("Output");
-  output.add_options()("json", text("FILE"), "write environment and rows there as well")(
-      "config", text("FILE"), "read options from FILE, one name=value a line")("help,h", po::bool_switch(),
-                                                                               "show this text");
-  po::options_description all;
-  all.add(sizes).add(operation).add(measurement).add(simulation).add(output);
-  return all;
-}
 
 /// LOCKSTEP_PERF_WARMUP_ITERS is warmup-iters; variables without the prefix are none of ours.
 std::string option_of_variable(const std::string& variable, const po::options_description& all) {
@@ -98,17 +68,6 @@ po::variables_map read(int argc, const char* const* argv, const po::options_desc
   return values;
 }
 
-std::string text_of(const po::options_description& all) {
-  std::ostringstream out;
-  out << "Usage: mpirun -n P lockstep-perf [options]\n"
-         "Measures all_reduce as nccl-tests does, checks every result, and prints a table.\n\n"
-         "Options come from the command line, then from variables such as LOCKSTEP_PERF_MAXBYTES, then from --config "
-         "FILE.\n"
-         "Exit code: 0 all is well, 1 a result was wrong, 2 an option cannot be.\n";
-  out << all;
-  return out.str();
-}
-
 std::string text_or(const po::variables_map& values, const char* name, const char* otherwise) {
   return values.count(name) != 0 ? values[name].as<std::string>() : otherwise;
 }
@@ -140,15 +99,47 @@ void read_sizes(const po::variables_map& values, Options& options) {
   }
 }
 
+/// A list instead of sizes.
+void read_list(const po::variables_map& values, Options& options) {
+  if (values.count("list") == 0) return;
+  options.list = values["list"].as<std::string>();
+  for (const char* const name : {"minbytes", "maxbytes", "stepfactor", "stepbytes"}) {
+    if (values.count(name) == 0) continue;
+    refuse("--list \"{}\": --{} \"{}\" is given too, but the list has its own sizes; give one of the two", options.list,
+           name, values[name].as<std::string>());
+  }
+  if (options.collectives != std::vector{Collective::all_reduce}) {
+    refuse("--list \"{}\": --collective \"{}\" is given too, but lists are for all_reduce; give one of the two",
+           options.list, text_or(values, "collective", ""));
+  }
+  if (text_or(values, "in-place", "yes") != "yes") {
+    refuse("--list \"{}\": --in-place \"{}\" is given too, but lists are reduced in place; give yes", options.list,
+           text_or(values, "in-place", ""));
+  }
+  options.placements = {Placement::in_place};
+  options.list_counts = gradient_list("--list", options.list);
+  const bool is_possible = std::any_of(options.dtypes.begin(), options.dtypes.end(), [&](lockstep::DType dtype) {
+    return std::any_of(options.ops.begin(), options.ops.end(), [&](lockstep::ReduceOp op) {
+      return lockstep::supports(op, dtype) && lockstep::result_dtype(op, dtype) == dtype;
+    });
+  });
+  if (!is_possible) {
+    refuse("--list \"{}\": lists are reduced in place, but the mean of integers is f64; give another -o or -d",
+           options.list);
+  }
+}
+
 void read_operation(const po::variables_map& values, Options& options) {
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   if (given("datatype")) options.dtypes = dtypes("-d/--datatype", text("datatype"));
   if (given("op")) options.ops = reduce_ops("-o/--op", text("op"));
   const bool all = (given("datatype") && text("datatype") == "all") || (given("op") && text("op") == "all");
+  const bool reduces = std::any_of(options.collectives.begin(), options.collectives.end(),
+                                   [](Collective collective) { return traits(collective).reduces; });
   for (const lockstep::ReduceOp op : options.ops) {
     for (const lockstep::DType dtype : options.dtypes) {
-      if (!all && !lockstep::supports(op, dtype)) {
+      if (!all && reduces && !lockstep::supports(op, dtype)) {
         refuse(
             "-o/--op \"{}\": {} takes no {} of -d/--datatype; bool takes min, max, band, bor and bxor, and only "
             "integers and bool take these three",
@@ -160,10 +151,49 @@ void read_operation(const po::variables_map& values, Options& options) {
     const auto names = {std::string_view("canonical"), std::string_view("any")};
     options.order = one_of("--order", text("order"), names) == 0 ? lockstep::Order::canonical : lockstep::Order::any;
   }
-  if (given("in-place")) {
-    const auto which = one_of("--in-place", text("in-place"), {"no", "yes", "both"});
-    if (which == 0) options.placements = {Placement::out_of_place};
-    if (which == 1) options.placements = {Placement::in_place};
+  if (given("root")) {
+    options.root = static_cast<int>(whole_number("-r/--root", text("root"), 0, 1'000'000, "a rank, from 0"));
+  }
+  if (given("replicas-per-rank")) {
+    options.replicas_per_rank = static_cast<int>(
+        whole_number("--replicas-per-rank", text("replicas-per-rank"), 1, 1024, "a number from 1 to 1024"));
+  }
+  options.async = values["async"].as<bool>();
+  options.prepared = !values["unprepared"].as<bool>();
+}
+
+void read_collectives(const po::variables_map& values, Options& options) {
+  const std::string names = text_or(values, "collective", "all_reduce");
+  options.collectives = collectives("--collective", names);
+  const auto which = one_of("--in-place", text_or(values, "in-place", "both"), {"no", "yes", "both"});
+  if (which == 0) options.placements = {Placement::out_of_place};
+  if (which == 1) options.placements = {Placement::in_place};
+  for (const Collective collective : options.collectives) {
+    if (which == 1 && names != "all" && !traits(collective).has_in_place) {
+      refuse("--in-place \"yes\": {} of --collective never is in place; give no or both", traits(collective).name);
+    }
+  }
+}
+
+void read_comparison(const po::variables_map& values, Options& options) {
+  const auto peer = one_of("--compare", text_or(values, "compare", "none"), {"none", "mpi"});
+  options.compare = peer == 1 ? Peer::mpi : Peer::none;
+  if (options.compare == Peer::mpi) options.thread_level = ThreadLevel::single;
+  if (values.count("thread-level") != 0) {
+    options.thread_level = static_cast<ThreadLevel>(one_of("--thread-level", values["thread-level"].as<std::string>(),
+                                                           {"single", "funneled", "serialized", "multiple"}));
+  }
+  if (options.compare == Peer::none) return;
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  for (const lockstep::DType dtype : options.dtypes) {
+    if (!options.list.empty() || count_elements(options.max_bytes, dtype) <= most) continue;
+    refuse("-e/--maxbytes \"{}\": MPI's collectives take at most 2^31 - 1 elements of {}; give less, or no --compare",
+           text_or(values, "maxbytes", "64M"), lockstep::to_string(dtype));
+  }
+  for (const std::int64_t count : options.list_counts) {
+    if (count <= most) continue;
+    refuse("--list \"{}\": MPI's collectives take at most 2^31 - 1 elements, not {}; give less, or no --compare",
+           options.list, count);
   }
 }
 
@@ -178,14 +208,32 @@ void read_measurement(const po::variables_map& values, Options& options) {
         whole_number("-w/--warmup-iters", text("warmup-iters"), 0, most, "a number from 0 to 10000000");
   }
   if (given("check")) options.check = one_of("-c/--check", text("check"), {"0", "1"}) == 1;
-  if (given("compare"))
-    options.compare = one_of("--compare", text("compare"), {"none", "mpi"}) == 1 ? Peer::mpi : Peer::none;
-  if (options.compare == Peer::mpi) {
-    for (const lockstep::DType dtype : options.dtypes) {
-      if (count_elements(options.max_bytes, dtype) <= std::numeric_limits<int>::max()) continue;
-      refuse("-e/--maxbytes \"{}\": MPI_Allreduce takes at most 2^31 - 1 elements of {}; give less, or no --compare",
-             text_or(values, "maxbytes", "64M"), lockstep::to_string(dtype));
-    }
+  options.limit = values["limit"].as<bool>();
+  std::vector<std::string_view> names;
+  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  if (given("memory")) options.memory = names[one_of("--memory", text("memory"), names)];
+  options.mpi_memory = memory_kind(options.memory).peer;
+  if (given("mpi-memory")) options.mpi_memory = names[one_of("--mpi-memory", text("mpi-memory"), names)];
+  read_comparison(values, options);
+}
+
+void read_output(const po::variables_map& values, Options& options) {
+  options.json = text_or(values, "json", "");
+  options.csv = text_or(values, "csv", "");
+  options.baseline = text_or(values, "baseline", "");
+  options.plot = text_or(values, "plot", "");
+  options.percentiles = values["percentiles"].as<bool>();
+  options.osu = values["osu"].as<bool>();
+  if (options.osu && !options.list.empty()) {
+    refuse("--osu: --list \"{}\" is given too, but OSU's columns are size and time; give one of the two", options.list);
+  }
+  if (options.plot.empty()) return;
+  const std::string_view name = options.plot;
+  if (name != "-" && !name.ends_with(".png") && !name.ends_with(".svg") && !name.ends_with(".txt")) {
+    refuse("--plot \"{}\": give a name that ends in .png, .svg or .txt, or - for the terminal", name);
+  }
+  if (options.collectives == std::vector{Collective::barrier}) {
+    refuse("--plot \"{}\": --collective \"barrier\" has no sizes to plot over; give another collective", name);
   }
 }
 
@@ -206,18 +254,20 @@ std::vector<std::int64_t> Options::sizes_bytes() const {
 }
 
 Options parse_options(int argc, const char* const* argv) {
-  const po::options_description all = description();
+  const po::options_description all = option_description();
   const po::variables_map values = read(argc, argv, all);
   Options options;
-  if (values["help"].as<bool>()) options.help = text_of(all);
-  if (values.count("json") != 0) options.json = values["json"].as<std::string>();
+  if (values["help"].as<bool>()) options.help = help_text(all);
   if (values.count("simulate") != 0) {
     options.simulate = parse_simulation("--simulate", values["simulate"].as<std::string>());
     options.max_bytes = simulated_max_bytes;
   }
   read_sizes(values, options);
+  read_collectives(values, options);
   read_operation(values, options);
+  read_list(values, options);
   read_measurement(values, options);
+  read_output(values, options);
   return options;
 }
 

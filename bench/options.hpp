@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "collective.hpp"
+
 #include <lockstep/core/reduce_op.hpp>
 
 #include "simulation.hpp"
@@ -23,22 +25,46 @@ enum class Placement { out_of_place, in_place };
 /// Whom ours is compared with.
 enum class Peer { none, mpi };
 
+/// What MPI is initialised with, in MPI's order.
+enum class ThreadLevel { single, funneled, serialized, multiple };
+
 struct Options {
+  // what is called
+  std::vector<Collective> collectives{Collective::all_reduce};
   std::int64_t min_bytes = 8;
   std::int64_t max_bytes = std::int64_t{64} << 20;
   std::int64_t step_bytes = 0;  ///< 0: sizes grow by step_factor instead
   std::int64_t step_factor = 2;
+  std::string list;                       ///< name of a gradient list instead of sizes; empty for none
+  std::vector<std::int64_t> list_counts;  ///< elements of its tensors
   std::vector<lockstep::DType> dtypes{lockstep::DType::f32};
   std::vector<lockstep::ReduceOp> ops{lockstep::ReduceOp::sum};
+  lockstep::Order order = lockstep::Order::canonical;
+  std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
+  int root = 0;
+  int replicas_per_rank = 1;
+  bool async = false;
+  bool prepared = true;  ///< all_reduce is a Plan
+
+  // how it is measured
   std::int64_t iterations = 20;
   std::int64_t warmup_iterations = 5;
   bool check = true;
-  lockstep::Order order = lockstep::Order::canonical;
-  std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
+  std::string memory = "malloc";      ///< name of a MemoryKind
+  std::string mpi_memory = "malloc";  ///< the same, for MPI's buffers
   Peer compare = Peer::none;
-  std::optional<Simulation> simulate;
-  std::string json;  ///< file name; empty for none
-  std::string help;  ///< the help text, when it was asked for
+  bool limit = false;
+  std::optional<ThreadLevel> thread_level;  ///< none: lockstep's own choice
+  std::optional<Simulation> simulate;       ///< a cluster to price instead of measuring this one
+
+  // what is shown
+  bool percentiles = false;
+  bool osu = false;      ///< OSU's two columns instead of the table
+  std::string json;      ///< file name; empty for none, as for the following
+  std::string csv;       ///< file name
+  std::string baseline;  ///< file name: the JSON of an earlier run
+  std::string plot;      ///< file name, or "-" for the terminal
+  std::string help;      ///< the help text, when it was asked for
 
   /// The sizes of the sweep, smallest first.
   [[nodiscard]] std::vector<std::int64_t> sizes_bytes() const;

@@ -21,10 +21,10 @@ using lockstep::ReduceOp;
 template <class T>
 inline constexpr bool is_narrow_float = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
-/// splitmix64's finish: 64 bits that depend on all of (rank, index).
-std::uint64_t random_word(int rank, std::int64_t index) {
+/// splitmix64's finish: 64 bits that depend on all of (replica, index).
+std::uint64_t random_word(int replica, std::int64_t index) {
   std::uint64_t word =
-      (static_cast<std::uint64_t>(rank) << 32) + static_cast<std::uint64_t>(index) + 0x9e3779b97f4a7c15u;
+      (static_cast<std::uint64_t>(replica) << 32) + static_cast<std::uint64_t>(index) + 0x9e3779b97f4a7c15u;
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
   word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
   return word ^ (word >> 31);
@@ -45,13 +45,20 @@ float order_free_float(std::uint64_t word, ReduceOp op) {
   return static_cast<float>(word % 17) - 8;
 }
 
+/// Small: Open MPI's vector sums of 8 and 16 bits saturate where others wrap.
 template <class T>
-T element(int rank, std::int64_t index, ReduceOp op, Values values) {
-  const std::uint64_t word = random_word(rank, index);
+T order_free_integer(std::uint64_t word) {
+  const auto value = static_cast<std::int64_t>(word % 5);
+  return static_cast<T>(std::is_signed_v<T> ? value - 2 : value);
+}
+
+template <class T>
+T element(int replica, std::int64_t index, ReduceOp op, Values values) {
+  const std::uint64_t word = random_word(replica, index);
   if constexpr (std::is_same_v<T, bool>) {
     return (word & 1) != 0;
   } else if constexpr (std::is_integral_v<T>) {
-    return values == Values::mixed ? static_cast<T>(word) : static_cast<T>(static_cast<std::int64_t>(word % 17) - 8);
+    return values == Values::mixed ? static_cast<T>(word) : order_free_integer<T>(word);
   } else {
     const float value = values == Values::mixed ? mixed_float(word, op) : order_free_float(word, op);
     if constexpr (std::is_same_v<T, double>) {
@@ -78,7 +85,7 @@ A combine(A a, A b, ReduceOp op) {
   }
 }
 
-/// The node over ranks [first, first + width): its left half, and its right half where that has ranks.
+/// The node over replicas [first, first + width): its left half, and its right half where that has replicas.
 template <class A>
 A tree(std::span<const A> leaves, std::size_t first, std::size_t width, ReduceOp op) {
   if (width == 1) return leaves[first];
@@ -92,36 +99,40 @@ void store(std::vector<std::byte>& bytes, std::int64_t index, T value) {
   std::memcpy(bytes.data() + static_cast<std::size_t>(index) * sizeof(T), &value, sizeof(T));
 }
 
+template <class T>
+void fill_inputs(std::vector<std::byte>& table, ReduceOp op, int replica, Values values) {
+  table.resize(Pattern::period * sizeof(T));
+  for (std::int64_t i = 0; i < Pattern::period; ++i) store(table, i, element<T>(replica, i, op, values));
+}
+
 /// T: elements, A: partial results, O: results.
 template <class T, class A, class O>
-void fill(std::vector<std::byte>& inputs, std::vector<std::byte>& results, ReduceOp op, int rank, int ranks,
-          Values values) {
-  inputs.resize(Pattern::period * sizeof(T));
-  results.resize(Pattern::period * sizeof(O));
-  const auto leaves = std::make_unique<A[]>(static_cast<std::size_t>(ranks));
+void fill_results(std::vector<std::byte>& table, ReduceOp op, int replicas, Values values) {
+  table.resize(Pattern::period * sizeof(O));
+  const auto leaves = std::make_unique<A[]>(static_cast<std::size_t>(replicas));
   std::size_t width = 1;
-  while (width < static_cast<std::size_t>(ranks)) width *= 2;
+  while (width < static_cast<std::size_t>(replicas)) width *= 2;
   for (std::int64_t i = 0; i < Pattern::period; ++i) {
-    store(inputs, i, element<T>(rank, i, op, values));
-    for (int r = 0; r < ranks; ++r) leaves[static_cast<std::size_t>(r)] = static_cast<A>(element<T>(r, i, op, values));
-    A root = tree(std::span<const A>(leaves.get(), static_cast<std::size_t>(ranks)), 0, width, op);
-    if constexpr (std::is_floating_point_v<A>) {
-      if (op == ReduceOp::mean) root = root / static_cast<A>(ranks);
+    for (int r = 0; r < replicas; ++r) {
+      leaves[static_cast<std::size_t>(r)] = static_cast<A>(element<T>(r, i, op, values));
     }
-    store(results, i, static_cast<O>(root));
+    A root = tree(std::span<const A>(leaves.get(), static_cast<std::size_t>(replicas)), 0, width, op);
+    if constexpr (std::is_floating_point_v<A>) {
+      if (op == ReduceOp::mean) root = root / static_cast<A>(replicas);
+    }
+    store(table, i, static_cast<O>(root));
   }
 }
 
 template <class T>
-void fill_type(std::vector<std::byte>& inputs, std::vector<std::byte>& results, ReduceOp op, int rank, int ranks,
-               Values values) {
+void fill_results_of(std::vector<std::byte>& table, ReduceOp op, int replicas, Values values) {
   if constexpr (is_narrow_float<T>) {
-    fill<T, float, T>(inputs, results, op, rank, ranks, values);
+    fill_results<T, float, T>(table, op, replicas, values);
   } else {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      if (op == ReduceOp::mean) return fill<T, double, double>(inputs, results, op, rank, ranks, values);
+      if (op == ReduceOp::mean) return fill_results<T, double, double>(table, op, replicas, values);
     }
-    fill<T, T, T>(inputs, results, op, rank, ranks, values);
+    fill_results<T, T, T>(table, op, replicas, values);
   }
 }
 
@@ -144,44 +155,50 @@ void with_type(DType dtype, Visit visit) {
   }
 }
 
-/// Calls `visit(offset, position, length)` for the runs of a tensor of `count` elements, in order: `length` elements
-/// from `offset` on are those of the table from `position` on.
+/// Calls `visit(offset, position, length)` for the runs of `count` elements that begin with number `first` of a tensor:
+/// `length` elements from `offset` on are those of the table from `position` on.
 template <class Visit>
-void for_runs(std::int64_t count, std::int64_t call, Visit visit) {
+void for_runs(std::int64_t first, std::int64_t count, std::int64_t call, Visit visit) {
   constexpr std::int64_t period = Pattern::period;
-  for (std::int64_t offset = 0, repetition = 0; offset < count; offset += period, ++repetition) {
-    const std::int64_t length = std::min(period, count - offset);
-    const std::int64_t position = (call % period * 31 + repetition % period * 1031) % period;
-    const std::int64_t first = std::min(length, period - position);
-    visit(offset, position, first);
-    if (first < length) visit(offset + first, std::int64_t{0}, length - first);
+  for (std::int64_t offset = 0; offset < count;) {
+    const std::int64_t repetition = (first + offset) / period;
+    const std::int64_t within = (first + offset) % period;
+    const std::int64_t position = (call % period * 31 + repetition % period * 1031 + within) % period;
+    const std::int64_t length = std::min({count - offset, period - within, period - position});
+    visit(static_cast<std::size_t>(offset), static_cast<std::size_t>(position), static_cast<std::size_t>(length));
+    offset += length;
   }
 }
 
 }  // namespace
 
-Pattern::Pattern(DType dtype, ReduceOp op, int rank, int ranks, Values values)
-    : input_size_(lockstep::size_of(dtype)), result_size_(lockstep::size_of(lockstep::result_dtype(op, dtype))) {
-  if (!lockstep::supports(op, dtype)) throw std::logic_error("this op does not take this dtype");
-  with_type(dtype, [&]<class T>(T) { fill_type<T>(inputs_, results_, op, rank, ranks, values); });
+Pattern Pattern::input(DType dtype, ReduceOp op, int replica, Values values) {
+  std::vector<std::byte> table;
+  with_type(dtype, [&]<class T>(T) { fill_inputs<T>(table, op, replica, values); });
+  return {std::move(table), lockstep::size_of(dtype)};
 }
 
-void Pattern::write(std::span<std::byte> buffer, std::int64_t call) const {
-  for_runs(static_cast<std::int64_t>(buffer.size() / input_size_), call, [&](auto offset, auto position, auto length) {
-    std::memcpy(buffer.data() + static_cast<std::size_t>(offset) * input_size_,
-                inputs_.data() + static_cast<std::size_t>(position) * input_size_,
-                static_cast<std::size_t>(length) * input_size_);
+Pattern Pattern::result(DType dtype, ReduceOp op, int replicas, Values values) {
+  if (!lockstep::supports(op, dtype)) throw std::logic_error("this op does not take this dtype");
+  std::vector<std::byte> table;
+  with_type(dtype, [&]<class T>(T) { fill_results_of<T>(table, op, replicas, values); });
+  return {std::move(table), lockstep::size_of(lockstep::result_dtype(op, dtype))};
+}
+
+void Pattern::write(std::span<std::byte> buffer, std::int64_t call, std::int64_t first) const {
+  for_runs(first, static_cast<std::int64_t>(buffer.size() / size_), call, [&](auto offset, auto position, auto length) {
+    std::memcpy(buffer.data() + offset * size_, table_.data() + position * size_, length * size_);
   });
 }
 
-std::int64_t Pattern::count_wrong(std::span<const std::byte> result, std::int64_t call) const {
+std::int64_t Pattern::count_wrong(std::span<const std::byte> found, std::int64_t call, std::int64_t first) const {
   std::int64_t wrong = 0;
-  for_runs(static_cast<std::int64_t>(result.size() / result_size_), call, [&](auto offset, auto position, auto length) {
-    const std::byte* const found = result.data() + static_cast<std::size_t>(offset) * result_size_;
-    const std::byte* const expected = results_.data() + static_cast<std::size_t>(position) * result_size_;
-    if (std::memcmp(found, expected, static_cast<std::size_t>(length) * result_size_) == 0) return;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i) {
-      wrong += std::memcmp(found + i * result_size_, expected + i * result_size_, result_size_) != 0 ? 1 : 0;
+  for_runs(first, static_cast<std::int64_t>(found.size() / size_), call, [&](auto offset, auto position, auto length) {
+    const std::byte* const found_run = found.data() + offset * size_;
+    const std::byte* const expected = table_.data() + position * size_;
+    if (std::memcmp(found_run, expected, length * size_) == 0) return;
+    for (std::size_t i = 0; i < length; ++i) {
+      wrong += std::memcmp(found_run + i * size_, expected + i * size_, size_) != 0 ? 1 : 0;
     }
   });
   return wrong;

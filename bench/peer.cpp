@@ -30,6 +30,12 @@ MPI_Datatype mpi_dtype_of(DType dtype) {
   return MPI_DATATYPE_NULL;
 }
 
+/// Elements that only move need a type of their size.
+MPI_Datatype mpi_dtype_to_move(DType dtype) {
+  const bool is_narrow_float = dtype == DType::f16 || dtype == DType::bf16;
+  return is_narrow_float ? MPI_UINT16_T : mpi_dtype_of(dtype);
+}
+
 MPI_Op mpi_op_of(DType dtype, ReduceOp op) {
   const bool is_logical = dtype == DType::boolean;  // MPI takes logical operations only there
   switch (op) {
@@ -59,15 +65,25 @@ int OwnComm::size() const {
   return size;
 }
 
-std::string PeerCall::name() const { return fmt::format("{} {}", lockstep::to_string(dtype), lockstep::to_string(op)); }
+std::string PeerCall::name() const {
+  if (what.collective == Collective::barrier) return {};
+  if (!what.reduces()) return std::string(lockstep::to_string(what.dtype));
+  return fmt::format("{} {}", lockstep::to_string(what.dtype), lockstep::to_string(what.op));
+}
 
-PeerCall peer_call(DType dtype, ReduceOp op) {
-  const bool is_narrow_float = dtype == DType::f16 || dtype == DType::bf16;
-  return {.dtype = is_narrow_float ? DType::f32 : dtype,
-          .op = op == ReduceOp::mean ? ReduceOp::sum : op,
-          .mpi_dtype = mpi_dtype_of(dtype),
-          .mpi_op = mpi_op_of(dtype, op),
-          .is_same = !is_narrow_float && op != ReduceOp::mean};
+PeerCall peer_call(const Case& what) {
+  PeerCall call{.what = what};
+  if (!what.reduces()) {
+    call.mpi_dtype = mpi_dtype_to_move(what.dtype);
+    return call;
+  }
+  const bool is_narrow_float = what.dtype == DType::f16 || what.dtype == DType::bf16;
+  if (is_narrow_float) call.what.dtype = DType::f32;
+  if (what.op == ReduceOp::mean) call.what.op = ReduceOp::sum;
+  call.mpi_dtype = mpi_dtype_of(what.dtype);
+  call.mpi_op = mpi_op_of(what.dtype, what.op);
+  call.is_same = !is_narrow_float && what.op != ReduceOp::mean;
+  return call;
 }
 
 }  // namespace perf

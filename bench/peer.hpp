@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The call that a program without lockstep makes: MPI_Allreduce.
+// MPI beside ours: communicators of our own, and what MPI is asked for where it lacks a type or an op.
 
 #pragma once
 
-#include "options.hpp"
+#include "case.hpp"
 
 #include <mpi.h>
 
-#include <cstdint>
 #include <string>
 
 namespace perf {
@@ -35,19 +34,18 @@ class OwnComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// What MPI is asked for when lockstep is asked for (dtype, op).
+/// What MPI is asked for when lockstep is asked for a case.
 struct PeerCall {
-  lockstep::DType dtype;  ///< of the elements that MPI gets: f32 where MPI lacks the type
-  lockstep::ReduceOp op;  ///< sum for the mean, which MPI lacks: without the division
-  MPI_Datatype mpi_dtype;
-  MPI_Op mpi_op;
-  bool is_same;  ///< whether it is the very same call
+  Case what;  ///< f32 where MPI lacks the type, sum for the mean, which MPI lacks: without the division
+  MPI_Datatype mpi_dtype = MPI_DATATYPE_NULL;
+  MPI_Op mpi_op = MPI_OP_NULL;
+  bool is_same = true;  ///< whether it is the very same call
 
-  /// "f32 sum".
+  /// "f32 sum"; of a call that only moves data "f32", of a barrier "".
   [[nodiscard]] std::string name() const;
 };
 
-/// Local. `op` must take `dtype`.
-[[nodiscard]] PeerCall peer_call(lockstep::DType dtype, lockstep::ReduceOp op);
+/// Local.
+[[nodiscard]] PeerCall peer_call(const Case& what);
 
 }  // namespace perf

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <limits>
 
 namespace perf {
@@ -19,7 +18,6 @@ using Flag = std::atomic_ref<std::uint32_t>;
 constexpr std::uint32_t stop = std::numeric_limits<std::uint32_t>::max();
 constexpr int batches = 200;
 constexpr int round_trips_of_batch = 100;
-constexpr std::chrono::milliseconds most{200};
 
 /// Waits until the flag is `wanted` or `stop`. Acquire, as a real message would.
 std::uint32_t wait_for(Flag flag, std::uint32_t wanted) {
@@ -57,18 +55,18 @@ PingPong::~PingPong() {
   MPI_Win_free(&window_);
 }
 
-std::optional<double> PingPong::round_trip_us() {
+std::optional<double> PingPong::round_trip_us(std::chrono::milliseconds most) {
   if (flag_ == nullptr) return std::nullopt;
   std::optional<double> result;
   if (node_.rank() == 0) Flag(*flag_).store(0);
   MPI_Barrier(node_.get());
-  if (node_.rank() == 0) result = first_rank_us();
+  if (node_.rank() == 0) result = first_rank_us(most);
   if (node_.rank() == 1) second_rank();
   MPI_Barrier(node_.get());
   return result;
 }
 
-double PingPong::first_rank_us() {
+double PingPong::first_rank_us(std::chrono::milliseconds most) {
   const Flag flag(*flag_);
   const Clock::time_point begin = Clock::now();
   double fastest = std::numeric_limits<double>::infinity();

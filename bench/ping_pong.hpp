@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -25,11 +26,11 @@ class PingPong {
   ~PingPong();
 
   /// The fastest of many batches, on the first rank of `node`; none elsewhere, for a single rank, and where memory
-  /// cannot be shared. Collective; takes at most a fifth of a second.
-  [[nodiscard]] std::optional<double> round_trip_us();
+  /// cannot be shared. Collective; takes about `most` at most.
+  [[nodiscard]] std::optional<double> round_trip_us(std::chrono::milliseconds most);
 
  private:
-  [[nodiscard]] double first_rank_us();
+  [[nodiscard]] double first_rank_us(std::chrono::milliseconds most);
   void second_rank();
 
   const OwnComm& node_;

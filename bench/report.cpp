@@ -3,6 +3,10 @@
 
 #include "report.hpp"
 
+#include "csv.hpp"
+#include "memory.hpp"
+#include "plot.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +14,7 @@
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 namespace perf {
 namespace {
@@ -20,37 +25,11 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
   std::fputc('\n', stdout);
 }
 
-template <class T>
-nlohmann::ordered_json or_null(const std::optional<T>& value) {
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 std::string times(const std::optional<double>& us) { return us ? fmt::format("{:.2f} us", *us) : "not measured"; }
-
-/// The part of a line that belongs to one placement; what MPI did only where there is a comparison.
-std::string columns(std::string_view time, std::optional<std::string_view> mpi, std::string_view ratio,
-                    std::string_view algbw, std::string_view busbw, std::string_view wrong) {
-  std::string text = fmt::format("  {:>10}", time);
-  if (mpi) text += fmt::format(" {:>10} {:>7}", *mpi, ratio);
-  return text + fmt::format(" {:>7} {:>7} {:>6}", algbw, busbw, wrong);
-}
-
-std::optional<std::string_view> if_comparing(const Options& options, std::string_view text) {
-  return options.compare == Peer::none ? std::nullopt : std::optional(text);
-}
-
-std::string columns_of(const Measured& measured, const Options& options, int ranks) {
-  if (!measured.result) return columns("-", if_comparing(options, "-"), "- ", "-", "-", "-");
-  const Case& what = measured.what;
-  const Result& result = *measured.result;
-  const char mark = peer_call(what.dtype, what.op).is_same ? ' ' : '*';
-  const std::string mpi = fmt::format("{:.2f}", result.mpi_time_us.value_or(0));
-  return columns(fmt::format("{:.2f}", result.time_us), if_comparing(options, mpi),
-                 fmt::format("{:.2f}{}", result.time_us / result.mpi_time_us.value_or(1), mark),
-                 fmt::format("{:.3f}", algorithm_gbs(what, result.time_us)),
-                 fmt::format("{:.3f}", bus_gbs(what, result.time_us, ranks)),
-                 result.wrong ? std::to_string(*result.wrong) : "N/A");
-}
 
 nlohmann::ordered_json environment_json(const Options& options, const Machine& machine) {
   return {
@@ -68,6 +47,7 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
       {"thread_level", machine.thread_level},
       {"page_bytes", machine.page_bytes},
       {"transparent_hugepages", machine.transparent_hugepages},
+      {"buffers", memory_kind(options.memory).text()},
       {"variables", machine.variables},
       {"iterations", options.iterations},
       {"warmup_iterations", options.warmup_iterations},
@@ -75,40 +55,51 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
   };
 }
 
+std::string call_text(const Options& options) {
+  std::string text;
+  if (!options.prepared) text += "; all_reduce is not prepared";
+  if (options.async) text += "; asynchronous: until wait() returns";
+  return text;
+}
+
+void write(const char* option, const std::string& name, const std::string& text) {
+  std::ofstream file(name);
+  file << text;
+  if (!file.flush()) throw std::runtime_error(fmt::format("{} \"{}\": the file cannot be written", option, name));
+}
+
 }  // namespace
 
-double algorithm_gbs(const Case& what, double time_us) noexcept {
-  return time_us > 0 ? static_cast<double>(what.bytes()) / time_us * 1e-3 : 0;
-}
-
-double bus_gbs(const Case& what, double time_us, int ranks) noexcept {
-  return algorithm_gbs(what, time_us) * 2 * (ranks - 1) / ranks;
-}
-
-Report::Report(const Options& options, const Machine& machine, std::optional<double> round_trip_us, bool speaks)
+Report::Report(const Options& options, const Machine& machine, const Baseline& baseline,
+               std::optional<double> round_trip_us, bool speaks)
     : options_(options),
       machine_(machine),
+      baseline_(baseline),
+      table_(options),
       round_trip_before_us_(round_trip_us),
-      speaks_(speaks),
-      rows_(std::make_unique<nlohmann::ordered_json>(nlohmann::ordered_json::array())) {
+      speaks_(speaks) {
   if (speaks_) header();
 }
-
-Report::~Report() = default;
 
 void Report::header() const {
   const Machine& m = machine_;
   say("# lockstep-perf {}, {}", m.version, m.date);
   say("# cpu         {}; {} cores for {} ranks of a node ({} to {} each); load {:.2f}", m.cpu, m.cores_of_node,
       m.ranks_of_node, m.least_cores_of_rank, m.most_cores_of_rank, m.load);
-  say("# job         {} ranks on {} {}", m.ranks, m.nodes, m.nodes == 1 ? "node" : "nodes");
+  say("# job         {} ranks on {} {}, {} {} each", m.ranks, m.nodes, m.nodes == 1 ? "node" : "nodes",
+      options_.replicas_per_rank, options_.replicas_per_rank == 1 ? "replica" : "replicas");
   say("# mpi         {}; thread level {}", m.mpi, m.thread_level);
-  say("# pages       {} bytes, transparent huge pages: {}; buffers from malloc", m.page_bytes, m.transparent_hugepages);
+  say("# pages       {} bytes, transparent huge pages: {}; buffers from {}", m.page_bytes, m.transparent_hugepages,
+      memory_kind(options_.memory).text());
+  if (options_.compare == Peer::mpi && options_.mpi_memory != options_.memory) {
+    say("#             MPI's buffers from {}", memory_kind(options_.mpi_memory).text());
+  }
   say("# cache line  {} there and back between two ranks", times(round_trip_before_us_));
   say("# method      {} calls after {} for warm-up; before each: input written, barrier; after each: output {}",
       options_.iterations, options_.warmup_iterations, options_.check ? "checked" : "read, not checked");
-  say("#             time: median over the calls, of the slowest rank each; order: {}",
-      lockstep::to_string(options_.order));
+  say("#             time: median over the calls, of the slowest rank each; order: {}{}",
+      lockstep::to_string(options_.order), call_text(options_));
+  if (!options_.baseline.empty()) say("# baseline    {}", baseline_.text());
   if (m.load > 1.5 * m.cores_of_node) {
     say("# NOTE        other programs keep the cores busy: a call that waits may lose its core for milliseconds");
   }
@@ -116,92 +107,98 @@ void Report::header() const {
     say("# NOTE        {} ranks share {} cores: times are mostly those of waiting for a core", m.ranks_of_node,
         m.cores_of_node);
   }
-  std::string places;
-  std::string names;
-  std::string units;
-  for (const Placement placement : options_.placements) {
-    names += columns("time", if_comparing(options_, "MPI"), "ratio ", "algbw", "busbw", "#wrong");
-    units += columns("(us)", if_comparing(options_, "(us)"), "", "(GB/s)", "(GB/s)", "");
-    const std::string_view place = placement == Placement::in_place ? "in-place" : "out-of-place";
-    places += fmt::format("{:>{}}", place, names.size() - places.size());
-  }
-  say("#\n#{:>39}{}", "", places);
-  say("#{:>10} {:>10} {:>5} {:>5} {:>5}{}", "size", "count", "type", "redop", "root", names);
-  say("#{:>10} {:>10} {:>5} {:>5} {:>5}{}", "(B)", "(elements)", "", "", "", units);
   std::fflush(stdout);
 }
 
-void Report::line(std::span<const Measured> placements) {
+void Report::line(Line line) {
   if (!speaks_) return;
-  const Case& what = placements.front().what;
-  std::string text = fmt::format(" {:>10} {:>10} {:>5} {:>5} {:>5}", what.bytes(), what.count,
-                                 lockstep::to_string(what.dtype), lockstep::to_string(what.op), -1);
-  for (const Measured& measured : placements) {
-    text += columns_of(measured, options_, machine_.ranks);
-    row(measured);
+  for (std::optional<Row>& row : line.cells) {
+    if (!row) continue;
+    row->baseline_us = baseline_.time_us(row->identity);
+    rows_.push_back(*row);
   }
-  say("{}", text);
+  if (options_.osu) {
+    osu_line(line);
+  } else {
+    std::string group(line.identity.collective);
+    if (!line.identity.list.empty()) group += " of " + line.identity.list;
+    if (std::exchange(group_, group) != group) say("#\n# {}\n{}", group, table_.heading());
+    say("{}", table_.line(line));
+  }
   std::fflush(stdout);
 }
 
-void Report::row(const Measured& measured) {
-  if (!measured.result) return;
-  const Case& what = measured.what;
-  const Result& result = *measured.result;
-  const PeerCall peer = peer_call(what.dtype, what.op);
-  const bool compares = result.mpi_time_us.has_value();
-  wrong_ += result.wrong.value_or(0);
-  mpi_wrong_ += result.mpi_wrong.value_or(0);
-  has_other_peer_calls_ |= compares && !peer.is_same;
-  bus_sum_gbs_ += bus_gbs(what, result.time_us, machine_.ranks);
-  rows_->push_back({
-      {"collective", what.collective},
-      {"bytes", what.bytes()},
-      {"count", what.count},
-      {"dtype", lockstep::to_string(what.dtype)},
-      {"op", lockstep::to_string(what.op)},
-      {"memory", "malloc"},
-      {"order", lockstep::to_string(options_.order)},
-      {"in_place", what.placement == Placement::in_place},
-      {"time_us", result.time_us},
-      {"mpi_time_us", or_null(result.mpi_time_us)},
-      {"ratio", compares ? or_null(std::optional(result.time_us / *result.mpi_time_us)) : nullptr},
-      {"mpi_call", compares ? or_null(std::optional(peer.name())) : nullptr},
-      {"algbw_gbs", algorithm_gbs(what, result.time_us)},
-      {"busbw_gbs", bus_gbs(what, result.time_us, machine_.ranks)},
-      {"wrong", or_null(result.wrong)},
-      {"mpi_wrong", or_null(result.mpi_wrong)},
-  });
+/// Readers of OSU's output skip lines that begin with #, and take size and time from the others.
+void Report::osu_line(const Line& line) {
+  const auto row =
+      std::find_if(line.cells.begin(), line.cells.end(), [](const auto& cell) { return cell.has_value(); });
+  if (row == line.cells.end()) return;
+  const Identity& identity = (*row)->identity;
+  const std::string group = fmt::format("{}, {}", identity.name(), identity.in_place ? "in place" : "out of place");
+  if (std::exchange(group_, group) != group) {
+    say("\n# {}\n{:<10}{:>18}", group, "# Size", "Latency(us)");
+  }
+  say("{:<10}{:>18.2f}", (*row)->bytes, (*row)->time_us());
 }
 
 void Report::finish(std::optional<double> round_trip_us) {
   if (!speaks_) return;
-  if (has_other_peer_calls_) {
+  footer(round_trip_us);
+  std::fflush(stdout);
+  write_files(round_trip_us);
+  if (options_.plot.empty() || rows_.empty()) return;
+  if (options_.plot == "-") say("#\n# Plot");
+  draw(rows_, options_.plot);
+}
+
+void Report::footer(std::optional<double> round_trip_us) const {
+  std::int64_t wrong = 0;
+  std::int64_t peer_wrong = 0;
+  double bus_sum_gbs = 0;
+  bool has_other_peer_calls = false;
+  for (const Row& row : rows_) {
+    wrong += row.ours.wrong.value_or(0);
+    if (row.peer) peer_wrong += row.peer->wrong.value_or(0);
+    has_other_peer_calls |= row.peer && !row.is_same_peer_call;
+    bus_sum_gbs += row.bus_gbs();
+  }
+  if (has_other_peer_calls) {
     say("# * MPI lacks this call; its time is of as many elements in f32 for f16 and bf16, and of the sum alone for "
         "mean");
   }
   if (!options_.check) {
     say("# Wrong values         : not checked");
   } else {
-    say("# Wrong values         : {} {}", wrong_, wrong_ == 0 ? "OK" : "FAILED");
-    if (mpi_wrong_ != 0) say("# MPI's wrong values   : {} FAILED; the ratios mean nothing", mpi_wrong_);
+    say("# Wrong values         : {} {}", wrong, wrong == 0 ? "OK" : "FAILED");
+    if (peer_wrong != 0) say("# MPI's wrong values   : {} FAILED; the ratios mean nothing", peer_wrong);
   }
   say("# Cache line afterwards: {}", times(round_trip_us));
-  if (round_trip_us && round_trip_before_us_ &&
-      std::max(*round_trip_us, *round_trip_before_us_) > 2 * std::min(*round_trip_us, *round_trip_before_us_)) {
-    say("# WARNING: the way between the two cores changed during the run (it was {}); measure again",
+  warnings(round_trip_us);
+  say("# Avg bus bandwidth    : {:.4f} GB/s", rows_.empty() ? 0 : bus_sum_gbs / static_cast<double>(rows_.size()));
+}
+
+void Report::warnings(std::optional<double> round_trip_us) const {
+  const auto changed =
+      std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return row.cache_line_has_changed(); });
+  if (changed != 0) {
+    say("# WARNING: the way between the two cores changed while {} rows were measured (!); measure those again",
+        changed);
+  } else if (cache_line_differs(round_trip_before_us_, round_trip_us)) {
+    say("# WARNING: the way between the two cores changed between rows (it was {}); compare rows with care",
         times(round_trip_before_us_));
   }
-  say("# Avg bus bandwidth    : {:.4f} GB/s", rows_->empty() ? 0 : bus_sum_gbs_ / static_cast<double>(rows_->size()));
-  std::fflush(stdout);
+}
+
+void Report::write_files(std::optional<double> round_trip_us) const {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Row& row : rows_) rows.push_back(to_json(row, options_));
+  if (!options_.csv.empty()) write("--csv", options_.csv, csv_of(rows));
   if (options_.json.empty()) return;
   nlohmann::ordered_json environment = environment_json(options_, machine_);
   environment["cache_line_round_trip_us"] = {{"before", or_null(round_trip_before_us_)},
                                              {"after", or_null(round_trip_us)}};
-  const nlohmann::ordered_json json{{"environment", environment}, {"rows", *rows_}};
-  std::ofstream file(options_.json);
-  file << json.dump(2) << '\n';
-  if (!file.flush()) throw std::runtime_error(fmt::format("--json \"{}\": the file cannot be written", options_.json));
+  if (!options_.baseline.empty()) environment["baseline"] = baseline_.text();
+  write("--json", options_.json, nlohmann::ordered_json{{"environment", environment}, {"rows", rows}}.dump(2) + '\n');
 }
 
 }  // namespace perf

@@ -21,7 +21,7 @@ case ${1:-} in
   --lanes) shift; lanes=$* ;;
   *) sed -n '5,11s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
 esac
-groups='build test data'
+groups='build test data plot'
 [ "$lanes" = plain ] || groups="$groups lanes"
 # shellcheck disable=SC2086
 sh tests/setup.sh $groups || exit $?

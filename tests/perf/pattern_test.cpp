@@ -35,7 +35,7 @@ std::vector<Bytes> inputs(DType dtype, ReduceOp op, int ranks, Values values, st
   std::vector<Bytes> leaves;
   for (int rank = 0; rank < ranks; ++rank) {
     leaves.emplace_back(count * lockstep::size_of(dtype));
-    Pattern(dtype, op, rank, ranks, values).write(leaves.back(), call);
+    Pattern::input(dtype, op, rank, values).write(leaves.back(), call);
   }
   return leaves;
 }
@@ -46,7 +46,7 @@ TEST(Pattern, expects_the_canonical_reduction_of_what_it_writes) {
     for (const int ranks : {1, 2, 3, 5, 8, 13}) {
       for (const Values values : {Values::mixed, Values::order_free}) {
         const Bytes result = lockstep::test::canonical_reduce(op, dtype, inputs(dtype, op, ranks, values, count, 7));
-        EXPECT_EQ(Pattern(dtype, op, 0, ranks, values).count_wrong(result, 7), 0)
+        EXPECT_EQ(Pattern::result(dtype, op, ranks, values).count_wrong(result, 7), 0)
             << lockstep::to_string(dtype) << ' ' << lockstep::to_string(op) << ' ' << ranks << " ranks";
       }
     }
@@ -57,7 +57,7 @@ TEST(Pattern, with_mixed_values_tells_the_tree_from_a_left_fold) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const auto leaves = inputs(dtype, ReduceOp::sum, 5, Values::mixed, Pattern::period, 0);
     const Bytes folded = lockstep::test::left_fold(ReduceOp::sum, dtype, leaves);
-    EXPECT_GT(Pattern(dtype, ReduceOp::sum, 0, 5, Values::mixed).count_wrong(folded, 0), 0)
+    EXPECT_GT(Pattern::result(dtype, ReduceOp::sum, 5, Values::mixed).count_wrong(folded, 0), 0)
         << lockstep::to_string(dtype);
   }
 }
@@ -66,13 +66,13 @@ TEST(Pattern, with_order_free_values_expects_the_same_of_every_order) {
   for_types_and_ops([&](DType dtype, ReduceOp op) {
     const auto leaves = inputs(dtype, op, 13, Values::order_free, Pattern::period, 0);
     const Bytes folded = lockstep::test::left_fold(op, dtype, leaves);
-    EXPECT_EQ(Pattern(dtype, op, 0, 13, Values::order_free).count_wrong(folded, 0), 0)
+    EXPECT_EQ(Pattern::result(dtype, op, 13, Values::order_free).count_wrong(folded, 0), 0)
         << lockstep::to_string(dtype) << ' ' << lockstep::to_string(op);
   });
 }
 
 TEST(Pattern, counts_one_wrong_bit_stale_results_and_shifted_blocks) {
-  const Pattern pattern(DType::f32, ReduceOp::sum, 0, 2, Values::mixed);
+  const Pattern pattern = Pattern::result(DType::f32, ReduceOp::sum, 2, Values::mixed);
   constexpr std::size_t count = 3 * Pattern::period;
   const auto of_call = [&](std::int64_t call) {
     return lockstep::test::canonical_reduce(ReduceOp::sum, DType::f32,

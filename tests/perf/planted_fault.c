@@ -1,17 +1,21 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded into lockstep-perf: MPI's all-reduces of more than 100 floats get one bit of their result wrong on the last
-// rank.
+// Preloaded into lockstep-perf: MPI's collectives of more than 100 floats get one bit of their result wrong on one rank:
+// the root where there is one that gets the result, else the last.
 
 #include <mpi.h>
 
-static void plant(void* result, int count, MPI_Datatype datatype, MPI_Comm comm) {
+static void plant_at(int culprit, void* result, int count, MPI_Datatype datatype, MPI_Comm comm) {
   int rank = 0;
-  int size = 0;
   PMPI_Comm_rank(comm, &rank);
+  if (datatype == MPI_FLOAT && count > 100 && rank == culprit) ((unsigned char*)result)[4 * 50] ^= 1;
+}
+
+static void plant(void* result, int count, MPI_Datatype datatype, MPI_Comm comm) {
+  int size = 0;
   PMPI_Comm_size(comm, &size);
-  if (datatype == MPI_FLOAT && count > 100 && rank == size - 1) ((unsigned char*)result)[4 * 50] ^= 1;
+  plant_at(size - 1, result, count, datatype, comm);
 }
 
 int MPI_Allreduce(const void* input, void* result, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
@@ -25,5 +29,38 @@ int MPI_Iallreduce(const void* input, void* result, int count, MPI_Datatype data
   const int code = PMPI_Allreduce(input, result, count, datatype, op, comm);
   plant(result, count, datatype, comm);
   *request = MPI_REQUEST_NULL;
+  return code;
+}
+
+int MPI_Reduce(const void* input, void* result, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
+  const int code = PMPI_Reduce(input, result, count, datatype, op, root, comm);
+  plant_at(root, result, count, datatype, comm);
+  return code;
+}
+
+int MPI_Reduce_scatter_block(const void* input, void* result, int count, MPI_Datatype datatype, MPI_Op op,
+                             MPI_Comm comm) {
+  const int code = PMPI_Reduce_scatter_block(input, result, count, datatype, op, comm);
+  plant(result, count, datatype, comm);
+  return code;
+}
+
+int MPI_Allgather(const void* input, int count, MPI_Datatype datatype, void* result, int result_count,
+                  MPI_Datatype result_datatype, MPI_Comm comm) {
+  const int code = PMPI_Allgather(input, count, datatype, result, result_count, result_datatype, comm);
+  plant(result, result_count, result_datatype, comm);
+  return code;
+}
+
+int MPI_Gather(const void* input, int count, MPI_Datatype datatype, void* result, int result_count,
+               MPI_Datatype result_datatype, int root, MPI_Comm comm) {
+  const int code = PMPI_Gather(input, count, datatype, result, result_count, result_datatype, root, comm);
+  plant_at(root, result, result_count, result_datatype, comm);
+  return code;
+}
+
+int MPI_Bcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
+  const int code = PMPI_Bcast(buffer, count, datatype, root, comm);
+  plant(buffer, count, datatype, comm);
   return code;
 }

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agenda.hpp"
+
+#include "call.hpp"
+#include "limit.hpp"
+#include "mpi_call.hpp"
+#include "peer.hpp"
+
+#include <algorithm>
+
+namespace perf {
+namespace {
+
+std::int64_t bytes_of(const Case& what, const Options& options, const Job& job) {
+  // the libraries need temporary memory: at least that of a result
+  const auto side = [&](const Case& call) {
+    const CallExtent needed = extent(call, job);
+    return needed.input + 2 * needed.output;
+  };
+  std::int64_t bytes = side(what);
+  if (options.compare == Peer::mpi) {
+    const Case peers = peer_call(what).what;
+    bytes += side(peers) + MpiCall::scratch_bytes(peers, job);
+  }
+  if (options.limit) bytes += 2 * limit_bytes(least_traffic(what, job), Placement::out_of_place);
+  return bytes;
+}
+
+std::int64_t bytes_of(const ListCase& what, const Options& options, const Job& job) {
+  // tensors, buckets, and what the libraries need for themselves
+  constexpr std::int64_t copies = 3;
+  std::int64_t bytes = copies * ListTensors::bytes(what, job);
+  if (options.compare == Peer::mpi) {
+    ListCase peers = what;
+    peers.dtype = peer_call(what.as_one()).what.dtype;
+    bytes += copies * ListTensors::bytes(peers, job);
+  }
+  if (options.limit) bytes += 2 * limit_bytes(least_traffic(what.as_one(), job), Placement::in_place);
+  return bytes;
+}
+
+/// In place needs a result of the inputs' own type.
+std::vector<ListCase> lists(const Options& options) {
+  std::vector<ListCase> all;
+  for (const lockstep::DType dtype : options.dtypes) {
+    for (const lockstep::ReduceOp op : options.ops) {
+      if (!lockstep::supports(op, dtype) || lockstep::result_dtype(op, dtype) != dtype) continue;
+      all.push_back({.name = options.list, .counts = options.list_counts, .dtype = dtype, .op = op});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Agenda agenda_of(const Options& options, const Job& job) {
+  if (!options.list.empty()) return {.cases = {}, .lists = lists(options)};
+  return {.cases = cases(options, job), .lists = {}};
+}
+
+Identity identity_of(const Case& what, const Job& job) {
+  const bool is_barrier = what.collective == Collective::barrier;
+  return {.collective = traits(what.collective).name,
+          .list = {},
+          .mode = {},
+          .count = what.count,
+          .dtype = is_barrier ? std::string_view() : lockstep::to_string(what.dtype),
+          .op = what.reduces() ? lockstep::to_string(what.op) : std::string_view(),
+          .in_place = what.placement == Placement::in_place,
+          .replicas_per_rank = job.replicas_per_rank};
+}
+
+Identity identity_of(const ListCase& what, ListMode mode, const Job& job) {
+  Identity identity = identity_of(what.as_one(), job);
+  identity.list = what.name;
+  identity.mode = to_string(mode);
+  return identity;
+}
+
+std::vector<Identity> identities_of(const Agenda& agenda, const Options& options, const Job& job) {
+  std::vector<Identity> all;
+  for (Case what : agenda.cases) {
+    for (const Placement placement : options.placements) {
+      what.placement = placement;
+      if (what.is_possible()) all.push_back(identity_of(what, job));
+    }
+  }
+  for (const ListCase& what : agenda.lists) {
+    for (const ListMode mode : list_modes) all.push_back(identity_of(what, mode, job));
+  }
+  return all;
+}
+
+std::int64_t memory_bytes(const Agenda& agenda, const Options& options, const Job& job) {
+  std::int64_t most = 0;
+  for (const Case& what : agenda.cases) most = std::max(most, bytes_of(what, options, job));
+  for (const ListCase& what : agenda.lists) most = std::max(most, bytes_of(what, options, job));
+  return most;
+}
+
+}  // namespace perf

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "case.hpp"
+
+#include <algorithm>
+
+namespace perf {
+namespace {
+
+std::int64_t elements(Length length, std::int64_t count, int replicas) {
+  switch (length) {
+    case Length::none: return 0;
+    case Length::whole: return count;
+    case Length::part: return count / replicas;
+  }
+  return 0;
+}
+
+bool has_parts(Collective collective) {
+  return traits(collective).input == Length::part || traits(collective).output == Length::part;
+}
+
+void add_sizes(std::vector<Case>& all, Case what, const Options& options, const Job& job) {
+  for (const std::int64_t bytes : options.sizes_bytes()) {
+    what.count = count_elements(bytes, what.dtype);
+    // each replica has the same number, and one at least
+    if (has_parts(what.collective))
+      what.count = std::max<std::int64_t>(1, what.count / job.replicas()) * job.replicas();
+    all.push_back(what);
+  }
+}
+
+}  // namespace
+
+std::int64_t Case::input_bytes(int replicas) const noexcept {
+  return elements(traits(collective).input, count, replicas) * static_cast<std::int64_t>(lockstep::size_of(dtype));
+}
+
+std::int64_t Case::output_bytes(int replicas) const noexcept {
+  return elements(traits(collective).output, count, replicas) *
+         static_cast<std::int64_t>(lockstep::size_of(result_dtype()));
+}
+
+std::vector<Case> cases(const Options& options, const Job& job) {
+  std::vector<Case> all;
+  for (const Collective collective : options.collectives) {
+    if (collective == Collective::barrier) {
+      all.push_back({.collective = collective, .count = 0});
+      continue;
+    }
+    for (const lockstep::DType dtype : options.dtypes) {
+      if (!traits(collective).reduces) {
+        add_sizes(all, {.collective = collective, .dtype = dtype}, options, job);
+        continue;
+      }
+      for (const lockstep::ReduceOp op : options.ops) {
+        if (lockstep::supports(op, dtype)) {
+          add_sizes(all, {.collective = collective, .dtype = dtype, .op = op}, options, job);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace perf

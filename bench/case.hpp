@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call to be measured.
+
+#pragma once
+
+#include "collective.hpp"
+#include "options.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace perf {
+
+/// Who takes part, seen from one rank.
+struct Job {
+  int rank = 0;
+  int ranks = 1;
+  int replicas_per_rank = 1;
+  int root = 0;
+
+  [[nodiscard]] int replicas() const noexcept { return ranks * replicas_per_rank; }
+  [[nodiscard]] int first_replica(int of_rank) const noexcept { return of_rank * replicas_per_rank; }
+  [[nodiscard]] bool is_root() const noexcept { return rank == root; }
+};
+
+struct Case {
+  Collective collective = Collective::all_reduce;
+  lockstep::DType dtype = lockstep::DType::f32;
+  lockstep::ReduceOp op = lockstep::ReduceOp::sum;  ///< means nothing where the collective does not reduce
+  std::int64_t count = 1;  ///< elements of the longest of a replica's input and output; 0 for barrier
+  Placement placement = Placement::out_of_place;
+
+  [[nodiscard]] bool reduces() const noexcept { return traits(collective).reduces; }
+  [[nodiscard]] lockstep::DType result_dtype() const noexcept {
+    return reduces() ? lockstep::result_dtype(op, dtype) : dtype;
+  }
+  [[nodiscard]] std::int64_t bytes() const noexcept {
+    return count * static_cast<std::int64_t>(lockstep::size_of(dtype));
+  }
+  /// Of one replica's input, and output.
+  [[nodiscard]] std::int64_t input_bytes(int replicas) const noexcept;
+  [[nodiscard]] std::int64_t output_bytes(int replicas) const noexcept;
+  /// In place needs a collective that can, and a result of the inputs' own type, which the mean of integers has not.
+  [[nodiscard]] bool is_possible() const noexcept {
+    return placement == Placement::out_of_place || (traits(collective).has_in_place && result_dtype() == dtype);
+  }
+};
+
+/// All calls of a sweep, out of place, the largest last for each collective, dtype and op. Local.
+[[nodiscard]] std::vector<Case> cases(const Options& options, const Job& job);
+
+}  // namespace perf

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "our_call.hpp"
+
+#include <array>
+#include <chrono>
+#include <span>
+#include <utility>
+
+namespace perf {
+namespace {
+
+using lockstep::Communicator;
+using lockstep::Request;
+
+/// What a collective is called with; each takes what it needs.
+struct Arguments {
+  std::span<const lockstep::Item> items;
+  lockstep::ReduceOp op;
+  int root;
+  const lockstep::ReduceOptions& options;
+};
+
+struct Calls {
+  void (*call)(Communicator&, const Arguments&);
+  Request (*post)(Communicator&, const Arguments&);
+};
+
+/// In the order of the enumerators.
+constexpr std::array<Calls, collective_count> table{{
+    {[](Communicator& c, const Arguments& a) { c.all_reduce(a.items, a.op, a.options); },
+     [](Communicator& c, const Arguments& a) { return c.all_reduce_async(a.items, a.op, a.options); }},
+    {[](Communicator& c, const Arguments& a) { c.reduce(a.items, a.op, a.root, a.options); },
+     [](Communicator& c, const Arguments& a) { return c.reduce_async(a.items, a.op, a.root, a.options); }},
+    {[](Communicator& c, const Arguments& a) { c.reduce_scatter(a.items, a.op, a.options); },
+     [](Communicator& c, const Arguments& a) { return c.reduce_scatter_async(a.items, a.op, a.options); }},
+    {[](Communicator& c, const Arguments& a) { c.all_gather(a.items, a.options); },
+     [](Communicator& c, const Arguments& a) { return c.all_gather_async(a.items, a.options); }},
+    {[](Communicator& c, const Arguments& a) { c.gather(a.items, a.root, a.options); },
+     [](Communicator& c, const Arguments& a) { return c.gather_async(a.items, a.root, a.options); }},
+    {[](Communicator& c, const Arguments& a) { c.broadcast(a.items, a.root, a.options); },
+     [](Communicator& c, const Arguments& a) { return c.broadcast_async(a.items, a.root, a.options); }},
+    {[](Communicator& c, const Arguments& a) { c.barrier(a.options); },
+     [](Communicator& c, const Arguments& a) { return c.barrier_async(a.options); }},
+}};
+
+lockstep::Shape shape_of(std::span<const std::byte> bytes, lockstep::DType dtype) {
+  return {static_cast<std::int64_t>(bytes.size() / lockstep::size_of(dtype))};
+}
+
+}  // namespace
+
+OurCall::OurCall(const Case& what, const Job& job, const Buffers& buffers, const Options& options,
+                 Communicator communicator)
+    : Call(what, job, buffers, values_of(options)),
+      communicator_(std::move(communicator)),
+      reduce_options_{.order = options.order, .name = {}},
+      is_async_(options.async) {
+  for (const std::span<std::byte> input : inputs()) {
+    input_views_.emplace_back(input.data(), what.dtype, shape_of(input, what.dtype));
+  }
+  for (const std::span<std::byte> output : outputs()) {
+    output_views_.push_back({output.data(), what.result_dtype(), shape_of(output, what.result_dtype()), {}});
+  }
+  items_.push_back({input_views_, output_views_});
+  if (what.collective == Collective::all_reduce && options.prepared) {
+    plan_.emplace(communicator_.prepare_all_reduce(items_, what.op, reduce_options_));
+  }
+}
+
+void OurCall::run() {
+  const Calls& calls = table[static_cast<std::size_t>(what().collective)];
+  const Arguments arguments{items_, what().op, job().root, reduce_options_};
+  if (!is_async_) return plan_ ? plan_->run() : calls.call(communicator_, arguments);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  Request request = plan_ ? plan_->run_async() : calls.post(communicator_, arguments);
+  posted_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  request.wait();
+}
+
+}  // namespace perf

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "our_list.hpp"
+
+#include "call.hpp"
+#include "memory.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace perf {
+
+OurList::OurList(const ListTensors& tensors, const Job& job, ListMode mode, const Options& options,
+                 lockstep::Communicator communicator)
+    : ListCall(tensors, job, values_of(options)),
+      communicator_(std::move(communicator)),
+      reduce_options_{.order = options.order, .name = {}},
+      mode_(mode),
+      is_async_(options.async) {
+  if (mode == ListMode::buckets) make_packed(memory_kind(options.memory).make());
+  const std::size_t items = mode == ListMode::buckets ? buckets_.size() : tensors.what().counts.size();
+  for (std::size_t i = 0; i < items; ++i) {
+    std::vector<std::span<std::byte>> of_replicas;
+    for (std::size_t replica = 0; replica < tensors.replicas(); ++replica) {
+      of_replicas.push_back(mode == ListMode::buckets ? packed_[replica].bucket(i) : tensors.of_replica(replica)[i]);
+    }
+    add_item(of_replicas);
+  }
+  if (!options.prepared) return;
+  for (std::size_t call = 0; call < calls(); ++call) {
+    plans_.push_back(communicator_.prepare_all_reduce(items_of(call), tensors.what().op, reduce_options_));
+  }
+}
+
+void OurList::make_packed(const std::shared_ptr<lockstep::MemoryResource>& resource) {
+  buckets_ = buckets_of(tensors().what().bytes_of_tensors(), bucket_bytes);
+  for (std::size_t replica = 0; replica < tensors().replicas(); ++replica) {
+    const std::span<const std::span<std::byte>> all = tensors().of_replica(replica);
+    packed_.emplace_back(std::vector(all.begin(), all.end()), buckets_, resource);
+  }
+}
+
+void OurList::add_item(std::span<const std::span<std::byte>> of_replicas) {
+  const lockstep::DType dtype = tensors().what().dtype;
+  views_.push_back(std::make_unique<Views>());
+  Views& views = *views_.back();
+  for (const std::span<std::byte> bytes : of_replicas) {
+    const auto count = static_cast<std::int64_t>(bytes.size() / lockstep::size_of(dtype));
+    views.inputs.emplace_back(bytes.data(), dtype, lockstep::Shape{count});
+    views.outputs.push_back({bytes.data(), dtype, lockstep::Shape{count}, {}});
+  }
+  items_.push_back({views.inputs, views.outputs});
+}
+
+void OurList::run() {
+  if (is_async_) return run_async();
+  for (std::size_t call = 0; call < calls(); ++call) {
+    pack(call);
+    reduce(call);
+    unpack(call);
+  }
+}
+
+void OurList::reduce(std::size_t call) {
+  if (!plans_.empty()) return plans_[call].run();
+  communicator_.all_reduce(items_of(call), tensors().what().op, reduce_options_);
+}
+
+lockstep::Request OurList::post(std::size_t call) {
+  if (!plans_.empty()) return plans_[call].run_async();
+  return communicator_.all_reduce_async(items_of(call), tensors().what().op, reduce_options_);
+}
+
+void OurList::run_async() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  std::vector<lockstep::Request> requests;
+  for (std::size_t call = 0; call < calls(); ++call) {
+    pack(call);
+    requests.push_back(post(call));
+  }
+  posted_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  for (std::size_t call = 0; call < calls(); ++call) {
+    requests[call].wait();
+    unpack(call);
+  }
+}
+
+void OurList::pack(std::size_t call) const {
+  for (const PackedTensors& packed : packed_) packed.pack(call);
+}
+
+void OurList::unpack(std::size_t call) const {
+  for (const PackedTensors& packed : packed_) packed.unpack(call);
+}
+
+std::span<const lockstep::Item> OurList::items_of(std::size_t call) const {
+  return mode_ == ListMode::one_plan ? std::span(items_) : std::span(items_).subspan(call, 1);
+}
+
+}  // namespace perf

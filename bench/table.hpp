@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table, as nccl-tests prints it: a line for each call, with a group of columns for each placement.
+
+#pragma once
+
+#include "options.hpp"
+#include "row.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+/// The same call at each placement that was asked for.
+struct Line {
+  Identity identity;  ///< of any of the placements
+  std::int64_t bytes = 0;
+  std::int64_t tensors = 1;
+  int root = -1;
+  std::vector<std::optional<Row>> cells;  ///< none where the call is not possible
+};
+
+class Table {
+ public:
+  explicit Table(const Options& options);
+  /// The names and the units of the columns, each line beginning with #.
+  [[nodiscard]] std::string heading() const;
+  [[nodiscard]] std::string line(const Line& line) const;
+
+ private:
+  /// A column of a placement's group.
+  struct Column {
+    std::string name;
+    std::string unit;
+    int width;
+    std::string (*text)(const Row&);
+  };
+  [[nodiscard]] std::string fixed(const Line& line) const;
+
+  const Options& options_;
+  std::vector<Column> columns_;
+};
+
+}  // namespace perf

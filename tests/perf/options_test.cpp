@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of lockstep-perf, as far as they need no job.
+
+#include "bench/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace perf {
+namespace {
+
+Options parse(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv{"lockstep-perf"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return parse_options(static_cast<int>(argv.size()), argv.data());
+}
+
+std::string refusal(const std::vector<std::string>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const OptionError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// A file that is gone with this object.
+class File {
+ public:
+  explicit File(const std::string& text) : name_(testing::TempDir() + "lockstep-perf-options-test") {
+    std::ofstream(name_) << text;
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { std::remove(name_.c_str()); }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  std::string name_;
+};
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+struct Refused {
+  std::vector<std::string> arguments;
+  std::vector<std::string> parts;
+};
+
+TEST(Options, refused_name_the_option_the_value_and_the_rule) {
+  const std::vector<Refused> all{
+      {{"-b", "12Q"}, {"--minbytes", "\"12Q\"", "64K"}},
+      {{"-b", "0"}, {"--minbytes", "\"0\"", "from 1"}},
+      {{"-b", "1K", "-e", "8"}, {"--maxbytes", "\"8\"", "1024"}},
+      {{"-f", "1"}, {"--stepfactor", "\"1\"", "at least 2"}},
+      {{"-f", "2", "-i", "8"}, {"--stepbytes", "\"8\"", "one of the two"}},
+      {{"-d", "f8"}, {"--datatype", "\"f8\"", "bf16"}},
+      {{"-o", "average"}, {"--op", "\"average\"", "mean"}},
+      {{"-d", "bool", "-o", "sum"}, {"--op", "\"sum\"", "bool", "min or max"}},
+      {{"-n", "0"}, {"--iters", "\"0\"", "from 1"}},
+      {{"-c", "2"}, {"--check", "\"2\"", "0, 1"}},
+      {{"--compare", "nccl"}, {"--compare", "\"nccl\"", "mpi"}},
+      {{"--order", "random"}, {"--order", "\"random\"", "canonical, any"}},
+      {{"--in-place", "maybe"}, {"--in-place", "\"maybe\"", "both"}},
+      {{"--collective", "all_to_none"}, {"--collective", "\"all_to_none\"", "reduce_scatter"}},
+      {{"--collective", "all_gather", "--in-place", "yes"}, {"--in-place", "\"yes\"", "all_gather", "no or both"}},
+      {{"--root", "-1"}, {"--root", "\"-1\"", "from 0"}},
+      {{"--replicas-per-rank", "0"}, {"--replicas-per-rank", "\"0\"", "1 to 1024"}},
+      {{"--memory", "stone"}, {"--memory", "\"stone\"", "arena, malloc, huge"}},
+      {{"--mpi-memory", "wax"}, {"--mpi-memory", "\"wax\"", "arena, malloc, huge"}},
+      {{"--thread-level", "many"}, {"--thread-level", "\"many\"", "single, funneled, serialized, multiple"}},
+      {{"--list", "resnet49"}, {"--list", "\"resnet49\"", "resnet50, bert_base", "file"}},
+      {{"--list", "resnet50", "-b", "64"}, {"--list", "\"resnet50\"", "--minbytes", "\"64\""}},
+      {{"--list", "resnet50", "--collective", "reduce"}, {"--list", "\"resnet50\"", "--collective", "\"reduce\""}},
+      {{"--list", "resnet50", "--in-place", "both"}, {"--list", "\"resnet50\"", "--in-place", "\"both\""}},
+      {{"--list", "resnet50", "-d", "i32", "-o", "mean"}, {"--list", "mean of integers", "-d"}},
+      {{"--list", "resnet50", "--osu"}, {"--osu", "--list", "\"resnet50\""}},
+      {{"--limit=maybe"}, {"--limit", "does not take"}},
+      {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png, .svg or .txt"}},
+      {{"--plot", "-", "--collective", "barrier"}, {"--plot", "\"-\"", "barrier"}},
+      {{"--config", "/no/such/file"}, {"--config", "cannot be read"}},
+      {{"--speed", "high"}, {"--speed", "--help"}},
+      {{"fast"}, {"\"fast\"", "--help"}},
+  };
+  for (const Refused& refused : all) {
+    const std::string text = refusal(refused.arguments);
+    for (const std::string& part : refused.parts) {
+      EXPECT_NE(text.find(part), std::string::npos) << refused.arguments.front() << ": " << part << " in: " << text;
+    }
+  }
+}
+
+TEST(Options, of_files_and_variables_are_refused_alike) {
+  const Variable speed("LOCKSTEP_PERF_SPEED", "3");
+  EXPECT_NE(refusal({}).find("LOCKSTEP_PERF_SPEED"), std::string::npos);
+  unsetenv("LOCKSTEP_PERF_SPEED");
+  const Variable limit("LOCKSTEP_PERF_LIMIT", "maybe");
+  const std::string text = refusal({});
+  EXPECT_TRUE(text.find("'limit'") != std::string::npos && text.find("'maybe'") != std::string::npos) << text;
+  unsetenv("LOCKSTEP_PERF_LIMIT");
+  const File config("speed = 3\n");
+  EXPECT_NE(refusal({"--config", config.name()}).find("speed"), std::string::npos);
+}
+
+TEST(Options, refuse_a_list_by_its_line) {
+  const File list("64\n# nothing\n6 4\n");
+  const std::string text = refusal({"--list", list.name()});
+  EXPECT_NE(text.find("line 3 \"6 4\""), std::string::npos) << text;
+  const File empty("# nothing\n");
+  EXPECT_NE(refusal({"--list", empty.name()}).find("no numbers"), std::string::npos);
+}
+
+TEST(Options, take_switches_from_everywhere) {
+  const Variable limit("LOCKSTEP_PERF_LIMIT", "1");
+  const File config("percentiles = on\n");
+  const Options options = parse({"--async", "--config", config.name()});
+  EXPECT_TRUE(options.limit && options.percentiles && options.async);
+  EXPECT_FALSE(options.osu);
+}
+
+TEST(Options, run_a_comparison_at_the_thread_level_of_mpi_programs) {
+  EXPECT_EQ(parse({}).thread_level, std::nullopt);
+  EXPECT_EQ(parse({"--compare", "mpi"}).thread_level, ThreadLevel::single);
+  EXPECT_EQ(parse({"--compare", "mpi", "--thread-level", "multiple"}).thread_level, ThreadLevel::multiple);
+}
+
+TEST(Options, move_bools_with_any_op) { EXPECT_EQ(refusal({"-d", "bool", "--collective", "broadcast"}), ""); }
+
+}  // namespace
+}  // namespace perf

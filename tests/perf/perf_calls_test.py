@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep-perf: what can be called, on which memory, beside whom. Prints TAP; see harness.py."""
+
+import sys
+
+from harness import run_tests
+
+COLLECTIVES = ['all_reduce', 'reduce', 'reduce_scatter', 'all_gather', 'gather', 'broadcast', 'barrier']
+IN_PLACE = {'all_reduce', 'reduce', 'broadcast'}
+ROOTED = {'reduce', 'gather', 'broadcast'}
+MODES = ['one_plan', 'one_by_one', 'buckets']
+
+
+def bus_factor(collective, ranks):
+    if collective == 'all_reduce':
+        return 2 * (ranks - 1) / ranks
+    if collective in ('reduce_scatter', 'all_gather', 'gather'):
+        return (ranks - 1) / ranks
+    return 1
+
+
+def finds_nothing_wrong(rows):
+    assert rows
+    for row in rows:
+        assert row['wrong'] == 0 and not row['mpi_wrong'] and row['time_us'] > 0, row
+
+
+def measures_every_collective(h):
+    rows, _, text = h.rows(['--collective', 'all', '-b', '8', '-e', '20000', '-f', '2500', '-d', 'f32,bf16,u8', '-o', 'sum,max'])
+    finds_nothing_wrong(rows)
+    assert list(dict.fromkeys(row['collective'] for row in rows)) == COLLECTIVES, rows
+    for row in rows:
+        assert row['collective'] in IN_PLACE or not row['in_place'], row
+        assert row['root'] == (0 if row['collective'] in ROOTED else -1), row
+        assert (row['op'] is None) == (row['collective'] not in ('all_reduce', 'reduce', 'reduce_scatter')), row
+        bus = row['algbw_gbs'] * bus_factor(row['collective'], h.ranks)
+        assert abs(row['busbw_gbs'] - bus) <= 1e-9 * bus, row
+    barrier = [row for row in rows if row['collective'] == 'barrier']
+    assert [(row['bytes'], row['count'], row['dtype']) for row in barrier] == [(0, 0, None)], barrier
+    for collective in COLLECTIVES:
+        assert f'# {collective}\n' in text, text
+
+
+def gives_every_replica_a_part(h):
+    rows, _, _ = h.rows(['--collective', 'reduce_scatter,all_gather,gather', '-b', '1', '-e', '1', '-d', 'f64'])
+    finds_nothing_wrong(rows)
+    assert {(row['count'], row['bytes']) for row in rows} == {(h.ranks, 8 * h.ranks)}, rows
+
+
+def compares_every_collective_with_mpi(h):
+    # MPICH 4.0.2 crashes in MPI_Reduce in place on roots other than 0
+    for root, placement in ((0, 'both'), (h.ranks - 1, 'no')):
+        rows, _, _ = h.rows(['--collective', 'all', '-b', '24', '-e', '40800', '-f', '1700', '-d', 'f32,f16,bool', '-o', 'max',
+                             '--compare', 'mpi', '--root', str(root), '--in-place', placement])
+        finds_nothing_wrong(rows)
+        for row in rows:
+            assert row['mpi_wrong'] == 0 and row['mpi_time_us'] > 0 and row['ratio'] > 0, row
+            assert row['root'] == (root if row['collective'] in ROOTED else -1), row
+
+
+def has_several_replicas_on_a_rank(h):
+    rows, _, _ = h.rows(['--collective', 'all', '-b', '8', '-e', '20000', '-f', '2500', '-d', 'f32,bf16', '-o', 'sum,mean',
+                         '--replicas-per-rank', '3', '--compare', 'mpi', '--limit', '-r', str(h.ranks - 1)])
+    finds_nothing_wrong(rows)
+    assert all(row['replicas_per_rank'] == 3 and row['mpi_wrong'] == 0 for row in rows), rows
+
+
+def waits_for_asynchronous_calls(h):
+    rows, _, text = h.rows(['--collective', 'all', '-b', '4K', '-e', '4K', '--async', '--compare', 'mpi'])
+    finds_nothing_wrong(rows)
+    assert 'asynchronous' in text, text
+    for row in rows:
+        assert row['async'] and 0 < row['posted_us'] and row['mpi_wrong'] == 0, row
+    rows, _, _ = h.rows(['-b', '64', '-e', '64'])
+    assert all(not row['async'] and row['posted_us'] is None for row in rows), rows
+
+
+def reduces_lists_in_three_ways(h):
+    counts = h.file('1\n# a comment\n\n1000   # another\n70001\n16\n8000000\n3\n')
+    rows, _, text = h.rows(['--list', counts, '--compare', 'mpi', '--limit', '-d', 'f32,bf16'], calls=('2', '1'))
+    finds_nothing_wrong(rows)
+    assert [row['mode'] for row in rows] == 2 * MODES, rows
+    for row in rows:
+        assert (row['list'], row['tensors'], row['count'], row['in_place']) == (counts, 6, 8071021, True), row
+        assert row['mpi_wrong'] == 0 and row['limit_us'] is None if h.ranks == 1 else row['limit_us'] > 0, row
+    for one_plan, one_by_one, buckets in (rows[:3], rows[3:]):
+        assert one_by_one['mpi_call'] == 'f32 sum, one_by_one' and buckets['mpi_call'] == 'f32 sum, buckets', rows
+        assert one_plan['mpi_time_us'] == min(one_by_one['mpi_time_us'], buckets['mpi_time_us']), rows
+    assert 'all_reduce of ' + counts in text and 'one_by_one' in text, text
+
+
+def reduces_lists_of_many_replicas_asynchronously(h):
+    counts = h.file('5\n1000\n70001\n')
+    rows, _, _ = h.rows(['--list', counts, '--compare', 'mpi', '--async', '--replicas-per-rank', '2', '-d', 'all', '-o', 'all'],
+                        calls=('1', '0'))
+    finds_nothing_wrong(rows)
+    # bool has two ops, the integers no mean
+    assert len(rows) == len(MODES) * (4 * 5 + 8 * 4 + 2), len(rows)
+    assert all(row['posted_us'] > 0 for row in rows), rows
+
+
+def knows_resnet50(h):
+    if h.ranks != 2:
+        return
+    rows, _, _ = h.rows(['--list', 'resnet50'], calls=('1', '0'))
+    finds_nothing_wrong(rows)
+    assert {(row['tensors'], row['count']) for row in rows} == {(161, 25557032)}, rows
+
+
+def takes_memory_of_each_kind(h):
+    for kind, mpi_kind, words in (('arena', 'malloc', 'from the arena'), ('malloc', 'malloc', 'from malloc'),
+                                  ('huge', 'huge', 'huge pages (madvise)')):
+        rows, _, text = h.rows(['-b', '64', '-e', '4M', '-f', '65536', '--memory', kind, '--compare', 'mpi'])
+        finds_nothing_wrong(rows)
+        assert all((row['memory'], row['mpi_memory']) == (kind, mpi_kind) for row in rows), rows
+        assert words in text, text
+    rows, _, text = h.rows(['-b', '64', '-e', '64', '--memory', 'arena', '--compare', 'mpi', '--mpi-memory', 'huge'])
+    assert all(row['mpi_memory'] == 'huge' for row in rows) and "MPI's buffers from malloc, on huge pages" in text, text
+
+
+def calls_without_a_plan(h):
+    for memory in ('arena', 'malloc'):
+        rows, _, text = h.rows(['--collective', 'all_reduce,broadcast', '-b', '64', '-e', '64K', '-f', '32', '--memory', memory,
+                                '--unprepared'])
+        finds_nothing_wrong(rows)
+        assert not any(row['prepared'] for row in rows) and 'not prepared' in text, text
+    rows, _, _ = h.rows(['--list', h.file('64\n99999\n'), '--unprepared', '--async'])
+    finds_nothing_wrong(rows)
+    rows, _, _ = h.rows(['--collective', 'all_reduce,broadcast', '-b', '64', '-e', '64'])
+    assert all(row['prepared'] == (row['collective'] == 'all_reduce') for row in rows), rows
+
+
+def shows_the_limit(h):
+    rows, _, text = h.rows(['--collective', 'all', '-b', '64', '-e', '64K', '-f', '32', '--limit'])
+    finds_nothing_wrong(rows)
+    assert 'of limit' in text, text
+    for row in rows:
+        if row['collective'] == 'barrier' or (h.ranks == 1 and row['in_place']):
+            assert row['limit_us'] is None and row['of_limit'] is None, row
+        else:
+            assert row['limit_us'] > 0 and abs(row['of_limit'] - row['limit_us'] / row['time_us']) < 1e-9, row
+
+
+def runs_at_each_thread_level(h):
+    for level in ('single', 'funneled', 'serialized', 'multiple'):
+        rows, environment, text = h.rows(['-b', '64', '-e', '64', '--thread-level', level])
+        finds_nothing_wrong(rows)
+        # MPI may grant more
+        assert environment['thread_level'] == level or level != 'multiple', environment
+        assert 'thread level ' + environment['thread_level'] in text, text
+    given = h.rows(['-b', '64', '-e', '64', '--thread-level', 'single'])[1]['thread_level']
+    assert h.rows(['-b', '64', '-e', '64', '--compare', 'mpi'])[1]['thread_level'] == given
+    assert h.rows(['-b', '64', '-e', '64'])[1]['thread_level'] == 'multiple'
+
+
+def counts_faults_planted_in_every_collective(h):
+    rows, _, _ = h.rows_with_fault(['--collective', 'all', '-b', '4K', '-e', '4K', '--compare', 'mpi'])
+    for row in rows:
+        # 4 calls, one element each, on one rank; a barrier has none
+        assert (row['wrong'], row['mpi_wrong']) == (0, 0 if row['collective'] == 'barrier' else 4), row
+    rows, _, _ = h.rows_with_fault(['--list', h.file('16\n4096\n50\n200\n'), '--compare', 'mpi'])
+    for row in rows:
+        assert row['wrong'] == 0 and row['mpi_wrong'] >= 4, row
+
+
+TESTS = [measures_every_collective, gives_every_replica_a_part, compares_every_collective_with_mpi,
+         has_several_replicas_on_a_rank, waits_for_asynchronous_calls, reduces_lists_in_three_ways,
+         reduces_lists_of_many_replicas_asynchronously, knows_resnet50, takes_memory_of_each_kind,
+         calls_without_a_plan, shows_the_limit,
+         runs_at_each_thread_level, counts_faults_planted_in_every_collective]
+
+if __name__ == '__main__':
+    sys.exit(run_tests(TESTS))

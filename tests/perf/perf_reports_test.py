@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep-perf: the forms in which it shows its rows. Prints TAP; see harness.py."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+
+from harness import Skip, run_tests
+
+SWEEP = ['-b', '8', '-e', '4K', '-f', '8']
+
+
+def shows_percentiles(h):
+    rows, _, text = h.rows([*SWEEP, '--percentiles', '--compare', 'mpi'], calls=('9', '1'))
+    for row in rows:
+        for prefix in ('', 'mpi_'):
+            values = [row[f'{prefix}{name}_us'] for name in ('p10', 'p50', 'p90', 'p99')]
+            assert values == sorted(values) and values[0] > 0, row
+        assert row['p50_us'] == row['time_us'] and row['mpi_p50_us'] == row['mpi_time_us'], row
+    for name in ('p10', 'p90', 'p99'):
+        assert text.count(name) == 2, text
+    assert 'p99' not in h.rows(SWEEP)[2]
+
+
+def writes_the_rows_as_csv(h):
+    name = h.file()
+    rows, _, _ = h.rows([*SWEEP, '--collective', 'all_reduce,barrier', '--limit', '--csv', name])
+    with open(name, encoding='utf-8', newline='') as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(rows) and list(lines[0]) == list(rows[0]), lines
+    for line, row in zip(lines, rows):
+        for key, value in row.items():
+            expected = '' if value is None else value if isinstance(value, str) else json.dumps(value)
+            same = line[key] == expected or (isinstance(value, float) and float(line[key]) == value)
+            assert same, (key, line[key], value)
+
+
+def prints_the_two_columns_of_osu(h):
+    rows, _, text = h.rows([*SWEEP, '--osu'])
+    lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith('#')]
+    # of both placements the first
+    expected = [[str(row['bytes']), f'{row["time_us"]:.2f}'] for row in rows if not row['in_place']]
+    assert lines == expected and len(lines) == 4, (lines, expected)
+    assert re.search(r'^# Size +Latency\(us\)$', text, re.MULTILINE), text
+
+
+def compares_with_an_earlier_run(h):
+    name = h.file()
+    rows, _, _ = h.rows([*SWEEP, '--csv', h.file(), '--collective', 'all_reduce,barrier'])
+    with open(name, 'w', encoding='utf-8') as file:
+        for row in rows:
+            row['time_us'] *= 2
+        json.dump({'environment': {'ranks': h.ranks, 'version': '0', 'date': 'then', 'thread_level': 'multiple'},
+                   'rows': rows}, file)
+    again, environment, text = h.rows(['-b', '8', '-e', '32K', '-f', '8', '--baseline', name])
+    before = {(row['collective'], row['bytes'], row['in_place']): row['time_us'] for row in rows}
+    assert name in text and '/ base' in text and 'then' in text and name in environment['baseline'], text
+    for row in again:
+        if row['bytes'] > 4096:
+            assert row['baseline_us'] is None and row['baseline_ratio'] is None, row
+            continue
+        assert row['baseline_us'] == before[row['collective'], row['bytes'], row['in_place']], row
+        assert abs(row['baseline_ratio'] - row['time_us'] / row['baseline_us']) < 1e-9 * row['baseline_ratio'], row
+    assert all(row['baseline_us'] is None for row in rows)
+
+
+def refuses_a_baseline_that_does_not_fit(h):
+    name = h.file()
+    h.run(['-n', '1', '-w', '0', *SWEEP, '--json', name])
+    with open(name, encoding='utf-8') as file:
+        content = json.load(file)
+    h.refuses([*SWEEP, '-d', 'f64', '--baseline', name], ['--baseline', name, 'none of its 8 rows'])
+    content['environment']['ranks'] += 1
+    h.refuses([*SWEEP, '--baseline', h.file(json.dumps(content))], [f'{h.ranks + 1} ranks', f'this job has {h.ranks}'])
+    h.refuses([*SWEEP, '--baseline', h.file('{"rows": [')], ['no JSON', '--json wrote'])
+    h.refuses([*SWEEP, '--baseline', h.file('{"a": 1}')], ['no result of lockstep-perf', 'environment'])
+    h.refuses([*SWEEP, '--baseline', h.file('[]')], ['no result of lockstep-perf'])
+
+
+def require_gnuplot():
+    if not shutil.which('gnuplot'):
+        raise Skip('gnuplot is not installed (Debian package gnuplot-nox)')
+
+
+def draws_into_files(h):
+    require_gnuplot()
+    picture = h.file(end='.svg')
+    h.rows([*SWEEP, '--compare', 'mpi', '--limit', '--plot', picture])
+    with open(picture, encoding='utf-8') as file:
+        text = file.read()
+    assert text.startswith('<?xml') and '</svg>' in text, text[:200]
+    for title in ('lockstep all_reduce f32 sum, in place', 'MPI all_reduce f32 sum, out of place', 'limit', 'bytes'):
+        assert title in text, title
+    picture = h.file(end='.txt')
+    h.rows([*SWEEP, '--plot', picture])
+    with open(picture, encoding='utf-8') as file:
+        assert 'lockstep all_reduce f32 sum' in file.read()
+    picture = h.file(end="'s.png")
+    h.rows(['--list', h.file('16\n4096\n'), '--compare', 'mpi', '--plot', picture])
+    with open(picture, 'rb') as file:
+        assert file.read(8) == b'\x89PNG\r\n\x1a\n'
+
+
+def draws_in_the_terminal(h):
+    require_gnuplot()
+    _, _, text = h.rows([*SWEEP, '--compare', 'mpi', '--plot', '-'])
+    assert text.count('# Plot') == 1, text
+    picture = text.split('# Plot')[1]
+    for part in ('lockstep all_reduce f32 sum', 'MPI all_reduce f32 sum', 'bytes', '+-----'):
+        assert part in picture, picture
+    assert 'in place' not in picture, picture
+
+
+def says_that_gnuplot_is_missing(h):
+    h.refuses([*SWEEP, '--plot', '-'], ['--plot', 'gnuplot', 'gnuplot-nox'], before=['env', 'PATH=/no/such/folder'])
+
+
+TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, compares_with_an_earlier_run,
+         refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal, says_that_gnuplot_is_missing]
+
+if __name__ == '__main__':
+    sys.exit(run_tests(TESTS))

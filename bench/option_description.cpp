@@ -35,7 +35,8 @@ po::options_description operation_options() {
                           "all_reduce)")(
       "datatype,d", text_value("LIST"),
       "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all (default: f32)")(
-      "op,o", text_value("LIST"), "sum, mean, min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
+      "op,o", text_value("LIST"),
+      "sum, mean, min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
       "order", text_value("ORDER"),
       "canonical: one result for every layout; any: MPI's own reduction (default: canonical)")(
       "in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
@@ -88,7 +89,11 @@ po::options_description output_options() {
 
 po::options_description option_description() {
   po::options_description all;
-  all.add(size_options()).add(operation_options()).add(measurement_options()).add(simulation_options()).add(output_options());
+  all.add(size_options())
+      .add(operation_options())
+      .add(measurement_options())
+      .add(simulation_options())
+      .add(output_options());
   return all;
 }
 

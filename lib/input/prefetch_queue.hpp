@@ -51,8 +51,10 @@ class PrefetchQueue {
     }
     item = std::move(items_.front());
     items_.pop_front();
+    // waking a thread costs more than many an item: once for several
+    const bool is_low = items_.size() == depth_ / 2;
     lock.unlock();
-    not_full_.notify_one();
+    if (is_low) not_full_.notify_one();
     return true;
   }
 
@@ -79,7 +81,7 @@ class PrefetchQueue {
       }
       not_empty_.notify_one();
       if (ended_) return;
-      not_full_.wait(lock, [this] { return items_.size() < depth_ || stopped_; });
+      if (items_.size() >= depth_) not_full_.wait(lock, [this] { return items_.size() <= depth_ / 2 || stopped_; });
       if (stopped_) return;
     }
   }

@@ -18,7 +18,7 @@ std::size_t row_bytes(const Tensor& leaf) {
 }
 
 Tensor tensor_of_rows(const Tensor& leaf, std::int64_t rows, const std::shared_ptr<MemoryResource>& memory) {
-  return Tensor(leaf.dtype(), with_rows(rows, without_rows(leaf.shape())), memory);
+  return Tensor::uninitialized(leaf.dtype(), with_rows(rows, without_rows(leaf.shape())), memory);
 }
 
 /// Labels and the like: a call of memcpy per row would cost more than the copy.

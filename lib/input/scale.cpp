@@ -30,7 +30,7 @@ void scale(const void* elements, std::size_t count, float factor, float* __restr
 }  // namespace
 
 Tensor scale_to_float(const Tensor& elements, float factor, const std::shared_ptr<MemoryResource>& memory) {
-  Tensor scaled(DType::f32, elements.shape(), memory);
+  Tensor scaled = Tensor::uninitialized(DType::f32, elements.shape(), memory);
   const auto count = static_cast<std::size_t>(elements.element_count());
   const void* const source = elements.data();
   float* const target = static_cast<float*>(scaled.data());

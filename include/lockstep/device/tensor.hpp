@@ -25,10 +25,14 @@ class LOCKSTEP_API Tensor {
   /// Elements are zero. Local. Throws std::bad_alloc.
   Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
 
+  /// The same with unspecified elements, for who writes them all. Local. Throws std::bad_alloc.
+  [[nodiscard]] static Tensor uninitialized(DType dtype, const Shape& shape,
+                                            std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
+
   /// A tensor with a copy of `elements`. Throws Error(invalid_argument) when their number is not that of `shape`.
   template <Element T>
   [[nodiscard]] static Tensor from(std::span<const T> elements, const Shape& shape) {
-    Tensor result(dtype_of<T>, shape);
+    Tensor result = uninitialized(dtype_of<T>, shape);
     result.copy_from(view_of(elements));
     return result;
   }
@@ -73,6 +77,7 @@ class LOCKSTEP_API Tensor {
   void copy_from(ConstTensorView source);
 
  private:
+  explicit Tensor(const TensorView& view) noexcept : view_(view) {}
   void require_dtype(DType dtype) const;
 
   TensorView view_;

@@ -13,18 +13,23 @@ namespace lockstep {
 Tensor::Tensor() : Tensor(DType::f32, Shape{0}) {}
 
 Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource, Device device)
-    : view_{nullptr, dtype, shape, device} {
+    : Tensor(uninitialized(dtype, shape, std::move(resource), device)) {
+  std::memset(view_.data, 0, byte_count());
+}
+
+Tensor Tensor::uninitialized(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource, Device device) {
+  Tensor result{TensorView{nullptr, dtype, shape, device}};
   if (!resource) resource = default_memory_resource();
-  const std::size_t bytes = byte_count();
+  const std::size_t bytes = result.byte_count();
   void* const block = resource->allocate(bytes);
-  owner_ = std::shared_ptr<void>(
+  result.view_.data = block;
+  result.owner_ = std::shared_ptr<void>(
       block, [resource = std::move(resource), bytes](void* freed) { resource->deallocate(freed, bytes); });
-  std::memset(block, 0, bytes);
-  view_.data = block;
+  return result;
 }
 
 Tensor Tensor::clone() const {
-  Tensor result(dtype(), shape(), nullptr, device());
+  Tensor result = uninitialized(dtype(), shape(), nullptr, device());
   result.copy_from(view());
   return result;
 }

@@ -3,6 +3,8 @@
 
 #include "collectives/node_agreement.hpp"
 
+#include "transport/shm/flag_delay.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -41,10 +43,12 @@ void NodeAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operatio
     written_[slot_] = hash_;
   }
   head.arrive(tag_, arrival);
+  at_flag();
   arrival.tag.store(tag_, std::memory_order_release);
 }
 
 bool NodeAgreement::advance() {
+  at_flag();
   const auto& peers = peers_[slot_];
   for (; next_ < peers.size(); ++next_) {
     const Arrival& arrival = *peers[next_];

@@ -34,6 +34,14 @@ def descends(ranks):
     return case
 
 
+def descends_within_little_address_space():
+    """The arena is smaller then, and says nothing."""
+    result = launcher.run(2, "sh", "-c", f"ulimit -v 3000000 && exec {descent}")
+    expect(result.returncode == 0, result.stderr)
+    expect(result.stdout == "y = 3.00 x + 1.00\n", result.stdout)
+    expect("lockstep:" not in result.stderr, result.stderr)
+
+
 def ends_badly(fault, parts, ranks=2, seconds=20, **variables):
     """The job ends with a non-zero code, in time, and its text is printed once."""
 
@@ -70,6 +78,7 @@ sys.exit(run_cases([
     ("an MPI program adopts lockstep on 1 rank", descends(1)),
     ("an MPI program adopts lockstep on 2 ranks", descends(2)),
     ("an MPI program adopts lockstep on 3 ranks", descends(3)),
+    ("little address space is enough", descends_within_little_address_space),
     ("hello runs on 2 ranks", says_hello(2)),
     ("hello runs on 3 ranks", says_hello(3)),
     ("an uncaught exception on one rank ends the job", ends_badly("throw-on-one", ["out of apples", "uncaught"], ranks=3)),

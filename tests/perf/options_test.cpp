@@ -72,7 +72,7 @@ TEST(Options, refused_name_the_option_the_value_and_the_rule) {
       {{"-f", "2", "-i", "8"}, {"--stepbytes", "\"8\"", "one of the two"}},
       {{"-d", "f8"}, {"--datatype", "\"f8\"", "bf16"}},
       {{"-o", "average"}, {"--op", "\"average\"", "mean"}},
-      {{"-d", "bool", "-o", "sum"}, {"--op", "\"sum\"", "bool", "min or max"}},
+      {{"-d", "bool", "-o", "sum"}, {"--op", "\"sum\"", "bool", "bool takes min"}},
       {{"-n", "0"}, {"--iters", "\"0\"", "from 1"}},
       {{"-c", "2"}, {"--check", "\"2\"", "0, 1"}},
       {{"--compare", "nccl"}, {"--compare", "\"nccl\"", "mpi"}},

@@ -8,6 +8,9 @@
 #include "collectives/host/node_plan.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/canonical_tree.hpp"
+#include "transport/shm/flag_delay.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +32,12 @@ enum class Mode : std::uint8_t {
   direct,  ///< one round, in place
   staged,  ///< rounds, since some buffers cannot be seen
 };
+
+/// Of this processor; a common size where the system does not say.
+std::size_t last_level_cache_bytes() {
+  static const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
+}
 
 template <class Byte>
 Byte* at(Byte* base, std::int64_t element, DType dtype) {
@@ -60,6 +69,13 @@ class NodeReduce final : public Operation {
       if (rank != rank_) others_.push_back(rank);
     }
     inputs_.resize(static_cast<std::size_t>(layout.replicas()));
+    std::size_t list_bytes = 0;
+    for (const HostItem& item : items_) {
+      functions_.push_back(reduce_function(descriptor.op, item.dtype));
+      list_bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
+    }
+    // inputs and outputs of all ranks together
+    leaves_caches_ = list_bytes > last_level_cache_bytes() / 2 / static_cast<std::size_t>(layout_.replicas());
   }
 
   bool is_reusable() const noexcept override { return true; }
@@ -176,6 +192,7 @@ class NodeReduce final : public Operation {
   }
 
   bool all_clocks_reached(std::size_t steps) {
+    at_flag();
     for (; next_ < others_.size(); ++next_) {
       if (!has_clock_reached(others_[next_], steps)) return false;
     }
@@ -184,6 +201,7 @@ class NodeReduce final : public Operation {
   }
 
   void tick() {
+    at_flag();
     std::atomic<std::uint64_t>& clock = group_.own_board().clock.value;
     clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -191,6 +209,7 @@ class NodeReduce final : public Operation {
   /// Announces that this rank is about to touch the others' memory; false when one of them has given the operation up.
   /// Sequentially consistent on both sides: either we see that it was given up, or they see that we are at work.
   bool begin_work() {
+    at_flag();
     std::atomic<std::uint64_t>& working = group_.own_board().working.value;
     working.store(tag_, std::memory_order_seq_cst);
     for (const int rank : others_) {
@@ -253,7 +272,7 @@ class NodeReduce final : public Operation {
 
   void fold(const Piece& piece) {
     if (outputs_.empty()) return;
-    reduce(fold_of(piece, inputs_, outputs_), piece.end - piece.begin);
+    functions_[piece.item](fold_of(piece, inputs_, outputs_), piece.end - piece.begin);
   }
 
   [[nodiscard]] Fold fold_of(const Piece& piece, std::span<const FoldInput> inputs,
@@ -265,6 +284,13 @@ class NodeReduce final : public Operation {
             .outputs = outputs,
             .result = FoldResult::finished,
             .replicas = layout_.replicas()};
+  }
+
+  /// Lines that were just read are in the cache: to write them past it would cost more.
+  [[nodiscard]] static bool is_out_of_place(std::span<const FoldInput> inputs, std::span<void* const> outputs) {
+    return std::none_of(outputs.begin(), outputs.end(), [&](const void* output) {
+      return std::any_of(inputs.begin(), inputs.end(), [&](const FoldInput& input) { return input.data == output; });
+    });
   }
 
   /// Looks up the others' buffers. Whether anything has changed since the last time.
@@ -283,7 +309,7 @@ class NodeReduce final : public Operation {
 
   void reduce_direct() {
     if (look_up_peers() || !is_direct_prepared_) prepare_direct();
-    for (const PreparedFold& prepared : direct_) reduce(prepared.fold, prepared.count);
+    for (const PreparedFold& prepared : direct_) prepared.function(prepared.fold, prepared.count);
   }
 
   /// Writes down the folds of this rank's slice, so that a call repeated does nothing but them.
@@ -314,7 +340,9 @@ class NodeReduce final : public Operation {
       begin = ends[k];
       if (outputs.empty()) continue;
       const auto inputs = std::span(direct_inputs_).subspan(k * replicas, replicas);
-      direct_.push_back({fold_of(slice[k].piece, inputs, outputs), slice[k].piece.end - slice[k].piece.begin});
+      const Piece& piece = slice[k].piece;
+      direct_.push_back({functions_[piece.item], fold_of(piece, inputs, outputs), piece.end - piece.begin});
+      direct_.back().fold.stream = leaves_caches_ && is_out_of_place(inputs, outputs);
     }
     is_direct_prepared_ = true;
   }
@@ -407,6 +435,7 @@ class NodeReduce final : public Operation {
   }
 
   struct PreparedFold {
+    ReduceFunction function;
     Fold fold;
     std::int64_t count;
   };
@@ -417,6 +446,8 @@ class NodeReduce final : public Operation {
   const std::vector<HostItem> items_;
   const std::vector<std::uint8_t> merges_;
   const std::vector<NodeRound> staged_rounds_;
+  std::vector<ReduceFunction> functions_;  // by item
+  bool leaves_caches_ = false;             ///< so large that nothing of it stays in the caches
   int most_replicas_ = 0;
   std::size_t most_round_bytes_ = 64;   ///< of one replica in one round
   std::size_t most_result_bytes_ = 64;  ///< of one owner in one round

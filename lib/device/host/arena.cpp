@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,14 @@ std::size_t physical_bytes() {
   return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : growth_bytes;
 }
 
+/// Where address space is limited, this process must find room for its neighbours' arenas as well.
+std::size_t reserved_bytes() {
+  const std::size_t most = std::min(physical_bytes(), most_reserved_bytes);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return most;
+  return std::min<std::size_t>(most, limit.rlim_cur / 16);
+}
+
 }  // namespace
 
 Arena::Arena(std::size_t bytes) {
@@ -40,7 +49,7 @@ Arena::Arena(std::size_t bytes) {
 }
 
 Arena& Arena::of_this_process() {
-  static auto* const arena = new Arena(std::min(physical_bytes(), most_reserved_bytes));
+  static auto* const arena = new Arena(reserved_bytes());
   return *arena;
 }
 

@@ -7,9 +7,9 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -54,7 +54,12 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
     why = fmt::format("no memory file can be made: {}", std::strerror(errno));
     return nullptr;
   }
-  bytes = std::max(bytes, least_bytes);
+  rlimit limit{};
+  // beyond this limit the system does not refuse, it kills
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
+    bytes = static_cast<std::size_t>(limit.rlim_cur) / header_bytes * header_bytes;
+    errno = EFBIG;
+  }
   while (bytes >= least_bytes) {
     if (ftruncate(file, static_cast<off_t>(bytes)) == 0) {
       if (std::byte* const data = map(file, bytes)) {
@@ -71,7 +76,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
     }
     bytes /= 2;  // address space, or the size of files, is limited
   }
-  why = fmt::format("less than {} MiB of address space are left: {}", least_bytes >> 20, std::strerror(errno));
+  why = fmt::format("no {} MiB of shared memory can be reserved: {}", least_bytes >> 20, std::strerror(errno));
   close(file);
   return nullptr;
 }

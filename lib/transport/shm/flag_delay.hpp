@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A place for tests to make ranks slow, before every flag that one shows to another.
+
+#pragma once
+
+#include <atomic>
+
+namespace lockstep::detail {
+
+using FlagDelay = void (*)();
+
+/// Null but in tests.
+inline std::atomic<FlagDelay> flag_delay{nullptr};
+
+/// Called before a flag is written or read.
+inline void at_flag() {
+  if (const FlagDelay delay = flag_delay.load(std::memory_order_relaxed)) [[unlikely]] {
+    delay();
+  }
+}
+
+}  // namespace lockstep::detail

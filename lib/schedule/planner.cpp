@@ -98,6 +98,7 @@ struct Candidate {
   double estimate_us = 0;
   Radices radices;
   bool is_well_known = false;  ///< walked, however many look better
+  std::size_t place = 0;       ///< before sorting
 };
 
 class Planner {
@@ -133,8 +134,11 @@ class Planner {
 
  private:
   void sort() {
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.estimate_us < b.estimate_us; });
+    // those that look equal keep their order: all ranks must choose the same
+    for (std::size_t i = 0; i < candidates_.size(); ++i) candidates_[i].place = i;
+    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      return std::tie(a.estimate_us, a.place) < std::tie(b.estimate_us, b.place);
+    });
   }
 
   [[nodiscard]] double look_us(const Candidate& candidate) const {

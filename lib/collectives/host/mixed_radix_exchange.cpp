@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace lockstep::detail {
@@ -177,7 +178,9 @@ class MixedRadixExchange final : public Operation {
         order_.push_back({c, stage, way, chunk.left++, static_cast<int>(c) + chunks_between_stages * index});
       }
     }
-    std::stable_sort(order_.begin(), order_.end(), [](const Planned& a, const Planned& b) { return a.tick < b.tick; });
+    std::sort(order_.begin(), order_.end(), [](const Planned& a, const Planned& b) {
+      return std::tie(a.tick, a.chunk, a.turn) < std::tie(b.tick, b.chunk, b.turn);
+    });
   }
 
   /// Whether one was posted. Every rank posts in the same order; a step waits for its chunk's step before it.

@@ -48,8 +48,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
 Engine::~Engine() {
   if (is_forked_copy()) {
     // the parent's communicator, thread and shared memory are not the child's to end
-    static_cast<void>(transport_.release());
-    static_cast<void>(new std::jthread(std::move(progress_)));
+    [[maybe_unused]] const Transport* const of_the_parent = transport_.release();
+    [[maybe_unused]] const auto* const ran_in_the_parent = new std::jthread(std::move(progress_));
     return;
   }
   if (progress_.joinable()) {

@@ -56,8 +56,11 @@ bool PlanCache::matches(const Entry& entry, const CallKey& key) {
     return false;
   }
   std::size_t next = 0;
-  const bool all = for_each_word(
-      key.items, [&](std::uint64_t word) { return next < entry.words.size() && entry.words[next++] == word; });
+  const bool all = for_each_word(key.items, [&](std::uint64_t word) {
+    const bool same = next < entry.words.size() && entry.words[next] == word;
+    ++next;
+    return same;
+  });
   return all && next == entry.words.size();
 }
 

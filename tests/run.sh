@@ -102,7 +102,7 @@ lane_clang() {
 lane_mpich() {
   export QUICK_TESTS=1
   build mpich build-mpich -Dmpi=mpich -Doptimization=1 -Ddebug=false &&
-    check mpich build-mpich --suite mpi --suite apps --no-suite slow --timeout-multiplier 2
+    check mpich build-mpich --suite mpi --suite apps --no-suite slow --no-suite bench --timeout-multiplier 2
 }
 
 lane_asan() {

@@ -107,7 +107,9 @@ lane_mpich() {
 
 lane_asan() {
   export QUICK_TESTS=1
-  export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+  # Up to GCC 13 the runtime takes some thread-local blocks for those of an old glibc, by their address alone, and the
+  # leak checker then dies on them (github.com/google/sanitizers/issues/1322): it must not follow __tls_get_addr.
+  export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   build asan build-asan -Db_sanitize=address,undefined -Doptimization=1 -Dcpp_args=-fno-sanitize-recover=undefined || return
   check asan build-asan --suite unit --timeout-multiplier 4

@@ -15,20 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-ReduceFunction maximum_of(DType dtype) {
-  switch (dtype) {
-    case DType::i8: return function_of<PlainFamily<std::int8_t, Maximum>>;
-    case DType::i16: return function_of<PlainFamily<std::int16_t, Maximum>>;
-    case DType::i32: return function_of<PlainFamily<std::int32_t, Maximum>>;
-    case DType::i64: return function_of<PlainFamily<std::int64_t, Maximum>>;
-    case DType::boolean:
-    case DType::u8: return function_of<PlainFamily<std::uint8_t, Maximum>>;
-    case DType::u16: return function_of<PlainFamily<std::uint16_t, Maximum>>;
-    case DType::u32: return function_of<PlainFamily<std::uint32_t, Maximum>>;
-    case DType::u64: return function_of<PlainFamily<std::uint64_t, Maximum>>;
-    default: return float_function<Maximum>(dtype);
-  }
-}
+ReduceFunction maximum_of(DType dtype) { return ordered_function<Maximum>(dtype); }
 
 }  // namespace lockstep::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

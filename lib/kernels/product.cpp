@@ -15,20 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// Integers wrap, so that the sign does not matter.
-ReduceFunction product_of(DType dtype) {
-  switch (dtype) {
-    case DType::i8:
-    case DType::u8: return function_of<ByteProductFamily>;
-    case DType::i16:
-    case DType::u16: return function_of<PlainFamily<std::uint16_t, Product>>;
-    case DType::i32:
-    case DType::u32: return function_of<PlainFamily<std::uint32_t, Product>>;
-    case DType::i64:
-    case DType::u64: return function_of<PlainFamily<std::uint64_t, Product>>;
-    default: return float_function<Product>(dtype);
-  }
-}
+ReduceFunction product_of(DType dtype) { return wrapping_function<Product, ByteProductFamily>(dtype); }
 
 }  // namespace lockstep::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

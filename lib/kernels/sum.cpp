@@ -15,20 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// Integers wrap, so that the sign does not matter.
-ReduceFunction sum_of(DType dtype) {
-  switch (dtype) {
-    case DType::i8:
-    case DType::u8: return function_of<PlainFamily<std::uint8_t, Sum>>;
-    case DType::i16:
-    case DType::u16: return function_of<PlainFamily<std::uint16_t, Sum>>;
-    case DType::i32:
-    case DType::u32: return function_of<PlainFamily<std::uint32_t, Sum>>;
-    case DType::i64:
-    case DType::u64: return function_of<PlainFamily<std::uint64_t, Sum>>;
-    default: return float_function<Sum>(dtype);
-  }
-}
+ReduceFunction sum_of(DType dtype) { return wrapping_function<Sum>(dtype); }
 
 }  // namespace lockstep::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -6,6 +6,7 @@
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -47,14 +48,6 @@ TEST(MpiCommunicator, moves_what_does_not_fit_into_one_message) {
 TEST(MpiCommunicator, finds_mismatches_absences_and_failures_and_goes_on) {
   Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
   if (comm.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const auto code_of = [&](const std::function<void()>& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      return error.code();
-    }
-    return Code::internal;
-  };
   for (int round = 0; round < 3; ++round) {
     std::vector<float> values(static_cast<std::size_t>(3 + comm.rank() % 2), 1.0f);
     EXPECT_EQ(code_of([&] { comm.all_reduce(std::span(values), ReduceOp::sum); }), Code::mismatch);

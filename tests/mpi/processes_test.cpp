@@ -8,6 +8,7 @@
 #include <lockstep/interop/mpi.hpp>
 
 #include "support/batch.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -20,15 +21,6 @@
 
 namespace lockstep::test {
 namespace {
-
-std::optional<Code> code_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return std::nullopt;
-}
 
 /// Stops this process for a while; somebody else wakes it.
 void stop_for(std::chrono::milliseconds time) {

@@ -64,21 +64,35 @@ HWY_INLINE void put_vector(D d, V value, hn::TFromD<D>* target) {
   }
 }
 
-/// Elements that are their own accumulators.
-template <class T, class Op, Width width>
-struct Plain {
-  using D = Tag<T, width>;
-  using Leaf = T;
-  using Partial = T;
-  using Result = T;
+/// What all vectors of one accumulator per element share.
+template <class D, class Op>
+struct Accumulators {
+  using Partial = hn::TFromD<D>;
   using Accumulator = hn::Vec<D>;
-  using Output = Accumulator;
   static constexpr std::int64_t lanes = hn::MaxLanes(D());
   static constexpr unsigned leaves = Op::leaves;
 
-  static HWY_INLINE Accumulator leaf(const Leaf* source) { return hn::LoadU(D(), source); }
   static HWY_INLINE Accumulator partial(const Partial* source) { return hn::LoadU(D(), source); }
   static HWY_INLINE Accumulator combine(Accumulator a, Accumulator b) { return Op::combine(D(), a, b); }
+  template <bool streams>
+  static HWY_INLINE void put_partial(Accumulator value, Partial* target) {
+    put_vector<streams>(D(), value, target);
+  }
+  static HWY_INLINE bool can_stream_partial(const Partial* target) {
+    return reinterpret_cast<std::uintptr_t>(target) % sizeof(Accumulator) == 0;
+  }
+};
+
+/// Elements that are their own accumulators.
+template <class T, class Op, Width width>
+struct Plain : Accumulators<Tag<T, width>, Op> {
+  using D = Tag<T, width>;
+  using Leaf = T;
+  using Result = T;
+  using Accumulator = hn::Vec<D>;
+  using Output = Accumulator;
+
+  static HWY_INLINE Accumulator leaf(const Leaf* source) { return hn::LoadU(D(), source); }
   static HWY_INLINE Output result(Accumulator root, const Ending& ending) {
     if constexpr (std::is_floating_point_v<T>) {
       return ended(D(), root, ending);
@@ -90,44 +104,25 @@ struct Plain {
   static HWY_INLINE void put(Output value, Result* target) {
     put_vector<streams>(D(), value, target);
   }
-  template <bool streams>
-  static HWY_INLINE void put_partial(Accumulator value, Partial* target) {
-    put_vector<streams>(D(), value, target);
-  }
-  static HWY_INLINE bool can_stream_partial(const Partial* target) {
-    return reinterpret_cast<std::uintptr_t>(target) % sizeof(Accumulator) == 0;
-  }
 };
 
 /// 16-bit floats, accumulated in f32.
 template <class Format, class Op, Width width>
-struct NarrowFloat {
+struct NarrowFloat : Accumulators<Tag<float, width>, Op> {
   using D = Tag<float, width>;
   using D16 = hn::Rebind<std::uint16_t, D>;
   using Leaf = std::uint16_t;
-  using Partial = float;
   using Result = std::uint16_t;
   using Accumulator = hn::Vec<D>;
   using Output = hn::Vec<D16>;
-  static constexpr std::int64_t lanes = hn::MaxLanes(D());
-  static constexpr unsigned leaves = Op::leaves;
 
   static HWY_INLINE Accumulator leaf(const Leaf* source) { return Format::widen(D(), hn::LoadU(D16(), source)); }
-  static HWY_INLINE Accumulator partial(const Partial* source) { return hn::LoadU(D(), source); }
-  static HWY_INLINE Accumulator combine(Accumulator a, Accumulator b) { return Op::combine(D(), a, b); }
   static HWY_INLINE Output result(Accumulator root, const Ending& ending) {
     return Format::round(D(), ended(D(), root, ending));
   }
   template <bool streams>
   static HWY_INLINE void put(Output value, Result* target) {
     put_vector<streams>(D16(), value, target);
-  }
-  template <bool streams>
-  static HWY_INLINE void put_partial(Accumulator value, Partial* target) {
-    put_vector<streams>(D(), value, target);
-  }
-  static HWY_INLINE bool can_stream_partial(const Partial* target) {
-    return reinterpret_cast<std::uintptr_t>(target) % sizeof(Accumulator) == 0;
   }
 };
 

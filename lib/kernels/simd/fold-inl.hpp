@@ -292,6 +292,39 @@ ReduceFunction float_function(DType dtype) {
   }
 }
 
+/// For ops that tell signed from unsigned.
+template <class Op>
+ReduceFunction ordered_function(DType dtype) {
+  switch (dtype) {
+    case DType::i8: return function_of<PlainFamily<std::int8_t, Op>>;
+    case DType::i16: return function_of<PlainFamily<std::int16_t, Op>>;
+    case DType::i32: return function_of<PlainFamily<std::int32_t, Op>>;
+    case DType::i64: return function_of<PlainFamily<std::int64_t, Op>>;
+    case DType::boolean:
+    case DType::u8: return function_of<PlainFamily<std::uint8_t, Op>>;
+    case DType::u16: return function_of<PlainFamily<std::uint16_t, Op>>;
+    case DType::u32: return function_of<PlainFamily<std::uint32_t, Op>>;
+    case DType::u64: return function_of<PlainFamily<std::uint64_t, Op>>;
+    default: return float_function<Op>(dtype);
+  }
+}
+
+/// For ops whose integers wrap, so that the sign does not matter.
+template <class Op, class ByteFamily = PlainFamily<std::uint8_t, Op>>
+ReduceFunction wrapping_function(DType dtype) {
+  switch (dtype) {
+    case DType::i8:
+    case DType::u8: return function_of<ByteFamily>;
+    case DType::i16:
+    case DType::u16: return function_of<PlainFamily<std::uint16_t, Op>>;
+    case DType::i32:
+    case DType::u32: return function_of<PlainFamily<std::uint32_t, Op>>;
+    case DType::i64:
+    case DType::u64: return function_of<PlainFamily<std::uint64_t, Op>>;
+    default: return float_function<Op>(dtype);
+  }
+}
+
 }  // namespace lockstep::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

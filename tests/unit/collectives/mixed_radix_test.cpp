@@ -6,6 +6,7 @@
 #include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 
@@ -161,15 +162,6 @@ TEST(MixedRadix, of_nodes_that_are_no_neighbours_takes_every_rank_for_a_node) {
   const std::vector<int> round_robin{0, 1, 0, 1};
   detail::ScheduleBook book(ReplicaLayout({1, 1, 1, 1}), round_robin, 0, {"n.0", 0});
   EXPECT_EQ(detail::to_string(book.find(1 << 20)->schedule.radices()), "4");
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 TEST(MixedRadix, is_agreed_on_like_everything_else) {

@@ -49,6 +49,27 @@ void fold_in_pieces(ReduceFunction function, Fold fold, std::size_t input_size, 
   }
 }
 
+/// One array of `input_size`-byte elements, folded in every target and in pieces of several sizes, gives these words.
+template <class T, class Word>
+void expect_folded(const FoldInput& input, std::size_t input_size, FoldResult result,
+                   const std::vector<Word>& expected) {
+  const auto count = static_cast<std::int64_t>(expected.size());
+  for (const TargetFunction& target : functions_of_all_targets(ReduceOp::sum, dtype_of<T>)) {
+    for (const std::int64_t piece : {count, std::int64_t{37}, std::int64_t{5}, std::int64_t{1}}) {
+      std::vector<Word> got(expected.size());
+      void* const output = got.data();
+      fold_in_pieces(target.function,
+                     {.dtype = dtype_of<T>,
+                      .inputs = std::span(&input, 1),
+                      .merges = one_input,
+                      .outputs = std::span(&output, 1),
+                      .result = result},
+                     input_size, sizeof(Word), count, piece);
+      ASSERT_EQ(got, expected) << target.target << ", pieces of " << piece;
+    }
+  }
+}
+
 template <class T>
 class NarrowFloats : public testing::Test {};
 using Formats = testing::Types<Float16, BFloat16>;
@@ -56,7 +77,6 @@ TYPED_TEST_SUITE(NarrowFloats, Formats);
 
 TYPED_TEST(NarrowFloats, pass_through_with_nan_made_canonical) {
   const auto values = all_values<TypeParam>();
-  const auto count = static_cast<std::int64_t>(values.size());
   std::vector<std::uint16_t> expected;
   for (const TypeParam value : values) expected.push_back(finish<TypeParam>(float(value)).bits());
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -65,42 +85,14 @@ TYPED_TEST(NarrowFloats, pass_through_with_nan_made_canonical) {
       ASSERT_EQ(expected[bits], bits);
     }
   }
-  const FoldInput input{values.data(), false};
-  for (const TargetFunction& target : functions_of_all_targets(ReduceOp::sum, dtype_of<TypeParam>)) {
-    for (const std::int64_t piece : {count, std::int64_t{37}, std::int64_t{5}, std::int64_t{1}}) {
-      std::vector<TypeParam> got(values.size());
-      void* const output = got.data();
-      fold_in_pieces(target.function,
-                     {.dtype = dtype_of<TypeParam>,
-                      .inputs = std::span(&input, 1),
-                      .merges = one_input,
-                      .outputs = std::span(&output, 1)},
-                     2, 2, count, piece);
-      ASSERT_EQ(bits_of(got), expected) << target.target << ", pieces of " << piece;
-    }
-  }
+  expect_folded<TypeParam>({values.data(), false}, sizeof(TypeParam), FoldResult::finished, expected);
 }
 
 TYPED_TEST(NarrowFloats, widen_exactly) {
   const auto values = all_values<TypeParam>();
-  const auto count = static_cast<std::int64_t>(values.size());
   std::vector<std::uint32_t> expected;
   for (const TypeParam value : values) expected.push_back(std::bit_cast<std::uint32_t>(float(value)));
-  const FoldInput input{values.data(), false};
-  for (const TargetFunction& target : functions_of_all_targets(ReduceOp::sum, dtype_of<TypeParam>)) {
-    for (const std::int64_t piece : {count, std::int64_t{37}, std::int64_t{5}, std::int64_t{1}}) {
-      std::vector<std::uint32_t> got(values.size());
-      void* const output = got.data();
-      fold_in_pieces(target.function,
-                     {.dtype = dtype_of<TypeParam>,
-                      .inputs = std::span(&input, 1),
-                      .merges = one_input,
-                      .outputs = std::span(&output, 1),
-                      .result = FoldResult::partial},
-                     2, 4, count, piece);
-      ASSERT_EQ(got, expected) << target.target << ", pieces of " << piece;
-    }
-  }
+  expect_folded<TypeParam>({values.data(), false}, sizeof(TypeParam), FoldResult::partial, expected);
 }
 
 /// Around every value of the format: itself, the midpoints to its neighbours, and the f32 next to those.
@@ -132,23 +124,9 @@ std::vector<float> around_all_values() {
 
 TYPED_TEST(NarrowFloats, round_to_nearest_even) {
   const auto values = around_all_values<TypeParam>();
-  const auto count = static_cast<std::int64_t>(values.size());
   std::vector<std::uint16_t> expected;
   for (const float value : values) expected.push_back(TypeParam(value).bits());
-  const FoldInput input{values.data(), true};
-  for (const TargetFunction& target : functions_of_all_targets(ReduceOp::sum, dtype_of<TypeParam>)) {
-    for (const std::int64_t piece : {count, std::int64_t{37}, std::int64_t{5}, std::int64_t{1}}) {
-      std::vector<TypeParam> got(values.size());
-      void* const output = got.data();
-      fold_in_pieces(target.function,
-                     {.dtype = dtype_of<TypeParam>,
-                      .inputs = std::span(&input, 1),
-                      .merges = one_input,
-                      .outputs = std::span(&output, 1)},
-                     4, 2, count, piece);
-      ASSERT_EQ(bits_of(got), expected) << target.target << ", pieces of " << piece;
-    }
-  }
+  expect_folded<TypeParam>({values.data(), true}, sizeof(float), FoldResult::finished, expected);
 }
 
 /// Every value with every value of a set that makes ties, overflows and subnormals.

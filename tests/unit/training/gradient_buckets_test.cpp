@@ -6,6 +6,7 @@
 #include <lockstep/training/gradient_buckets.hpp>
 
 #include "support/batch.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -129,14 +130,6 @@ TEST(GradientBuckets, refuse_what_makes_no_sense) {
   on_ranks({1}, [](Communicator& comm) {
     Replica replica;
     replica.fill(0);
-    const auto code_of = [](const std::function<void()>& body) {
-      try {
-        body();
-      } catch (const Error& error) {
-        return error.code();
-      }
-      return Code::internal;
-    };
     EXPECT_EQ(code_of([&] { GradientBuckets buckets(comm, {}); }), Code::invalid_argument);
     GradientBuckets buckets(comm, views_of({&replica, 1}));
     EXPECT_EQ(code_of([&] { buckets.ready(0, 99); }), Code::invalid_argument);

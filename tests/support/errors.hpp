@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which lockstep error a call ends with, and what its text says.
+
+#pragma once
+
+#include <lockstep/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+namespace lockstep::test {
+
+/// None when `body` returns; what is no Error flies on.
+inline std::optional<Error> thrown_by(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+inline std::optional<Code> code_of(const std::function<void()>& body) {
+  const auto error = thrown_by(body);
+  return error ? std::optional(error->code()) : std::nullopt;
+}
+
+/// Its text with the context; "none" when `body` returns.
+inline std::string error_of(const std::function<void()>& body) {
+  const auto error = thrown_by(body);
+  return error ? error->what() : "none";
+}
+
+inline void expect_all(const std::string& text, std::initializer_list<std::string> parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
+}
+
+}  // namespace lockstep::test

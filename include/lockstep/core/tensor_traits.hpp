@@ -8,7 +8,9 @@
 
 #include <lockstep/core/tensor_view.hpp>
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -32,6 +34,13 @@ template <Element T, class Allocator>
 struct tensor_traits<std::vector<T, Allocator>> {
   static TensorView view(std::vector<T, Allocator>& value) { return view_of(std::span<T>(value)); }
   static ConstTensorView view(const std::vector<T, Allocator>& value) { return view_of(std::span<const T>(value)); }
+};
+
+/// A std::array of elements has one axis.
+template <Element T, std::size_t n>
+struct tensor_traits<std::array<T, n>> {
+  static TensorView view(std::array<T, n>& value) { return view_of(std::span<T>(value)); }
+  static ConstTensorView view(const std::array<T, n>& value) { return view_of(std::span<const T>(value)); }
 };
 
 /// A span refers to elements: what is written goes to them, also through a const span.

@@ -10,7 +10,6 @@
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/tree.hpp>
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -18,13 +17,6 @@
 #include <vector>
 
 namespace lockstep {
-
-/// A std::array of elements has one axis.
-template <Element T, std::size_t n>
-struct tensor_traits<std::array<T, n>> {
-  static TensorView view(std::array<T, n>& value) { return view_of(std::span<T>(value)); }
-  static ConstTensorView view(const std::array<T, n>& value) { return view_of(std::span<const T>(value)); }
-};
 
 namespace detail {
 

@@ -63,7 +63,7 @@ struct Communicator::State {
       return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
     }
     if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces_whole(call)) {
-      return detail::make_node_reduce(descriptor, layout, *group, std::move(checked));
+      return detail::make_node_reduce(descriptor, layout, *group, checked);
     }
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }

@@ -35,13 +35,29 @@ NodeRoles roles_of(const ReplicaLayout& layout, int own) {
   return roles;
 }
 
+bool is_scatter(const Descriptor& descriptor) { return descriptor.kind == OperationKind::reduce_scatter; }
+
+std::vector<NodeRound> cut(const Descriptor& descriptor, const ReplicaLayout& layout, std::span<const HostItem> items,
+                           std::size_t round_bytes) {
+  return is_scatter(descriptor) ? cut_scatter_rounds(items, layout, round_bytes)
+                                : cut_rounds(items, descriptor.op, layout.ranks(), round_bytes);
+}
+
+/// What is shown to the others. The outputs of a reduce_scatter are written by their own rank alone.
+std::vector<HostItem> shown(const Descriptor& descriptor, std::vector<HostItem> items) {
+  if (is_scatter(descriptor)) {
+    for (HostItem& item : items) item.outputs.clear();
+  }
+  return items;
+}
+
 class NodeReduce final : public NodeOperation {
  public:
   NodeReduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
              const std::vector<HostItem>& items, const NodeTuning& tuning)
-      : NodeOperation(descriptor, layout, group, items, items,
-                      cut_rounds(items, descriptor.op, layout.ranks(), tuning.round_bytes),
-                      roles_of(layout, group.rank()), tuning),
+      : NodeOperation(descriptor, layout, group, items, shown(descriptor, items),
+                      cut(descriptor, layout, items, tuning.round_bytes), roles_of(layout, group.rank()), tuning),
+        scatters_(is_scatter(descriptor)),
         merges_(fold_merges_of_leaves({0, layout.replicas()})) {
     for (const NodeRound& round : rounds()) most_result_bytes_ = std::max(most_result_bytes_, round.most_result_bytes);
     inputs_.resize(static_cast<std::size_t>(layout.replicas()));
@@ -51,7 +67,8 @@ class NodeReduce final : public NodeOperation {
       list_bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
     }
     // inputs and outputs of all ranks together
-    leaves_caches_ = list_bytes > last_level_cache_bytes() / 2 / static_cast<std::size_t>(layout.replicas());
+    const auto replicas = static_cast<std::size_t>(layout.replicas());
+    leaves_caches_ = list_bytes > last_level_cache_bytes() / (scatters_ ? replicas + 1 : 2 * replicas);
   }
 
  private:
@@ -61,10 +78,12 @@ class NodeReduce final : public NodeOperation {
     std::int64_t count;
   };
 
-  /// Everybody makes the whole result.
+  /// Everybody makes all that it wants.
   void do_flat() override {
-    for (const auto& slice : rounds().front().slices) {
-      for (const StagedPiece& part : slice) {
+    const auto& slices = rounds().front().slices;
+    for (std::size_t owner = 0; owner < slices.size(); ++owner) {
+      if (scatters_ && static_cast<int>(owner) != rank()) continue;
+      for (const StagedPiece& part : slices[owner]) {
         collect_inputs([&](int rank, std::size_t i) { return input_on_board(rank, part, i); });
         outputs_.clear();
         add_own_outputs(part.piece);
@@ -79,7 +98,7 @@ class NodeReduce final : public NodeOperation {
   }
 
   void do_round() override {
-    const bool are_results_wanted = others_take_results();
+    const bool are_results_wanted = !scatters_ && others_take_results();
     if (are_results_wanted) make_results();
     for (const StagedPiece& part : round().slices[static_cast<std::size_t>(rank())]) {
       collect_inputs([&](int rank, std::size_t i) { return input_of_round(rank, part, i); });
@@ -94,7 +113,7 @@ class NodeReduce final : public NodeOperation {
 
   /// Takes the others' slices of this round to outputs that they could not write.
   void finish_round() override {
-    if (own_table().is_visible()) return;
+    if (scatters_ || own_table().is_visible()) return;
     for (const int owner : roles().givers) {
       const auto& slice = round().slices[static_cast<std::size_t>(owner)];
       if (slice.empty()) continue;
@@ -115,9 +134,15 @@ class NodeReduce final : public NodeOperation {
   }
 
   void add_own_outputs(const Piece& piece) {
+    const HostItem& item = items()[piece.item];
     const DType dtype = dtype_of_result(piece);
-    for (void* const output : items()[piece.item].outputs)
-      outputs_.push_back(at(static_cast<std::byte*>(output), piece.begin, dtype));
+    if (scatters_) {
+      const std::int64_t part = item.count() / layout().replicas();
+      const auto replica = static_cast<std::size_t>(piece.begin / part - layout().first(rank()));
+      outputs_.push_back(at(static_cast<std::byte*>(item.outputs[replica]), piece.begin % part, dtype));
+      return;
+    }
+    for (void* const output : item.outputs) outputs_.push_back(at(static_cast<std::byte*>(output), piece.begin, dtype));
   }
 
   void add_visible_outputs(int rank, const Piece& piece) {
@@ -156,7 +181,7 @@ class NodeReduce final : public NodeOperation {
 
   /// Writes down the folds of this rank's slice, so that a call repeated does nothing but them.
   void prepare_direct() {
-    const auto rounds = cut_rounds(items(), descriptor().op, layout().ranks(), no_limit);
+    const auto rounds = cut(descriptor(), layout(), items(), no_limit);
     const auto& slice = rounds.front().slices[static_cast<std::size_t>(rank())];
     const std::size_t replicas = inputs_.size();
     direct_.clear();
@@ -214,6 +239,7 @@ class NodeReduce final : public NodeOperation {
     }
   }
 
+  const bool scatters_;
   const std::vector<std::uint8_t> merges_;
   std::vector<ReduceFunction> functions_;  // by item
   bool leaves_caches_ = false;             ///< so large that nothing of it stays in the caches

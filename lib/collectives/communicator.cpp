@@ -62,14 +62,15 @@ struct Communicator::State {
       detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
       return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
     }
-    if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces_whole(call)) {
-      return detail::make_node_reduce(descriptor, layout, *group, std::move(checked));
+    if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces(call)) {
+      return detail::make_node_reduce(descriptor, layout, *group, checked);
     }
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
 
-  [[nodiscard]] static bool reduces_whole(const Call& call) {
-    return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce;
+  [[nodiscard]] static bool reduces(const Call& call) {
+    return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce ||
+           call.kind == OperationKind::reduce_scatter;
   }
 
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
@@ -98,7 +99,7 @@ struct Communicator::State {
                                                            const ReduceOptions& how) {
     const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                               how.name,  items};
-    if (reduces_whole(call)) {
+    if (reduces(call)) {
       const std::scoped_lock lock(mutex);
       auto found = cache.find(key);
       if (found && found->try_acquire()) return found;

@@ -47,31 +47,68 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
   return round;
 }
 
-}  // namespace
+/// One round of a reduce_scatter over `ranges`, pieces of the first replica's part.
+NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout& layout,
+                            std::span<const Piece> ranges) {
+  NodeRound round;
+  for (int owner = 0; owner < layout.ranks(); ++owner) {
+    auto& slice = round.slices.emplace_back();
+    for (const Piece& range : ranges) {
+      const HostItem& item = items[range.item];
+      const std::int64_t part = item.count() / layout.replicas();
+      for (int replica = layout.first(owner); replica < layout.first(owner + 1); ++replica) {
+        const std::int64_t begin = part * replica;
+        slice.push_back({{range.item, begin + range.begin, begin + range.end}, round.input_bytes, 0});
+        round.input_bytes += padded(range.end - range.begin, item.dtype);
+      }
+    }
+  }
+  return round;
+}
 
-std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks, std::size_t round_bytes) {
-  std::vector<NodeRound> rounds;
-  std::vector<Piece> ranges;
+/// Ranges of `counts` elements of each item, in order, for rounds of about `round_bytes` bytes; an element counts
+/// `copies` times.
+std::vector<std::vector<Piece>> cut_ranges(std::span<const HostItem> items, std::span<const std::int64_t> counts,
+                                           std::size_t copies, std::size_t round_bytes) {
+  std::vector<std::vector<Piece>> rounds(1);
   std::size_t bytes = 0;
-  const auto end_round = [&] {
-    rounds.push_back(cut_round(items, op, ranks, ranges));
-    ranges.clear();
-    bytes = 0;
-  };
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::size_t element = size_of(items[i].dtype);
-    for (std::int64_t begin = 0; begin < items[i].count();) {
+    const std::size_t element = size_of(items[i].dtype) * copies;
+    for (std::int64_t begin = 0; begin < counts[i];) {
+      if (bytes >= round_bytes) {
+        rounds.emplace_back();
+        bytes = 0;
+      }
       // whole lines of elements, so that every round starts aligned
       const auto room = static_cast<std::int64_t>(
           std::max<std::size_t>((round_bytes - bytes) / element / line_bytes, 1) * line_bytes);
-      const std::int64_t end = std::min(begin + room, items[i].count());
-      ranges.push_back({static_cast<std::uint32_t>(i), begin, end});
-      bytes += padded(end - begin, items[i].dtype);
+      const std::int64_t end = std::min(begin + room, counts[i]);
+      rounds.back().push_back({static_cast<std::uint32_t>(i), begin, end});
+      bytes += padded(end - begin, items[i].dtype) * copies;
       begin = end;
-      if (bytes >= round_bytes) end_round();
     }
   }
-  if (!ranges.empty() || rounds.empty()) end_round();
+  return rounds;
+}
+
+}  // namespace
+
+std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks, std::size_t round_bytes) {
+  std::vector<std::int64_t> counts;
+  for (const HostItem& item : items) counts.push_back(item.count());
+  std::vector<NodeRound> rounds;
+  for (const auto& ranges : cut_ranges(items, counts, 1, round_bytes))
+    rounds.push_back(cut_round(items, op, ranks, ranges));
+  return rounds;
+}
+
+std::vector<NodeRound> cut_scatter_rounds(std::span<const HostItem> items, const ReplicaLayout& layout,
+                                          std::size_t round_bytes) {
+  std::vector<std::int64_t> parts;
+  for (const HostItem& item : items) parts.push_back(item.count() / layout.replicas());
+  std::vector<NodeRound> rounds;
+  for (const auto& ranges : cut_ranges(items, parts, static_cast<std::size_t>(layout.replicas()), round_bytes))
+    rounds.push_back(cut_scatter_round(items, layout, ranges));
   return rounds;
 }
 

@@ -9,6 +9,7 @@
 #include "collectives/host/host_item.hpp"
 #include "schedule/partition.hpp"
 
+#include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/core/reduce_op.hpp>
 
 #include <cstddef>
@@ -34,5 +35,10 @@ struct NodeRound {
 /// them full), each into slices for `ranks` owners; fewer owners where slices would be smaller than a page.
 [[nodiscard]] std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks,
                                                 std::size_t round_bytes);
+
+/// The same for a reduce_scatter: each owner has the same share of the part of each of its replicas, one piece per item
+/// and replica.
+[[nodiscard]] std::vector<NodeRound> cut_scatter_rounds(std::span<const HostItem> items, const ReplicaLayout& layout,
+                                                        std::size_t round_bytes);
 
 }  // namespace lockstep::detail

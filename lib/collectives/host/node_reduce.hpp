@@ -1,35 +1,27 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_reduce and reduce inside a node, through memory that all ranks see: the owner of a slice reads all inputs of the
-// node, adds them along the canonical tree in registers and writes all outputs, in one pass.
+// all_reduce, reduce and reduce_scatter inside a node, through memory that all ranks see: the owner of a slice reads
+// all inputs of the node, adds them along the canonical tree in registers and writes all outputs, in one pass. In a
+// reduce_scatter a rank owns the parts of its replicas, and their outputs are its own.
 //
-// Up to `flat_bytes` everybody puts a copy of everything on its board and adds everything: one crossing. Above, slices
-// in place: two crossings, and every byte is read once and written once. Memory that the others cannot see is staged in
-// rounds: two crossings each. (Movement-avoiding reduction, Peng et al., SC 2023.)
+// Up to `flat_bytes` everybody adds what it wants of what lies on the boards. Above, slices in place: every byte is
+// read once and written once. (Movement-avoiding reduction, Peng et al., SC 2023.)
 
 #pragma once
 
 #include <lockstep/cluster/replica_layout.hpp>
 
-#include "collectives/host/host_item.hpp"
-#include "collectives/operation.hpp"
-#include "transport/shm/node_group.hpp"
+#include "collectives/host/node_operation.hpp"
 
 #include <memory>
 #include <vector>
 
 namespace lockstep::detail {
 
-/// Sizes that decide how a reduction is done, never what it gives. Equal on all ranks.
-struct NodeReduceTuning {
-  std::size_t flat_bytes = 2048;                     ///< at most this much per rank goes over the boards
-  std::size_t round_bytes = std::size_t{512} << 10;  ///< per replica, of memory that is staged
-};
-
-/// An all_reduce or reduce over `group`, which has one member for each rank of `layout`.
+/// An all_reduce, reduce or reduce_scatter over `group`, which has one member for each rank of `layout`.
 [[nodiscard]] std::shared_ptr<Operation> make_node_reduce(const Descriptor& descriptor, const ReplicaLayout& layout,
-                                                          NodeGroup& group, std::vector<HostItem> items,
-                                                          const NodeReduceTuning& tuning = {});
+                                                          NodeGroup& group, const std::vector<HostItem>& items,
+                                                          const NodeTuning& tuning = {});
 
 }  // namespace lockstep::detail

@@ -19,27 +19,21 @@ std::vector<HostItem> list(std::initializer_list<std::pair<DType, std::int64_t>>
 }
 
 /// Every element is in exactly one slice; staging places do not overlap and stay within what is said.
-void check_rounds(const std::vector<HostItem>& items, int ranks, std::size_t round_bytes) {
-  const auto rounds = cut_rounds(items, ReduceOp::mean, ranks, round_bytes);
+void check_rounds(const std::vector<HostItem>& items, int ranks, const std::vector<NodeRound>& rounds) {
   ASSERT_FALSE(rounds.empty());
   std::vector<std::map<std::int64_t, std::int64_t>> covered(items.size());
   for (const NodeRound& round : rounds) {
     ASSERT_EQ(round.slices.size(), static_cast<std::size_t>(ranks));
     std::map<std::size_t, std::size_t> inputs;
     for (const auto& slice : round.slices) {
-      std::size_t result_end = 0;
       for (const StagedPiece& part : slice) {
         const HostItem& item = items[part.piece.item];
         ASSERT_LT(part.piece.begin, part.piece.end);
         EXPECT_TRUE(covered[part.piece.item].emplace(part.piece.begin, part.piece.end).second);
         const auto count = static_cast<std::size_t>(part.piece.end - part.piece.begin);
         EXPECT_TRUE(inputs.emplace(part.input_offset, part.input_offset + count * size_of(item.dtype)).second);
-        EXPECT_GE(part.result_offset, result_end);
-        result_end = part.result_offset + count * size_of(result_dtype(ReduceOp::mean, item.dtype));
         EXPECT_EQ(part.input_offset % 64, 0u);
-        EXPECT_EQ(part.result_offset % 64, 0u);
       }
-      EXPECT_LE(result_end, round.most_result_bytes);
     }
     std::size_t end = 0;
     for (const auto& [begin, last] : inputs) {
@@ -58,6 +52,22 @@ void check_rounds(const std::vector<HostItem>& items, int ranks, std::size_t rou
   }
 }
 
+/// Results of one owner do not overlap and stay within what is said.
+void check_results(const std::vector<HostItem>& items, const std::vector<NodeRound>& rounds) {
+  for (const NodeRound& round : rounds) {
+    for (const auto& slice : round.slices) {
+      std::size_t end = 0;
+      for (const StagedPiece& part : slice) {
+        EXPECT_GE(part.result_offset, end);
+        EXPECT_EQ(part.result_offset % 64, 0u);
+        end = part.result_offset + static_cast<std::size_t>(part.piece.end - part.piece.begin) *
+                                       size_of(result_dtype(ReduceOp::mean, items[part.piece.item].dtype));
+      }
+      EXPECT_LE(end, round.most_result_bytes);
+    }
+  }
+}
+
 TEST(NodePlan, covers_every_element_once) {
   const auto lists = {
       list({}),
@@ -68,8 +78,39 @@ TEST(NodePlan, covers_every_element_once) {
   };
   for (const auto& items : lists) {
     for (const int ranks : {1, 2, 3, 5, 8}) {
-      for (const std::size_t bytes : {std::size_t{64}, std::size_t{4096}, std::size_t{512} << 10, std::size_t{1} << 60})
-        check_rounds(items, ranks, bytes);
+      for (const std::size_t bytes :
+           {std::size_t{64}, std::size_t{4096}, std::size_t{512} << 10, std::size_t{1} << 60}) {
+        const auto rounds = cut_rounds(items, ReduceOp::mean, ranks, bytes);
+        check_rounds(items, ranks, rounds);
+        check_results(items, rounds);
+      }
+    }
+  }
+}
+
+TEST(NodePlan, gives_every_rank_the_parts_of_its_replicas) {
+  for (const auto& counts : {std::vector<int>{1}, {1, 1}, {2, 1, 3}}) {
+    const ReplicaLayout layout(counts);
+    const std::int64_t replicas = layout.replicas();
+    const auto items = list({{DType::f32, 0},
+                             {DType::i8, 20'000 * replicas},
+                             {DType::f64, replicas},
+                             {DType::bf16, 65'537 * replicas},
+                             {DType::f32, 333 * replicas}});
+    for (const std::size_t bytes : {std::size_t{64}, std::size_t{4096}, std::size_t{512} << 10, std::size_t{1} << 60}) {
+      const auto rounds = cut_scatter_rounds(items, layout, bytes);
+      check_rounds(items, layout.ranks(), rounds);
+      for (const NodeRound& round : rounds) {
+        for (int owner = 0; owner < layout.ranks(); ++owner) {
+          for (const StagedPiece& staged : round.slices[static_cast<std::size_t>(owner)]) {
+            const std::int64_t part = items[staged.piece.item].count() / replicas;
+            const std::int64_t replica = staged.piece.begin / part;
+            EXPECT_GE(replica, layout.first(owner));
+            EXPECT_LT(replica, layout.first(owner + 1));
+            EXPECT_LE(staged.piece.end, part * (replica + 1));
+          }
+        }
+      }
     }
   }
 }

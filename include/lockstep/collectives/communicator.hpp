@@ -14,6 +14,7 @@
 #include <lockstep/core/tensor_view.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -125,10 +126,10 @@ class LOCKSTEP_API Communicator {
 
   /// One tensor in place, for a rank with one replica: `all_reduce(std::span(gradient), ReduceOp::mean)`. Collective.
   /// Throws Error(invalid_argument) when this rank has several replicas, and for the mean of integers, which is f64.
-  template <Element T>
+  template <Element T, std::size_t extent>
     requires(!std::is_const_v<T>)
-  void all_reduce(std::span<T> values, ReduceOp op, const ReduceOptions& options = {}) {
-    all_reduce_in_place(view_of(values), op, options);
+  void all_reduce(std::span<T, extent> values, ReduceOp op, const ReduceOptions& options = {}) {
+    all_reduce_in_place(view_of(std::span<T>(values)), op, options);
   }
 
   /// Tells the other ranks that this one leaves the common course: each gets Error(unavailable) with `text` at its next

@@ -35,8 +35,9 @@ struct Communicator::State {
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleBook> schedules;
-  std::mutex mutex;
-  detail::PlanCache cache;  // guarded by mutex
+  mutable std::mutex mutex;
+  std::shared_ptr<detail::SharedLoop> shared_loop;  // guarded by mutex
+  detail::PlanCache cache;                          // guarded by mutex
 
   /// Makes the operation of one call. What this rank finds wrong is told to the others, then thrown.
   [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items,
@@ -63,7 +64,7 @@ struct Communicator::State {
       return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
     }
     if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces(call)) {
-      return detail::make_node_reduce(descriptor, layout, *group, checked);
+      return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
     }
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
@@ -71,6 +72,11 @@ struct Communicator::State {
   [[nodiscard]] static bool reduces(const Call& call) {
     return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce ||
            call.kind == OperationKind::reduce_scatter;
+  }
+
+  [[nodiscard]] std::shared_ptr<detail::SharedLoop> loop() const {
+    const std::scoped_lock lock(mutex);
+    return shared_loop;
   }
 
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
@@ -214,6 +220,11 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
   const ConstTensorView input = values;
   const Item item{std::span(&input, 1), std::span(&values, 1)};
   all_reduce(std::span(&item, 1), op, options);
+}
+
+void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop) {
+  const std::scoped_lock lock(communicator.state_->mutex);
+  communicator.state_->shared_loop = std::move(loop);
 }
 
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,

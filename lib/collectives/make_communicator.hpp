@@ -8,6 +8,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/host/schedule_book.hpp"
+#include "collectives/shared_loop.hpp"
 #include "transport/transport.hpp"
 
 #include <memory>
@@ -22,6 +23,8 @@ struct CommunicatorAccess {
                                          const CommunicatorOptions& options,
                                          std::optional<ReplicaLayout> layout = std::nullopt,
                                          const detail::ScheduleOptions& schedules = {});
+  /// From now on large reductions of this rank are loops that others may share. Local.
+  static void share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop);
 };
 
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 #include "context/replica_team.hpp"
 
 #include "base/check.hpp"
+#include "base/processor.hpp"
+#include "collectives/make_communicator.hpp"
 #include "context/step.hpp"
 
 #include <utility>
@@ -17,6 +19,11 @@ int threads_on_this_node(const Communicator& communicator) {
   return communicator.layout().replicas() / (communicator.nodes() > 0 ? communicator.nodes() : 1);
 }
 
+/// One where threads would only take processors from each other.
+int threads_for_loops(const Communicator& communicator) {
+  return threads_on_this_node(communicator) <= detail::allowed_cpus() ? communicator.local_replicas() : 1;
+}
+
 }  // namespace
 
 ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind)
@@ -27,16 +34,19 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
       replicas_(communicator_.layout().replicas()),
       first_replica_id_(communicator_.layout().first(communicator_.rank())),
       fail_after_(communicator_.options().fail_after.value_or(default_fail_after)),
-      waiter_(WaitPolicy::for_threads(threads_on_this_node(communicator_))),
+      waiter_(std::make_shared<Waiter>(WaitPolicy::for_threads(threads_on_this_node(communicator_)))),
+      shared_loop_(std::make_shared<detail::SharedLoop>(threads_for_loops(communicator_),
+                                                        [waiter = waiter_] { waiter->wake(); })),
       seen_(devices_.size()) {
   LOCKSTEP_CHECK(communicator_.local_replicas() == local_replicas());
+  if (shared_loop_->threads() > 1) CommunicatorAccess::share_loops(communicator_, shared_loop_);
   step_ = std::make_unique<Step>(*this);
   for (int i = 1; i < local_replicas(); ++i) threads_.emplace_back([this, i] { serve(i); });
 }
 
 ReplicaTeam::~ReplicaTeam() {
   stopping_.store(true);
-  waiter_.wake();
+  waiter_->wake();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -73,7 +83,7 @@ void ReplicaTeam::run_step(Step& step, Strategy* strategy, ReplicaTask task, Run
   if (!threads_.empty()) {
     current_ = &step;
     published_.fetch_add(1);
-    waiter_.wake();
+    waiter_->wake();
   }
   step.run_replica(0);
   step.wait_for_all();
@@ -89,12 +99,12 @@ void ReplicaTeam::run_published(int local) {
 }
 
 void ReplicaTeam::serve(int local) {
-  const auto ready = [this, local] { return has_published(local) || stopping_.load(); };
+  const auto ready = [this, local] { return has_published(local) || stopping_.load() || shared_loop_->is_open(); };
   for (;;) {
     // without a deadline: between steps a thread has nothing to wait for but work
-    if (!waiter_.wait_until(ready, Waiter::Clock::now() + std::chrono::hours(1))) continue;
+    if (!waiter_->wait_until(ready, Waiter::Clock::now() + std::chrono::hours(1))) continue;
     if (stopping_.load()) return;
-    run_published(local);
+    has_published(local) ? run_published(local) : shared_loop_->help();
   }
 }
 

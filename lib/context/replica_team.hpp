@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "collectives/shared_loop.hpp"
 #include "context/thread_context.hpp"
 #include "context/waiter.hpp"
 
@@ -48,7 +49,9 @@ class ReplicaTeam {
   [[nodiscard]] int replicas() const noexcept { return replicas_; }
   [[nodiscard]] int first_replica_id() const noexcept { return first_replica_id_; }
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept { return statistics_; }
-  [[nodiscard]] Waiter& waiter() noexcept { return waiter_; }
+  [[nodiscard]] Waiter& waiter() noexcept { return *waiter_; }
+  /// What this rank's collectives share with the threads of replicas that wait.
+  [[nodiscard]] detail::SharedLoop& shared_loop() noexcept { return *shared_loop_; }
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
   /// The first replica's context of steps that are not nested.
   [[nodiscard]] ReplicaContext& first_replica();
@@ -105,7 +108,9 @@ class ReplicaTeam {
   StrategyStatistics statistics_;
   std::string told_text_;  // what() of the last failure that the other ranks know
 
-  Waiter waiter_;
+  // the communicator, which may live longer, has the loop, and the loop the waiter
+  std::shared_ptr<Waiter> waiter_;
+  std::shared_ptr<detail::SharedLoop> shared_loop_;
   std::unique_ptr<Step> step_;        // of runs that are not nested
   std::atomic<bool> running_{false};  // a thread is in `run`
   Step* current_ = nullptr;           // published by `published_`

@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::size_t no_limit = std::size_t{1} << 60;
 
+/// Bytes of input in one turn of a shared loop: long against the microsecond that waking somebody takes.
+constexpr std::size_t turn_bytes = std::size_t{256} << 10;
+
 /// Of this processor; a common size where the system does not say.
 std::size_t last_level_cache_bytes() {
   static const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -54,9 +57,10 @@ std::vector<HostItem> shown(const Descriptor& descriptor, std::vector<HostItem> 
 class NodeReduce final : public NodeOperation {
  public:
   NodeReduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-             const std::vector<HostItem>& items, const NodeTuning& tuning)
+             const std::vector<HostItem>& items, const NodeTuning& tuning, std::shared_ptr<SharedLoop> loop)
       : NodeOperation(descriptor, layout, group, items, shown(descriptor, items),
                       cut(descriptor, layout, items, tuning.round_bytes), roles_of(layout, group.rank()), tuning),
+        loop_(std::move(loop)),
         scatters_(is_scatter(descriptor)),
         merges_(fold_merges_of_leaves({0, layout.replicas()})) {
     for (const NodeRound& round : rounds()) most_result_bytes_ = std::max(most_result_bytes_, round.most_result_bytes);
@@ -94,7 +98,15 @@ class NodeReduce final : public NodeOperation {
 
   void do_direct(bool has_changed) override {
     if (has_changed) prepare_direct();
-    for (const PreparedFold& prepared : direct_) prepared.function(prepared.fold, prepared.count);
+    const auto run = [this](std::size_t begin, std::size_t end) {
+      for (std::size_t k = begin; k < end; ++k) direct_[k].function(direct_[k].fold, direct_[k].count);
+    };
+    if (turn_ends_.size() < 2) {
+      run(0, direct_.size());
+      return;
+    }
+    loop_->run(static_cast<std::uint32_t>(turn_ends_.size()),
+               [&](std::uint32_t turn) { run(turn == 0 ? 0 : turn_ends_[turn - 1], turn_ends_[turn]); });
   }
 
   void do_round() override {
@@ -182,7 +194,7 @@ class NodeReduce final : public NodeOperation {
   /// Writes down the folds of this rank's slice, so that a call repeated does nothing but them.
   void prepare_direct() {
     const auto rounds = cut(descriptor(), layout(), items(), no_limit);
-    const auto& slice = rounds.front().slices[static_cast<std::size_t>(rank())];
+    const auto slice = in_turns(rounds.front().slices[static_cast<std::size_t>(rank())]);
     const std::size_t replicas = inputs_.size();
     direct_.clear();
     direct_inputs_.clear();
@@ -206,6 +218,36 @@ class NodeReduce final : public NodeOperation {
       const Piece& piece = slice[k].piece;
       direct_.push_back({functions_[piece.item], fold_of(piece, inputs, outputs), piece.end - piece.begin});
       direct_.back().fold.stream = leaves_caches_ && is_out_of_place(inputs, outputs);
+    }
+    end_turns();
+  }
+
+  [[nodiscard]] std::int64_t elements_of_turn(std::size_t item) const {
+    return static_cast<std::int64_t>(turn_bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
+  }
+
+  /// No piece is longer than a turn, where there are threads to take turns.
+  [[nodiscard]] std::vector<StagedPiece> in_turns(const std::vector<StagedPiece>& slice) const {
+    if (!loop_) return slice;
+    std::vector<StagedPiece> result;
+    for (const StagedPiece& part : slice) {
+      const std::int64_t most = elements_of_turn(part.piece.item);
+      for (std::int64_t begin = part.piece.begin; begin < part.piece.end; begin += most)
+        result.push_back({{part.piece.item, begin, std::min(begin + most, part.piece.end)}, 0, 0});
+    }
+    return result;
+  }
+
+  /// Puts as many folds into each turn as belong to `turn_bytes`, so that a list of small tensors is few turns.
+  void end_turns() {
+    turn_ends_.clear();
+    if (!loop_) return;
+    std::size_t bytes = 0;
+    for (std::size_t k = 0; k < direct_.size(); ++k) {
+      bytes += static_cast<std::size_t>(direct_[k].count) * size_of(direct_[k].fold.dtype) * inputs_.size();
+      if (bytes < turn_bytes && k + 1 < direct_.size()) continue;
+      turn_ends_.push_back(k + 1);
+      bytes = 0;
     }
   }
 
@@ -239,6 +281,7 @@ class NodeReduce final : public NodeOperation {
     }
   }
 
+  const std::shared_ptr<SharedLoop> loop_;  ///< null: nobody shares this rank's work
   const bool scatters_;
   const std::vector<std::uint8_t> merges_;
   std::vector<ReduceFunction> functions_;  // by item
@@ -247,6 +290,7 @@ class NodeReduce final : public NodeOperation {
 
   // kept from life to life
   std::vector<PreparedFold> direct_;
+  std::vector<std::size_t> turn_ends_;  // in direct_, where a loop is shared
   std::vector<FoldInput> direct_inputs_;
   std::vector<void*> direct_outputs_;
   std::vector<FoldInput> inputs_;
@@ -256,8 +300,9 @@ class NodeReduce final : public NodeOperation {
 }  // namespace
 
 std::shared_ptr<Operation> make_node_reduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-                                            const std::vector<HostItem>& items, const NodeTuning& tuning) {
-  return std::make_shared<NodeReduce>(descriptor, layout, group, items, tuning);
+                                            const std::vector<HostItem>& items, const NodeTuning& tuning,
+                                            std::shared_ptr<SharedLoop> loop) {
+  return std::make_shared<NodeReduce>(descriptor, layout, group, items, tuning, std::move(loop));
 }
 
 }  // namespace lockstep::detail

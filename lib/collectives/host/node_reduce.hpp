@@ -13,6 +13,7 @@
 #include <lockstep/cluster/replica_layout.hpp>
 
 #include "collectives/host/node_operation.hpp"
+#include "collectives/shared_loop.hpp"
 
 #include <memory>
 #include <vector>
@@ -22,6 +23,7 @@ namespace lockstep::detail {
 /// An all_reduce, reduce or reduce_scatter over `group`, which has one member for each rank of `layout`.
 [[nodiscard]] std::shared_ptr<Operation> make_node_reduce(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                           NodeGroup& group, const std::vector<HostItem>& items,
-                                                          const NodeTuning& tuning = {});
+                                                          const NodeTuning& tuning = {},
+                                                          std::shared_ptr<SharedLoop> loop = nullptr);
 
 }  // namespace lockstep::detail

@@ -67,6 +67,22 @@ TEST(AllReduce, reduces_spans_and_views_in_place) {
   });
 }
 
+/// So long that the replicas that wait take part in it, where they have processors of their own.
+TEST(AllReduce, of_long_vectors_is_shared_by_the_replicas) {
+  MirroredStrategy strategy = mirrored(2);
+  constexpr std::size_t count = 1'000'003;
+  const auto sums = strategy.run([](ReplicaContext& replica) {
+    std::vector<float> values(count);
+    for (std::size_t k = 0; k < count; ++k)
+      values[k] = static_cast<float>(k % 1000) + static_cast<float>(replica.replica_id_in_sync_group());
+    return replica.all_reduce(ReduceOp::sum, values);
+  });
+  std::vector<float> expected(count);
+  for (std::size_t k = 0; k < count; ++k) expected[k] = static_cast<float>(2 * (k % 1000) + 1);
+  EXPECT_EQ(components(sums), std::vector(2, expected));
+  EXPECT_EQ(strategy.reduce(ReduceOp::sum, sums).front(), 2.0F);  // by this thread, with the other one to help
+}
+
 TEST(AllReduce, of_an_empty_tensor_is_legal) {
   MirroredStrategy strategy = mirrored(2);
   const auto result = strategy.run(

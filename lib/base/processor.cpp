@@ -4,6 +4,7 @@
 #include "base/processor.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -18,6 +19,11 @@ int allowed_cpus() noexcept {
                         ? CPU_COUNT(&set)
                         : static_cast<int>(std::thread::hardware_concurrency());
   return std::max(count, 1);
+}
+
+std::size_t last_level_cache_bytes() noexcept {
+  static const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
 }
 
 }  // namespace lockstep::detail

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waiting loops need to know of the processor.
+// What those who wait and those who copy need to know of the processor.
 
 #pragma once
+
+#include <cstddef>
 
 namespace lockstep::detail {
 
@@ -19,5 +21,8 @@ inline void cpu_relax() noexcept {
 
 /// Processors that this process may run on, at least 1.
 [[nodiscard]] int allowed_cpus() noexcept;
+
+/// Of this processor; a common size where the system does not say.
+[[nodiscard]] std::size_t last_level_cache_bytes() noexcept;
 
 }  // namespace lockstep::detail

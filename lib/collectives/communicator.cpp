@@ -9,6 +9,7 @@
 #include "collectives/host/exchange.hpp"
 #include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/host/native.hpp"
+#include "collectives/host/node_copy.hpp"
 #include "collectives/host/node_reduce.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/make_communicator.hpp"
@@ -63,8 +64,9 @@ struct Communicator::State {
       detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
       return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
     }
-    if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces(call)) {
-      return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
+    if (detail::NodeGroup* const group = engine->transport().node_group()) {
+      if (reduces(call)) return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
+      if (copies(call)) return detail::make_node_copy(descriptor, layout, *group, checked);
     }
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
@@ -72,6 +74,10 @@ struct Communicator::State {
   [[nodiscard]] static bool reduces(const Call& call) {
     return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce ||
            call.kind == OperationKind::reduce_scatter;
+  }
+  [[nodiscard]] static bool copies(const Call& call) {
+    return call.kind == OperationKind::broadcast || call.kind == OperationKind::all_gather ||
+           call.kind == OperationKind::gather || call.kind == OperationKind::barrier;
   }
 
   [[nodiscard]] std::shared_ptr<detail::SharedLoop> loop() const {
@@ -105,7 +111,7 @@ struct Communicator::State {
                                                            const ReduceOptions& how) {
     const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                               how.name,  items};
-    if (reduces(call)) {
+    if (reduces(call) || copies(call)) {
       const std::scoped_lock lock(mutex);
       auto found = cache.find(key);
       if (found && found->try_acquire()) return found;

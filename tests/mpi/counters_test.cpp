@@ -4,6 +4,7 @@
 // What a prepared call may not do: allocate, fault a page, call the system when nobody has to wait. Counted, not timed.
 
 #include <lockstep/device/arena.hpp>
+#include <lockstep/device/tensor.hpp>
 #include <lockstep/interop/mpi.hpp>
 
 #include "support/batch.hpp"
@@ -169,6 +170,57 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64, DType::i8, DType::u64),
                      testing::Values(ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max, ReduceOp::prod),
                      testing::Values(2, 1000, 40'000)));
+
+enum class Kind : std::uint8_t { reduce_scatter, all_gather, gather, broadcast, barrier };
+
+class RepeatedCall : public testing::TestWithParam<std::tuple<Kind, bool, std::int64_t>> {
+ protected:
+  static void call(Communicator& comm, Kind kind, std::span<const Item> items) {
+    switch (kind) {
+      case Kind::reduce_scatter: comm.reduce_scatter(items, ReduceOp::sum); break;
+      case Kind::all_gather: comm.all_gather(items); break;
+      case Kind::gather: comm.gather(items, 0); break;
+      case Kind::broadcast: comm.broadcast(items, 0); break;
+      case Kind::barrier: comm.barrier(); break;
+    }
+  }
+};
+
+TEST_P(RepeatedCall, allocates_nothing_and_makes_no_system_call) {
+  const auto [kind, in_arena, elements] = GetParam();
+  Communicator comm = communicator_from(MPI_COMM_WORLD);
+  const bool has_input = kind != Kind::broadcast || comm.rank() == 0;
+  const bool has_output = kind != Kind::gather || comm.rank() == 0;
+  const std::int64_t given = kind == Kind::reduce_scatter ? elements * comm.size() : elements;
+  const std::int64_t got = kind == Kind::all_gather || kind == Kind::gather ? elements * comm.size() : elements;
+  const auto resource = in_arena ? arena_memory_resource() : heap_memory_resource();
+  std::vector<Tensor> memory;
+  std::vector<ConstTensorView> inputs;
+  std::vector<TensorView> outputs;
+  constexpr std::size_t tensors = 5;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    memory.emplace_back(DType::f32, Shape{given}, resource);
+    inputs.emplace_back(memory.back().view());
+    memory.emplace_back(DType::f32, Shape{got}, resource);
+    outputs.push_back(memory.back().view());
+  }
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < tensors; ++i)
+    items.push_back(
+        {std::span(inputs).subspan(i, has_input ? 1 : 0), std::span(outputs).subspan(i, has_output ? 1 : 0)});
+  const Counts counts = count(comm, [&] { call(comm, kind, items); });
+  EXPECT_EQ(counts.allocations, 0);
+  EXPECT_EQ(counts.faults, 0);
+  EXPECT_TRUE(counts.has_run_without_system_call);
+}
+
+// on the boards, in place or staged on them, in several rounds
+INSTANTIATE_TEST_SUITE_P(All, RepeatedCall,
+                         testing::Combine(testing::Values(Kind::reduce_scatter, Kind::all_gather, Kind::gather,
+                                                          Kind::broadcast),
+                                          testing::Bool(), testing::Values(2, 500, 60'000)));
+INSTANTIATE_TEST_SUITE_P(Barrier, RepeatedCall,
+                         testing::Combine(testing::Values(Kind::barrier), testing::Values(true), testing::Values(0)));
 
 TEST(Counters, see_what_they_count) {
   const long before = allocations;

@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory_resource>
+#include <tuple>
 
 namespace lockstep::test {
 namespace {
@@ -33,6 +35,9 @@ class Block {
     if (data_ != nullptr) resource_->deallocate(data_, bytes_);
   }
   [[nodiscard]] void* data() const { return data_; }
+  void fill(const Bytes& content) {
+    if (bytes_ != 0) std::memcpy(data_, content.data(), bytes_);
+  }
   [[nodiscard]] Bytes content() const {
     const auto* const begin = static_cast<const std::byte*>(data_);
     return {begin, begin + bytes_};
@@ -98,6 +103,145 @@ void check_placement(Communicator& comm, ReduceOp op, const std::vector<TensorCa
   }
 }
 
+enum class Kind : std::uint8_t { reduce_scatter, all_gather, gather, broadcast };
+
+/// The same values serve every placement: made once.
+using ValueKey = std::tuple<DType, std::int64_t, std::size_t, int>;
+const Bytes& known_leaf(const TensorCase& tensor, std::size_t seed, int replica) {
+  static std::map<ValueKey, Bytes> known;
+  const auto [entry, is_new] = known.try_emplace({tensor.dtype, tensor.count, seed, replica});
+  if (is_new) entry->second = leaf(tensor, seed, replica);
+  return entry->second;
+}
+const Bytes& known_sum(const TensorCase& tensor, std::size_t seed, int replicas) {
+  static std::map<ValueKey, Bytes> known;
+  const auto [entry, is_new] = known.try_emplace({tensor.dtype, tensor.count, seed, replicas});
+  if (is_new) {
+    entry->second = canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, seed, replicas));
+  }
+  return entry->second;
+}
+
+/// Buffers of one call that is repeated with other values: where they lie, and what they must get.
+class RepeatedCall {
+ public:
+  RepeatedCall(Communicator& comm, Kind kind, int root, std::vector<TensorCase> tensors, unsigned placement)
+      : comm_(comm), kind_(kind), root_(root), tensors_(std::move(tensors)), placement_(placement) {
+    const bool is_root = comm.rank() == root;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      if (kind == Kind::reduce_scatter) tensors_[i].count *= comm.layout().replicas();
+      const int given = kind == Kind::broadcast ? (is_root ? 1 : 0) : comm.local_replicas();
+      auto& inputs = inputs_.emplace_back();
+      auto& input_views = input_views_.emplace_back();
+      for (int k = 0; k < given; ++k) {
+        inputs.emplace_back(in_arena(), known_leaf(tensors_[i], seed(i, 0), 0));
+        input_views.emplace_back(inputs.back().data(), tensors_[i].dtype, Shape{tensors_[i].count});
+      }
+      add_outputs(i);
+    }
+    for (std::size_t i = 0; i < tensors_.size(); ++i) items_.push_back({input_views_[i], output_views_[i]});
+  }
+
+  void run(int run) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      for (std::size_t k = 0; k < inputs_[i].size(); ++k)
+        inputs_[i][k].fill(known_leaf(tensors_[i], seed(i, run), first_replica() + static_cast<int>(k)));
+      for (Block& output : outputs_[i]) output.fill(Bytes(output.content().size(), std::byte{0xa5}));
+    }
+    run % 2 == 0 ? call() : call_async().wait();
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      for (std::size_t k = 0; k < outputs_[i].size(); ++k) {
+        ASSERT_EQ(outputs_[i][k].content(), expected(i, k, run))
+            << "kind " << static_cast<int>(kind_) << ", root " << root_ << ", item " << i << ", output " << k
+            << ", placement " << placement_ << ", run " << run;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] bool in_arena() { return (placement_ >> (next_++ % 8) & 1) != 0; }
+  [[nodiscard]] static std::size_t seed(std::size_t item, int run) {
+    return item + static_cast<std::size_t>(run) * 100'000;
+  }
+  [[nodiscard]] int first_replica() const {
+    return kind_ == Kind::broadcast ? root_ : comm_.layout().first(comm_.rank());
+  }
+
+  void add_outputs(std::size_t i) {
+    const bool is_root = comm_.rank() == root_;
+    std::int64_t count = tensors_[i].count;
+    std::size_t outputs = 2;
+    switch (kind_) {
+      case Kind::reduce_scatter:
+        count /= comm_.layout().replicas();
+        outputs = static_cast<std::size_t>(comm_.local_replicas());
+        break;
+      case Kind::gather: outputs = is_root ? 1 : 0; [[fallthrough]];
+      case Kind::all_gather: count *= comm_.layout().replicas(); break;
+      case Kind::broadcast: break;
+    }
+    auto& blocks = outputs_.emplace_back();
+    auto& views = output_views_.emplace_back();
+    for (std::size_t k = 0; k < outputs; ++k) {
+      blocks.emplace_back(in_arena(), Bytes(static_cast<std::size_t>(count) * size_of(tensors_[i].dtype)));
+      views.push_back({blocks.back().data(), tensors_[i].dtype, Shape{count}, Device{}});
+    }
+    // a root may have its value as an output too
+    if (kind_ == Kind::broadcast && is_root)
+      views.push_back({inputs_[i].front().data(), tensors_[i].dtype, Shape{count}, Device{}});
+  }
+
+  void call() {
+    switch (kind_) {
+      case Kind::reduce_scatter: comm_.reduce_scatter(items_, ReduceOp::sum); break;
+      case Kind::all_gather: comm_.all_gather(items_); break;
+      case Kind::gather: comm_.gather(items_, root_); break;
+      case Kind::broadcast: comm_.broadcast(items_, root_); break;
+    }
+  }
+  [[nodiscard]] Request call_async() {
+    switch (kind_) {
+      case Kind::reduce_scatter: return comm_.reduce_scatter_async(items_, ReduceOp::sum);
+      case Kind::all_gather: return comm_.all_gather_async(items_);
+      case Kind::gather: return comm_.gather_async(items_, root_);
+      case Kind::broadcast: break;
+    }
+    return comm_.broadcast_async(items_, root_);
+  }
+
+  [[nodiscard]] Bytes expected(std::size_t i, std::size_t output, int run) const {
+    const TensorCase& tensor = tensors_[i];
+    if (kind_ == Kind::broadcast) return known_leaf(tensor, seed(i, run), root_);
+    const int replicas = comm_.layout().replicas();
+    if (kind_ != Kind::reduce_scatter) {
+      Bytes all;
+      for (int replica = 0; replica < replicas; ++replica) {
+        const Bytes& value = known_leaf(tensor, seed(i, run), replica);
+        all.insert(all.end(), value.begin(), value.end());
+      }
+      return all;
+    }
+    const Bytes& all = known_sum(tensor, seed(i, run), replicas);
+    const std::size_t part = all.size() / static_cast<std::size_t>(replicas);
+    const auto begin =
+        all.begin() +
+        static_cast<std::ptrdiff_t>(part * (static_cast<std::size_t>(comm_.layout().first(comm_.rank())) + output));
+    return {begin, begin + static_cast<std::ptrdiff_t>(part)};
+  }
+
+  Communicator& comm_;
+  Kind kind_;
+  int root_;
+  std::vector<TensorCase> tensors_;
+  unsigned placement_;
+  unsigned next_ = 0;
+  std::vector<std::vector<Block>> inputs_;
+  std::vector<std::vector<Block>> outputs_;
+  std::vector<std::vector<ConstTensorView>> input_views_;
+  std::vector<std::vector<TensorView>> output_views_;
+  std::vector<Item> items_;
+};
+
 /// Around every bound: one line, the boards, a page per slice, one round of staging, several.
 std::vector<std::vector<TensorCase>> lists() {
   return {{{DType::f32, 2}},
@@ -121,12 +265,38 @@ void check_layout(Communicator comm) {
   }
 }
 
+void check_movers(Communicator comm) {
+  const unsigned of_this_rank = comm.rank() % 2 == 0 ? 0xff : 0;
+  const int last = comm.size() - 1;
+  for (const auto& list : lists()) {
+    for (const unsigned placement : {0xffu, 0u, of_this_rank, ~of_this_rank, 0x5au, 0x96u ^ of_this_rank}) {
+      for (const auto& [kind, root] : {std::pair(Kind::reduce_scatter, -1),
+                                       {Kind::all_gather, -1},
+                                       {Kind::gather, 0},
+                                       {Kind::gather, last},
+                                       {Kind::broadcast, 0},
+                                       {Kind::broadcast, last}}) {
+        RepeatedCall call(comm, kind, root, list, placement);
+        for (int run = 0; run < 3; ++run) call.run(run);
+      }
+    }
+  }
+}
+
 TEST(Memory, never_changes_a_bit) {
   Communicator world = communicator_from(MPI_COMM_WORLD);
   check_layout(world);
   CommunicatorOptions options;
   options.local_replicas = 1 + world.rank() % 3;
   check_layout(world.duplicate(options));
+}
+
+TEST(Memory, never_changes_what_is_moved) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  check_movers(world);
+  CommunicatorOptions options;
+  options.local_replicas = 1 + world.rank() % 3;
+  check_movers(world.duplicate(options));
 }
 
 TEST(Memory, is_the_arena_by_default_once_ranks_share_a_node) {

@@ -58,6 +58,7 @@ class NodeOperation : public Operation {
   [[nodiscard]] const std::vector<HostItem>& items() const noexcept { return items_; }
   [[nodiscard]] const NodeRoles& roles() const noexcept { return roles_; }
   [[nodiscard]] const std::vector<NodeRound>& rounds() const noexcept { return rounds_; }
+  [[nodiscard]] int inputs_of(int rank) const { return roles_.inputs[static_cast<std::size_t>(rank)]; }
   /// The present round, counted from the first.
   [[nodiscard]] std::size_t round_index() const noexcept { return round_; }
   [[nodiscard]] const NodeRound& round() const noexcept { return rounds_[round_]; }
@@ -95,7 +96,6 @@ class NodeOperation : public Operation {
   /// The rank whose slices of a round are nobody's to read but this one's own; -1 if there is none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
-  [[nodiscard]] int inputs_of(int rank) const { return roles_.inputs[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Arrival& arrival_of(int rank) const { return group_.board(rank).arrivals[slot_]; }
   [[nodiscard]] std::byte* own_payload() const { return group_.own_board().payloads[slot_].bytes.data(); }
   [[nodiscard]] std::size_t staging_stride(int rank) const;

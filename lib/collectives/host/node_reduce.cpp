@@ -3,11 +3,10 @@
 
 #include "collectives/host/node_reduce.hpp"
 
+#include "base/processor.hpp"
 #include "collectives/host/element_address.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/canonical_tree.hpp"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -20,12 +19,6 @@ constexpr std::size_t no_limit = std::size_t{1} << 60;
 
 /// Bytes of input in one turn of a shared loop: long against the microsecond that waking somebody takes.
 constexpr std::size_t turn_bytes = std::size_t{256} << 10;
-
-/// Of this processor; a common size where the system does not say.
-std::size_t last_level_cache_bytes() {
-  static const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
-}
 
 /// Everybody brings an input per replica, and looks at everybody's memory.
 NodeRoles roles_of(const ReplicaLayout& layout, int own) {

@@ -10,6 +10,7 @@
 #include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/host/native.hpp"
 #include "collectives/host/node_reduce.hpp"
+#include "collectives/host/part_exchange.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/owned_items.hpp"
@@ -57,6 +58,8 @@ struct Communicator::State {
     signatures.reserve(checked.size());
     for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
     auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
+    // the rows of an all_to_all_v are each rank's own
+    if (call.kind != OperationKind::all_to_all_v && !call.rows.empty()) detail::add_rows(descriptor, call.rows);
     if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
     if (const auto schedule = schedule_of(call, checked)) {
       detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
@@ -65,11 +68,17 @@ struct Communicator::State {
     if (detail::NodeGroup* const group = engine->transport().node_group(); group != nullptr && reduces_whole(call)) {
       return detail::make_node_reduce(descriptor, layout, *group, std::move(checked));
     }
+    if (moves_parts(call)) return detail::make_part_exchange(descriptor, layout, rank, std::move(checked));
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
 
   [[nodiscard]] static bool reduces_whole(const Call& call) {
     return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce;
+  }
+
+  [[nodiscard]] static bool moves_parts(const Call& call) {
+    return call.kind == OperationKind::scatter || call.kind == OperationKind::scatter_v ||
+           call.kind == OperationKind::all_to_all || call.kind == OperationKind::all_to_all_v;
   }
 
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
@@ -195,6 +204,51 @@ void Communicator::gather(std::span<const Item> items, int root, const ReduceOpt
 }
 Request Communicator::gather_async(std::span<const Item> items, int root, const ReduceOptions& options) {
   return Request(state_->run_async({OperationKind::gather, ReduceOp::sum, root, rank()}, items, options));
+}
+void Communicator::all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
+                                const ReduceOptions& options) {
+  state_->run({OperationKind::all_gather_v, ReduceOp::sum, -1, rank(), rows}, items, options);
+}
+Request Communicator::all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
+                                         const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_gather_v, ReduceOp::sum, -1, rank(), rows}, items, options));
+}
+void Communicator::gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                            const ReduceOptions& options) {
+  state_->run({OperationKind::gather_v, ReduceOp::sum, root, rank(), rows}, items, options);
+}
+Request Communicator::gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                                     const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::gather_v, ReduceOp::sum, root, rank(), rows}, items, options));
+}
+void Communicator::scatter(std::span<const Item> items, int root, const ReduceOptions& options) {
+  state_->run({OperationKind::scatter, ReduceOp::sum, root, rank()}, items, options);
+}
+Request Communicator::scatter_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::scatter, ReduceOp::sum, root, rank()}, items, options));
+}
+void Communicator::scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                             const ReduceOptions& options) {
+  state_->run({OperationKind::scatter_v, ReduceOp::sum, root, rank(), rows}, items, options);
+}
+Request Communicator::scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                                      const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::scatter_v, ReduceOp::sum, root, rank(), rows}, items, options));
+}
+void Communicator::all_to_all(std::span<const Item> items, const ReduceOptions& options) {
+  state_->run({OperationKind::all_to_all, ReduceOp::sum, -1, rank()}, items, options);
+}
+Request Communicator::all_to_all_async(std::span<const Item> items, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_to_all, ReduceOp::sum, -1, rank()}, items, options));
+}
+void Communicator::all_to_all_v(std::span<const Item> items, std::span<const std::int64_t> send_rows,
+                                std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
+  state_->run({OperationKind::all_to_all_v, ReduceOp::sum, -1, rank(), send_rows, receive_rows}, items, options);
+}
+Request Communicator::all_to_all_v_async(std::span<const Item> items, std::span<const std::int64_t> send_rows,
+                                         std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_to_all_v, ReduceOp::sum, -1, rank(), send_rows, receive_rows},
+                                   items, options));
 }
 void Communicator::broadcast(std::span<const Item> items, int root, const ReduceOptions& options) {
   state_->run({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options);

@@ -83,7 +83,11 @@ void Engine::require_caller(const Operation& operation) const {
 
 void Engine::run(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
-  if (!run_at_once(operation)) wait(*operation);
+  if (!run_at_once(operation)) {
+    wait(*operation);
+  } else if (operation->error) {
+    std::rethrow_exception(operation->error);
+  }
 }
 
 /// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
@@ -107,6 +111,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
       operation->start(*transport_, workspace_);
       do {
         if (!operation->advance(*transport_, workspace_)) continue;
+        operation->error = error_of(*operation);
         operation->done = true;
         ++sequence_;
         return true;
@@ -257,7 +262,7 @@ void Engine::drive_head() {
     head_since_ = last_driven_;  // everybody is here: the data has a deadline of its own
   }
   if (head.advance(*transport_, workspace_)) {
-    finish_head(nullptr);
+    finish_head(error_of(head));
   } else {
     watch();
   }
@@ -291,6 +296,16 @@ void Engine::conclude_agreement() {
             fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence,
                         options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
             context)));
+}
+
+std::exception_ptr Engine::error_of(const Operation& head) const {
+  const Failure* const failure = head.failure();
+  if (failure == nullptr) return nullptr;
+  ErrorContext context = failure->context;
+  context.operation = operation_name(head.descriptor());
+  context.sequence = sequence_;
+  return std::make_exception_ptr(
+      Error(failure->code, fmt::format("{}: {}", text_of(head), failure->text), context));
 }
 
 void Engine::finish_head(std::exception_ptr error) {
@@ -370,10 +385,14 @@ Failure Engine::late(const std::vector<int>& missing) const {
                           : missing.size() == 1 ? fmt::format("rank {} did not come", missing.front())
                                                 : fmt::format("ranks {} did not come", fmt::join(missing, ", "));
   return {Code::deadline_exceeded,
-          fmt::format("operation #{} of {}, {}: {} within {} s", sequence_, options_.name,
-                      describe(queue_.front()->descriptor()), who,
+          fmt::format("{}: {} within {} s", text_of(*queue_.front()), who,
                       std::chrono::duration<double>(options_.fail_after).count()),
           context_of(missing.empty() ? -1 : missing.front())};
+}
+
+/// Which operation `head` is.
+std::string Engine::text_of(const Operation& head) const {
+  return fmt::format("operation #{} of {}, {}", sequence_, options_.name, describe(head.descriptor()));
 }
 
 void Engine::watch() {

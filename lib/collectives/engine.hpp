@@ -70,12 +70,14 @@ class Engine {
   void drive_head();
   void start_waiting();
   void finish_head(std::exception_ptr error);
+  [[nodiscard]] std::exception_ptr error_of(const Operation& head) const;
   void conclude_agreement();
   void watch();
   void fail_epoch(const Failure& failure);
   void tell(std::int64_t sequence, const Failure& failure);
   void declare(const Failure& failure);
   [[nodiscard]] std::vector<int> missing_ranks() const;
+  [[nodiscard]] std::string text_of(const Operation& head) const;
   [[nodiscard]] Failure late(const std::vector<int>& missing) const;
   [[nodiscard]] ErrorContext context_of(int rank) const;
 

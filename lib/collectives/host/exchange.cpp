@@ -175,12 +175,14 @@ class Exchange final : public Operation {
     std::byte* next = result.data();
     for (const Piece& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
-      const auto part = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
-      for (std::size_t replica = 0; replica < item.inputs.size(); ++replica) {
-        if (!result.empty()) std::memcpy(next + replica * part, item.inputs[replica], part);
+      for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+        const int replica = layout_.first(rank_) + static_cast<int>(i);
+        const std::int64_t begin = item.part_begin(replica);
+        const auto part = static_cast<std::size_t>(item.part_begin(replica + 1) - begin) * size_of(item.dtype);
+        if (part == 0) continue;
+        if (!result.empty()) std::memcpy(at(next, begin - piece.begin, item.dtype), item.inputs[i], part);
         if (!plan_.wants_result(rank_)) continue;
-        const std::int64_t begin = piece.begin + static_cast<std::int64_t>(replica) * item.count();
-        for (void* const output : item.outputs) std::memmove(at(output, begin, item.dtype), item.inputs[replica], part);
+        for (void* const output : item.outputs) std::memmove(at(output, begin, item.dtype), item.inputs[i], part);
       }
       if (!result.empty()) next += padded_bytes(piece.end - piece.begin, item.dtype);
     }

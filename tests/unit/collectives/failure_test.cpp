@@ -6,11 +6,10 @@
 #include <lockstep/base/error.hpp>
 
 #include "support/collective_cases.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
-
-#include <mutex>
 
 namespace lockstep::test {
 namespace {
@@ -21,40 +20,6 @@ void sum(Communicator& comm, DType dtype, const Shape& shape, ReduceOp op = Redu
   const ConstTensorView input{bytes.data(), dtype, shape};
   const Item item{std::span(&input, 1), {}};
   comm.all_reduce(std::span(&item, 1), op, {.order = std::nullopt, .name = name});
-}
-
-/// The error of `body`, as text; "none" if it returns.
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
-
-/// Every rank runs `body`; all must get one and the same error, and work afterwards. Returns it.
-std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
-                         const CommunicatorOptions& options = impatient()) {
-  std::mutex mutex;
-  std::vector<std::string> errors;
-  on_ranks(
-      std::vector<int>(static_cast<std::size_t>(ranks), 1),
-      [&](Communicator& comm) {
-        const std::string error = error_of([&] { body(comm); });
-        comm.barrier();
-        check_all_reduce(comm, ReduceOp::sum);
-        const std::scoped_lock lock(mutex);
-        errors.push_back(error);
-      },
-      options);
-  for (const std::string& error : errors) EXPECT_EQ(error, errors.front());
-  return errors.front();
-}
-
-void expect_all(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
 }
 
 TEST(Mismatch, of_shapes_names_both_sides_on_every_rank) {

@@ -4,6 +4,7 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -40,11 +41,6 @@ class Validation : public testing::Test {
   }
   std::array<float, 64> memory_{};
 };
-
-void expect_all(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is missing in: " << text;
-}
 
 TEST_F(Validation, accepts_an_output_that_is_the_same_view_as_an_input) {
   EXPECT_EQ(refusal(std::array{in(0, 8), in(8, 8)}, std::array{out(0, 8), out(8, 8)}), "accepted");

@@ -17,6 +17,7 @@
 #include "collectives/plan_cache.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"
+#include "collectives/split.hpp"
 #include "collectives/validate.hpp"
 #include "device/host/arena.hpp"
 
@@ -93,6 +94,22 @@ struct Communicator::State {
     return state;
   }
 
+  /// The ranks that come together with this one, in order. Collective.
+  [[nodiscard]] std::vector<int> members_of_split(const detail::SplitClaim& claim) {
+    // in order with all that was posted before, and with a deadline, which splitting itself has not
+    std::vector<detail::SplitClaim> claims(static_cast<std::size_t>(layout.replicas()));
+    const ConstTensorView mine{&claim, DType::i32, Shape{2}};
+    const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(layout.count(rank)), mine);
+    const TensorView all{claims.data(), DType::i32, Shape{2 * layout.replicas()}, Device{}};
+    const Item item{inputs, std::span(&all, 1)};
+    run({OperationKind::all_gather, ReduceOp::sum, -1, rank}, std::span(&item, 1),
+        {.order = std::nullopt, .name = "split"});
+    std::vector<detail::SplitClaim> by_rank;
+    for (int other = 0; other < layout.ranks(); ++other)
+      by_rank.push_back(claims[static_cast<std::size_t>(layout.first(other))]);
+    return detail::split_members(by_rank, rank);
+  }
+
   /// None: direct exchange, or the shared memory of the node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const {
@@ -150,7 +167,15 @@ int Communicator::nodes() const noexcept { return state_->engine->transport().no
 Communicator Communicator::duplicate(const CommunicatorOptions& options) const {
   // in order with all that was posted before, and with a deadline, which duplicating itself has not
   state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, {.order = std::nullopt, .name = "duplicate"});
-  return CommunicatorAccess::make(state_->engine->duplicate_transport(), options);
+  return CommunicatorAccess::make(state_->engine->duplicate_transport(), options, std::nullopt, {},
+                                  state_->engine->family());
+}
+
+std::optional<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options) const {
+  const std::vector<int> members = state_->members_of_split({color, key});
+  auto transport = state_->engine->split_transport(members);
+  if (!transport) return std::nullopt;
+  return CommunicatorAccess::make(std::move(transport), options, std::nullopt, {}, state_->engine->family());
 }
 
 void Communicator::announce_failure(std::string_view text) { state_->engine->announce_failure(std::string(text)); }
@@ -270,7 +295,8 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
 }
 
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
-                                      std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules) {
+                                      std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules,
+                                      std::shared_ptr<detail::Family> family) {
   const detail::Settings settings = detail::settings_from_environment();
   auto state = std::make_shared<Communicator::State>();
   state->options = options;
@@ -283,7 +309,8 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(
-      std::move(transport), detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas});
+      std::move(transport),
+      detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas, std::move(family)});
   Communicator communicator(state);
   // ranks may have given wrong values: found where all can see them
   if (!layout && communicator.size() == 1) {

@@ -81,6 +81,12 @@ class LOCKSTEP_API Communicator {
   /// A communicator over the same ranks with messages and a sequence of its own. Collective.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options) const;
 
+  /// Communicators of some of these ranks: those that give the same `color` come together, ordered by `key`, among
+  /// equal keys by their rank here; replica ids follow. Nothing comes back for a negative color: this rank is in none.
+  /// `options` are the new communicator's, as in duplicate. Collective over this communicator, also for ranks that want
+  /// none. Cost: an all_gather of 8 bytes per replica, and what the transport needs.
+  [[nodiscard]] std::optional<Communicator> split(int color, int key, const CommunicatorOptions& options) const;
+
   /// Replaces every output by the reduction of all replicas' inputs. Collective.
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the very view of an input, but not overlap one partly.

@@ -11,12 +11,14 @@
 #include "collectives/host/native.hpp"
 #include "collectives/host/node_copy.hpp"
 #include "collectives/host/node_reduce.hpp"
+#include "collectives/host/part_exchange.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/owned_items.hpp"
 #include "collectives/plan_cache.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"
+#include "collectives/split.hpp"
 #include "collectives/validate.hpp"
 #include "device/host/arena.hpp"
 
@@ -59,6 +61,8 @@ struct Communicator::State {
     signatures.reserve(checked.size());
     for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
     auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
+    // the rows of an all_to_all_v are each rank's own
+    if (call.kind != OperationKind::all_to_all_v && !call.rows.empty()) detail::add_rows(descriptor, call.rows);
     if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
     if (const auto schedule = schedule_of(call, checked)) {
       detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
@@ -68,6 +72,7 @@ struct Communicator::State {
       if (reduces(call)) return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
       if (copies(call)) return detail::make_node_copy(descriptor, layout, *group, checked);
     }
+    if (moves_parts(call)) return detail::make_part_exchange(descriptor, layout, rank, std::move(checked));
     return detail::make_exchange(descriptor, layout, rank, std::move(checked));
   }
 
@@ -85,6 +90,11 @@ struct Communicator::State {
     return shared_loop;
   }
 
+  [[nodiscard]] static bool moves_parts(const Call& call) {
+    return call.kind == OperationKind::scatter || call.kind == OperationKind::scatter_v ||
+           call.kind == OperationKind::all_to_all || call.kind == OperationKind::all_to_all_v;
+  }
+
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
     const detail::OperationUse use(acquire(call, items, how));
     engine->run(use.operation());
@@ -95,6 +105,22 @@ struct Communicator::State {
     auto state = std::make_unique<Request::State>(engine, acquire(call, items, how));
     engine->post_async(state->use.operation());
     return state;
+  }
+
+  /// The ranks that come together with this one, in order. Collective.
+  [[nodiscard]] std::vector<int> members_of_split(const detail::SplitClaim& claim) {
+    // in order with all that was posted before, and with a deadline, which splitting itself has not
+    std::vector<detail::SplitClaim> claims(static_cast<std::size_t>(layout.replicas()));
+    const ConstTensorView mine{&claim, DType::i32, Shape{2}};
+    const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(layout.count(rank)), mine);
+    const TensorView all{claims.data(), DType::i32, Shape{2 * layout.replicas()}, Device{}};
+    const Item item{inputs, std::span(&all, 1)};
+    run({OperationKind::all_gather, ReduceOp::sum, -1, rank}, std::span(&item, 1),
+        {.order = std::nullopt, .name = "split"});
+    std::vector<detail::SplitClaim> by_rank;
+    for (int other = 0; other < layout.ranks(); ++other)
+      by_rank.push_back(claims[static_cast<std::size_t>(layout.first(other))]);
+    return detail::split_members(by_rank, rank);
   }
 
   /// None: direct exchange, or the shared memory of the node.
@@ -154,7 +180,15 @@ int Communicator::nodes() const noexcept { return state_->engine->transport().no
 Communicator Communicator::duplicate(const CommunicatorOptions& options) const {
   // in order with all that was posted before, and with a deadline, which duplicating itself has not
   state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, {.order = std::nullopt, .name = "duplicate"});
-  return CommunicatorAccess::make(state_->engine->duplicate_transport(), options);
+  return CommunicatorAccess::make(state_->engine->duplicate_transport(), options, std::nullopt, {},
+                                  state_->engine->family());
+}
+
+std::optional<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options) const {
+  const std::vector<int> members = state_->members_of_split({color, key});
+  auto transport = state_->engine->split_transport(members);
+  if (!transport) return std::nullopt;
+  return CommunicatorAccess::make(std::move(transport), options, std::nullopt, {}, state_->engine->family());
 }
 
 void Communicator::announce_failure(std::string_view text) { state_->engine->announce_failure(std::string(text)); }
@@ -209,6 +243,51 @@ void Communicator::gather(std::span<const Item> items, int root, const ReduceOpt
 Request Communicator::gather_async(std::span<const Item> items, int root, const ReduceOptions& options) {
   return Request(state_->run_async({OperationKind::gather, ReduceOp::sum, root, rank()}, items, options));
 }
+void Communicator::all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
+                                const ReduceOptions& options) {
+  state_->run({OperationKind::all_gather_v, ReduceOp::sum, -1, rank(), rows}, items, options);
+}
+Request Communicator::all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
+                                         const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_gather_v, ReduceOp::sum, -1, rank(), rows}, items, options));
+}
+void Communicator::gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                            const ReduceOptions& options) {
+  state_->run({OperationKind::gather_v, ReduceOp::sum, root, rank(), rows}, items, options);
+}
+Request Communicator::gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                                     const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::gather_v, ReduceOp::sum, root, rank(), rows}, items, options));
+}
+void Communicator::scatter(std::span<const Item> items, int root, const ReduceOptions& options) {
+  state_->run({OperationKind::scatter, ReduceOp::sum, root, rank()}, items, options);
+}
+Request Communicator::scatter_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::scatter, ReduceOp::sum, root, rank()}, items, options));
+}
+void Communicator::scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                             const ReduceOptions& options) {
+  state_->run({OperationKind::scatter_v, ReduceOp::sum, root, rank(), rows}, items, options);
+}
+Request Communicator::scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                                      const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::scatter_v, ReduceOp::sum, root, rank(), rows}, items, options));
+}
+void Communicator::all_to_all(std::span<const Item> items, const ReduceOptions& options) {
+  state_->run({OperationKind::all_to_all, ReduceOp::sum, -1, rank()}, items, options);
+}
+Request Communicator::all_to_all_async(std::span<const Item> items, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_to_all, ReduceOp::sum, -1, rank()}, items, options));
+}
+void Communicator::all_to_all_v(std::span<const Item> items, std::span<const std::int64_t> send_rows,
+                                std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
+  state_->run({OperationKind::all_to_all_v, ReduceOp::sum, -1, rank(), send_rows, receive_rows}, items, options);
+}
+Request Communicator::all_to_all_v_async(std::span<const Item> items, std::span<const std::int64_t> send_rows,
+                                         std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
+  return Request(state_->run_async({OperationKind::all_to_all_v, ReduceOp::sum, -1, rank(), send_rows, receive_rows},
+                                   items, options));
+}
 void Communicator::broadcast(std::span<const Item> items, int root, const ReduceOptions& options) {
   state_->run({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options);
 }
@@ -234,7 +313,8 @@ void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr
 }
 
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
-                                      std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules) {
+                                      std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules,
+                                      std::shared_ptr<detail::Family> family) {
   const detail::Settings settings = detail::settings_from_environment();
   auto state = std::make_shared<Communicator::State>();
   state->options = options;
@@ -247,7 +327,8 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(
-      std::move(transport), detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas});
+      std::move(transport),
+      detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas, std::move(family)});
   Communicator communicator(state);
   // ranks may have given wrong values: found where all can see them
   if (!layout && communicator.size() == 1) {

@@ -24,6 +24,10 @@ void ControlChannel::poll() {
       case ControlKind::roll_call:
         std::tie(peer.called_epoch, peer.called_sequence) = std::tie(control.epoch, control.sequence);
         break;
+      case ControlKind::elsewhere:
+        std::tie(peer.elsewhere_epoch, peer.elsewhere_sequence) = std::tie(control.epoch, control.sequence);
+        peer.elsewhere = control.text.data();
+        continue;
       case ControlKind::failure: note_departure(control); continue;
     }
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
@@ -47,6 +51,10 @@ void ControlChannel::send_roll_call(std::uint64_t epoch, std::int64_t sequence) 
   control.epoch = epoch;
   control.sequence = sequence;
   send_to_all(control);
+}
+
+void ControlChannel::send_whereabouts(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
+  send_to_all(whereabouts_message(epoch, sequence, what));
 }
 
 void ControlChannel::send_failure(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
@@ -96,6 +104,12 @@ bool ControlChannel::has_shown_itself(int rank, std::uint64_t epoch, std::int64_
 bool ControlChannel::roll_was_called(std::uint64_t epoch, std::int64_t sequence) const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [&](const Peer& peer) { return peer.called_epoch == epoch && peer.called_sequence == sequence; });
+}
+
+std::string_view ControlChannel::whereabouts(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  return std::tie(peer.elsewhere_epoch, peer.elsewhere_sequence) == std::tie(epoch, sequence) ? peer.elsewhere
+                                                                                              : std::string_view();
 }
 
 std::int64_t ControlChannel::last_sequence(int rank) const {

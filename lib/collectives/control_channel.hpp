@@ -12,6 +12,8 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::detail {
@@ -27,6 +29,8 @@ class ControlChannel {
   void send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round, const Summary& summary);
   /// Tells everybody that this rank is in operation `sequence`.
   void send_roll_call(std::uint64_t epoch, std::int64_t sequence);
+  /// Tells everybody that this rank, whose next operation is `sequence`, is elsewhere: in `what`.
+  void send_whereabouts(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
   /// Tells everybody that this rank leaves `epoch` at operation `sequence`, and why.
   void send_failure(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
 
@@ -40,6 +44,8 @@ class ControlChannel {
   [[nodiscard]] bool has_shown_itself(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// Whether anybody has called the roll of this operation.
   [[nodiscard]] bool roll_was_called(std::uint64_t epoch, std::int64_t sequence) const;
+  /// Where `rank` has said that it is instead of coming to this operation; empty if it has not.
+  [[nodiscard]] std::string_view whereabouts(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// The last operation in which `rank` was heard of; -1 if none.
   [[nodiscard]] std::int64_t last_sequence(int rank) const;
 
@@ -53,6 +59,9 @@ class ControlChannel {
     std::int64_t seen_sequence = -1;
     std::uint64_t called_epoch = 0;
     std::int64_t called_sequence = -1;
+    std::uint64_t elsewhere_epoch = 0;
+    std::int64_t elsewhere_sequence = -1;
+    std::string elsewhere;
   };
 
   void send_to_all(const ControlMessage& control);

@@ -29,6 +29,7 @@ struct Failure {
 enum class ControlKind : std::uint32_t {
   header,     ///< part of the agreement on one operation
   roll_call,  ///< "I am in this operation": sent only when it takes long
+  elsewhere,  ///< "I wait in another communicator, in this": sent only when that takes long
   failure,    ///< the end of an epoch
 };
 
@@ -65,6 +66,7 @@ static_assert(sizeof(ControlMessage) <= message_bytes);
 
 [[nodiscard]] Message encode(const ControlMessage& control);
 [[nodiscard]] ControlMessage decode(const Message& message);
+[[nodiscard]] ControlMessage whereabouts_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
 /// `sequence`: the first operation that the sender does not complete.
 [[nodiscard]] ControlMessage failure_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
 [[nodiscard]] Failure failure_of(const ControlMessage& control);

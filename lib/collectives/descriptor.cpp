@@ -3,7 +3,7 @@
 
 #include "collectives/descriptor.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -30,6 +30,12 @@ bool reduces(OperationKind kind) {
   return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
 }
 
+/// As much of `text` as fits before a closing zero.
+template <std::size_t n>
+void copy_text(std::string_view text, std::array<char, n>& target) {
+  std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
+}
+
 }  // namespace
 
 std::string_view to_string(OperationKind kind) noexcept {
@@ -38,7 +44,13 @@ std::string_view to_string(OperationKind kind) noexcept {
     case OperationKind::reduce: return "reduce";
     case OperationKind::reduce_scatter: return "reduce_scatter";
     case OperationKind::all_gather: return "all_gather";
+    case OperationKind::all_gather_v: return "all_gather_v";
     case OperationKind::gather: return "gather";
+    case OperationKind::gather_v: return "gather_v";
+    case OperationKind::scatter: return "scatter";
+    case OperationKind::scatter_v: return "scatter_v";
+    case OperationKind::all_to_all: return "all_to_all";
+    case OperationKind::all_to_all_v: return "all_to_all_v";
     case OperationKind::broadcast: return "broadcast";
     case OperationKind::barrier: return "barrier";
   }
@@ -53,8 +65,7 @@ Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int roo
   result.order = order;
   result.root = root;
   result.items = static_cast<std::uint32_t>(items.size());
-  const std::size_t length = std::min(name.size(), Descriptor::name_bytes - 1);
-  std::copy_n(name.begin(), length, result.name.begin());
+  copy_text(name, result.name);
   if (!items.empty()) {
     result.dtype = items.front().dtype;
     result.shape_rank = items.front().shape.rank();
@@ -75,13 +86,21 @@ Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int roo
   return result;
 }
 
+void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  for (const std::int64_t count : rows) hash.add(static_cast<std::uint64_t>(count));
+  descriptor.hash = hash.value();
+  constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each takes a digit and a comma at least
+  copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
+}
+
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded) {
   Hash hash;
   hash.add(descriptor.hash);
   hash.add(fingerprint);
   descriptor.hash = hash.value();
-  const std::size_t length = std::min(demanded.size(), Descriptor::schedule_bytes - 1);
-  std::copy_n(demanded.begin(), length, descriptor.radices.begin());
+  copy_text(demanded, descriptor.radices);
 }
 
 std::string operation_name(const Descriptor& descriptor) {
@@ -95,13 +114,20 @@ std::string describe(const Descriptor& descriptor) {
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
   if (descriptor.items == 1) {
-    text += fmt::format(" of {} {}", to_string(descriptor.dtype), lockstep::to_string(shape));
+    // how many rows there are is each rank's own affair in an all_to_all_v
+    const std::string_view unit = descriptor.kind == OperationKind::all_to_all_v ? "rows of " : "";
+    text += fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
   } else if (descriptor.kind != OperationKind::barrier) {
     text += fmt::format(" of {} tensors", descriptor.items);
     if (descriptor.items > 1) {
       text += fmt::format(" (first {} {}, {} elements in all, list hash {:08x})", to_string(descriptor.dtype),
                           lockstep::to_string(shape), descriptor.elements, descriptor.hash >> 32);
     }
+  }
+  if (descriptor.rows[0] != '\0') {
+    text += fmt::format(" in rows {}", descriptor.rows.data());
+    if (descriptor.rows[Descriptor::rows_bytes - 2] != '\0')
+      text += fmt::format("... (hash {:08x})", descriptor.hash >> 32);
   }
   if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());

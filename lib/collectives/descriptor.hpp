@@ -16,7 +16,21 @@
 
 namespace lockstep::detail {
 
-enum class OperationKind : std::uint8_t { all_reduce, reduce, reduce_scatter, all_gather, gather, broadcast, barrier };
+enum class OperationKind : std::uint8_t {
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  all_gather_v,
+  gather,
+  gather_v,
+  scatter,
+  scatter_v,
+  all_to_all,
+  all_to_all_v,
+  broadcast,
+  barrier
+};
 
 [[nodiscard]] std::string_view to_string(OperationKind kind) noexcept;
 
@@ -31,6 +45,7 @@ struct ItemSignature {
 struct Descriptor {
   static constexpr std::size_t name_bytes = 40;
   static constexpr std::size_t schedule_bytes = 16;
+  static constexpr std::size_t rows_bytes = 32;
 
   std::uint64_t hash = 0;
   OperationKind kind = OperationKind::barrier;
@@ -44,10 +59,14 @@ struct Descriptor {
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::array<char, name_bytes> name{};         ///< the caller's, cut off
   std::array<char, schedule_bytes> radices{};  ///< that the environment demands, cut off
+  std::array<char, rows_bytes> rows{};         ///< by replica, where they may differ, cut off
 };
 
 [[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root,
                                          std::span<const ItemSignature> items, std::string_view name);
+
+/// Makes ranks disagree that do not name the same numbers of rows.
+void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows);
 
 /// Makes ranks disagree that would not run the same schedule. `demanded` is shown, where somebody demands one.
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded);

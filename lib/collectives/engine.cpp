@@ -43,6 +43,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       control_(*transport_),
       agreement_(make_agreement(*transport_, control_)) {
   queue_.reserve(16);
+  options_.family->join(*this);
 }
 
 Engine::~Engine() {
@@ -52,6 +53,7 @@ Engine::~Engine() {
     [[maybe_unused]] const auto* const ran_in_the_parent = new std::jthread(std::move(progress_));
     return;
   }
+  options_.family->leave(*this);
   if (progress_.joinable()) {
     progress_.request_stop();
     progress_.join();
@@ -83,7 +85,11 @@ void Engine::require_caller(const Operation& operation) const {
 
 void Engine::run(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
-  if (!run_at_once(operation)) wait(*operation);
+  if (!run_at_once(operation)) {
+    wait(*operation);
+  } else if (operation->error) {
+    std::rethrow_exception(operation->error);
+  }
 }
 
 /// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
@@ -107,6 +113,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
       operation->start(*transport_, workspace_);
       do {
         if (!operation->advance(*transport_, workspace_)) continue;
+        operation->error = error_of(*operation);
         operation->done = true;
         ++sequence_;
         return true;
@@ -191,6 +198,21 @@ void Engine::announce_failure(const std::string& text) {
   leaving_ = failure;
 }
 
+void Engine::tell_whereabouts(const std::string& what) noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !queue_.empty() || !transport_->is_alive()) return;
+  try {
+    control_.send_whereabouts(epoch_, sequence_, what);
+  } catch (const std::exception& error) {
+    log_warning("other ranks could not be told where this one is: {}", error.what());
+  }
+}
+
+std::unique_ptr<Transport> Engine::split_transport(std::span<const int> members) {
+  const std::scoped_lock lock(mutex_);
+  return transport_->split(members);
+}
+
 std::unique_ptr<Transport> Engine::duplicate_transport() {
   const std::scoped_lock lock(mutex_);
   return transport_->duplicate();
@@ -257,7 +279,7 @@ void Engine::drive_head() {
     head_since_ = last_driven_;  // everybody is here: the data has a deadline of its own
   }
   if (head.advance(*transport_, workspace_)) {
-    finish_head(nullptr);
+    finish_head(error_of(head));
   } else {
     watch();
   }
@@ -291,6 +313,15 @@ void Engine::conclude_agreement() {
             fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence,
                         options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
             context)));
+}
+
+std::exception_ptr Engine::error_of(const Operation& head) const {
+  const Failure* const failure = head.failure();
+  if (failure == nullptr) return nullptr;
+  ErrorContext context = failure->context;
+  context.operation = operation_name(head.descriptor());
+  context.sequence = sequence_;
+  return std::make_exception_ptr(Error(failure->code, fmt::format("{}: {}", text_of(head), failure->text), context));
 }
 
 void Engine::finish_head(std::exception_ptr error) {
@@ -369,11 +400,20 @@ Failure Engine::late(const std::vector<int>& missing) const {
   const std::string who = missing.empty()       ? std::string("a message did not arrive")
                           : missing.size() == 1 ? fmt::format("rank {} did not come", missing.front())
                                                 : fmt::format("ranks {} did not come", fmt::join(missing, ", "));
+  std::string where;
+  for (const int rank : missing) {
+    const std::string_view said = control_.whereabouts(rank, epoch_, sequence_);
+    if (!said.empty()) where += fmt::format("; rank {} has said that it waits in {}", rank, said);
+  }
   return {Code::deadline_exceeded,
-          fmt::format("operation #{} of {}, {}: {} within {} s", sequence_, options_.name,
-                      describe(queue_.front()->descriptor()), who,
-                      std::chrono::duration<double>(options_.fail_after).count()),
+          fmt::format("{}: {} within {} s{}", text_of(*queue_.front()), who,
+                      std::chrono::duration<double>(options_.fail_after).count(), where),
           context_of(missing.empty() ? -1 : missing.front())};
+}
+
+/// Which operation `head` is.
+std::string Engine::text_of(const Operation& head) const {
+  return fmt::format("operation #{} of {}, {}", sequence_, options_.name, describe(head.descriptor()));
 }
 
 void Engine::watch() {
@@ -383,6 +423,7 @@ void Engine::watch() {
   if (!roll_called_ && (waited > call_after || control_.roll_was_called(epoch_, sequence_))) {
     roll_called_ = true;
     control_.send_roll_call(epoch_, sequence_);
+    options_.family->tell_peers(*this, text_of(*queue_.front()));
   }
   if (waited > options_.fail_after) {
     declare(late(missing_ranks()));

@@ -8,6 +8,7 @@
 
 #include "collectives/agreement.hpp"
 #include "collectives/control_channel.hpp"
+#include "collectives/family.hpp"
 #include "collectives/operation.hpp"
 #include "transport/transport.hpp"
 
@@ -17,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +30,7 @@ struct EngineOptions {
   std::chrono::milliseconds fail_after{300'000};
   std::string name;
   int local_replicas = 1;  ///< threads of this rank that compute
+  std::shared_ptr<Family> family = std::make_shared<Family>();
 };
 
 /// Thread-safe. An epoch is a stretch without failures: a failure ends it on every rank, each rank hears of it once,
@@ -53,7 +56,13 @@ class Engine {
   /// Ends this rank's epoch: peers hear `text`, queued operations fail.
   void announce_failure(const std::string& text);
 
+  /// Tells the peers that this rank is busy with `what`, elsewhere; unless another thread is in here. Never waits.
+  void tell_whereabouts(const std::string& what) noexcept;
+
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
+  [[nodiscard]] const std::shared_ptr<Family>& family() const noexcept { return options_.family; }
+  /// As Transport::split, made in order with the queue. Collective.
+  [[nodiscard]] std::unique_ptr<Transport> split_transport(std::span<const int> members);
   /// A group over the same ranks, made in order with the queue. Collective.
   [[nodiscard]] std::unique_ptr<Transport> duplicate_transport();
 
@@ -70,12 +79,14 @@ class Engine {
   void drive_head();
   void start_waiting();
   void finish_head(std::exception_ptr error);
+  [[nodiscard]] std::exception_ptr error_of(const Operation& head) const;
   void conclude_agreement();
   void watch();
   void fail_epoch(const Failure& failure);
   void tell(std::int64_t sequence, const Failure& failure);
   void declare(const Failure& failure);
   [[nodiscard]] std::vector<int> missing_ranks() const;
+  [[nodiscard]] std::string text_of(const Operation& head) const;
   [[nodiscard]] Failure late(const std::vector<int>& missing) const;
   [[nodiscard]] ErrorContext context_of(int rank) const;
 

@@ -7,6 +7,7 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
+#include "collectives/family.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/shared_loop.hpp"
 #include "transport/transport.hpp"
@@ -18,11 +19,13 @@ namespace lockstep {
 
 struct CommunicatorAccess {
   /// `schedules` overrules what the environment says of radices.
+  /// Without `family` the communicator is of no other.
   /// Without `layout` the ranks tell one another their numbers of replicas: collective then.
   [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport,
                                          const CommunicatorOptions& options,
                                          std::optional<ReplicaLayout> layout = std::nullopt,
-                                         const detail::ScheduleOptions& schedules = {});
+                                         const detail::ScheduleOptions& schedules = {},
+                                         std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
   /// From now on large reductions of this rank are loops that others may share. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop);
 };

@@ -50,6 +50,9 @@ class Operation {
   virtual void start(Transport& transport, Workspace& workspace) = 0;
   /// Moves on without waiting; whether all is done and the outputs are written.
   [[nodiscard]] virtual bool advance(Transport& transport, Workspace& workspace) = 0;
+  /// What was found wrong on the way, the same on every rank; nothing of it moves any more when it is done. Null when
+  /// all is well.
+  [[nodiscard]] virtual const Failure* failure() const noexcept { return nullptr; }
   /// Ranks whose data is missing.
   [[nodiscard]] virtual std::vector<int> awaited_ranks() const = 0;
   /// Will never be advanced again: memory that a late message or rank may touch goes into quarantine. Whether there is

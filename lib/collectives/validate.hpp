@@ -11,6 +11,7 @@
 #include "collectives/descriptor.hpp"
 #include "collectives/host/host_item.hpp"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int root = -1;
   int rank = 0;
+  std::span<const std::int64_t> rows = {};          ///< of the parts, by replica; all_to_all_v: that are sent
+  std::span<const std::int64_t> receive_rows = {};  ///< all_to_all_v
 };
 
 /// Checks the call and its items; throws Error(invalid_argument) that names the operation, the item, the values and the

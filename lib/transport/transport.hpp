@@ -83,6 +83,11 @@ class Transport {
   /// Takes care of memory that a transfer which will never complete may still touch: kept until the process ends.
   virtual void quarantine(Buffer&& memory) noexcept = 0;
 
+  /// A group of `members`, ranks of this group in the order of their new ranks, this one among them; null when there
+  /// are none. Groups that are made together have no rank in common. Collective over this group, also for those who are
+  /// in none.
+  [[nodiscard]] virtual std::unique_ptr<Transport> split(std::span<const int> members) = 0;
+
   /// Another group over the same ranks. Collective.
   [[nodiscard]] virtual std::unique_ptr<Transport> duplicate() = 0;
 };

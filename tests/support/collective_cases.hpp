@@ -6,6 +6,7 @@
 #pragma once
 
 #include "support/batch.hpp"
+#include "support/part_cases.hpp"
 
 #include <gtest/gtest.h>
 
@@ -163,6 +164,7 @@ inline void check_every_collective(Communicator& comm) {
   }
   check_gather(comm, -1);
   check_reduce_scatter(comm);
+  check_every_part_collective(comm);
   check_requests(comm);
   comm.barrier();
 }

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,8 +28,10 @@ namespace lockstep {
 /// One tensor of a collective: what this rank's replicas give, and where this rank wants the result.
 /// The views belong to the operation until it completes; the spans themselves are copied.
 struct Item {
-  std::span<const ConstTensorView> inputs;  ///< one per local replica, in id order (broadcast: one, on the root only)
-  std::span<const TensorView> outputs;      ///< all get the result; how many are allowed is said at each collective
+  /// One per local replica, in id order; of broadcast and scatter one, on the root only.
+  std::span<const ConstTensorView> inputs;
+  std::span<const TensorView>
+      outputs;  ///< all get the result, or each its own; how many there are is said at each collective
 };
 
 struct CommunicatorOptions {
@@ -79,6 +82,12 @@ class LOCKSTEP_API Communicator {
   /// A communicator over the same ranks with messages and a sequence of its own. Collective.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options) const;
 
+  /// Communicators of some of these ranks: those that give the same `color` come together, ordered by `key`, among
+  /// equal keys by their rank here; replica ids follow. Nothing comes back for a negative color: this rank is in none.
+  /// `options` are the new communicator's, as in duplicate. Collective over this communicator, also for ranks that want
+  /// none. Cost: an all_gather of 8 bytes per replica, and what the transport needs.
+  [[nodiscard]] std::optional<Communicator> split(int color, int key, const CommunicatorOptions& options) const;
+
   /// Replaces every output by the reduction of all replicas' inputs. Collective.
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the very view of an input, but not overlap one partly.
@@ -114,6 +123,57 @@ class LOCKSTEP_API Communicator {
   /// As all_gather, with outputs on rank `root` only. Collective.
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {});
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
+
+  /// As all_gather, where replicas' inputs may differ in their first extent: that of replica r is `rows[r]`; the other
+  /// extents and the dtype are the same everywhere. Outputs (any number) have sum(rows) rows. Collective.
+  /// `rows` has one entry per replica (R), which hold for all items, or R for each item, one item after the other. It
+  /// is copied, equal on all ranks, and compared with the rest: ranks that differ get Error(mismatch). So no rank has
+  /// to be asked for its number; where nobody knows it, all_gather the numbers first. Cost (direct exchange): a rank
+  /// sends its rows to P-1 others; one step.
+  void all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, const ReduceOptions& options = {});
+  [[nodiscard]] Request all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
+                                           const ReduceOptions& options = {});
+
+  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost: each other rank sends its rows, one message.
+  void gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                const ReduceOptions& options = {});
+  [[nodiscard]] Request gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                                       const ReduceOptions& options = {});
+
+  /// Rank `root` gives one input of R*n elements (R replicas in all); every rank has outputs, one per local replica, of
+  /// n elements and one shape: replica r gets part r. No two outputs may be the same view. Collective.
+  /// Cost: the root sends each other rank its parts, P-1 messages; one step.
+  void scatter(std::span<const Item> items, int root, const ReduceOptions& options = {});
+  [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
+
+  /// As scatter, where parts may differ in their first extent: replica r gets `rows[r]` rows; the input has sum(rows)
+  /// of them. `rows` as in all_gather_v. Collective.
+  void scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                 const ReduceOptions& options = {});
+  [[nodiscard]] Request scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
+                                        const ReduceOptions& options = {});
+
+  /// Part s of replica r's input becomes part r of replica s's output. Inputs have R parts of one length (first axis
+  /// divisible by R), one shape on all ranks; outputs, one per local replica, as many elements. An output may be the
+  /// very view of an input, of its replica or another; no two outputs the same. Collective.
+  /// Cost (all messages posted at once; Thakur, Rabenseifner, Gropp 2005): P-1 messages and (P-1)/P times the bytes of
+  /// its inputs per rank; one step.
+  void all_to_all(std::span<const Item> items, const ReduceOptions& options = {});
+  [[nodiscard]] Request all_to_all_async(std::span<const Item> items, const ReduceOptions& options = {});
+
+  /// As all_to_all, where parts may differ in their first extent: local replica i sends `send_rows[i*R + s]` rows to
+  /// replica s, and gets `receive_rows[i*R + r]` rows from replica r, one part after the other. With one replica per
+  /// rank these are the counts of MPI_Alltoallv, in rows. They hold for all items, or there are as many again for each
+  /// item. Extents but the first, and the dtype, are the same everywhere. Collective.
+  /// Senders and receivers are compared before a row moves: where they differ every rank gets Error(mismatch) that
+  /// names the first pair of replicas and both numbers, and the communicator works on. Cost: as all_to_all, after P-1
+  /// messages of 8 bytes per pair of replicas and item, and ceil(log2 P) small ones (dissemination; Hensgen, Finkel,
+  /// Manber 1988).
+  void all_to_all_v(std::span<const Item> items, std::span<const std::int64_t> send_rows,
+                    std::span<const std::int64_t> receive_rows, const ReduceOptions& options = {});
+  [[nodiscard]] Request all_to_all_v_async(std::span<const Item> items, std::span<const std::int64_t> send_rows,
+                                           std::span<const std::int64_t> receive_rows,
+                                           const ReduceOptions& options = {});
 
   /// Outputs on every rank (at least one off the root; it says dtype and shape there) get the one input of rank `root`.
   /// Collective.

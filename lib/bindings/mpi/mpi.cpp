@@ -70,6 +70,15 @@ Comm Comm::duplicate_of(MPI_Comm original) {
   return copy;
 }
 
+Comm Comm::split_of(MPI_Comm original, int color, int key) {
+  Comm part;
+  check(MPI_Comm_split(original, color, key, &part.handle_), "MPI_Comm_split");
+  if (part.handle_ != MPI_COMM_NULL) {
+    check(MPI_Comm_set_errhandler(part.handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
+  return part;
+}
+
 Comm& Comm::operator=(Comm&& other) noexcept {
   if (this != &other) {
     reset();

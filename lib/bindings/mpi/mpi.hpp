@@ -41,6 +41,9 @@ class Comm {
   Comm() = default;
   /// Collective over `original`.
   [[nodiscard]] static Comm duplicate_of(MPI_Comm original);
+  /// The ranks of `original` that give the same `color`, ordered by `key`; empty for MPI_UNDEFINED. Collective over
+  /// `original`.
+  [[nodiscard]] static Comm split_of(MPI_Comm original, int color, int key);
   Comm(Comm&& other) noexcept : handle_(other.release()) {}
   Comm& operator=(Comm&& other) noexcept;
   Comm(const Comm&) = delete;

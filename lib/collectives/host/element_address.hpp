@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an element of a buffer lies.
+// Where an element lies.
 
 #pragma once
 
@@ -12,10 +12,12 @@
 
 namespace lockstep::detail {
 
-/// `base` is a pointer to std::byte or to const std::byte.
-template <class Byte>
-[[nodiscard]] Byte* at(Byte* base, std::int64_t element, DType dtype) {
-  return base + static_cast<std::size_t>(element) * size_of(dtype);
+/// The address of element number `element` of the tensor of `dtype` at `base`.
+[[nodiscard]] inline const std::byte* at(const void* base, std::int64_t element, DType dtype) noexcept {
+  return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
+}
+[[nodiscard]] inline std::byte* at(void* base, std::int64_t element, DType dtype) noexcept {
+  return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
 }
 
 }  // namespace lockstep::detail

@@ -4,7 +4,9 @@
 #include "collectives/host/exchange.hpp"
 
 #include "base/check.hpp"
+#include "collectives/host/element_address.hpp"
 #include "collectives/host/exchange_plan.hpp"
+#include "collectives/host/transfers.hpp"
 #include "kernels/reduce.hpp"
 
 #include <algorithm>
@@ -13,13 +15,6 @@
 
 namespace lockstep::detail {
 namespace {
-
-const std::byte* at(const void* base, std::int64_t element, DType dtype) {
-  return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
-}
-std::byte* at(void* base, std::int64_t element, DType dtype) {
-  return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
-}
 
 class Exchange final : public Operation {
  public:
@@ -43,60 +38,33 @@ class Exchange final : public Operation {
 
   bool advance(Transport& transport, Workspace& workspace) override {
     if (stage_ == Stage::contributions) {
-      if (!all_received(transport)) return false;
+      if (!transfers_.all_received(transport)) return false;
       make_result(transport, workspace);
       stage_ = Stage::results;
     }
     if (stage_ == Stage::results) {
-      if (!all_received(transport)) return false;
+      if (!transfers_.all_received(transport)) return false;
       deliver_results();
       stage_ = Stage::leaving;
     }
-    std::erase_if(sends_, [&](Transfer transfer) { return transport.test(transfer); });
-    if (!sends_.empty()) return false;
-    for (auto& buffer : buffers_) workspace.give_back(std::move(buffer));
-    buffers_.clear();
+    if (!transfers_.all_sent(transport)) return false;
+    transfers_.release(workspace);
     return true;
   }
 
-  std::vector<int> awaited_ranks() const override {
-    std::vector<int> ranks;
-    for (const auto& receive : receives_) ranks.push_back(receive.source);
-    return ranks;
-  }
-
-  bool abandon(Transport& transport) noexcept override {
-    for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
-    buffers_.clear();
-    return !receives_.empty() || !sends_.empty();
-  }
+  std::vector<int> awaited_ranks() const override { return transfers_.awaited_ranks(); }
+  bool abandon(Transport& transport) noexcept override { return transfers_.abandon(transport); }
 
  private:
   enum class Stage : std::uint8_t { contributions, results, leaving };
-  struct Receive {
-    Transfer transfer;
-    int source;
-  };
-
-  std::span<std::byte> new_buffer(Workspace& workspace, std::size_t bytes) {
-    buffers_.push_back(workspace.take(bytes));
-    return buffers_.back().first(bytes);
-  }
 
   void receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes) {
-    const std::span<std::byte> buffer = new_buffer(workspace, bytes);
-    receive_from_[static_cast<std::size_t>(source)] = buffer.data();
-    receives_.push_back({transport.receive(source, buffer), source});
-  }
-
-  bool all_received(Transport& transport) {
-    std::erase_if(receives_, [&](const Receive& receive) { return transport.test(receive.transfer); });
-    return receives_.empty();
+    receive_from_[static_cast<std::size_t>(source)] = transfers_.receive(transport, workspace, source, bytes);
   }
 
   /// Sends `owner` what its slice needs of this rank. Everything is copied: outputs may be written while it travels.
   void contribute(Transport& transport, Workspace& workspace, int owner) {
-    const std::span<std::byte> buffer = new_buffer(workspace, plan_.contribution_bytes(rank_, owner));
+    const std::span<std::byte> buffer = transfers_.new_buffer(workspace, plan_.contribution_bytes(rank_, owner));
     std::byte* next = buffer.data();
     for (const Piece& piece : plan_.slice(owner)) {
       const HostItem& item = items_[piece.item];
@@ -108,7 +76,7 @@ class Exchange final : public Operation {
         next = pack_partials(piece, item, next);
       }
     }
-    sends_.push_back(transport.send(owner, buffer));
+    transfers_.send(transport, owner, buffer);
   }
 
   /// Writes this rank's partial results of `piece`; returns the end of what it wrote.
@@ -146,14 +114,14 @@ class Exchange final : public Operation {
     for (int peer = 0; peer < layout_.ranks(); ++peer) is_shared = is_shared || plan_.distributes(rank_, peer);
     std::span<std::byte> result;
     const bool is_scattered = descriptor().kind == OperationKind::reduce_scatter;
-    if (is_shared || is_scattered) result = new_buffer(workspace, plan_.result_bytes(rank_));
+    if (is_shared || is_scattered) result = transfers_.new_buffer(workspace, plan_.result_bytes(rank_));
     switch (plan_.assembly()) {
       case Assembly::fold: fold_slice(result); break;
       case Assembly::concatenate: concatenate_slice(result); break;
       case Assembly::scatter: take_scattered_slice(result); break;
     }
     for (int peer = 0; peer < layout_.ranks(); ++peer) {
-      if (plan_.distributes(rank_, peer)) sends_.push_back(transport.send(peer, result));
+      if (plan_.distributes(rank_, peer)) transfers_.send(transport, peer, result);
     }
     for (int owner = 0; owner < layout_.ranks(); ++owner) {
       if (plan_.distributes(owner, rank_)) receive(transport, workspace, owner, plan_.result_bytes(owner));
@@ -207,12 +175,14 @@ class Exchange final : public Operation {
     std::byte* next = result.data();
     for (const Piece& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
-      const auto part = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
-      for (std::size_t replica = 0; replica < item.inputs.size(); ++replica) {
-        if (!result.empty()) std::memcpy(next + replica * part, item.inputs[replica], part);
+      for (std::size_t i = 0; i < item.inputs.size(); ++i) {
+        const int replica = layout_.first(rank_) + static_cast<int>(i);
+        const std::int64_t begin = item.part_begin(replica);
+        const auto part = static_cast<std::size_t>(item.part_begin(replica + 1) - begin) * size_of(item.dtype);
+        if (part == 0) continue;
+        if (!result.empty()) std::memcpy(at(next, begin - piece.begin, item.dtype), item.inputs[i], part);
         if (!plan_.wants_result(rank_)) continue;
-        const std::int64_t begin = piece.begin + static_cast<std::int64_t>(replica) * item.count();
-        for (void* const output : item.outputs) std::memmove(at(output, begin, item.dtype), item.inputs[replica], part);
+        for (void* const output : item.outputs) std::memmove(at(output, begin, item.dtype), item.inputs[i], part);
       }
       if (!result.empty()) next += padded_bytes(piece.end - piece.begin, item.dtype);
     }
@@ -279,10 +249,8 @@ class Exchange final : public Operation {
   std::vector<HostItem> items_;
   ExchangePlan plan_;
   Stage stage_ = Stage::contributions;
-  std::vector<Buffer> buffers_;
+  Transfers transfers_;
   std::vector<const std::byte*> receive_from_;  // by rank: where its last message lies
-  std::vector<Receive> receives_;
-  std::vector<Transfer> sends_;
   std::vector<FoldInput> inputs_;
 };
 

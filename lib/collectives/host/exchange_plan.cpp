@@ -14,7 +14,9 @@ constexpr std::int64_t one_step_bytes = 2048;
 Assembly assembly_of(OperationKind kind) {
   switch (kind) {
     case OperationKind::all_gather:
-    case OperationKind::gather: return Assembly::concatenate;
+    case OperationKind::all_gather_v:
+    case OperationKind::gather:
+    case OperationKind::gather_v: return Assembly::concatenate;
     case OperationKind::broadcast: return Assembly::scatter;
     default: return Assembly::fold;
   }
@@ -40,13 +42,16 @@ void ExchangePlan::cut(std::span<const HostItem> items) {
   slices_.resize(static_cast<std::size_t>(ranks));
   if (assembly_ == Assembly::concatenate || descriptor_.kind == OperationKind::reduce_scatter) {
     // rank p owns the parts of its own replicas
-    const bool is_gather = assembly_ == Assembly::concatenate;
+    const auto part_begin = [&](std::size_t i, int replica) {
+      return assembly_ == Assembly::concatenate ? items[i].part_begin(replica)
+                                                : counts[i] / layout_.replicas() * replica;
+    };
     for (int owner = 0; owner < ranks; ++owner) {
       for (std::size_t i = 0; i < counts.size(); ++i) {
-        const std::int64_t part = is_gather ? counts[i] : counts[i] / layout_.replicas();
-        if (part == 0) continue;
-        slices_[static_cast<std::size_t>(owner)].push_back(
-            {static_cast<std::uint32_t>(i), part * layout_.first(owner), part * layout_.first(owner + 1)});
+        const std::int64_t begin = part_begin(i, layout_.first(owner));
+        const std::int64_t end = part_begin(i, layout_.first(owner + 1));
+        if (begin != end)
+          slices_[static_cast<std::size_t>(owner)].push_back({static_cast<std::uint32_t>(i), begin, end});
       }
     }
     return;
@@ -79,7 +84,8 @@ void ExchangePlan::plan_folds() {
 bool ExchangePlan::wants_result(int rank) const {
   switch (descriptor_.kind) {
     case OperationKind::reduce:
-    case OperationKind::gather: return rank == descriptor_.root;
+    case OperationKind::gather:
+    case OperationKind::gather_v: return rank == descriptor_.root;
     case OperationKind::barrier: return false;
     default: return true;
   }

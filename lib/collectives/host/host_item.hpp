@@ -13,12 +13,25 @@
 
 namespace lockstep::detail {
 
+/// Where parts of a tensor begin, in rows; one entry more than there are parts.
+using PartBegins = std::vector<std::int64_t>;
+
 struct HostItem {
   DType dtype = DType::f32;         ///< of the inputs
-  Shape shape;                      ///< of one input
+  Shape shape;                      ///< of one input; as all ranks say it, where inputs differ
   std::vector<const void*> inputs;  ///< one per local replica
   std::vector<void*> outputs;
+
+  std::int64_t row_elements = 0;         ///< where there are parts, of their unit
+  PartBegins result_parts;               ///< all_gather_v, gather_v: of the result, by replica
+  std::vector<PartBegins> input_parts;   ///< scatter, all_to_all: of each input, by replica that gets the part
+  std::vector<PartBegins> output_parts;  ///< scatter, all_to_all: of each output, by input that it comes from
+
   [[nodiscard]] std::int64_t count() const noexcept { return shape.element_count(); }
+  /// Of a gather: the first element of `replica`'s part of the result.
+  [[nodiscard]] std::int64_t part_begin(int replica) const {
+    return result_parts.empty() ? replica * count() : result_parts[static_cast<std::size_t>(replica)] * row_elements;
+  }
 };
 
 }  // namespace lockstep::detail

@@ -5,10 +5,12 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -40,20 +42,33 @@ class Hub {
     return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
   }
 
-  /// The hub of every end's k-th duplicate: the first that asks makes it.
-  [[nodiscard]] std::shared_ptr<Hub> duplicate(std::size_t k) {
+  /// The hub of `members` in every end's k-th split: the first that asks makes it.
+  [[nodiscard]] std::shared_ptr<Hub> split(std::size_t k, std::span<const int> members) {
     const std::scoped_lock lock(mutex_);
-    while (duplicates_.size() <= k) duplicates_.push_back(std::make_shared<Hub>(node_leaders_, share_memory_));
-    return duplicates_[k];
+    auto& part = parts_[{k, members.front()}];
+    if (!part) part = std::make_shared<Hub>(leaders_of(members), share_memory_);
+    return part;
   }
 
  private:
+  /// For each member the place of the first of its node among `members`.
+  [[nodiscard]] std::vector<int> leaders_of(std::span<const int> members) const {
+    const auto node = [this](int rank) { return node_leaders_[static_cast<std::size_t>(rank)]; };
+    std::vector<int> leaders;
+    for (const int member : members) {
+      const auto first =
+          std::find_if(members.begin(), members.end(), [&](int other) { return node(other) == node(member); });
+      leaders.push_back(static_cast<int>(first - members.begin()));
+    }
+    return leaders;
+  }
+
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
   std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element belongs to its end
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Hub>> duplicates_;  // guarded by mutex_
+  std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> parts_;  // by split and first member, guarded by mutex_
 };
 
 class LoopbackTransport final : public Transport {
@@ -139,8 +154,16 @@ class LoopbackTransport final : public Transport {
 
   void quarantine(Buffer&&) noexcept override {}  // senders copy: nobody else touches this end's memory
 
+  std::unique_ptr<Transport> split(std::span<const int> members) override {
+    const std::size_t k = splits_++;
+    if (members.empty()) return nullptr;
+    const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
+    return std::make_unique<LoopbackTransport>(hub_->split(k, members), static_cast<int>(place));
+  }
   std::unique_ptr<Transport> duplicate() override {
-    return std::make_unique<LoopbackTransport>(hub_->duplicate(duplicates_++), rank_);
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    return split(all);
   }
 
  private:
@@ -176,7 +199,7 @@ class LoopbackTransport final : public Transport {
   int rank_;
   std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;
-  std::size_t duplicates_ = 0;
+  std::size_t splits_ = 0;
   std::vector<std::deque<PendingReceive>> receives_;  // by source, in order
   std::vector<bool> complete_;
   std::vector<std::size_t> free_;

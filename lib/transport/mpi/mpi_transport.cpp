@@ -144,6 +144,13 @@ class MpiTransport final : public Transport {
 
   void quarantine(Buffer&& memory) noexcept override { memory.leak(); }
 
+  std::unique_ptr<Transport> split(std::span<const int> members) override {
+    const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+    const int color = members.empty() ? MPI_UNDEFINED : members.front();  // no other group has it
+    const mpi::Comm part = mpi::Comm::split_of(data_.get(), color, place);
+    return members.empty() ? nullptr : std::make_unique<MpiTransport>(part.get(), share_memory_, piece_bytes_);
+  }
+
   std::unique_ptr<Transport> duplicate() override {
     return std::make_unique<MpiTransport>(data_.get(), share_memory_, piece_bytes_);
   }

@@ -6,12 +6,10 @@
 #include <lockstep/base/error.hpp>
 
 #include "support/collective_cases.hpp"
-#include "support/errors.hpp"
 #include "support/ranks.hpp"
+#include "support/shared_error.hpp"
 
 #include <gtest/gtest.h>
-
-#include <mutex>
 
 namespace lockstep::test {
 namespace {
@@ -22,25 +20,6 @@ void sum(Communicator& comm, DType dtype, const Shape& shape, ReduceOp op = Redu
   const ConstTensorView input{bytes.data(), dtype, shape};
   const Item item{std::span(&input, 1), {}};
   comm.all_reduce(std::span(&item, 1), op, {.order = std::nullopt, .name = name});
-}
-
-/// Every rank runs `body`; all must get one and the same error, and work afterwards. Returns it.
-std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
-                         const CommunicatorOptions& options = impatient()) {
-  std::mutex mutex;
-  std::vector<std::string> errors;
-  on_ranks(
-      std::vector<int>(static_cast<std::size_t>(ranks), 1),
-      [&](Communicator& comm) {
-        const std::string error = error_of([&] { body(comm); });
-        comm.barrier();
-        check_all_reduce(comm, ReduceOp::sum);
-        const std::scoped_lock lock(mutex);
-        errors.push_back(error);
-      },
-      options);
-  for (const std::string& error : errors) EXPECT_EQ(error, errors.front());
-  return errors.front();
 }
 
 TEST(Mismatch, of_shapes_names_both_sides_on_every_rank) {

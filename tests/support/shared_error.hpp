@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Errors that every rank must get.
+
+#pragma once
+
+#include "support/collective_cases.hpp"
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace lockstep::test {
+
+/// Every rank runs `body`; all must get one and the same error, and work afterwards. Returns it.
+inline std::string shared_error(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
+                                const CommunicatorOptions& options = impatient()) {
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  on_ranks(
+      counts,
+      [&](Communicator& comm) {
+        const std::string error = error_of([&] { body(comm); });
+        comm.barrier();
+        check_all_reduce(comm, ReduceOp::sum);
+        const std::scoped_lock lock(mutex);
+        errors.push_back(error);
+      },
+      options);
+  for (const std::string& error : errors) EXPECT_EQ(error, errors.front());
+  return errors.front();
+}
+
+/// With one replica per rank.
+inline std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
+                                const CommunicatorOptions& options = impatient()) {
+  return shared_error(std::vector<int>(static_cast<std::size_t>(ranks), 1), body, options);
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives whose parts differ: what is refused, what ranks disagree on, and large numbers. That the right bytes
+// arrive at every layout is communicator_test's.
+
+#include "support/shared_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace lockstep::test {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+
+/// Memory for views of f32.
+class Parts : public testing::Test {
+ protected:
+  ConstTensorView in(std::size_t offset, const Shape& shape, DType dtype = DType::f32) {
+    return {memory_.data() + offset, dtype, shape};
+  }
+  TensorView out(std::size_t offset, const Shape& shape, DType dtype = DType::f32) {
+    return {memory_.data() + offset, dtype, shape, Device{}};
+  }
+
+  using Inputs = std::vector<ConstTensorView>;
+  using Outputs = std::vector<TensorView>;
+
+  /// What a rank with two replicas, the only one, is told.
+  static std::string refusal(const Inputs& inputs, const Outputs& outputs,
+                             const std::function<void(Communicator&, std::span<const Item>)>& call) {
+    CommunicatorOptions options;
+    options.local_replicas = 2;
+    Communicator comm = self_communicator(options);
+    const Item item{inputs, outputs};
+    const std::string error = error_of([&] { call(comm, std::span(&item, 1)); });
+    comm.barrier();  // still in order
+    return error;
+  }
+  static std::string gather_refusal(const Rows& rows, const Inputs& inputs, const Outputs& outputs) {
+    return refusal(inputs, outputs, [&](Communicator& comm, auto items) { comm.all_gather_v(items, rows); });
+  }
+  static std::string scatter_refusal(const Inputs& inputs, const Outputs& outputs, int root = 0) {
+    return refusal(inputs, outputs, [&](Communicator& comm, auto items) { comm.scatter(items, root); });
+  }
+  static std::string exchange_refusal(const Inputs& inputs, const Outputs& outputs) {
+    return refusal(inputs, outputs, [&](Communicator& comm, auto items) { comm.all_to_all(items); });
+  }
+  static std::string exchange_refusal(const Rows& send_rows, const Rows& receive_rows, const Inputs& inputs,
+                                      const Outputs& outputs) {
+    return refusal(inputs, outputs,
+                   [&](Communicator& comm, auto items) { comm.all_to_all_v(items, send_rows, receive_rows); });
+  }
+
+  std::array<float, 64> memory_{};
+};
+
+TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
+  EXPECT_EQ(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 3})}, {out(16, {3, 3}), out(32, {9})}), "none");
+  EXPECT_EQ(gather_refusal({2, 0}, {in(0, {2}), in(8, {0})}, {out(0, {2})}), "none");  // the very view of an input
+}
+
+TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
+  expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
+             {"invalid_argument: all_gather_v: input of item 0", "f32 [2, 3] on replica 1", "must be f32 [1, 3]"});
+  expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}), {"[1, 4] on replica 1", "f32 [1, 3]"});
+  expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
+  expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1})}, {out(16, {4})}),
+             {"output 0 of item 0 has 4 elements", "[3]"});
+  expect_all(gather_refusal({2, 1}, {in(0, {}), in(8, {})}, {}), {"item 0 is a scalar", "rank 1"});
+}
+
+TEST_F(Parts, need_sensible_numbers_of_rows) {
+  const Inputs inputs{in(0, {1}), in(8, {1})};
+  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entries", "give 2"});
+  expect_all(gather_refusal({1, 1, 1}, inputs, {}), {"rows has 3 entries"});
+  expect_all(gather_refusal({1, -4}, inputs, {}), {"rows[1] is -4", "at least 0"});
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  expect_all(gather_refusal({most, 1}, inputs, {}), {"rows: there are more than 2^63 - 1 rows"});
+  expect_all(exchange_refusal({1, 1, 1}, {1, 1, 1, 1}, inputs, {}),
+             {"all_to_all_v: send_rows has 3 entries", "give 4"});
+  expect_all(exchange_refusal({1, 1, 1, 1}, {1, 1}, inputs, {}), {"receive_rows has 2 entries", "give 4"});
+}
+
+TEST_F(Parts, may_be_numbered_for_each_item) {
+  CommunicatorOptions options;
+  options.local_replicas = 2;
+  Communicator comm = self_communicator(options);
+  memory_ = {1, 2, 3, 4};
+  const Inputs first{in(0, {1}), in(1, {2})};
+  const Inputs second{in(2, {2}), in(4, {0})};
+  const Outputs first_output{out(16, {3})};
+  const Outputs second_output{out(32, {2})};
+  const std::vector<Item> items{{first, first_output}, {second, second_output}};
+  comm.all_gather_v(items, Rows{1, 2, 2, 0});
+  EXPECT_EQ(std::vector(memory_.begin() + 16, memory_.begin() + 19), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(std::vector(memory_.begin() + 32, memory_.begin() + 34), (std::vector<float>{3, 4}));
+}
+
+TEST_F(Parts, of_a_scatter_must_make_the_whole) {
+  EXPECT_EQ(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}), "none");
+  expect_all(scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}), {"item 0 is f32 [5] on root 0", "4 elements"});
+  expect_all(scatter_refusal({in(0, {4}, DType::i32)}, {out(8, {2}), out(16, {2})}), {"i32 [4] on root 0", "of f32"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {1})}),
+             {"output 1 of item 0 has shape [1]", "the first one has [2]"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2})}), {"1 outputs", "2 replicas"});
+  expect_all(scatter_refusal({}, {out(8, {2}), out(16, {2})}), {"0 inputs; rank 0 gives 1"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}, 3), {"root is 3", "0 to 0"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(8, {2})}), {"overlaps"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(2, {2})}), {"overlaps an", "by 8 bytes"});
+}
+
+TEST_F(Parts, of_an_exchange_must_fit_each_other) {
+  const Outputs outputs{out(16, {4}), out(32, {4})};
+  EXPECT_EQ(exchange_refusal({in(0, {4}), in(8, {4})}, outputs), "none");
+  EXPECT_EQ(exchange_refusal({in(0, {4}), in(8, {4})}, {out(8, {4}), out(0, {4})}), "none");  // in place
+  expect_all(exchange_refusal({in(0, {3}), in(8, {3})}, outputs), {"first extent must be divisible by the 2 replicas"});
+  expect_all(exchange_refusal({in(0, {4}), in(8, {2})}, outputs), {"[2] on replica 1", "one dtype and shape"});
+  expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {out(16, {4}), out(32, {2})}), {"output 1", "2 elements"});
+  expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {out(16, {4}), out(18, {4})}), {"overlaps"});
+  expect_all(exchange_refusal({in(0, {4}), in(8, {4})}, {}), {"0 outputs", "2 replicas"});
+}
+
+TEST_F(Parts, of_an_uneven_exchange_must_fit_each_other) {
+  const Inputs inputs{in(0, {3}), in(8, {1})};
+  EXPECT_EQ(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {3})}), "none");
+  expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
+             {"replica 0 sends 2 rows to replica 1", "say 3"});
+  expect_all(exchange_refusal({1, 3, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
+             {"input of item 0 is f32 [3] on replica 0", "f32 [4]"});
+  expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {4})}),
+             {"output of item 0 is f32 [4] on replica 1", "f32 [3]"});
+}
+
+/// all_gather_v of rows without elements, of which there may be many.
+void gather_nothing(Communicator& comm, const Rows& rows) {
+  const auto shape = [&](int replica) { return Shape{rows[static_cast<std::size_t>(replica)], 0}; };
+  std::vector<ConstTensorView> inputs;
+  for (int i = 0; i < comm.local_replicas(); ++i)
+    inputs.emplace_back(nullptr, DType::f32, shape(comm.layout().first(comm.rank()) + i));
+  const Item item{inputs, {}};
+  comm.all_gather_v(std::span(&item, 1), rows);
+}
+
+TEST(UnevenParts, have_numbers_of_64_bits) {
+  on_ranks({1, 2}, [](Communicator& comm) { gather_nothing(comm, {5'000'000'000, 3, 9'000'000'000}); });
+}
+
+TEST(UnevenParts, are_a_mismatch_where_ranks_name_other_numbers) {
+  expect_all(shared_error({1, 2, 1},
+                          [](Communicator& comm) {
+                            gather_nothing(comm, comm.rank() == 1 ? Rows{1, 2, 4, 4} : Rows{1, 4, 2, 4});
+                          }),
+             {"mismatch:", "rank 0 calls all_gather_v of f32 [11, 0] in rows 1,4,2,4",
+              "rank 1 calls all_gather_v of f32 [11, 0] in rows 1,2,4,4"});
+}
+
+TEST(UnevenParts, are_a_mismatch_also_where_the_text_has_no_room_for_them) {
+  const std::string error = shared_error(std::vector<int>{20, 20}, [](Communicator& comm) {
+    Rows rows(40, 7);
+    std::swap(rows[30], rows[31] += comm.rank());
+    gather_nothing(comm, rows);
+  });
+  expect_all(error, {"mismatch:", "7,7,7,7", "... (hash "});
+}
+
+/// all_to_all_v of one row of `what` for every pair, but `sent` and `expected` for those from replica 2 to replica 0.
+void exchange(Communicator& comm, DType dtype, std::int64_t sent, std::int64_t expected) {
+  const int replicas = comm.layout().replicas();
+  const int first = comm.layout().first(comm.rank());
+  Rows send_rows;
+  Rows receive_rows;
+  std::vector<Bytes> memory;
+  std::deque<PartItem> parts(1, PartItem({dtype, {3}}));
+  for (int local = first; local < first + comm.local_replicas(); ++local) {
+    std::int64_t total_sent = 0;
+    std::int64_t total_received = 0;
+    for (int other = 0; other < replicas; ++other) {
+      send_rows.push_back(local == 2 && other == 0 ? sent : 1);
+      receive_rows.push_back(local == 0 && other == 2 ? expected : 1);
+      total_sent += send_rows.back();
+      total_received += receive_rows.back();
+    }
+    parts.front().give(total_sent, Bytes(static_cast<std::size_t>(total_sent) * 3 * size_of(dtype)));
+    parts.front().take(total_received);
+  }
+  comm.all_to_all_v(items_of(parts), send_rows, receive_rows);
+}
+
+TEST(UnevenExchange, is_a_mismatch_where_sender_and_receiver_differ) {
+  for (const auto& counts :
+       {std::vector{1, 1, 1}, std::vector{2, 1, 3}, std::vector{1, 2}, std::vector{1, 1, 1, 1, 1}}) {
+    for (const auto& [sent, expected] : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
+      const std::string error = shared_error(counts, [sent = sent, expected = expected](Communicator& comm) {
+        exchange(comm, DType::f32, sent, expected);
+      });
+      expect_all(error,
+                 {"mismatch: operation #0", "all_to_all_v of rows of f32 [3]", "replica 2 (rank ",
+                  "sends " + std::to_string(sent) + " rows to replica 0 (rank 0)", "say " + std::to_string(expected)});
+    }
+  }
+}
+
+TEST(UnevenExchange, names_rank_replica_and_operation_in_its_error) {
+  on_ranks({1, 2}, [](Communicator& comm) {
+    comm.barrier();
+    try {
+      exchange(comm, DType::u8, 1, 2);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.rank(), 1);
+      EXPECT_EQ(error.replica(), 2);
+      EXPECT_EQ(error.operation(), "all_to_all_v");
+      EXPECT_EQ(error.sequence(), 1);
+    }
+    exchange(comm, DType::u8, 2, 2);
+  });
+}
+
+TEST(UnevenExchange, is_a_mismatch_where_rows_differ_in_shape) {
+  expect_all(shared_error({1, 1, 1},
+                          [](Communicator& comm) { exchange(comm, comm.rank() == 1 ? DType::u8 : DType::f32, 1, 1); }),
+             {"mismatch:", "rank 0 calls all_to_all_v of rows of f32 [3]", "rank 1", "rows of u8 [3]"});
+}
+
+TEST(Scatter, is_a_mismatch_where_parts_or_roots_differ) {
+  const auto scatter = [](Communicator& comm, std::int64_t count, int root) {
+    std::deque<PartItem> parts(1, PartItem({DType::i32, {}}));
+    if (comm.rank() == root) parts.front().give(count * 3, Bytes(static_cast<std::size_t>(count) * 12));
+    parts.front().take(count);
+    comm.scatter(items_of(parts), root);
+  };
+  expect_all(shared_error(3, [&](Communicator& comm) { scatter(comm, comm.rank() == 2 ? 5 : 4, 0); }),
+             {"mismatch:", "scatter with root 0 of i32 [4]", "scatter with root 0 of i32 [5]"});
+  expect_all(shared_error(3, [&](Communicator& comm) { scatter(comm, 4, comm.rank() == 1 ? 1 : 0); }),
+             {"mismatch:", "root 0", "root 1"});
+}
+
+TEST(Scatter, is_late_when_a_rank_does_not_come) {
+  expect_all(shared_error(3,
+                          [](Communicator& comm) {
+                            if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+                            exchange(comm, DType::f32, 1, 1);
+                          }),
+             {"deadline_exceeded:", "all_to_all_v", "rank 2 did not come"});
+}
+
+TEST(Requests, of_parts_complete_in_any_order_of_waiting) {
+  on_ranks({2, 1}, [](Communicator& comm) {
+    std::vector<float> whole{1, 2, 3, 4, 5, 6};
+    std::vector<float> parts(static_cast<std::size_t>(comm.local_replicas()) * 2);
+    std::vector<float> exchanged(static_cast<std::size_t>(comm.local_replicas()) * 6);
+    std::vector<float> gathered(6);
+    std::vector<ConstTensorView> part_inputs;
+    std::vector<TensorView> part_outputs;
+    std::vector<ConstTensorView> whole_inputs(static_cast<std::size_t>(comm.local_replicas()),
+                                              view_of(std::span<const float>(whole)));
+    std::vector<TensorView> whole_outputs;
+    for (int i = 0; i < comm.local_replicas(); ++i) {
+      const auto part = std::span(parts).subspan(static_cast<std::size_t>(i) * 2, 2);
+      part_inputs.push_back(view_of(std::span<const float>(part)));
+      part_outputs.push_back(view_of(part));
+      whole_outputs.push_back(view_of(std::span(exchanged).subspan(static_cast<std::size_t>(i) * 6, 6)));
+    }
+    const ConstTensorView root_input = view_of(std::span<const float>(whole));
+    const TensorView all = view_of(std::span(gathered));
+    const Item scatter{std::span(&root_input, comm.rank() == 1 ? 1 : 0), part_outputs};
+    const Item gather{part_inputs, std::span(&all, 1)};
+    const Item exchange_item{whole_inputs, whole_outputs};
+    const Rows rows{2, 2, 2};
+    Request scattered = comm.scatter_async(std::span(&scatter, 1), 1);
+    Request gathering = comm.all_gather_v_async(std::span(&gather, 1), rows);
+    Request exchanging = comm.all_to_all_async(std::span(&exchange_item, 1));
+    exchanging.wait();
+    gathering.wait();
+    scattered.wait();
+    EXPECT_EQ(gathered, whole);
+    const int first = comm.layout().first(comm.rank());
+    for (int i = 0; i < comm.local_replicas(); ++i) {
+      const auto at = static_cast<std::size_t>(i) * 6;
+      const auto part = static_cast<float>(2 * (first + i));
+      EXPECT_EQ(std::vector(exchanged.begin() + static_cast<std::ptrdiff_t>(at),
+                            exchanged.begin() + static_cast<std::ptrdiff_t>(at) + 6),
+                (std::vector{part + 1, part + 2, part + 1, part + 2, part + 1, part + 2}));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

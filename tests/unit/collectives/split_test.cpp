@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several communicators: parts of one, and of several threads.
+
+#include "support/shared_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+
+namespace lockstep::test {
+namespace {
+
+CommunicatorOptions with_replicas(int count) {
+  CommunicatorOptions options;
+  options.local_replicas = count;
+  return options;
+}
+
+TEST(Split, brings_ranks_of_one_color_together_in_the_order_of_their_keys) {
+  on_ranks({1, 2, 1, 3, 1}, [](Communicator& comm) {
+    const int color = comm.rank() % 2;
+    // 4, 2, 0 and 3, 1
+    auto part = comm.split(color, -comm.rank(), with_replicas(1 + comm.rank()));
+    ASSERT_TRUE(part);
+    const std::vector<int> members = color == 0 ? std::vector{4, 2, 0} : std::vector{3, 1};
+    ASSERT_EQ(part->size(), static_cast<int>(members.size()));
+    for (int rank = 0; rank < part->size(); ++rank)
+      EXPECT_EQ(part->layout().count(rank), 1 + members[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(members[static_cast<std::size_t>(part->rank())], comm.rank());
+    check_every_collective(*part);
+    check_all_reduce(comm, ReduceOp::sum);
+  });
+}
+
+TEST(Split, orders_equal_keys_by_rank) {
+  on_ranks({1, 1, 1, 1}, [](Communicator& comm) {
+    auto part = comm.split(17, comm.rank() == 0 ? 1 : 0, {});
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->rank(), (comm.rank() + 3) % 4);
+  });
+}
+
+TEST(Split, gives_nothing_to_a_rank_with_a_negative_color) {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    auto part = comm.split(comm.rank() == 1 ? -1 : 0, 0, {});
+    EXPECT_EQ(part.has_value(), comm.rank() != 1);
+    if (part) {
+      EXPECT_EQ(part->size(), 2);
+      check_all_reduce(*part, ReduceOp::sum);
+    }
+    EXPECT_FALSE(comm.split(-comm.rank() - 1, 0, {}));
+    comm.barrier();
+  });
+}
+
+TEST(Split, can_be_done_again_and_again_and_to_parts) {
+  on_ranks({1, 1, 1, 1}, [](Communicator& comm) {
+    for (int round = 0; round < 3; ++round) {
+      auto half = comm.split(comm.rank() / 2, 0, {});
+      ASSERT_TRUE(half);
+      auto single = half->split(half->rank(), 0, with_replicas(2));
+      ASSERT_TRUE(single);
+      EXPECT_EQ(single->size(), 1);
+      check_all_reduce(*single, ReduceOp::sum);
+      check_all_reduce(*half, ReduceOp::sum);
+    }
+  });
+}
+
+TEST(Split, takes_the_options_that_it_is_given) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    CommunicatorOptions options = impatient(300);
+    options.name = "pair";
+    auto part = comm.split(0, 0, options);
+    ASSERT_TRUE(part);
+    EXPECT_EQ(part->options().name, "pair");
+    const std::string error = error_of([&] {
+      if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      part->barrier();
+    });
+    expect_all(error, {"deadline_exceeded:", "of pair", "rank 1 did not come"});
+  });
+}
+
+TEST(Split, is_late_when_a_rank_does_not_come) {
+  expect_all(shared_error(3,
+                          [](Communicator& comm) {
+                            if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+                            (void)comm.split(0, 0, {});
+                          }),
+             {"deadline_exceeded:", "named \"split\"", "rank 1 did not come"});
+}
+
+TEST(Communicators, of_several_threads_work_at_once) {
+  on_ranks({1, 2, 1}, [](Communicator& comm) {
+    auto pair = comm.split(comm.rank() == 2 ? -1 : 0, 0, with_replicas(2));
+    Communicator copy = comm.duplicate(with_replicas(comm.local_replicas()));
+    auto reversed = comm.split(1, -comm.rank(), {});
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] { check_every_collective(copy); });
+    threads.emplace_back([&] { check_every_collective(*reversed); });
+    if (pair) threads.emplace_back([&] { check_every_collective(*pair); });
+    check_every_collective(comm);
+  });
+}
+
+TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_operations) {
+  std::vector<std::string> errors(2);
+  std::latch both_are_late(2);
+  on_ranks(
+      {1, 1},
+      [&](Communicator& first) {
+        CommunicatorOptions options = impatient();
+        options.name = "second";
+        Communicator second = first.duplicate(options);
+        std::vector<float> values(3);
+        const auto use = [&](bool is_first) {
+          if (is_first) {
+            first.barrier({.order = std::nullopt, .name = "epoch end"});
+          } else {
+            second.all_reduce(std::span(values), ReduceOp::sum);
+          }
+        };
+        errors[static_cast<std::size_t>(first.rank())] = error_of([&] { use(first.rank() == 0); });
+        both_are_late.arrive_and_wait();
+        // each has failed where the other did not come, and hears of it there; then both work
+        (void)error_of([&] { use(first.rank() != 0); });
+        first.barrier();
+        second.barrier();
+      },
+      impatient());
+  expect_all(errors[0], {"deadline_exceeded:", "barrier named \"epoch end\": rank 1 did not come within 1 s",
+                         "rank 1 has said that it waits in operation #1 of second, all_reduce sum of f32 [3]"});
+  expect_all(errors[1], {"deadline_exceeded:", "of second, all_reduce sum of f32 [3]: rank 0 did not come within 1 s",
+                         "rank 0 has said that it waits in operation #1 of communicator, barrier named \"epoch end\""});
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -236,6 +236,7 @@ class Silent final : public detail::Transport {
     quarantined_bytes += memory.size();
     const detail::Buffer freed = std::move(memory);
   }
+  std::unique_ptr<Transport> split(std::span<const int>) override { return nullptr; }
   std::unique_ptr<Transport> duplicate() override { return nullptr; }
 
   std::size_t quarantined_bytes = 0;

@@ -11,6 +11,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -71,6 +74,110 @@ TEST_F(Delays, at_flags_leave_every_rank_with_the_same_failure) {
     });
   }
 }
+
+/// Holds one thread at one of its flags until it may go.
+struct Hold {
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> may_go{false};
+  std::atomic<int> marked{0};  // ranks that have written over their buffers
+  std::atomic<bool> has_gone{false};
+};
+thread_local Hold* hold = nullptr;  // of this thread
+thread_local int flags_left = 0;
+
+void hold_at_flag() {
+  if (hold == nullptr || --flags_left != 0) return;
+  hold->is_held = true;
+  while (!hold->may_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+class StoppedThread : public testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  void SetUp() override {
+    if (std::getenv("LOCKSTEP_SHARED_MEMORY") != nullptr) GTEST_SKIP() << "messages have no flags";
+    detail::flag_delay = hold_at_flag;
+  }
+  void TearDown() override { detail::flag_delay = nullptr; }
+
+  static constexpr std::size_t count = 30'000;
+  using Call = void (*)(Communicator&, std::vector<float>&, std::vector<float>&);
+  static constexpr std::array<Call, 4> calls{
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>&) {
+        comm.all_reduce(std::span(values), ReduceOp::sum);
+      },
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>& result) {
+        const auto input = view_of(std::span<const float>(values));
+        const auto output = view_of(std::span(result).first(values.size() / 3));
+        const Item item{std::span(&input, 1), std::span(&output, 1)};
+        comm.reduce_scatter(std::span(&item, 1), ReduceOp::sum);
+      },
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>& result) {
+        const auto input = view_of(std::span<const float>(values));
+        const auto output = view_of(std::span(result));
+        const Item item{std::span(&input, 1), std::span(&output, 1)};
+        comm.all_gather(std::span(&item, 1));
+      },
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>& result) {
+        const auto input = view_of(std::span<const float>(values));
+        const auto output = view_of(std::span(result).first(values.size()));
+        const Item item{std::span(&input, comm.rank() == 0 ? 1 : 0), std::span(&output, 1)};
+        comm.broadcast(std::span(&item, 1), 0);
+      }};
+
+  static bool fails(const std::function<void()>& body) {
+    try {
+      body();
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  }
+};
+
+/// Rank 2 stops for so long that the others give up, once and again, and use their memory for something else; what it
+/// does when it goes on harms nothing.
+TEST_P(StoppedThread, harms_nobody_who_has_given_up) {
+  const auto [kind, flag] = GetParam();
+  const Call call = calls[static_cast<std::size_t>(kind)];
+  Hold held;
+  on_ranks(
+      {1, 1, 1},
+      [&](Communicator& comm) {
+        std::vector<float> values(count, 1.0f);
+        std::vector<float> result(3 * count, 0.0f);
+        // an even number of calls: the next one, and the first of every epoch, share a place on the boards
+        comm.barrier();
+        call(comm, values, result);
+        if (comm.rank() == 2) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that all are there when it comes
+          hold = &held;
+          flags_left = flag;
+          fails([&] { call(comm, values, result); });
+          hold = nullptr;
+          held.has_gone = true;
+        } else {
+          int failed = fails([&] { call(comm, values, result); }) ? 1 : 0;
+          while (held.is_held && failed < 3) failed += fails([&] { comm.barrier(); }) ? 1 : 0;
+          values.assign(values.size(), -1.0f);
+          result.assign(result.size(), -2.0f);
+          if (++held.marked == 2) held.may_go = true;
+          while (!held.has_gone) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_EQ(values, std::vector<float>(count, -1.0f));
+          EXPECT_EQ(result, std::vector<float>(3 * count, -2.0f));
+          EXPECT_TRUE(held.is_held);
+          EXPECT_EQ(failed, 3);
+        }
+        int tries = 0;
+        while (fails([&] { comm.barrier(); })) ASSERT_LT(++tries, 20);
+        values.assign(count, 1.0f);
+        comm.all_reduce(std::span(values), ReduceOp::sum);
+        EXPECT_EQ(values.back(), 3.0f);
+      },
+      impatient(300));
+}
+
+// of the flags of a rank that comes last: its arrival, before it works, after it has worked
+INSTANTIATE_TEST_SUITE_P(AtEveryFlag, StoppedThread, testing::Combine(testing::Range(0, 4), testing::Values(1, 3, 4)));
 
 }  // namespace
 }  // namespace lockstep::test

@@ -5,6 +5,7 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "collectives/host/hidden_memory.hpp"
 #include "support/collective_cases.hpp"
 #include "support/ranks.hpp"
 #include "transport/shm/flag_delay.hpp"
@@ -44,19 +45,92 @@ TEST_F(Delays, at_flags_change_nothing) {
   }
 }
 
-/// Small and large calls in turn: what one rank still reads of a call must outlive what others do in the next.
-TEST_F(Delays, at_flags_do_not_mix_neighbouring_calls) {
-  on_ranks({1, 1, 1}, [](Communicator& comm) {
-    std::minstd_rand sizes(7);  // the same on all ranks
-    for (int i = 0; i < 400; ++i) {
-      const std::size_t elements = sizes() % 3 == 0 ? 1 + sizes() % 20 : 1 + sizes() % 5000;
-      std::vector<std::int64_t> values(elements);
-      for (std::size_t k = 0; k < elements; ++k) values[k] = static_cast<std::int64_t>(k) * (comm.rank() + 1) + i;
-      comm.all_reduce(std::span(values), ReduceOp::sum);
-      for (std::size_t k = 0; k < elements; ++k) ASSERT_EQ(values[k], static_cast<std::int64_t>(k) * 6 + 3 * i);
+/// Some buffers cannot be seen by the others.
+bool hides_some(const void*) {
+  thread_local std::minstd_rand random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+  return random() % 16 < 9;
+}
+
+class DelaysWithHiddenMemory : public Delays {
+ protected:
+  void SetUp() override {
+    Delays::SetUp();
+    detail::hides_memory = hides_some;
+  }
+  void TearDown() override {
+    detail::hides_memory = nullptr;
+    Delays::TearDown();
+  }
+};
+
+TEST_F(DelaysWithHiddenMemory, at_flags_change_nothing) {
+  for (const auto& counts : {std::vector<int>{1, 1}, {2, 1, 3}}) {
+    on_ranks(counts, [](Communicator& comm) { check_every_collective(comm); });
+  }
+}
+
+/// Calls of every kind, whose values say who gave them to which call.
+class Neighbours {
+ public:
+  explicit Neighbours(Communicator& comm) : comm_(comm) {}
+
+  /// Everything is drawn from `random`, the same on all ranks.
+  void call(std::minstd_rand& random, int number) {
+    const auto kind = random() % 6;
+    const int root = static_cast<int>(random() % 3);
+    const bool is_root = comm_.rank() == root;
+    // a line, a few pages, several rounds
+    const auto scale = random() % 40;
+    const auto elements = static_cast<std::int64_t>(1 + random() % (scale < 15 ? 20 : scale < 39 ? 5000 : 250'000)) * 3;
+    const auto value = [&](int rank, std::int64_t k) { return k * (rank + 1) + number; };
+    const auto sum = [&](std::int64_t k) { return 6 * k + 3 * number; };
+    const auto gathered = [&](std::int64_t k) { return value(static_cast<int>(k / elements), k % elements); };
+    input_.resize(static_cast<std::size_t>(elements));
+    for (std::int64_t k = 0; k < elements; ++k) input_[static_cast<std::size_t>(k)] = value(comm_.rank(), k);
+    switch (kind) {
+      case 0: run(elements, true, true, [&](auto items) { comm_.all_reduce(items, ReduceOp::sum); }, sum); break;
+      case 1: run(elements, true, is_root, [&](auto items) { comm_.reduce(items, ReduceOp::sum, root); }, sum); break;
+      case 2:
+        run(
+            elements / 3, true, true, [&](auto items) { comm_.reduce_scatter(items, ReduceOp::sum); },
+            [&](std::int64_t k) { return sum(comm_.rank() * (elements / 3) + k); });
+        break;
+      case 3: run(elements * 3, true, true, [&](auto items) { comm_.all_gather(items); }, gathered); break;
+      case 4: run(elements * 3, true, is_root, [&](auto items) { comm_.gather(items, root); }, gathered); break;
+      default:
+        run(
+            elements, is_root, true, [&](auto items) { comm_.broadcast(items, root); },
+            [&](std::int64_t k) { return value(root, k); });
     }
+  }
+
+ private:
+  template <class Call, class Expected>
+  void run(std::int64_t count, bool gives, bool gets, const Call& call, const Expected& expected) {
+    output_.assign(static_cast<std::size_t>(count), -1);
+    const ConstTensorView input = view_of(std::span<const std::int64_t>(input_));
+    const TensorView output = view_of(std::span(output_));
+    const Item item{std::span(&input, gives ? 1 : 0), std::span(&output, gets ? 1 : 0)};
+    call(std::span(&item, 1));
+    for (std::int64_t k = 0; k < count && gets; ++k) ASSERT_EQ(output_[static_cast<std::size_t>(k)], expected(k));
+  }
+
+  Communicator& comm_;
+  std::vector<std::int64_t> input_;
+  std::vector<std::int64_t> output_;
+};
+
+/// Small and large calls in turn: what one rank still reads of a call must outlive what others do in the next.
+void check_neighbours() {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    std::minstd_rand random(7);
+    Neighbours neighbours(comm);
+    for (int i = 0; i < 400; ++i) neighbours.call(random, i);
   });
 }
+
+TEST_F(Delays, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(); }
+TEST_F(DelaysWithHiddenMemory, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(); }
 
 TEST_F(Delays, at_flags_leave_every_rank_with_the_same_failure) {
   for (int round = 0; round < 10; ++round) {

@@ -339,13 +339,15 @@ void Engine::finish_head(std::exception_ptr error) {
 }
 
 void Engine::fail_epoch(const Failure& failure) {
-  if (agreement_->is_open() || (!queue_.empty() && queue_.front()->agreed)) agreement_->abandon();
+  // others may have begun to work on the head before this rank knows that all have come
+  bool is_shared = agreement_->is_open() || (!queue_.empty() && queue_.front()->agreed);
+  if (is_shared) agreement_->abandon();
   const auto error = std::make_exception_ptr(failure.error());
   if (!queue_.empty()) unobserved_ = error;
   // what was posted after this rank had announced its departure belongs to the next epoch
   while (!queue_.empty() && queue_.front()->epoch <= epoch_) {
     Operation& operation = *queue_.front();
-    if (operation.agreed && operation.abandon(*transport_) && !lost_) lost_ = failure;
+    if (std::exchange(is_shared, false) && operation.abandon(*transport_) && !lost_) lost_ = failure;
     operation.error = error;
     operation.done = true;
     queue_.erase(queue_.begin());

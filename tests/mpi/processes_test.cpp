@@ -56,8 +56,37 @@ void check_stopped_rank(std::size_t elements) {
   for (const float value : values) ASSERT_EQ(value, sum);
 }
 
+/// The same where ranks read what others have, and write only what is theirs.
+void check_stopped_reader(std::int64_t elements) {
+  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  if (comm.size() == 1) GTEST_SKIP() << "nobody waits for the only rank";
+  const auto count = static_cast<std::size_t>(elements);
+  std::vector<float, ArenaAllocator<float>> mine(count, static_cast<float>(comm.rank()));
+  std::vector<float, ArenaAllocator<float>> all(count * static_cast<std::size_t>(comm.size()), -1.0f);
+  const ConstTensorView input{mine.data(), DType::f32, Shape{elements}};
+  const TensorView output{all.data(), DType::f32, Shape{elements * comm.size()}, Device{}};
+  const Item item{std::span(&input, 1), std::span(&output, 1)};
+  const auto gather = [&] { comm.all_gather(std::span(&item, 1)); };
+  const auto check = [&](float first) {
+    for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], first + static_cast<float>(i / count));
+  };
+  gather();
+  check(0.0f);
+  const bool is_stopped = comm.rank() == comm.size() - 1;
+  if (is_stopped) stop_for(std::chrono::milliseconds(2500));
+  EXPECT_EQ(code_of(gather), Code::deadline_exceeded);
+  std::fill(all.begin(), all.end(), -2.0f);
+  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 200 : 2500));
+  for (const float value : all) ASSERT_EQ(value, -2.0f);
+  std::fill(mine.begin(), mine.end(), 10.0f + static_cast<float>(comm.rank()));
+  gather();
+  check(10.0f);
+}
+
 TEST(StoppedRank, harms_no_small_sum) { check_stopped_rank(100); }
 TEST(StoppedRank, harms_no_large_sum) { check_stopped_rank(300'000); }
+TEST(StoppedRank, harms_no_small_gathering) { check_stopped_reader(100); }
+TEST(StoppedRank, harms_no_large_gathering) { check_stopped_reader(300'000); }
 
 TEST(Fork, leaves_the_childs_calls_without_effect) {
   Communicator comm = communicator_from(MPI_COMM_WORLD);

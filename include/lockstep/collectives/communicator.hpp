@@ -112,15 +112,20 @@ class LOCKSTEP_API Communicator {
 
   /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n:
   /// replica r gets part r of the reduction. Collective.
+  /// Cost on one node: every rank reads its replicas' parts of all inputs and writes its outputs; where inputs may lie,
+  /// and crossings, as for all_reduce.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {});
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {});
 
   /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
+  /// Cost on one node: every rank reads all inputs and writes its outputs, in place where the inputs lie in the arena
+  /// (outputs may lie anywhere), else through staging memory; two crossings, one up to 2 KiB.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {});
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {});
 
-  /// As all_gather, with outputs on rank `root` only. Collective.
+  /// As all_gather, with outputs on rank `root` only. Collective. The others wait until the root has read, but for what
+  /// is small.
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {});
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
 
@@ -177,6 +182,8 @@ class LOCKSTEP_API Communicator {
 
   /// Outputs on every rank (at least one off the root; it says dtype and shape there) get the one input of rank `root`.
   /// Collective.
+  /// Cost on one node: every other rank reads the input and writes its outputs, as in all_gather; the root waits until
+  /// they have, but for what is small.
   void broadcast(std::span<const Item> items, int root, const ReduceOptions& options = {});
   [[nodiscard]] Request broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options = {});
 

@@ -32,9 +32,6 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       roles_(std::move(roles)),
       own_(group, shown, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    if (rank != rank_) others_.push_back(rank);
-  }
   for (const NodeRound& round : rounds_) most_round_bytes_ = std::max(most_round_bytes_, round.input_bytes);
   const int most_inputs = *std::max_element(roles_.inputs.begin(), roles_.inputs.end());
   const std::size_t board_bytes = static_cast<std::size_t>(most_inputs) * rounds_.front().input_bytes;
@@ -132,7 +129,7 @@ std::vector<int> NodeOperation::awaited_ranks() const {
 bool NodeOperation::abandon(Transport&) noexcept {
   if (mode_ == Mode::flat) return false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (const int rank : others_) {
+  for (const int rank : roles_.takers) {
     while (group_.board(rank).working.value.load(std::memory_order_seq_cst) == tag_) {
       if (std::chrono::steady_clock::now() > end) {
         group_.staging().inputs.leak();
@@ -234,8 +231,9 @@ bool NodeOperation::begin_work() {
   at_flag();
   std::atomic<std::uint64_t>& working = group_.own_board().working.value;
   working.store(tag_, std::memory_order_seq_cst);
-  for (const int rank : others_) {
-    if (arrival_of(rank).abandoned.load(std::memory_order_seq_cst) == tag_) {
+  for (const int rank : roles_.givers) {
+    // greater: it has given up so much more since that its board has a later operation in this place
+    if (arrival_of(rank).abandoned.load(std::memory_order_seq_cst) >= tag_) {
       end_work();
       return false;
     }

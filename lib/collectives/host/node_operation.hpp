@@ -115,7 +115,6 @@ class NodeOperation : public Operation {
   const std::vector<HostItem> items_;
   const std::vector<NodeRound> rounds_;
   const NodeRoles roles_;
-  std::vector<int> others_;
   std::size_t most_round_bytes_ = 64;  ///< of one input of each item in one round
   bool fits_board_ = false;
   bool always_flat_ = false;

@@ -30,7 +30,7 @@ inline constexpr std::size_t board_alignment = 128;
 /// left the operation.
 struct alignas(board_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
-  std::atomic<std::uint64_t> abandoned{0};  ///< equal to the tag when the rank has given the operation up
+  std::atomic<std::uint64_t> abandoned{0};  ///< the last tag in this place that the rank has given up
   std::uint64_t hash = 0;                   ///< of the descriptor
   std::uint64_t clock = 0;                  ///< the rank's clock at its arrival
   std::uint64_t table = 0;                  ///< NodeAddress of the table of its buffers

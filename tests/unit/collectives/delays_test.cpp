@@ -5,12 +5,16 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "collectives/host/hidden_memory.hpp"
 #include "support/collective_cases.hpp"
 #include "support/ranks.hpp"
 #include "transport/shm/flag_delay.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -41,19 +45,92 @@ TEST_F(Delays, at_flags_change_nothing) {
   }
 }
 
-/// Small and large calls in turn: what one rank still reads of a call must outlive what others do in the next.
-TEST_F(Delays, at_flags_do_not_mix_neighbouring_calls) {
-  on_ranks({1, 1, 1}, [](Communicator& comm) {
-    std::minstd_rand sizes(7);  // the same on all ranks
-    for (int i = 0; i < 400; ++i) {
-      const std::size_t elements = sizes() % 3 == 0 ? 1 + sizes() % 20 : 1 + sizes() % 5000;
-      std::vector<std::int64_t> values(elements);
-      for (std::size_t k = 0; k < elements; ++k) values[k] = static_cast<std::int64_t>(k) * (comm.rank() + 1) + i;
-      comm.all_reduce(std::span(values), ReduceOp::sum);
-      for (std::size_t k = 0; k < elements; ++k) ASSERT_EQ(values[k], static_cast<std::int64_t>(k) * 6 + 3 * i);
+/// Some buffers cannot be seen by the others.
+bool hides_some(const void*) {
+  thread_local std::minstd_rand random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+  return random() % 16 < 9;
+}
+
+class DelaysWithHiddenMemory : public Delays {
+ protected:
+  void SetUp() override {
+    Delays::SetUp();
+    detail::hides_memory = hides_some;
+  }
+  void TearDown() override {
+    detail::hides_memory = nullptr;
+    Delays::TearDown();
+  }
+};
+
+TEST_F(DelaysWithHiddenMemory, at_flags_change_nothing) {
+  for (const auto& counts : {std::vector<int>{1, 1}, {2, 1, 3}}) {
+    on_ranks(counts, [](Communicator& comm) { check_every_collective(comm); });
+  }
+}
+
+/// Calls of every kind, whose values say who gave them to which call.
+class Neighbours {
+ public:
+  explicit Neighbours(Communicator& comm) : comm_(comm) {}
+
+  /// Everything is drawn from `random`, the same on all ranks.
+  void call(std::minstd_rand& random, int number) {
+    const auto kind = random() % 6;
+    const int root = static_cast<int>(random() % 3);
+    const bool is_root = comm_.rank() == root;
+    // a line, a few pages, several rounds
+    const auto scale = random() % 40;
+    const auto elements = static_cast<std::int64_t>(1 + random() % (scale < 15 ? 20 : scale < 39 ? 5000 : 250'000)) * 3;
+    const auto value = [&](int rank, std::int64_t k) { return k * (rank + 1) + number; };
+    const auto sum = [&](std::int64_t k) { return 6 * k + 3 * number; };
+    const auto gathered = [&](std::int64_t k) { return value(static_cast<int>(k / elements), k % elements); };
+    input_.resize(static_cast<std::size_t>(elements));
+    for (std::int64_t k = 0; k < elements; ++k) input_[static_cast<std::size_t>(k)] = value(comm_.rank(), k);
+    switch (kind) {
+      case 0: run(elements, true, true, [&](auto items) { comm_.all_reduce(items, ReduceOp::sum); }, sum); break;
+      case 1: run(elements, true, is_root, [&](auto items) { comm_.reduce(items, ReduceOp::sum, root); }, sum); break;
+      case 2:
+        run(
+            elements / 3, true, true, [&](auto items) { comm_.reduce_scatter(items, ReduceOp::sum); },
+            [&](std::int64_t k) { return sum(comm_.rank() * (elements / 3) + k); });
+        break;
+      case 3: run(elements * 3, true, true, [&](auto items) { comm_.all_gather(items); }, gathered); break;
+      case 4: run(elements * 3, true, is_root, [&](auto items) { comm_.gather(items, root); }, gathered); break;
+      default:
+        run(
+            elements, is_root, true, [&](auto items) { comm_.broadcast(items, root); },
+            [&](std::int64_t k) { return value(root, k); });
     }
+  }
+
+ private:
+  template <class Call, class Expected>
+  void run(std::int64_t count, bool gives, bool gets, const Call& call, const Expected& expected) {
+    output_.assign(static_cast<std::size_t>(count), -1);
+    const ConstTensorView input = view_of(std::span<const std::int64_t>(input_));
+    const TensorView output = view_of(std::span(output_));
+    const Item item{std::span(&input, gives ? 1 : 0), std::span(&output, gets ? 1 : 0)};
+    call(std::span(&item, 1));
+    for (std::int64_t k = 0; k < count && gets; ++k) ASSERT_EQ(output_[static_cast<std::size_t>(k)], expected(k));
+  }
+
+  Communicator& comm_;
+  std::vector<std::int64_t> input_;
+  std::vector<std::int64_t> output_;
+};
+
+/// Small and large calls in turn: what one rank still reads of a call must outlive what others do in the next.
+void check_neighbours() {
+  on_ranks({1, 1, 1}, [](Communicator& comm) {
+    std::minstd_rand random(7);
+    Neighbours neighbours(comm);
+    for (int i = 0; i < 400; ++i) neighbours.call(random, i);
   });
 }
+
+TEST_F(Delays, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(); }
+TEST_F(DelaysWithHiddenMemory, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(); }
 
 TEST_F(Delays, at_flags_leave_every_rank_with_the_same_failure) {
   for (int round = 0; round < 10; ++round) {
@@ -71,6 +148,110 @@ TEST_F(Delays, at_flags_leave_every_rank_with_the_same_failure) {
     });
   }
 }
+
+/// Holds one thread at one of its flags until it may go.
+struct Hold {
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> may_go{false};
+  std::atomic<int> marked{0};  // ranks that have written over their buffers
+  std::atomic<bool> has_gone{false};
+};
+thread_local Hold* hold = nullptr;  // of this thread
+thread_local int flags_left = 0;
+
+void hold_at_flag() {
+  if (hold == nullptr || --flags_left != 0) return;
+  hold->is_held = true;
+  while (!hold->may_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+class StoppedThread : public testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  void SetUp() override {
+    if (std::getenv("LOCKSTEP_SHARED_MEMORY") != nullptr) GTEST_SKIP() << "messages have no flags";
+    detail::flag_delay = hold_at_flag;
+  }
+  void TearDown() override { detail::flag_delay = nullptr; }
+
+  static constexpr std::size_t count = 30'000;
+  using Call = void (*)(Communicator&, std::vector<float>&, std::vector<float>&);
+  static constexpr std::array<Call, 4> calls{
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>&) {
+        comm.all_reduce(std::span(values), ReduceOp::sum);
+      },
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>& result) {
+        const auto input = view_of(std::span<const float>(values));
+        const auto output = view_of(std::span(result).first(values.size() / 3));
+        const Item item{std::span(&input, 1), std::span(&output, 1)};
+        comm.reduce_scatter(std::span(&item, 1), ReduceOp::sum);
+      },
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>& result) {
+        const auto input = view_of(std::span<const float>(values));
+        const auto output = view_of(std::span(result));
+        const Item item{std::span(&input, 1), std::span(&output, 1)};
+        comm.all_gather(std::span(&item, 1));
+      },
+      [](Communicator& comm, std::vector<float>& values, std::vector<float>& result) {
+        const auto input = view_of(std::span<const float>(values));
+        const auto output = view_of(std::span(result).first(values.size()));
+        const Item item{std::span(&input, comm.rank() == 0 ? 1 : 0), std::span(&output, 1)};
+        comm.broadcast(std::span(&item, 1), 0);
+      }};
+
+  static bool fails(const std::function<void()>& body) {
+    try {
+      body();
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  }
+};
+
+/// Rank 2 stops for so long that the others give up, once and again, and use their memory for something else; what it
+/// does when it goes on harms nothing.
+TEST_P(StoppedThread, harms_nobody_who_has_given_up) {
+  const auto [kind, flag] = GetParam();
+  const Call call = calls[static_cast<std::size_t>(kind)];
+  Hold held;
+  on_ranks(
+      {1, 1, 1},
+      [&](Communicator& comm) {
+        std::vector<float> values(count, 1.0f);
+        std::vector<float> result(3 * count, 0.0f);
+        // an even number of calls: the next one, and the first of every epoch, share a place on the boards
+        comm.barrier();
+        call(comm, values, result);
+        if (comm.rank() == 2) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that all are there when it comes
+          hold = &held;
+          flags_left = flag;
+          fails([&] { call(comm, values, result); });
+          hold = nullptr;
+          held.has_gone = true;
+        } else {
+          int failed = fails([&] { call(comm, values, result); }) ? 1 : 0;
+          while (held.is_held && failed < 3) failed += fails([&] { comm.barrier(); }) ? 1 : 0;
+          values.assign(values.size(), -1.0f);
+          result.assign(result.size(), -2.0f);
+          if (++held.marked == 2) held.may_go = true;
+          while (!held.has_gone) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_EQ(values, std::vector<float>(count, -1.0f));
+          EXPECT_EQ(result, std::vector<float>(3 * count, -2.0f));
+          EXPECT_TRUE(held.is_held);
+          EXPECT_EQ(failed, 3);
+        }
+        int tries = 0;
+        while (fails([&] { comm.barrier(); })) ASSERT_LT(++tries, 20);
+        values.assign(count, 1.0f);
+        comm.all_reduce(std::span(values), ReduceOp::sum);
+        EXPECT_EQ(values.back(), 3.0f);
+      },
+      impatient(300));
+}
+
+// of the flags of a rank that comes last: its arrival, before it works, after it has worked
+INSTANTIATE_TEST_SUITE_P(AtEveryFlag, StoppedThread, testing::Combine(testing::Range(0, 4), testing::Values(1, 3, 4)));
 
 }  // namespace
 }  // namespace lockstep::test

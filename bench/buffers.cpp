@@ -13,9 +13,12 @@ Block::Block(const std::shared_ptr<lockstep::MemoryResource>& resource, std::int
   std::memset(data(), 0, bytes().size());  // the pages exist before anything is timed
 }
 
-std::vector<std::span<std::byte>> regions(std::byte* start, std::int64_t bytes, int count) {
+std::vector<std::span<std::byte>> regions(std::byte* start, std::span<const std::int64_t> bytes) {
   std::vector<std::span<std::byte>> all;
-  for (int i = 0; i < count; ++i) all.emplace_back(start + whole_lines(bytes) * i, static_cast<std::size_t>(bytes));
+  for (const std::int64_t size : bytes) {
+    all.emplace_back(start, static_cast<std::size_t>(size));
+    start += whole_lines(size);
+  }
   return all;
 }
 

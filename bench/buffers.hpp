@@ -54,8 +54,8 @@ class Buffers {
 /// `bytes`, up to a multiple of the cache line's.
 [[nodiscard]] constexpr std::int64_t whole_lines(std::int64_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
-/// `count` regions of `bytes` bytes, each beginning a cache line.
-[[nodiscard]] std::vector<std::span<std::byte>> regions(std::byte* start, std::int64_t bytes, int count);
+/// Regions of so many bytes, each beginning a cache line.
+[[nodiscard]] std::vector<std::span<std::byte>> regions(std::byte* start, std::span<const std::int64_t> bytes);
 
 /// Reads one byte of each cache line.
 void touch(std::span<const std::byte> bytes) noexcept;

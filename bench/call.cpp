@@ -6,18 +6,26 @@
 namespace perf {
 namespace {
 
-/// How many inputs, and outputs, this rank has.
-int inputs_of(const Case& what, const Job& job) {
+/// The bytes of this rank's inputs, and outputs.
+std::vector<std::int64_t> inputs_of(const Case& what, const Job& job) {
   const Traits& kind = traits(what.collective);
-  if (kind.input == Length::none) return 0;
-  if (kind.input_holder == Holder::every_rank) return job.replicas_per_rank;
-  return job.is_root() ? 1 : 0;
+  std::vector<std::int64_t> bytes;
+  if (kind.input == Length::none) return bytes;
+  const int count = kind.input_holder == Holder::every_rank ? job.replicas_per_rank : job.is_root() ? 1 : 0;
+  for (int i = 0; i < count; ++i) {
+    bytes.push_back(what.input_bytes(job.first_replica(job.rank) + i, job.replicas()));
+  }
+  return bytes;
 }
 
-int outputs_of(const Case& what, const Job& job) {
+std::vector<std::int64_t> outputs_of(const Case& what, const Job& job) {
   const Traits& kind = traits(what.collective);
-  if (kind.output == Length::none) return 0;
-  return kind.output_holder == Holder::every_rank || job.is_root() ? job.replicas_per_rank : 0;
+  std::vector<std::int64_t> bytes;
+  if (kind.output == Length::none || (kind.output_holder == Holder::root && !job.is_root())) return bytes;
+  for (int i = 0; i < job.replicas_per_rank; ++i) {
+    bytes.push_back(what.output_bytes(job.first_replica(job.rank) + i, job.replicas()));
+  }
+  return bytes;
 }
 
 std::vector<Pattern> expected_patterns(const Case& what, const Job& job, Values values) {
@@ -29,11 +37,13 @@ std::vector<Pattern> expected_patterns(const Case& what, const Job& job, Values 
       patterns.push_back(Pattern::result(what.dtype, what.op, job.replicas(), values));
       break;
     case Expected::all_inputs:
+    case Expected::own_parts_of_inputs:
       for (int replica = 0; replica < job.replicas(); ++replica) {
         patterns.push_back(Pattern::input(what.dtype, what.op, replica, values));
       }
       break;
     case Expected::root_input:
+    case Expected::own_part_of_root_input:
       patterns.push_back(Pattern::input(what.dtype, what.op, job.first_replica(job.root), values));
       break;
   }
@@ -43,16 +53,20 @@ std::vector<Pattern> expected_patterns(const Case& what, const Job& job, Values 
 }  // namespace
 
 CallExtent extent(const Case& what, const Job& job) {
-  const std::int64_t input = whole_lines(what.input_bytes(job.replicas()));
-  const std::int64_t output = whole_lines(what.output_bytes(job.replicas()));
-  return {input * job.replicas_per_rank, output * job.replicas_per_rank};
+  CallExtent all;
+  for (int i = 0; i < job.replicas_per_rank; ++i) {
+    const int replica = job.first_replica(job.rank) + i;
+    all.input += whole_lines(what.input_bytes(replica, job.replicas()));
+    all.output += whole_lines(what.output_bytes(replica, job.replicas()));
+  }
+  return all;
 }
 
 Call::Call(const Case& what, const Job& job, const Buffers& buffers, Values values)
     : what_(what),
       job_(job),
-      inputs_(regions(buffers.input(), what.input_bytes(job.replicas()), inputs_of(what, job))),
-      outputs_(regions(buffers.output(what.placement), what.output_bytes(job.replicas()), outputs_of(what, job))),
+      inputs_(regions(buffers.input(), inputs_of(what, job))),
+      outputs_(regions(buffers.output(what.placement), outputs_of(what, job))),
       expected_(expected_patterns(what, job, values)) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     own_.push_back(Pattern::input(what.dtype, what.op, job.first_replica(job.rank) + static_cast<int>(i), values));
@@ -78,14 +92,27 @@ std::int64_t Call::count_wrong_in(std::span<const std::byte> output, int replica
     case Expected::root_input: return expected_.front().count_wrong(output, call);
     case Expected::own_part_of_reduction:
       return expected_.front().count_wrong(output, call, what_.count / job_.replicas() * replica);
-    case Expected::all_inputs: break;
+    case Expected::own_part_of_root_input:
+      return expected_.front().count_wrong(output, call, elements_before(replica, 0));
+    case Expected::all_inputs:
+    case Expected::own_parts_of_inputs: break;
   }
+  const bool has_all = traits(what_.collective).expected == Expected::all_inputs;
   std::int64_t wrong = 0;
-  const std::size_t part_bytes = output.size() / expected_.size();
-  for (std::size_t i = 0; i < expected_.size(); ++i) {
-    wrong += expected_[i].count_wrong(output.subspan(i * part_bytes, part_bytes), call);
+  for (int source = 0; source < job_.replicas(); ++source) {
+    const std::int64_t count = what_.pair_count(source, has_all ? 0 : replica, job_.replicas());
+    const std::size_t bytes = static_cast<std::size_t>(count) * lockstep::size_of(what_.dtype);
+    wrong += expected_[static_cast<std::size_t>(source)].count_wrong(output.first(bytes), call,
+                                                                     has_all ? 0 : elements_before(replica, source));
+    output = output.subspan(bytes);
   }
   return wrong;
+}
+
+std::int64_t Call::elements_before(int replica, int source) const {
+  std::int64_t count = 0;
+  for (int target = 0; target < replica; ++target) count += what_.pair_count(source, target, job_.replicas());
+  return count;
 }
 
 void Call::touch_outputs() const {

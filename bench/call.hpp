@@ -51,6 +51,8 @@ class Call : public Contestant {
 
  private:
   [[nodiscard]] std::int64_t count_wrong_in(std::span<const std::byte> output, int replica, std::int64_t call) const;
+  /// Of what `source` has for all, those that come before `replica`'s.
+  [[nodiscard]] std::int64_t elements_before(int replica, int source) const;
 
   Case what_;
   Job job_;

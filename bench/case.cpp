@@ -8,23 +8,24 @@
 namespace perf {
 namespace {
 
-std::int64_t elements(Length length, std::int64_t count, int replicas) {
+std::int64_t elements(Length length, const Case& what, int replica, int replicas) {
   switch (length) {
     case Length::none: return 0;
-    case Length::whole: return count;
-    case Length::part: return count / replicas;
+    case Length::whole: return what.count;
+    case Length::part: return what.part_count(replica, replicas);
   }
   return 0;
 }
 
 bool has_parts(Collective collective) {
-  return traits(collective).input == Length::part || traits(collective).output == Length::part;
+  const Traits& kind = traits(collective);
+  return kind.input == Length::part || kind.output == Length::part || kind.expected == Expected::own_parts_of_inputs;
 }
 
 void add_sizes(std::vector<Case>& all, Case what, const Options& options, const Job& job) {
   for (const std::int64_t bytes : options.sizes_bytes()) {
     what.count = count_elements(bytes, what.dtype);
-    // each replica has the same number, and one at least
+    // each replica has the same number, or they have on average, and one at least
     if (has_parts(what.collective))
       what.count = std::max<std::int64_t>(1, what.count / job.replicas()) * job.replicas();
     all.push_back(what);
@@ -33,13 +34,22 @@ void add_sizes(std::vector<Case>& all, Case what, const Options& options, const 
 
 }  // namespace
 
-std::int64_t Case::input_bytes(int replicas) const noexcept {
-  return elements(traits(collective).input, count, replicas) * static_cast<std::int64_t>(lockstep::size_of(dtype));
+std::int64_t Case::input_bytes(int replica, int replicas) const noexcept {
+  return elements(traits(collective).input, *this, replica, replicas) *
+         static_cast<std::int64_t>(lockstep::size_of(dtype));
 }
 
-std::int64_t Case::output_bytes(int replicas) const noexcept {
-  return elements(traits(collective).output, count, replicas) *
+std::int64_t Case::output_bytes(int replica, int replicas) const noexcept {
+  return elements(traits(collective).output, *this, replica, replicas) *
          static_cast<std::int64_t>(lockstep::size_of(result_dtype()));
+}
+
+std::int64_t Case::pair_count(int source, int target, int replicas) const noexcept {
+  const std::int64_t even = count / replicas;
+  // the last of an odd number has nobody to be uneven with
+  const bool is_odd_one = replicas % 2 == 1 && (source == replicas - 1 || target == replicas - 1);
+  if (!traits(collective).is_uneven || is_odd_one) return even;
+  return (source + target) % 2 == 0 ? even + even / 2 : even - even / 2;
 }
 
 std::vector<Case> cases(const Options& options, const Job& job) {

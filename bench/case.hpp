@@ -39,9 +39,15 @@ struct Case {
   [[nodiscard]] std::int64_t bytes() const noexcept {
     return count * static_cast<std::int64_t>(lockstep::size_of(dtype));
   }
-  /// Of one replica's input, and output.
-  [[nodiscard]] std::int64_t input_bytes(int replicas) const noexcept;
-  [[nodiscard]] std::int64_t output_bytes(int replicas) const noexcept;
+  /// Of a replica's input, and output.
+  [[nodiscard]] std::int64_t input_bytes(int replica, int replicas) const noexcept;
+  [[nodiscard]] std::int64_t output_bytes(int replica, int replicas) const noexcept;
+  /// Elements that one replica has for another, of `count` for all. Uneven: half as much again, or half as much less.
+  [[nodiscard]] std::int64_t pair_count(int source, int target, int replicas) const noexcept;
+  /// The same of what the elements are dealt to, or come from.
+  [[nodiscard]] std::int64_t part_count(int replica, int replicas) const noexcept {
+    return pair_count(replica, 0, replicas);
+  }
   /// In place needs a collective that can, and a result of the inputs' own type, which the mean of integers has not.
   [[nodiscard]] bool is_possible() const noexcept {
     return placement == Placement::out_of_place || (traits(collective).has_in_place && result_dtype() == dtype);

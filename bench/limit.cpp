@@ -103,8 +103,14 @@ Traffic least_traffic(const Case& what, const Job& job) {
     case Collective::all_reduce: return {job.replicas(), job.replicas(), slice};
     case Collective::reduce: return {job.replicas(), local, slice};
     case Collective::reduce_scatter: return {job.replicas(), 1, slice};
-    case Collective::all_gather: return {1, local, slice_of(what.bytes())};
-    case Collective::gather: return {1, job.is_root() ? local : 0, slice_of(what.bytes())};
+    case Collective::all_gather:
+    case Collective::all_gather_v: return {1, local, slice_of(what.bytes())};
+    case Collective::gather:
+    case Collective::gather_v: return {1, job.is_root() ? local : 0, slice_of(what.bytes())};
+    case Collective::scatter:
+    case Collective::scatter_v: return {1, 1, slice};
+    case Collective::all_to_all:
+    case Collective::all_to_all_v: return {local, local, slice_of(what.bytes())};
     case Collective::broadcast: return {1, job.is_root() && is_in_place ? local - 1 : local, slice_of(what.bytes())};
     case Collective::barrier: return {};
   }

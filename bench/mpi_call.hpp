@@ -11,7 +11,16 @@
 
 #include <mpi.h>
 
+#include <cstddef>
+#include <vector>
+
 namespace perf {
+
+/// What each rank has of one memory, in elements, as MPI's calls for uneven parts take it.
+struct RankParts {
+  std::vector<int> counts;
+  std::vector<int> begins;
+};
 
 /// Makes one of MPI's calls: the nonblocking one with MPI_Wait where --async is given. With several replicas on a rank,
 /// the rank's inputs are reduced (MPI_Reduce_local) or packed before it, and the result copied to its other outputs
@@ -32,7 +41,11 @@ class MpiCall final : public Call {
   void reduce();
   void reduce_scatter();
   void all_gather();
+  void all_gather_v();
   void gather();
+  void gather_v();
+  void scatter();
+  void all_to_all();
   void broadcast();
   void barrier();
 
@@ -42,12 +55,20 @@ class MpiCall final : public Call {
   [[nodiscard]] std::byte* fold_into(std::byte* target);
   [[nodiscard]] const std::byte* packed_inputs();
   void copy_to_other_outputs() const;
+  /// Of an all_to_all of several replicas: all inputs in the order in which ranks get them, and the way back.
+  void pack_parts(std::byte* next) const;
+  void unpack_parts(const std::byte* next) const;
+  [[nodiscard]] std::size_t pair_bytes(int source, int target) const;
+  [[nodiscard]] int own_replica(std::size_t i) const { return job().first_replica(job().rank) + static_cast<int>(i); }
+  [[nodiscard]] int own_part() const { return parts_.counts[static_cast<std::size_t>(job().rank)]; }
 
   MPI_Comm comm_;
   MPI_Datatype dtype_;
   MPI_Op op_;
   bool is_async_;
   Block scratch_;
+  RankParts parts_;          // where they are uneven; all_to_all_v: that are sent
+  RankParts receive_parts_;  // all_to_all_v
 };
 
 }  // namespace perf

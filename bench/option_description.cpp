@@ -30,8 +30,8 @@ po::options_description size_options() {
 po::options_description operation_options() {
   po::options_description operation("Operation");
   operation.add_options()("collective", text_value("LIST"),
-                          "all_reduce, reduce, reduce_scatter, all_gather, gather, broadcast, barrier, several with "
-                          "commas, or all (default: "
+                          "all_reduce, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all, the last four "
+                          "also with _v (uneven parts), broadcast, barrier, several with commas, or all (default: "
                           "all_reduce)")(
       "datatype,d", text_value("LIST"),
       "f16, bf16, f32, f64, i8 to i64, u8 to u64, bool, several with commas, or all (default: f32)")(
@@ -40,7 +40,7 @@ po::options_description operation_options() {
       "order", text_value("ORDER"),
       "canonical: one result for every layout; any: MPI's own reduction (default: canonical)")(
       "in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
-      "root,r", text_value("RANK"), "of reduce, gather and broadcast (default: 0)")(
+      "root,r", text_value("RANK"), "of reduce, gather, scatter and broadcast (default: 0)")(
       "replicas-per-rank", text_value("N"), "inputs and outputs of each rank (default: 1)")(
       "async", po::bool_switch(), "call what returns at once, then wait")(
       "unprepared", po::bool_switch(),

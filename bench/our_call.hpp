@@ -11,6 +11,7 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/plan.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -26,11 +27,15 @@ class OurCall final : public Call {
   void run() override;
 
  private:
+  void count_rows(const Case& what, const Job& job);
+
   lockstep::Communicator communicator_;
   lockstep::ReduceOptions reduce_options_;
   std::vector<lockstep::ConstTensorView> input_views_;
   std::vector<lockstep::TensorView> output_views_;
   std::vector<lockstep::Item> items_;
+  std::vector<std::int64_t> rows_;  // where parts are uneven; all_to_all_v: that are sent
+  std::vector<std::int64_t> receive_rows_;
   bool is_async_;
   std::optional<lockstep::Plan> plan_;  // where there is one for the collective, and it is wanted
 };

@@ -66,5 +66,76 @@ TEST(MpiCommunicator, finds_mismatches_absences_and_failures_and_goes_on) {
   }
 }
 
+TEST(MpiCommunicator, finds_that_senders_and_receivers_of_rows_differ_and_goes_on) {
+  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  if (comm.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const bool is_last = comm.rank() == comm.size() - 1;
+  for (int round = 0; round < 3; ++round) {
+    // the last rank sends rank 0 a row more than rank 0 expects
+    std::vector<std::int64_t> send_rows(ranks, 1);
+    const std::vector<std::int64_t> receive_rows(ranks, 1);
+    if (is_last) send_rows[0] = 2;
+    std::vector<float> sent(ranks + (is_last ? 1 : 0));
+    std::vector<float> received(ranks);
+    const ConstTensorView input = view_of(std::span<const float>(sent));
+    const TensorView output = view_of(std::span(received));
+    const Item item{std::span(&input, 1), std::span(&output, 1)};
+    const std::string error = error_of([&] { comm.all_to_all_v(std::span(&item, 1), send_rows, receive_rows); });
+    const std::string last = std::to_string(comm.size() - 1);
+    expect_all(error,
+               {"mismatch:", "replica " + last + " (rank " + last + ") sends 2 rows to replica 0 (rank 0)", "say 1"});
+    check_every_part_collective(comm);
+  }
+}
+
+TEST(MpiCommunicator, can_be_split) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  CommunicatorOptions options;
+  options.local_replicas = 1 + world.rank() % 2;
+  auto reversed = world.split(0, -world.rank(), options);
+  ASSERT_TRUE(reversed);
+  EXPECT_EQ(reversed->rank(), world.size() - 1 - world.rank());
+  EXPECT_EQ(reversed->layout().count(reversed->rank()), options.local_replicas);
+  check_every_collective(*reversed);
+  auto part = reversed->split(world.rank() % 3 == 2 ? -1 : world.rank() % 2, 0, {});
+  EXPECT_EQ(part.has_value(), world.rank() % 3 != 2);
+  if (part) check_every_collective(*part);
+  EXPECT_FALSE(world.split(-1, 0, {}));
+  check_all_reduce(world, ReduceOp::sum);
+}
+
+TEST(MpiCommunicator, works_beside_others_from_several_threads) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  Communicator copy = world.duplicate({});
+  auto reversed = world.split(0, -world.rank(), {});
+  ASSERT_TRUE(reversed);
+  std::jthread second([&] { check_every_part_collective(copy); });
+  std::jthread third([&] { check_every_part_collective(*reversed); });
+  check_every_part_collective(world);
+}
+
+TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order) {
+  Communicator first = communicator_from(MPI_COMM_WORLD, impatient(1500));
+  if (first.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  CommunicatorOptions options = impatient(1500);
+  options.name = "second";
+  Communicator second = first.duplicate(options);
+  Communicator calm = communicator_from(MPI_COMM_WORLD);
+  std::vector<float> values(3);
+  const auto use_first = [&] { return error_of([&] { first.barrier(); }); };
+  const auto use_second = [&] { return error_of([&] { second.all_reduce(std::span(values), ReduceOp::sum); }); };
+  const bool is_first = first.rank() == 0;
+  const std::string error = is_first ? use_first() : use_second();
+  calm.barrier();  // all are late before anybody goes on
+  expect_all(error, {"deadline_exceeded:",
+                     is_first ? "barrier: rank" : "of second, all_reduce sum of f32 [3]: rank 0 did not come",
+                     is_first ? "has said that it waits in operation #1 of second, all_reduce sum of f32 [3]"
+                              : "rank 0 has said that it waits in operation #2 of communicator, barrier"});
+  static_cast<void>(is_first ? use_second() : use_first());
+  check_all_reduce(first, ReduceOp::sum);
+  check_all_reduce(second, ReduceOp::sum);
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -7,18 +7,17 @@ import sys
 
 from harness import run_tests
 
-COLLECTIVES = ['all_reduce', 'reduce', 'reduce_scatter', 'all_gather', 'gather', 'broadcast', 'barrier']
+COLLECTIVES = ['all_reduce', 'reduce', 'reduce_scatter', 'all_gather', 'all_gather_v', 'gather', 'gather_v', 'scatter',
+               'scatter_v', 'all_to_all', 'all_to_all_v', 'broadcast', 'barrier']
 IN_PLACE = {'all_reduce', 'reduce', 'broadcast'}
-ROOTED = {'reduce', 'gather', 'broadcast'}
+ROOTED = {'reduce', 'gather', 'gather_v', 'scatter', 'scatter_v', 'broadcast'}
 MODES = ['one_plan', 'one_by_one', 'buckets']
 
 
 def bus_factor(collective, ranks):
     if collective == 'all_reduce':
         return 2 * (ranks - 1) / ranks
-    if collective in ('reduce_scatter', 'all_gather', 'gather'):
-        return (ranks - 1) / ranks
-    return 1
+    return 1 if collective in ('reduce', 'broadcast', 'barrier') else (ranks - 1) / ranks
 
 
 def finds_nothing_wrong(rows):
@@ -44,7 +43,7 @@ def measures_every_collective(h):
 
 
 def gives_every_replica_a_part(h):
-    rows, _, _ = h.rows(['--collective', 'reduce_scatter,all_gather,gather', '-b', '1', '-e', '1', '-d', 'f64'])
+    rows, _, _ = h.rows(['--collective', 'reduce_scatter,all_gather_v,gather,scatter,all_to_all_v', '-b', '1', '-e', '1', '-d', 'f64'])
     finds_nothing_wrong(rows)
     assert {(row['count'], row['bytes']) for row in rows} == {(h.ranks, 8 * h.ranks)}, rows
 

@@ -59,6 +59,51 @@ int MPI_Gather(const void* input, int count, MPI_Datatype datatype, void* result
   return code;
 }
 
+int MPI_Allgatherv(const void* input, int count, MPI_Datatype datatype, void* result, const int counts[],
+                   const int displacements[], MPI_Datatype result_datatype, MPI_Comm comm) {
+  const int code = PMPI_Allgatherv(input, count, datatype, result, counts, displacements, result_datatype, comm);
+  plant(result, counts[0], result_datatype, comm);
+  return code;
+}
+
+int MPI_Gatherv(const void* input, int count, MPI_Datatype datatype, void* result, const int counts[],
+                const int displacements[], MPI_Datatype result_datatype, int root, MPI_Comm comm) {
+  const int code = PMPI_Gatherv(input, count, datatype, result, counts, displacements, result_datatype, root, comm);
+  plant_at(root, result, counts[0], result_datatype, comm);
+  return code;
+}
+
+int MPI_Scatter(const void* input, int count, MPI_Datatype datatype, void* result, int result_count,
+                MPI_Datatype result_datatype, int root, MPI_Comm comm) {
+  const int code = PMPI_Scatter(input, count, datatype, result, result_count, result_datatype, root, comm);
+  plant(result, result_count, result_datatype, comm);
+  return code;
+}
+
+int MPI_Scatterv(const void* input, const int counts[], const int displacements[], MPI_Datatype datatype, void* result,
+                 int result_count, MPI_Datatype result_datatype, int root, MPI_Comm comm) {
+  const int code =
+      PMPI_Scatterv(input, counts, displacements, datatype, result, result_count, result_datatype, root, comm);
+  plant(result, result_count, result_datatype, comm);
+  return code;
+}
+
+int MPI_Alltoall(const void* input, int count, MPI_Datatype datatype, void* result, int result_count,
+                 MPI_Datatype result_datatype, MPI_Comm comm) {
+  const int code = PMPI_Alltoall(input, count, datatype, result, result_count, result_datatype, comm);
+  plant(result, result_count, result_datatype, comm);
+  return code;
+}
+
+int MPI_Alltoallv(const void* input, const int counts[], const int displacements[], MPI_Datatype datatype, void* result,
+                  const int result_counts[], const int result_displacements[], MPI_Datatype result_datatype,
+                  MPI_Comm comm) {
+  const int code = PMPI_Alltoallv(input, counts, displacements, datatype, result, result_counts, result_displacements,
+                                  result_datatype, comm);
+  plant(result, result_counts[0], result_datatype, comm);
+  return code;
+}
+
 int MPI_Bcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const int code = PMPI_Bcast(buffer, count, datatype, root, comm);
   plant(buffer, count, datatype, comm);

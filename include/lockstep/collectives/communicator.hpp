@@ -58,8 +58,9 @@ struct ReduceOptions {
 ///
 /// Every method that says Collective must be called by all ranks in the same order with items of the same kind, dtype
 /// and shape; what differs is found before any data is used, and thrown as Error(mismatch) by every rank with one text.
-/// A rank that does not come within the deadline makes Error(deadline_exceeded) on every rank, naming it. After such an
-/// error the communicator works again, unless a message was lost on the way: then every later call throws
+/// A rank that does not come within the deadline makes Error(deadline_exceeded) on every rank, naming it, and where it
+/// waits instead, if that is in a communicator that was made of this one or this of it. After such an error the
+/// communicator works again, unless a message was lost on the way: then every later call throws
 /// Error(unavailable) that names the first culprit. All can throw Error(invalid_argument) for what this rank alone can
 /// see; the other ranks then get Error(unavailable) with the text.
 ///

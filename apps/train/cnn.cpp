@@ -106,7 +106,8 @@ class Cnn final : public Model {
   std::span<const ParameterSpec> parameters() const override { return specs_; }
 
   double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels,
-                            std::int64_t n, float scale, std::span<float* const> gradients) override {
+                            std::int64_t n, float scale, std::span<float* const> gradients,
+                            const GradientsReady& ready) override {
     for (std::size_t i = 0; i < specs_.size(); ++i) std::fill_n(gradients[i], specs_[i].element_count(), 0.0F);
     double loss = 0;
     for (std::int64_t row = 0; row < n; row += images_at_a_time) {
@@ -115,6 +116,7 @@ class Cnn final : public Model {
       loss += softmax_cross_entropy(logits_, labels + row, rows, scale);
       backward(parameters, rows, gradients);
     }
+    for (std::size_t i = specs_.size(); i-- > 0;) ready(i);  // every chunk of images adds to all
     return loss;
   }
 

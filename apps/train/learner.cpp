@@ -38,8 +38,8 @@ Learner::Learner(std::string_view model) : model_(make_model(model)) {
     lockstep::Tensor& tensor = tensors_.emplace_back(lockstep::DType::f32, lockstep::Shape{spec.element_count()});
     gradients_.push_back(tensor.elements<float>());
     gradient_addresses_.push_back(gradients_.back().data());
-    views_.push_back(tensor.view());
   }
+  for (std::size_t k = tensors_.size(); k-- > 0;) views_.push_back(tensors_[k].view());
   views_.push_back(loss_.view());
 }
 
@@ -50,11 +50,11 @@ std::span<const float* const> Learner::addresses(const Variables& parameters) {
 }
 
 void Learner::differentiate(const Variables& parameters, const lockstep::Tensor& images, const lockstep::Tensor& labels,
-                            std::int64_t global_batch) {
+                            std::int64_t global_batch, const GradientsReady& ready) {
   const float scale = 1.0f / static_cast<float>(global_batch);
-  const double loss =
-      model_->loss_and_gradients(addresses(parameters), images.elements<float>().data(),
-                                 labels.elements<std::uint8_t>().data(), images.shape()[0], scale, gradient_addresses_);
+  const double loss = model_->loss_and_gradients(
+      addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(), images.shape()[0],
+      scale, gradient_addresses_, [&](std::size_t k) { ready(tensors_.size() - 1 - k); });
   loss_.elements<double>().front() = loss / static_cast<double>(global_batch);
 }
 
@@ -62,6 +62,12 @@ std::int64_t Learner::correct(const Variables& parameters, const lockstep::Tenso
                               const lockstep::Tensor& labels) {
   return model_->correct(addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(),
                          images.shape()[0]);
+}
+
+std::vector<std::vector<lockstep::TensorView>> contributions_of(const lockstep::PerReplica<Learner>& learners) {
+  std::vector<std::vector<lockstep::TensorView>> lists;
+  for (int i = 0; i < learners.size(); ++i) lists.push_back(learners.component(i).contributions());
+  return lists;
 }
 
 Variables make_parameters(lockstep::Strategy& strategy, const Model& model, std::uint64_t seed) {

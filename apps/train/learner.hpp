@@ -15,20 +15,22 @@
 
 namespace train {
 
-/// One replica's arithmetic. Gradients and loss are views of one list, so that they travel as one collective.
+/// One replica's arithmetic, and what it contributes to the others'.
 class Learner {
  public:
   explicit Learner(std::string_view model);
 
   /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss
-  /// itself.
+  /// itself. Calls `ready` with the number of each contribution that is final, in their order; the loss is, when it
+  /// returns.
   void differentiate(const std::vector<lockstep::MirroredVariable<float>>& parameters, const lockstep::Tensor& images,
-                     const lockstep::Tensor& labels, std::int64_t global_batch);
+                     const lockstep::Tensor& labels, std::int64_t global_batch, const GradientsReady& ready);
   [[nodiscard]] std::int64_t correct(const std::vector<lockstep::MirroredVariable<float>>& parameters,
                                      const lockstep::Tensor& images, const lockstep::Tensor& labels);
 
-  /// Gradients in the order of the parameters, then the loss.
-  [[nodiscard]] std::span<const lockstep::TensorView> contributions() const { return views_; }
+  /// Gradients in the order in which they are computed, from those of the last parameter to those of the first, then
+  /// the loss.
+  [[nodiscard]] const std::vector<lockstep::TensorView>& contributions() const { return views_; }
   [[nodiscard]] std::span<const std::span<float>> gradients() const { return gradients_; }
   [[nodiscard]] double loss() const { return loss_.elements<double>().front(); }
   [[nodiscard]] const Model& model() const { return *model_; }
@@ -45,6 +47,10 @@ class Learner {
   std::vector<lockstep::TensorView> views_;
   lockstep::Tensor loss_{lockstep::DType::f64, lockstep::Shape{}};
 };
+
+/// The contributions of this rank's replicas, one list each.
+[[nodiscard]] std::vector<std::vector<lockstep::TensorView>> contributions_of(
+    const lockstep::PerReplica<Learner>& learners);
 
 /// The model's parameters as mirrored variables, with normal values that depend on the seed alone. Collective.
 [[nodiscard]] std::vector<lockstep::MirroredVariable<float>> make_parameters(lockstep::Strategy& strategy,

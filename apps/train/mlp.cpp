@@ -53,7 +53,8 @@ class Mlp final : public Model {
   std::span<const ParameterSpec> parameters() const override { return specs_; }
 
   double loss_and_gradients(std::span<const float* const> parameters, const float* images, const std::uint8_t* labels,
-                            std::int64_t n, float scale, std::span<float* const> gradients) override {
+                            std::int64_t n, float scale, std::span<float* const> gradients,
+                            const GradientsReady& ready) override {
     float* hidden = hidden_.at_least(n * hidden_units);
     float* d_hidden = d_hidden_.at_least(n * hidden_units);
     float* logits = logits_.at_least(n * num_classes);
@@ -61,15 +62,19 @@ class Mlp final : public Model {
 
     const double loss = softmax_cross_entropy(logits, labels, n, scale);
     const float* d_logits = logits;
-    gemm(hidden_units, num_classes, n, transposed(hidden), plain(d_logits), gradients[output_weights]);
     std::fill_n(gradients[output_bias], num_classes, 0.0F);
     for (std::int64_t row = 0; row < n; ++row) {
       for (std::int64_t i = 0; i < num_classes; ++i) gradients[output_bias][i] += d_logits[row * num_classes + i];
     }
+    ready(output_bias);
+    gemm(hidden_units, num_classes, n, transposed(hidden), plain(d_logits), gradients[output_weights]);
+    ready(output_weights);
 
     gemm(n, hidden_units, num_classes, plain(d_logits), transposed(parameters[output_weights]), d_hidden);
     relu_gradients(d_hidden, hidden, n, gradients[hidden_bias]);
+    ready(hidden_bias);
     gemm(image_pixels, hidden_units, n, transposed(images), plain(d_hidden), gradients[hidden_weights]);
+    ready(hidden_weights);
     return loss;
   }
 

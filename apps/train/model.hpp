@@ -5,7 +5,9 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +30,10 @@ struct ParameterSpec {
 
   [[nodiscard]] std::int64_t element_count() const;
 };
+
+/// Called with the number of each parameter once its gradients are final, so that they can travel while others are
+/// computed.
+using GradientsReady = std::function<void(std::size_t parameter)>;
 
 /// A classifier. It holds no parameters, only scratch memory, so each replica has its own.
 ///
@@ -54,10 +60,10 @@ class Model {
   /// Overwrites `gradients` by those of `scale` * (the sum over the rows of softmax cross-entropy), and returns that
   /// sum, without `scale`. With scale = 1 / (rows of the global batch), summing the gradients of all replicas gives
   /// those of the global mean. n = 0 is a valid batch: zero gradients, loss 0. Scratch memory grows to the largest n
-  /// seen, and is then reused.
+  /// seen, and is then reused. `ready` is called once for each parameter, from the last to the first.
   [[nodiscard]] virtual double loss_and_gradients(std::span<const float* const> parameters, const float* images,
                                                   const std::uint8_t* labels, std::int64_t n, float scale,
-                                                  std::span<float* const> gradients) = 0;
+                                                  std::span<float* const> gradients, const GradientsReady& ready) = 0;
 
   /// The number of rows whose largest logit (the first of equals) is that of their label.
   [[nodiscard]] virtual std::int64_t correct(std::span<const float* const> parameters, const float* images,

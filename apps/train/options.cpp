@@ -42,6 +42,9 @@ po::options_description description() {
                          "where the cosine begins (default: 0.5 sgd, 0.1 momentum, 0.001 adam)");
   training.add_options()("seed", text()->value_name("N"),
                          "of the initial parameters and the order of the images (default: 1)");
+  training.add_options()(
+      "bucket-bytes", text()->value_name("N"),
+      "gradients go out, while others are computed, in buckets of at least N bytes (default: 4194304)");
   po::options_description layout("Layout");
   layout.add_options()(
       "replicas-per-rank", text()->value_name("N|LIST"),
@@ -147,6 +150,9 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
   if (given("global-batch"))
     options.global_batch =
         number<std::int64_t>("global-batch", text("global-batch"), 1, 1 << 30, "a number from 1 to 2^30");
+  if (given("bucket-bytes"))
+    options.bucket_bytes =
+        number<std::size_t>("bucket-bytes", text("bucket-bytes"), 1, std::size_t{1} << 40, "a number from 1 to 2^40");
   if (given("optimizer")) options.optimizer = one_of("optimizer", text("optimizer"), {"sgd", "momentum", "adam"});
   if (given("learning-rate"))
     options.learning_rate = number("learning-rate", text("learning-rate"), 1e-12, 1e6, "a positive number up to 1e6");

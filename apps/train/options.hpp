@@ -5,6 +5,9 @@
 
 #pragma once
 
+#include <lockstep/training/gradient_buckets.hpp>
+
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +22,7 @@ struct Options {
   int epochs = 5;
   std::optional<std::int64_t> steps;  ///< instead of epochs
   std::int64_t global_batch = 256;
+  std::size_t bucket_bytes = lockstep::GradientBucketsOptions().bucket_bytes;
   std::vector<int> replicas_per_rank;  ///< one entry per rank
   std::string optimizer = "momentum";
   std::optional<double> learning_rate;  ///< else the optimizer's own default

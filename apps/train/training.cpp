@@ -11,7 +11,6 @@
 
 namespace train {
 
-using lockstep::ReduceOp;
 using lockstep::ReplicaContext;
 
 Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps,
@@ -21,23 +20,25 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
   const auto optimizer = make_optimizer(options, strategy, parameters);
   const lockstep::CosineDecay rate({.initial = static_cast<float>(initial_learning_rate(options)), .steps = steps});
 
+  lockstep::GradientBuckets buckets(strategy.communicator(), contributions_of(learners),
+                                    {.bucket_bytes = options.bucket_bytes});
   const auto batches = strategy.experimental_distribute_dataset(
       training_batches(images, options.global_batch, options.seed), {.prefetch_batches = 8});
   auto next_batch = batches.iterate();
   Summary summary;
-  const double communication_before = strategy.statistics().collective_seconds;
   const auto start = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps; ++step) {
     strategy.run(
         [&](ReplicaContext& replica, const Rows& rows, Learner& learner) {
-          learner.differentiate(parameters, std::get<0>(rows), std::get<1>(rows), options.global_batch);
-          replica.all_reduce(ReduceOp::sum, learner.contributions());
+          learner.differentiate(parameters, std::get<0>(rows), std::get<1>(rows), options.global_batch,
+                                [&](std::size_t k) { buckets.ready(replica, k); });
+          buckets.finish(replica);
           optimizer->apply(replica, learner.gradients(), rate.at(step));
         },
         next_batch.get_next(), learners);
     summary.losses.push_back(learners.component(0).loss());
     summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    summary.communication_seconds = strategy.statistics().collective_seconds - communication_before;
+    summary.communication_seconds = buckets.wait_seconds();
     summary.input_wait_seconds = next_batch.wait_seconds();
     report.progress(summary);
   }
@@ -49,7 +50,7 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
           return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows));
         },
         batch, learners);
-    tested += strategy.reduce(ReduceOp::sum, correct);
+    tested += strategy.reduce(lockstep::ReduceOp::sum, correct);
   }
   summary.test_accuracy = static_cast<double>(tested) / static_cast<double>(std::get<1>(images.test).element_count());
   summary.parameters = hash_of(parameters);

@@ -3,6 +3,7 @@
 
 #include <lockstep/training/adam.hpp>
 
+#include "kernels/descent.hpp"
 #include "training/zeros_like.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -15,25 +16,6 @@
 
 namespace lockstep {
 namespace {
-
-void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
-           float rate, const AdamOptions& options) {
-  float* __restrict p = parameter.data();
-  float* __restrict m = mean.data();
-  float* __restrict v = square.data();
-  const float* __restrict g = gradient.data();
-  const float beta_1 = options.beta_1;
-  const float beta_2 = options.beta_2;
-  const float rest_1 = 1.0F - beta_1;
-  const float rest_2 = 1.0F - beta_2;
-  const float epsilon = options.epsilon;
-  const std::size_t count = parameter.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    m[i] = beta_1 * m[i] + rest_1 * g[i];
-    v[i] = beta_2 * v[i] + rest_2 * (g[i] * g[i]);
-    p[i] -= rate * m[i] / (std::sqrt(v[i]) + epsilon);
-  }
-}
 
 void check(const AdamOptions& options) {
   const auto is_decay = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
@@ -66,8 +48,8 @@ void Adam::do_apply(ReplicaContext& replica, std::span<const std::span<float>> g
   const float rate = static_cast<float>(static_cast<double>(learning_rate) * correction);
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(parameters_[k], [&](std::span<float> parameter) {
-      adapt(parameter, means_[k].updatable_component(), squares_[k].updatable_component(), gradients[k], rate,
-            options_);
+      detail::adapt(parameter, means_[k].updatable_component(), squares_[k].updatable_component(), gradients[k],
+                    {rate, options_.beta_1, options_.beta_2, options_.epsilon});
     });
   }
 }

@@ -5,6 +5,8 @@
 
 #include "base/check.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -94,11 +96,11 @@ struct GradientBuckets::State {
   [[nodiscard]] std::size_t replicas() const { return static_cast<std::size_t>(communicator.local_replicas()); }
 
   /// With `mutex` held: posts the buckets whose turn it is.
-  void post(bool is_last_call) {
-    while (next < buckets.size() && buckets[next].missing == 0 && !failure) {
+  void post() {
+    while (next < buckets.size() && buckets[next].missing == 0 && !failure && !is_alone) {
       Bucket& bucket = buckets[next];
-      // nothing is under way and nothing is left to compute: no thread could do it better than this one
-      if (is_last_call && next + 1 == buckets.size() && (next == 0 || !buckets[next - 1].request)) return;
+      // the last one leaves nothing to compute meanwhile: `finish` does it, without a hand-off to another thread
+      if (next + 1 == buckets.size()) return;
       ++next;
       try {
         bucket.request.emplace(bucket.plan->run_async());
@@ -108,13 +110,13 @@ struct GradientBuckets::State {
     }
   }
 
-  /// With `mutex` held: waits for all, the last bucket on this thread if nothing is under way.
+  /// With `mutex` held: waits for what is under way, and reduces the rest on this thread.
   void complete() {
     for (Bucket& bucket : buckets) {
       try {
         if (bucket.request) {
           bucket.request->wait();
-        } else if (!failure) {
+        } else if (!failure && !is_alone) {
           bucket.plan->run();
         }
       } catch (...) {
@@ -124,9 +126,36 @@ struct GradientBuckets::State {
     }
   }
 
+  /// With `mutex` held: declares ready what `replica` has not.
+  void declare_rest(std::size_t replica) {
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      const std::size_t place = replica * items.size() + k;
+      if (is_ready[place]) continue;
+      is_ready[place] = true;
+      --buckets[bucket_of[k]].missing;
+    }
+  }
+
+  /// With `mutex` held.
+  void end_step() {
+    complete();
+    last_failure = std::exchange(failure, nullptr);
+    finishing = 0;
+    ++step;
+    begin_step();
+    step_ended.notify_all();
+  }
+
+  void count_wait(std::chrono::steady_clock::time_point start) {
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    wait_seconds.store(wait_seconds.load(std::memory_order_relaxed) + waited.count(), std::memory_order_relaxed);
+  }
+
   Communicator communicator;
   GradientBucketsOptions options;
-  std::vector<std::vector<TensorView>> outputs;  // by tensor, then replica
+  const std::chrono::milliseconds fail_after = communicator.options().fail_after.value();
+  const bool is_alone = communicator.layout().replicas() == 1;  // then every tensor is its own sum
+  std::vector<std::vector<TensorView>> outputs;                 // by tensor, then replica
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<Item> items;
   std::vector<std::size_t> bucket_of;
@@ -166,38 +195,42 @@ void GradientBuckets::ready(int replica, std::size_t index) {
   }
   state.is_ready[place] = true;
   --state.buckets[state.bucket_of[index]].missing;
-  state.post(false);
+  state.post();
 }
 
 void GradientBuckets::finish(int replica) {
   State& state = *state_;
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(state.mutex);
-  for (std::size_t k = 0; k < state.items.size(); ++k) {
-    const std::size_t place = static_cast<std::size_t>(replica) * state.items.size() + k;
-    if (state.is_ready[place]) continue;
-    state.is_ready[place] = true;
-    --state.buckets[state.bucket_of[k]].missing;
-  }
+  state.declare_rest(static_cast<std::size_t>(replica));
   const std::uint64_t step = state.step;
-  if (++state.finishing < state.replicas()) {
-    state.post(false);
-    state.step_ended.wait(lock, [&] { return state.step != step; });
+  if (++state.finishing == state.replicas()) {
+    state.end_step();
   } else {
-    state.post(true);
-    state.complete();
-    state.last_failure = std::exchange(state.failure, nullptr);
-    state.finishing = 0;
-    ++state.step;
-    state.begin_step();
-    state.step_ended.notify_all();
+    state.post();
+    const auto has_ended = [&] { return state.step != step; };
+    if (!state.step_ended.wait_for(lock, state.fail_after, has_ended)) {
+      state.failure = std::make_exception_ptr(
+          Error(Code::deadline_exceeded,
+                fmt::format("GradientBuckets::finish: {} of {} local replicas came within {} s", state.finishing,
+                            state.replicas(), std::chrono::duration<double>(state.fail_after).count())));
+      state.end_step();
+    }
   }
-  if (replica == 0) {
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-    state.wait_seconds.store(state.wait_seconds.load(std::memory_order_relaxed) + waited.count(),
-                             std::memory_order_relaxed);
-  }
+  if (replica == 0) state.count_wait(start);
   if (state.last_failure) std::rethrow_exception(state.last_failure);
+}
+
+void GradientBuckets::finish(ReplicaContext& replica) {
+  replica.merge_call([this](Strategy&) {
+    State& state = *state_;
+    const auto start = std::chrono::steady_clock::now();
+    const std::scoped_lock lock(state.mutex);
+    for (std::size_t i = 0; i < state.replicas(); ++i) state.declare_rest(i);
+    state.end_step();
+    state.count_wait(start);
+    if (state.last_failure) std::rethrow_exception(state.last_failure);
+  });
 }
 
 std::size_t GradientBuckets::reduced_count() {
@@ -205,7 +238,7 @@ std::size_t GradientBuckets::reduced_count() {
   const std::scoped_lock lock(state.mutex);
   std::size_t tensors = 0;
   for (Bucket& bucket : state.buckets) {
-    if (!bucket.request || !bucket.request->test()) break;
+    if (state.is_alone ? bucket.missing > 0 : !bucket.request || !bucket.request->test()) break;
     tensors = bucket.last;
   }
   return tensors;

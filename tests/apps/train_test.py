@@ -130,6 +130,11 @@ def rewrite(name, content):
     return lambda folder: (folder / name).write_bytes(content((folder / name).read_bytes()))
 
 
+def buckets_do_not_change_the_hash():
+    hashes = {hash_of(ranks, replicas, "--bucket-bytes", size) for ranks, replicas in ((1, "4"), (2, "2,2"), (4, "1")) for size in ("1", "1000000000")}
+    expect(len(hashes) == 1, f"hashes differ: {hashes}")
+
+
 def shift_addresses():
     """Memory is laid out anew in every process; the views that replicas compute on stay aligned, so the bits stay too."""
     hashes = {hash_of(1, "4")}
@@ -148,6 +153,8 @@ PAIRS = [("mlp", "sgd")] if "QUICK_TESTS" in os.environ else [(m, o) for m in ("
 cases = [(f"{model} with {optimizer} ends in one hash for all layouts", layouts_case(model, optimizer)) for model, optimizer in PAIRS]
 cases += [
     ("another seed, number of replicas or order of additions changes the hash", other_sums_change_the_hash),
+    ("the size of buckets does not change the hash", buckets_do_not_change_the_hash),
+    ("buckets of nothing are refused", refuses(["--bucket-bytes", "0"], "--bucket-bytes", "0")),
     ("addresses do not change the hash", shift_addresses),
     ("the summary is written as JSON", reports_as_json),
     ("options come from the command line, then variables, then a file", reads_variables_and_files_below_the_command_line),

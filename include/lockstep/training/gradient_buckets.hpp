@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/context/replica_context.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -27,8 +28,9 @@ struct GradientBucketsOptions {
 /// of this rank and the buckets before it are out. The result is the same, bit for bit, as that of one all_reduce per
 /// tensor, whatever the bucket size.
 ///
-///   GradientBuckets buckets(communicator, gradients);
-///   each step: compute gradient k ...; buckets.ready(replica, k); ... buckets.finish(replica);
+///   GradientBuckets buckets(strategy.communicator(), gradients);
+///   strategy.run([&](ReplicaContext& replica) { compute gradient k ...; buckets.ready(replica, k); ...
+///                                               buckets.finish(replica); });
 ///
 /// Thread-safety: `ready` and `finish` of different replicas may be called at the same time. The tensors must live, and
 /// stay where they are, as long as this object; those in the arena are reduced in place.
@@ -50,8 +52,15 @@ class LOCKSTEP_API GradientBuckets {
   void ready(int replica, std::size_t index);
   /// Returns when all tensors of this step are reduced on this rank; tensors that were not declared ready are so now.
   /// Every local replica calls it once per step. Collective. Throws what the reductions threw, on every replica; the
-  /// step is over then, too, and the tensors' contents are unspecified.
+  /// step is over then, too, and the tensors' contents are unspecified. A local replica that does not come within the
+  /// communicator's deadline makes Error(deadline_exceeded) on the others.
   void finish(int replica);
+
+  /// The same inside `run`, where the replica is known. In `finish` the local replicas meet as in `merge_call`: one
+  /// that leaves the step before is noticed at once; what it had declared ready stays so, so make new buckets then. Use
+  /// these or those above, not both.
+  void ready(const ReplicaContext& replica, std::size_t index) { ready(replica.local_replica(), index); }
+  void finish(ReplicaContext& replica);
 
   /// How many tensors at the front of the list are reduced in this step, on this rank: their optimizer could begin.
   /// Local: advances what is under way without waiting. Throws what the reductions threw.
@@ -59,7 +68,8 @@ class LOCKSTEP_API GradientBuckets {
 
   /// Local.
   [[nodiscard]] std::size_t bucket_count() const noexcept;
-  /// Seconds that replica 0 of this rank has spent inside `finish`, in all steps. Local.
+  /// Seconds that replica 0 of this rank has spent inside `finish`, in all steps; without waiting for other local
+  /// replicas where these met as in `merge_call`. Local.
   [[nodiscard]] double wait_seconds() const noexcept;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all optimizers share. They are written with the public API alone, as a user would.
+// What all optimizers share. They are written with the public API, as a user would.
 
 #pragma once
 

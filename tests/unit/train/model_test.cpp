@@ -76,7 +76,14 @@ class Replica {
   double loss_and_gradients(float scale) {
     std::vector<float*> pointers;
     for (const Floats& gradient : gradients_) pointers.push_back(gradient.data());
-    loss_ = model_->loss_and_gradients(inputs(), images_.data(), labels_.data(), rows(), scale, pointers);
+    ready_.clear();
+    ready_gradients_.clear();
+    const auto ready = [this](std::size_t k) {
+      const Floats& gradient = gradients_[k];
+      ready_.push_back(k);
+      ready_gradients_.emplace_back(gradient.data(), gradient.data() + gradient.count());
+    };
+    loss_ = model_->loss_and_gradients(inputs(), images_.data(), labels_.data(), rows(), scale, pointers, ready);
     return loss_;
   }
   std::int64_t correct() { return model_->correct(inputs(), images_.data(), labels_.data(), rows()); }
@@ -84,6 +91,9 @@ class Replica {
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(labels_.size()); }
   [[nodiscard]] const std::vector<Floats>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<Floats>& gradients() const { return gradients_; }
+  /// Which parameters' gradients were said to be ready, in this order, and what they were then.
+  [[nodiscard]] const std::vector<std::size_t>& ready() const { return ready_; }
+  [[nodiscard]] const std::vector<std::vector<float>>& ready_gradients() const { return ready_gradients_; }
   [[nodiscard]] const Floats& images() const { return images_; }
   [[nodiscard]] std::vector<std::uint8_t>& labels() { return labels_; }
   [[nodiscard]] const Model& model() const { return *model_; }
@@ -103,8 +113,24 @@ class Replica {
   std::vector<Floats> gradients_;
   Floats images_;
   std::vector<std::uint8_t> labels_;
+  std::vector<std::size_t> ready_;
+  std::vector<std::vector<float>> ready_gradients_;
   double loss_ = 0;
 };
+
+void expect_gradients_ready_from_the_last_parameter_to_the_first(const std::string& name) {
+  for (const std::int64_t rows : {0, 200}) {
+    Replica replica(name, rows);
+    replica.loss_and_gradients(1.0F / 256);
+    const std::size_t count = replica.gradients().size();
+    ASSERT_EQ(replica.ready().size(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(replica.ready()[i], count - 1 - i);
+      const Floats& gradient = replica.gradients()[count - 1 - i];
+      EXPECT_EQ(replica.ready_gradients()[i], std::vector<float>(gradient.data(), gradient.data() + gradient.count()));
+    }
+  }
+}
 
 /// Compares derivatives along some elements of each parameter with central differences of the loss. An odd one out
 /// proves nothing, because a ReLU or a maximum may switch within the step; a wrong gradient is wrong nearly everywhere.
@@ -246,6 +272,7 @@ TEST(Mlp, gives_the_same_bits_at_shifted_addresses) { expect_same_bits_at_shifte
 TEST(Mlp, gives_the_same_bits_from_four_models_at_once) { expect_same_bits_from_concurrent_models("mlp", 250); }
 TEST(Mlp, gives_zero_gradients_for_no_rows) { expect_zero_gradients_of_no_rows("mlp"); }
 TEST(Mlp, sums_the_gradients_of_its_rows) { expect_parts_to_sum_to_the_whole("mlp"); }
+TEST(Mlp, says_when_gradients_are_final) { expect_gradients_ready_from_the_last_parameter_to_the_first("mlp"); }
 TEST(Mlp, learns_a_batch_by_heart) { expect_to_learn_a_batch_by_heart("mlp", 300); }
 
 TEST(Cnn, computes_in_the_calling_thread_alone) { expect_no_further_threads("cnn"); }
@@ -254,6 +281,7 @@ TEST(Cnn, gives_the_same_bits_at_shifted_addresses) { expect_same_bits_at_shifte
 TEST(Cnn, gives_the_same_bits_from_four_models_at_once) { expect_same_bits_from_concurrent_models("cnn", 100); }
 TEST(Cnn, gives_zero_gradients_for_no_rows) { expect_zero_gradients_of_no_rows("cnn"); }
 TEST(Cnn, sums_the_gradients_of_its_rows) { expect_parts_to_sum_to_the_whole("cnn"); }
+TEST(Cnn, says_when_gradients_are_final) { expect_gradients_ready_from_the_last_parameter_to_the_first("cnn"); }
 TEST(Cnn, learns_a_batch_by_heart) { expect_to_learn_a_batch_by_heart("cnn", 1500); }
 
 TEST(Convolution, gathers_each_pixel_under_each_tap) {

@@ -7,7 +7,7 @@
 
 #include "support/batch.hpp"
 #include "support/errors.hpp"
-#include "support/ranks.hpp"
+#include "unit/strategy/strategies.hpp"
 
 #include <gtest/gtest.h>
 
@@ -100,6 +100,20 @@ TEST(GradientBuckets, go_out_while_later_tensors_are_computed) {
   });
 }
 
+TEST(GradientBuckets, of_one_replica_are_reduced_when_they_are_ready) {
+  on_ranks({1}, [](Communicator& comm) {
+    Replica replica;
+    replica.fill(0);
+    GradientBuckets buckets(comm, views_of({&replica, 1}), {.bucket_bytes = 5000});
+    buckets.ready(0, 0);
+    EXPECT_EQ(buckets.reduced_count(), 0u);
+    for (std::size_t k = 1; k < gradients.size(); ++k) buckets.ready(0, k);
+    EXPECT_EQ(buckets.reduced_count(), gradients.size());
+    buckets.finish(0);
+    replica.expect_sums(1);
+  });
+}
+
 TEST(GradientBuckets, hand_a_failure_to_every_replica_and_work_again) {
   on_ranks({2, 1}, [](Communicator& comm) {
     std::vector<Replica> replicas(static_cast<std::size_t>(comm.local_replicas()));
@@ -124,6 +138,57 @@ TEST(GradientBuckets, hand_a_failure_to_every_replica_and_work_again) {
     for (const Code code : codes) EXPECT_EQ(code, Code::mismatch);
     comm.barrier();
   });
+}
+
+TEST(GradientBuckets, serve_the_replicas_of_a_step) {
+  on_workers({2, 1}, [](Strategy& strategy) {
+    const Communicator& comm = strategy.communicator();
+    std::vector<Replica> replicas(static_cast<std::size_t>(comm.local_replicas()));
+    const int first = comm.layout().first(comm.rank());
+    for (std::size_t i = 0; i < replicas.size(); ++i) replicas[i].fill(first + static_cast<int>(i));
+    GradientBuckets buckets(comm, views_of(replicas), {.bucket_bytes = 5000});
+    for (int step = 0; step < 3; ++step) {
+      strategy.run([&](ReplicaContext& replica) {
+        replicas[static_cast<std::size_t>(replica.local_replica())].refill(replica.replica_id_in_sync_group());
+        for (std::size_t k = 0; k < gradients.size(); ++k) buckets.ready(replica, k);
+        buckets.finish(replica);
+      });
+      for (const Replica& replica : replicas) replica.expect_sums(3);
+    }
+    EXPECT_GT(buckets.wait_seconds(), 0);
+  });
+}
+
+TEST(GradientBuckets, do_not_wait_for_a_replica_that_has_left_the_step) {
+  on_ranks({2}, [](Communicator& comm) {
+    MultiWorkerMirroredStrategy strategy(comm);
+    std::vector<Replica> replicas(2);
+    for (int i = 0; i < 2; ++i) replicas[static_cast<std::size_t>(i)].fill(i);
+    GradientBuckets buckets(comm, views_of(replicas));
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THROW(strategy.run([&](ReplicaContext& replica) {
+      if (replica.local_replica() == 1) throw std::runtime_error("out of luck");
+      buckets.finish(replica);
+    }),
+                 std::exception);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  });
+}
+
+TEST(GradientBuckets, give_up_on_a_local_replica_after_the_deadline_and_work_again) {
+  on_ranks({2},
+           [](Communicator& comm) {
+             std::vector<Replica> replicas(2);
+             for (int i = 0; i < 2; ++i) replicas[static_cast<std::size_t>(i)].fill(i);
+             GradientBuckets buckets(comm, views_of(replicas));
+             expect_error(Code::deadline_exceeded, {"1 of 2 local replicas"}, [&] { buckets.finish(0); });
+             for (int i = 0; i < 2; ++i) replicas[static_cast<std::size_t>(i)].refill(i);
+             std::jthread other([&] { buckets.finish(1); });
+             buckets.finish(0);
+             other.join();
+             for (const Replica& replica : replicas) replica.expect_sums(2);
+           },
+           {.fail_after = std::chrono::milliseconds(300)});
 }
 
 TEST(GradientBuckets, refuse_what_makes_no_sense) {

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/descent.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/descent.cpp"
+
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep::detail::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls `body(d, i)` for whole vectors from element i, then for single elements.
+template <class Body>
+HWY_INLINE void for_each_vector(std::size_t count, const Body& body) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) body(d, i);
+  for (; i < count; ++i) body(one, i);
+}
+
+void descend_in_vectors(float* HWY_RESTRICT p, const float* HWY_RESTRICT g, std::size_t count, float rate) {
+  for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
+    hn::StoreU(hn::Sub(hn::LoadU(d, p + i), hn::Mul(hn::Set(d, rate), hn::LoadU(d, g + i))), d, p + i);
+  });
+}
+
+void descend_with_momentum_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT m, const float* HWY_RESTRICT g,
+                                      std::size_t count, float rate, float momentum) {
+  for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto movement =
+        hn::Sub(hn::Mul(hn::Set(d, momentum), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rate), hn::LoadU(d, g + i)));
+    hn::StoreU(movement, d, m + i);
+    hn::StoreU(hn::Add(hn::LoadU(d, p + i), movement), d, p + i);
+  });
+}
+
+void adapt_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                      std::size_t count, AdaptFactors factors) {
+  const float rest_1 = 1.0F - factors.beta_1;
+  const float rest_2 = 1.0F - factors.beta_2;
+  for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto gradient = hn::LoadU(d, g + i);
+    const auto mean =
+        hn::Add(hn::Mul(hn::Set(d, factors.beta_1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest_1), gradient));
+    const auto square = hn::Add(hn::Mul(hn::Set(d, factors.beta_2), hn::LoadU(d, v + i)),
+                                hn::Mul(hn::Set(d, rest_2), hn::Mul(gradient, gradient)));
+    hn::StoreU(mean, d, m + i);
+    hn::StoreU(square, d, v + i);
+    const auto step =
+        hn::Div(hn::Mul(hn::Set(d, factors.rate), mean), hn::Add(hn::Sqrt(square), hn::Set(d, factors.epsilon)));
+    hn::StoreU(hn::Sub(hn::LoadU(d, p + i), step), d, p + i);
+  });
+}
+
+}  // namespace lockstep::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep::detail {
+
+HWY_EXPORT(descend_in_vectors);
+HWY_EXPORT(descend_with_momentum_in_vectors);
+HWY_EXPORT(adapt_in_vectors);
+
+void descend(std::span<float> parameter, std::span<const float> gradient, float rate) {
+  HWY_DYNAMIC_DISPATCH(descend_in_vectors)(parameter.data(), gradient.data(), parameter.size(), rate);
+}
+
+void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                           float rate, float momentum) {
+  HWY_DYNAMIC_DISPATCH(descend_with_momentum_in_vectors)
+  (parameter.data(), movement.data(), gradient.data(), parameter.size(), rate, momentum);
+}
+
+void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
+           const AdaptFactors& factors) {
+  HWY_DYNAMIC_DISPATCH(adapt_in_vectors)
+  (parameter.data(), mean.data(), square.data(), gradient.data(), parameter.size(), factors);
+}
+
+}  // namespace lockstep::detail
+#endif

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What optimizers do to each element, in one pass. Every target gives the same bits: nothing is contracted, and nothing
+// depends on a neighbour.
+
+#pragma once
+
+#include <span>
+
+namespace lockstep::detail {
+
+// Spans of one call have the same length and overlap nowhere; any alignment. Thread-safety: any thread.
+
+/// p -= rate * g.
+void descend(std::span<float> parameter, std::span<const float> gradient, float rate);
+
+/// m = momentum * m - rate * g, then p += m.
+void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                           float rate, float momentum);
+
+struct AdaptFactors {
+  float rate;
+  float beta_1;
+  float beta_2;
+  float epsilon;
+};
+/// m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2, then p -= rate * m / (sqrt(v) + epsilon).
+void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
+           const AdaptFactors& factors);
+
+}  // namespace lockstep::detail

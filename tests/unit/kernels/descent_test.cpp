@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/descent.hpp"
+
+#include "kernels/target.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace lockstep::detail {
+namespace {
+
+/// Arrays with room at both ends that nobody may touch.
+struct Arrays {
+  static constexpr std::size_t room = 3;  // odd addresses, too
+
+  explicit Arrays(std::size_t count) : count_(count) {
+    std::mt19937 random(static_cast<unsigned>(count + 1));
+    for (auto* array : {&parameter, &first, &second, &gradient}) {
+      array->resize(count + 2 * room);
+      for (float& x : *array) x = std::ldexp(static_cast<float>(random()), -31) - 1;
+    }
+    for (float& x : second) x = std::abs(x);
+  }
+  [[nodiscard]] std::span<float> part(std::vector<float>& array) const {
+    return std::span(array).subspan(room, count_);
+  }
+  friend bool operator==(const Arrays&, const Arrays&) = default;
+
+  std::vector<float> parameter, first, second, gradient;
+
+ private:
+  std::size_t count_;
+};
+
+/// On every target, at every number of elements, `in_vectors` does what `one` does to each element, bit for bit.
+void expect_same(const std::function<void(Arrays&)>& in_vectors,
+                 const std::function<void(float& p, float& m, float& v, float g)>& one) {
+  for (const std::string_view target : kernel_targets()) {
+    const ForcedKernelTarget forced(target);
+    for (std::size_t count = 0; count < 70; ++count) {
+      Arrays expected(count);
+      for (std::size_t i = Arrays::room; i < count + Arrays::room; ++i)
+        one(expected.parameter[i], expected.first[i], expected.second[i], expected.gradient[i]);
+      Arrays arrays(count);
+      in_vectors(arrays);
+      ASSERT_EQ(arrays, expected) << target << ", " << count << " elements";
+    }
+  }
+}
+
+constexpr float rate = 0.013F;
+constexpr float momentum = 0.9F;
+constexpr AdaptFactors factors{.rate = rate, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
+
+TEST(Descent, gives_the_bits_of_the_scalar_formula) {
+  expect_same([](Arrays& a) { descend(a.part(a.parameter), a.part(a.gradient), rate); },
+              [](float& p, float&, float&, float g) { p -= rate * g; });
+}
+
+TEST(Descent, with_momentum_gives_the_bits_of_the_scalar_formula) {
+  expect_same(
+      [](Arrays& a) {
+        descend_with_momentum(a.part(a.parameter), a.part(a.first), a.part(a.gradient), rate, momentum);
+      },
+      [](float& p, float& m, float&, float g) {
+        m = momentum * m - rate * g;
+        p += m;
+      });
+}
+
+TEST(Descent, that_adapts_gives_the_bits_of_the_scalar_formula) {
+  expect_same(
+      [](Arrays& a) { adapt(a.part(a.parameter), a.part(a.first), a.part(a.second), a.part(a.gradient), factors); },
+      [](float& p, float& m, float& v, float g) {
+        m = factors.beta_1 * m + (1.0F - factors.beta_1) * g;
+        v = factors.beta_2 * v + (1.0F - factors.beta_2) * (g * g);
+        p -= factors.rate * m / (std::sqrt(v) + factors.epsilon);
+      });
+}
+
+}  // namespace
+}  // namespace lockstep::detail

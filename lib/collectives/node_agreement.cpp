@@ -55,7 +55,7 @@ bool NodeAgreement::advance() {
     if (arrival.tag.load(std::memory_order_acquire) != tag_) return false;
     // who has given up does not take part, though he was here: why is in the mail
     if (arrival.abandoned.load(std::memory_order_relaxed) == tag_) return false;
-    differs_ = differs_ || arrival.hash != hash_;
+    differs_ = differs_ || arrival.hash.get() != hash_;
   }
   return true;
 }

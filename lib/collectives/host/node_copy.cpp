@@ -60,7 +60,8 @@ class NodeCopy final : public NodeOperation {
     std::size_t bytes = 0;
     for (const HostItem& item : items) bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
     // inputs and outputs of all ranks together
-    const auto copies = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(layout.ranks() + 1);
+    const int writers = descriptor.kind == OperationKind::gather ? 1 : layout.ranks();
+    const auto copies = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(writers + 1);
     if (copies > 0 && bytes > last_level_cache_bytes() / copies) kind_ = CopyKind::streamed;
   }
 

@@ -143,7 +143,7 @@ bool NodeOperation::abandon(Transport&) noexcept {
   return false;
 }
 
-bool NodeOperation::is_staged(int rank) const { return arrival_of(rank).flags == flag_staged; }
+bool NodeOperation::is_staged(int rank) const { return arrival_of(rank).flags.get() == flag_staged; }
 
 const std::byte* NodeOperation::visible_input(int rank, const Piece& piece, std::size_t i) const {
   const auto* const base =
@@ -172,7 +172,8 @@ std::size_t NodeOperation::staging_stride(int rank) const {
 const std::byte* NodeOperation::staging_of(int rank) const {
   if (fits_board_) return group_.board(rank).payloads[slot_].bytes.data();
   const std::size_t stride = staging_stride(rank);
-  return group_.resolve(rank, static_cast<NodeAddress>(arrival_of(rank).staging), 2 * stride) + round_ % 2 * stride;
+  return group_.resolve(rank, static_cast<NodeAddress>(arrival_of(rank).staging.get()), 2 * stride) +
+         round_ % 2 * stride;
 }
 
 /// Copies this rank's inputs of `round` to where the others read them.
@@ -198,16 +199,16 @@ bool NodeOperation::look_up_givers() {
   for (const int rank : roles_.givers) {
     PeerTable& peer = peers_[static_cast<std::size_t>(rank)];
     const Arrival& arrival = arrival_of(rank);
-    if (inputs_of(rank) == 0 || peer.id() == arrival.table_id) continue;
-    peer.read(group_, rank, static_cast<NodeAddress>(arrival.table), arrival.table_id, items_, inputs_of(rank),
-              descriptor().op);
+    if (inputs_of(rank) == 0 || peer.id() == arrival.table_id.get()) continue;
+    peer.read(group_, rank, static_cast<NodeAddress>(arrival.table.get()), arrival.table_id.get(), items_,
+              inputs_of(rank), descriptor().op);
     has_changed = true;
   }
   return has_changed;
 }
 
 bool NodeOperation::has_clock_reached(int rank, std::size_t steps) const {
-  return group_.board(rank).clock.value.load(std::memory_order_acquire) >= arrival_of(rank).clock + steps;
+  return group_.board(rank).clock.value.load(std::memory_order_acquire) >= arrival_of(rank).clock.get() + steps;
 }
 
 bool NodeOperation::all_clocks_reached(const std::vector<int>& ranks, std::size_t steps) {

@@ -26,17 +26,32 @@ inline constexpr std::size_t board_alignment = 128;
   return static_cast<std::int64_t>(tag & ((std::uint64_t{1} << 40) - 1)) - 1;
 }
 
-/// What a rank brings to one operation. All that is not atomic is written before the tag, and stays until everybody has
-/// left the operation.
+/// A word whose order the words beside it say. Who was stopped for long may still read it while its writer, who has
+/// given the operation up, writes it for a later one.
+template <class T>
+class LooseWord {
+ public:
+  LooseWord& operator=(T value) noexcept {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  [[nodiscard]] T get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<T> value_{0};
+};
+
+/// What a rank brings to one operation. All but `abandoned` is written before the tag, and stays until everybody has
+/// left the operation or given it up.
 struct alignas(board_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint64_t> abandoned{0};  ///< the last tag in this place that the rank has given up
-  std::uint64_t hash = 0;                   ///< of the descriptor
-  std::uint64_t clock = 0;                  ///< the rank's clock at its arrival
-  std::uint64_t table = 0;                  ///< NodeAddress of the table of its buffers
-  std::uint64_t table_id = 0;               ///< another number for other contents
-  std::uint64_t staging = 0;                ///< NodeAddress of its staging memory
-  std::uint32_t flags = 0;
+  LooseWord<std::uint64_t> hash;            ///< of the descriptor
+  LooseWord<std::uint64_t> clock;           ///< the rank's clock at its arrival
+  LooseWord<std::uint64_t> table;           ///< NodeAddress of the table of its buffers
+  LooseWord<std::uint64_t> table_id;        ///< another number for other contents
+  LooseWord<std::uint64_t> staging;         ///< NodeAddress of its staging memory
+  LooseWord<std::uint32_t> flags;
 };
 
 struct Board {

@@ -107,6 +107,30 @@ struct Communicator::State {
     return state;
   }
 
+  /// Starts one end of a message. What this rank finds wrong is told to the other, then thrown.
+  [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
+                                                          const ReduceOptions& how, detail::Progress progress) {
+    using Role = detail::PairOperation::Role;
+    const Role role = call.kind == OperationKind::send ? Role::send : Role::receive;
+    try {
+      std::vector<detail::HostItem> checked = detail::check_items(call, layout, items);
+      std::vector<detail::ItemSignature> signatures;
+      for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
+      // both ends say send: they are compared
+      const auto descriptor =
+          detail::make_descriptor(OperationKind::send, ReduceOp::sum, Order::canonical, -1, signatures, how.name);
+      auto made = std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked));
+      static_cast<void>(made->try_acquire());  // nobody else has it
+      auto state = std::make_unique<Request::State>(engine, made);
+      engine->post_pair(made, progress);
+      return state;
+    } catch (const Error& error) {
+      const bool is_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
+      if (is_peer && error.code() == Code::invalid_argument) engine->refuse_pair(role, call.root, error.text());
+      throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
+    }
+  }
+
   /// The ranks that come together with this one, in order. Collective.
   [[nodiscard]] std::vector<int> members_of_split(const detail::SplitClaim& claim) {
     // in order with all that was posted before, and with a deadline, which splitting itself has not
@@ -299,6 +323,39 @@ void Communicator::barrier(const ReduceOptions& options) {
 }
 Request Communicator::barrier_async(const ReduceOptions& options) {
   return Request(state_->run_async({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options));
+}
+
+namespace {
+
+/// An item for each tensor.
+std::vector<Item> items_of(std::span<const ConstTensorView> inputs) {
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < inputs.size(); ++i) items.push_back({inputs.subspan(i, 1), {}});
+  return items;
+}
+std::vector<Item> items_of(std::span<const TensorView> outputs) {
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < outputs.size(); ++i) items.push_back({{}, outputs.subspan(i, 1)});
+  return items;
+}
+
+}  // namespace
+
+void Communicator::send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) {
+  const Call call{OperationKind::send, ReduceOp::sum, target, rank()};
+  Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
+}
+Request Communicator::send_async(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) {
+  const Call call{OperationKind::send, ReduceOp::sum, target, rank()};
+  return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
+}
+void Communicator::recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options) {
+  const Call call{OperationKind::recv, ReduceOp::sum, source, rank()};
+  Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
+}
+Request Communicator::recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options) {
+  const Call call{OperationKind::recv, ReduceOp::sum, source, rank()};
+  return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
 }
 
 void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const ReduceOptions& options) {

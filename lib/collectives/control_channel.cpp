@@ -17,6 +17,10 @@ ControlChannel::ControlChannel(Transport& transport)
 void ControlChannel::poll() {
   while (const auto received = transport_.poll()) {
     const ControlMessage control = decode(received->message);
+    if (control.kind >= ControlKind::offer) {
+      pair_mail_.push_back({received->source, control});
+      continue;
+    }
     if (control.epoch < epoch_) continue;
     Peer& peer = peers_[static_cast<std::size_t>(received->source)];
     switch (control.kind) {
@@ -29,6 +33,7 @@ void ControlChannel::poll() {
         peer.elsewhere = control.text.data();
         continue;
       case ControlKind::failure: note_departure(control); continue;
+      default: continue;
     }
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
   }
@@ -55,6 +60,15 @@ void ControlChannel::send_roll_call(std::uint64_t epoch, std::int64_t sequence) 
 
 void ControlChannel::send_whereabouts(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
   send_to_all(whereabouts_message(epoch, sequence, what));
+}
+
+void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, encode(control)); }
+
+std::optional<ControlChannel::PairMail> ControlChannel::take_pair_mail() {
+  if (pair_mail_.empty()) return std::nullopt;
+  const PairMail mail = pair_mail_.front();
+  pair_mail_.pop_front();
+  return mail;
 }
 
 void ControlChannel::send_failure(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {

@@ -34,6 +34,16 @@ class ControlChannel {
   /// Tells everybody that this rank leaves `epoch` at operation `sequence`, and why.
   void send_failure(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
 
+  /// Sends one rank a letter about a message between the two.
+  void send_to(int target, const ControlMessage& control);
+  struct PairMail {
+    int source;
+    ControlMessage message;
+  };
+  [[nodiscard]] bool has_pair_mail() const noexcept { return !pair_mail_.empty(); }
+  /// The next letter about a message between its sender and this rank.
+  [[nodiscard]] std::optional<PairMail> take_pair_mail();
+
   /// The header that `source` sent for this round of this operation, if it is here.
   [[nodiscard]] std::optional<Summary> take_header(int source, std::uint64_t epoch, std::int64_t sequence,
                                                    std::uint32_t round);
@@ -70,6 +80,7 @@ class ControlChannel {
   Transport& transport_;
   std::uint64_t epoch_ = 0;
   std::vector<Peer> peers_;
+  std::deque<PairMail> pair_mail_;
   struct Departure {
     std::int64_t sequence;
     Failure failure;

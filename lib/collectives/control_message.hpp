@@ -31,6 +31,11 @@ enum class ControlKind : std::uint32_t {
   roll_call,  ///< "I am in this operation": sent only when it takes long
   elsewhere,  ///< "I wait in another communicator, in this": sent only when that takes long
   failure,    ///< the end of an epoch
+  // between two ranks, without epochs; `sequence` is the number of the message
+  offer,       ///< "I send you this"
+  acceptance,  ///< "send it"
+  refusal,     ///< "do not", and why
+  withdrawal,  ///< "I do not send it after all", and why
 };
 
 /// One rank's descriptor.

@@ -53,6 +53,8 @@ std::string_view to_string(OperationKind kind) noexcept {
     case OperationKind::all_to_all_v: return "all_to_all_v";
     case OperationKind::broadcast: return "broadcast";
     case OperationKind::barrier: return "barrier";
+    case OperationKind::send: return "send";
+    case OperationKind::recv: return "recv";
   }
   return "unknown";
 }

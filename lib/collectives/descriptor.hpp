@@ -29,7 +29,9 @@ enum class OperationKind : std::uint8_t {
   all_to_all,
   all_to_all_v,
   broadcast,
-  barrier
+  barrier,
+  send,
+  recv
 };
 
 [[nodiscard]] std::string_view to_string(OperationKind kind) noexcept;

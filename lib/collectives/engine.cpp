@@ -41,7 +41,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       has_node_group_(transport_->node_group() != nullptr),
       fork_depth_(fork_depth()),
       control_(*transport_),
-      agreement_(make_agreement(*transport_, control_)) {
+      agreement_(make_agreement(*transport_, control_)),
+      pairs_(*transport_, control_, {options_.warn_after, options_.fail_after, options_.name}) {
   queue_.reserve(16);
   options_.family->join(*this);
 }
@@ -61,7 +62,7 @@ Engine::~Engine() {
   Backoff backoff(spins_);
   while (true) {
     const std::scoped_lock lock(mutex_);
-    if (queue_.empty() || !transport_->is_alive()) break;
+    if ((queue_.empty() && pairs_.is_empty()) || !transport_->is_alive()) break;
     drive();
     backoff.pause();
   }
@@ -150,14 +151,35 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
     return;
   }
   {
-    // first, since it can fail
     const std::scoped_lock lock(mutex_);
-    if (!progress_.joinable()) {
-      progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
-    }
+    start_progress_thread();  // first, since it can fail
   }
   post(operation);
   work_.notify_one();
+}
+
+void Engine::start_progress_thread() {
+  if (progress_.joinable()) return;
+  progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
+}
+
+void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress) {
+  require_caller(*operation);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (progress == Progress::by_thread && transport_->has_free_threads()) start_progress_thread();
+    pairs_.post(operation);
+  }
+  work_.notify_one();
+}
+
+void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text) {
+  if (is_forked_copy()) return;
+  const std::scoped_lock lock(mutex_);
+  pairs_.refuse(role, rank,
+                {Code::unavailable,
+                 fmt::format("rank {}: {}", transport_->rank(), text),
+                 {transport_->rank(), -1, role == PairOperation::Role::send ? "send" : "recv", -1}});
 }
 
 bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) {
@@ -223,8 +245,8 @@ void Engine::run_progress(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(mutex_);
-      if (queue_.empty()) {
-        work_.wait(lock, stop, [this] { return !queue_.empty(); });
+      if (queue_.empty() && pairs_.is_empty()) {
+        work_.wait(lock, stop, [this] { return !queue_.empty() || !pairs_.is_empty(); });
         backoff = Backoff(spins_);
       }
       drive();
@@ -233,7 +255,26 @@ void Engine::run_progress(const std::stop_token& stop) {
   }
 }
 
+void Engine::drive_pairs() {
+  const auto fail = [this](Code code, std::string text) {
+    pairs_.fail_all({code, std::move(text), {transport_->rank(), -1, {}, -1}});
+  };
+  try {
+    if (!transport_->is_alive()) {
+      fail(Code::failed_precondition, "MPI was finalised before the message was taken");
+      return;
+    }
+    control_.poll();
+    pairs_.drive(workspace_);
+  } catch (const Error& error) {
+    fail(error.code(), error.text());
+  } catch (const std::exception& error) {
+    fail(Code::internal, error.what());
+  }
+}
+
 void Engine::drive() {
+  if (!pairs_.is_empty() || control_.has_pair_mail()) drive_pairs();
   if (queue_.empty()) return;
   try {
     drive_head();

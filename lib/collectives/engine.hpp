@@ -10,10 +10,12 @@
 #include "collectives/control_channel.hpp"
 #include "collectives/family.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/pair_channel.hpp"
 #include "transport/transport.hpp"
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -24,6 +26,9 @@
 #include <vector>
 
 namespace lockstep::detail {
+
+/// Who drives what was posted.
+enum class Progress : std::uint8_t { by_waiting, by_thread };
 
 struct EngineOptions {
   std::chrono::milliseconds warn_after{30'000};
@@ -49,6 +54,10 @@ class Engine {
   void post(const std::shared_ptr<Operation>& operation);
   /// Posts and lets the progress thread drive, where the transport allows one.
   void post_async(const std::shared_ptr<Operation>& operation);
+  /// Starts a message between two ranks. A progress thread drives it only where the transport allows one.
+  void post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress);
+  /// Tells `rank` that the next message between the two will not be.
+  void refuse_pair(PairOperation::Role role, int rank, const std::string& text);
   /// Drives until `operation` is done, `until` at the latest; whether it is. Throws its error.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
   /// Drives once; whether `operation` is done. Throws its error.
@@ -74,6 +83,8 @@ class Engine {
   void require_caller(const Operation& operation) const;
   [[nodiscard]] bool is_forked_copy() const noexcept;
   void drive();
+  void drive_pairs();
+  void start_progress_thread();
   void stop_head(const std::exception& error);
   void enqueue(const std::shared_ptr<Operation>& operation);
   void drive_head();
@@ -102,6 +113,7 @@ class Engine {
   ControlChannel control_;
   std::unique_ptr<Agreement> agreement_;
   Workspace workspace_;
+  PairChannel pairs_;
   std::vector<std::shared_ptr<Operation>> queue_;  // short: a deque would allocate now and then for ever
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace lockstep::detail {
 
@@ -15,7 +16,8 @@ std::vector<int> split_members(std::span<const SplitClaim> claims_by_rank, int r
   for (int other = 0; other < static_cast<int>(claims_by_rank.size()); ++other) {
     if (claim(other).color == claim(rank).color) members.push_back(other);
   }
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) { return claim(a).key < claim(b).key; });
+  std::sort(members.begin(), members.end(),
+            [&](int a, int b) { return std::pair(claim(a).key, a) < std::pair(claim(b).key, b); });
   return members;
 }
 

@@ -29,6 +29,7 @@ class Checker {
   Checker(const Call& call, const ReplicaLayout& layout) : call_(call), layout_(layout) {}
 
   std::vector<HostItem> check(std::span<const Item> items) {
+    if (is_pair()) check_peer();
     if (call_.root >= layout_.ranks() || (needs_root() && call_.root < 0)) {
       refuse("root is {}, but the ranks are 0 to {}", call_.root, layout_.ranks() - 1);
     }
@@ -54,6 +55,8 @@ class Checker {
     return is({OperationKind::reduce, OperationKind::gather, OperationKind::gather_v, OperationKind::scatter,
                OperationKind::scatter_v, OperationKind::broadcast});
   }
+  /// Whether one other rank takes part; it is in the place of the root.
+  [[nodiscard]] bool is_pair() const { return is({OperationKind::send, OperationKind::recv}); }
   [[nodiscard]] bool is_gather() const {
     return is({OperationKind::all_gather, OperationKind::all_gather_v, OperationKind::gather, OperationKind::gather_v});
   }
@@ -75,6 +78,13 @@ class Checker {
   [[nodiscard]] std::size_t local_replicas() const { return static_cast<std::size_t>(layout_.count(call_.rank)); }
   [[nodiscard]] std::string argument(std::string_view name) const {
     return fmt::format("{}: {}", to_string(call_.kind), name);
+  }
+
+  void check_peer() const {
+    const std::string_view name = call_.kind == OperationKind::send ? "target" : "source";
+    if (call_.root < 0 || call_.root >= layout_.ranks())
+      refuse("{} is {}, but the ranks are 0 to {}", name, call_.root, layout_.ranks() - 1);
+    if (call_.root == call_.rank) refuse("{} is {}, which is this rank; give another one", name, call_.root);
   }
 
   void read_rows(std::size_t items) {
@@ -166,6 +176,7 @@ class Checker {
   [[nodiscard]] std::size_t first_replica() const { return static_cast<std::size_t>(layout_.first(call_.rank)); }
 
   void check_numbers(const Item& item) const {
+    if (is_pair()) return;
     const std::size_t local = local_replicas();
     if (call_.kind == OperationKind::broadcast || is_scatter()) {
       const std::size_t inputs = is_root() ? 1 : 0;

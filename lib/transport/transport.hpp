@@ -70,6 +70,9 @@ class Transport {
   [[nodiscard]] virtual Transfer send(int target, std::span<const std::byte> data) = 0;
   /// Starts to receive exactly `data.size()` bytes into `data`.
   [[nodiscard]] virtual Transfer receive(int source, std::span<std::byte> data) = 0;
+  /// The same for messages between two ranks alone: of no epoch, and matched apart from the others.
+  [[nodiscard]] virtual Transfer send_aside(int target, std::span<const std::byte> data) = 0;
+  [[nodiscard]] virtual Transfer receive_aside(int source, std::span<std::byte> data) = 0;
   /// Whether the transfer is complete; its number is then free again. Throws Error(unavailable) when the backend
   /// reports a fault.
   [[nodiscard]] virtual bool test(Transfer transfer) = 0;

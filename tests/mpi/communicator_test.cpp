@@ -7,6 +7,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
+#include "support/pair_cases.hpp"
 #include "support/ranks.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -86,6 +87,41 @@ TEST(MpiCommunicator, finds_that_senders_and_receivers_of_rows_differ_and_goes_o
     expect_all(error,
                {"mismatch:", "replica " + last + " (rank " + last + ") sends 2 rows to replica 0 (rank 0)", "say 1"});
     check_every_part_collective(comm);
+  }
+}
+
+TEST(MpiCommunicator, sends_and_receives) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  check_every_message(world);
+  Communicator in_pieces = CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, true, 1000), {});
+  check_every_message(in_pieces);
+}
+
+TEST(MpiCommunicator, finds_messages_that_do_not_fit_or_are_late_and_goes_on) {
+  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  if (comm.size() == 1) GTEST_SKIP() << "there is no other rank";
+  Communicator calm = communicator_from(MPI_COMM_WORLD);
+  std::vector<float> values(3);
+  const auto send = [&] {
+    const ConstTensorView view = view_of(std::span<const float>(values));
+    comm.send(std::span(&view, 1), 1);
+  };
+  const auto recv = [&](std::size_t count) {
+    const TensorView view = view_of(std::span(values).first(count));
+    comm.recv(std::span(&view, 1), 0);
+  };
+  for (int round = 0; round < 3; ++round) {
+    if (comm.rank() == 0) {
+      expect_all(error_of(send), {"mismatch:", "rank 0 calls send of f32 [3]", "rank 1 expects send of f32 [2]"});
+      expect_all(error_of(send), {"deadline_exceeded:", "rank 1 did not receive within 1 s"});
+    } else if (comm.rank() == 1) {
+      expect_all(error_of([&] { recv(2); }), {"mismatch:", "rank 0 calls send of f32 [3]"});
+      std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+      expect_all(error_of([&] { recv(3); }), {"deadline_exceeded:", "rank 1 did not receive within 1 s"});
+    }
+    calm.barrier();
+    check_every_message(comm);
+    check_all_reduce(comm, ReduceOp::sum);
   }
 }
 

@@ -192,6 +192,21 @@ class LOCKSTEP_API Communicator {
   void barrier(const ReduceOptions& options = {});
   [[nodiscard]] Request barrier_async(const ReduceOptions& options = {});
 
+  /// Sends tensors to rank `target`, which receives them by the k-th recv from this rank if this is the k-th send to
+  /// it: each pair of ranks and direction has a sequence of its own, beside the order of the collectives. The lists
+  /// must agree in number, dtypes and shapes; where they do not both ranks get Error(mismatch) with one text, nothing
+  /// is moved, and the next message is the next one's. Both ranks must call; a rank of which the other gets nothing
+  /// within the deadline makes Error(deadline_exceeded) on both. What this rank alone can see to be wrong is
+  /// Error(invalid_argument) here, Error(unavailable) there. announce_failure does not end messages under way.
+  /// Complete when the receiver has agreed and the tensors have been copied or have left. Requests complete in any
+  /// order. Cost: an offer, an answer and the data: 3 messages, of which 2 are small.
+  void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {});
+  [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,
+                                   const ReduceOptions& options = {});
+  /// The other end of a send. No two tensors may overlap.
+  void recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options = {});
+  [[nodiscard]] Request recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options = {});
+
   /// One tensor in place, for a rank with one replica: `all_reduce(std::span(gradient), ReduceOp::mean)`. Collective.
   /// Throws Error(invalid_argument) when this rank has several replicas, and for the mean of integers, which is f64.
   template <Element T, std::size_t extent>

@@ -11,9 +11,9 @@
 #include <memory>
 
 namespace lockstep {
-/// Completion of one asynchronous collective. Requests of one communicator complete in the order in which they were
-/// posted. Move-only. Destroying a request that is not complete waits for it, bounded by the communicator's deadline,
-/// and logs its error. Thread-safety: one thread at a time.
+/// Completion of one asynchronous operation. Collectives of one communicator complete in the order in which they were
+/// posted, sends and receives in any. Move-only. Destroying a request that is not complete waits for it, bounded by the
+/// communicator's deadline, and logs its error. Thread-safety: one thread at a time.
 class LOCKSTEP_API Request {
  public:
   /// A request that is complete.

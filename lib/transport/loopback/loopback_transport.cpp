@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -77,7 +78,8 @@ class LoopbackTransport final : public Transport {
       : hub_(std::move(hub)),
         rank_(rank),
         group_(hub_->take_group(rank)),
-        receives_(static_cast<std::size_t>(hub_->size())) {}
+        receives_(static_cast<std::size_t>(hub_->size())),
+        receives_aside_(receives_.size()) {}
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return hub_->size(); }
@@ -117,30 +119,20 @@ class LoopbackTransport final : public Transport {
     return received;
   }
 
-  Transfer send(int target, std::span<const std::byte> data) override {
-    Hub::Inbox& inbox = hub_->inbox(target);
-    Bytes copy(data.begin(), data.end());
-    const std::scoped_lock lock(inbox.mutex);
-    inbox.data[{rank_, epoch_}].push_back(std::move(copy));
-    return sent;  // the copy has left
-  }
-
-  Transfer receive(int source, std::span<std::byte> data) override {
-    if (free_.empty()) {
-      free_.push_back(complete_.size());
-      complete_.push_back(false);
-    }
-    const std::size_t index = free_.back();
-    free_.pop_back();
-    complete_[index] = false;
-    receives_[static_cast<std::size_t>(source)].push_back({index, data});
-    return static_cast<Transfer>(index);
+  Transfer send(int target, std::span<const std::byte> data) override { return put(target, epoch_, data); }
+  Transfer receive(int source, std::span<std::byte> data) override { return expect(receives_, source, data); }
+  Transfer send_aside(int target, std::span<const std::byte> data) override { return put(target, aside, data); }
+  Transfer receive_aside(int source, std::span<std::byte> data) override {
+    return expect(receives_aside_, source, data);
   }
 
   bool test(Transfer transfer) override {
     if (transfer == sent) return true;
     const auto index = static_cast<std::size_t>(transfer);
-    if (!complete_[index]) match();
+    if (!complete_[index]) {
+      match(receives_, epoch_);
+      match(receives_aside_, aside);
+    }
     if (!complete_[index]) return false;
     free_.push_back(index);
     return true;
@@ -152,7 +144,9 @@ class LoopbackTransport final : public Transport {
     return sent;
   }
 
-  void quarantine(Buffer&&) noexcept override {}  // senders copy: nobody else touches this end's memory
+  void quarantine(Buffer&& memory) noexcept override {
+    quarantined_.push_back(std::move(memory));
+  }  // a receive aside may still meet its message
 
   std::unique_ptr<Transport> split(std::span<const int> members) override {
     const std::size_t k = splits_++;
@@ -168,6 +162,7 @@ class LoopbackTransport final : public Transport {
 
  private:
   static constexpr Transfer sent{-1};
+  static constexpr std::uint64_t aside = std::numeric_limits<std::uint64_t>::max();  // in the place of an epoch
 
   [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
 
@@ -176,14 +171,36 @@ class LoopbackTransport final : public Transport {
     std::span<std::byte> data;
   };
 
+  using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, in order
+
+  Transfer put(int target, std::uint64_t epoch, std::span<const std::byte> data) {
+    Hub::Inbox& inbox = hub_->inbox(target);
+    Bytes copy(data.begin(), data.end());
+    const std::scoped_lock lock(inbox.mutex);
+    inbox.data[{rank_, epoch}].push_back(std::move(copy));
+    return sent;  // the copy has left
+  }
+
+  Transfer expect(PendingReceives& receives, int source, std::span<std::byte> data) {
+    if (free_.empty()) {
+      free_.push_back(complete_.size());
+      complete_.push_back(false);
+    }
+    const std::size_t index = free_.back();
+    free_.pop_back();
+    complete_[index] = false;
+    receives[static_cast<std::size_t>(source)].push_back({index, data});
+    return static_cast<Transfer>(index);
+  }
+
   /// Hands what has arrived to the receives that were started first.
-  void match() {
+  void match(PendingReceives& receives, std::uint64_t epoch) {
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const std::scoped_lock lock(inbox.mutex);
-    for (std::size_t source = 0; source < receives_.size(); ++source) {
-      auto& waiting = receives_[source];
+    for (std::size_t source = 0; source < receives.size(); ++source) {
+      auto& waiting = receives[source];
       if (waiting.empty()) continue;
-      auto& arrived = inbox.data[{static_cast<int>(source), epoch_}];
+      auto& arrived = inbox.data[{static_cast<int>(source), epoch}];
       while (!waiting.empty() && !arrived.empty()) {
         const PendingReceive receive = waiting.front();
         LOCKSTEP_CHECK(receive.data.size() == arrived.front().size());
@@ -200,7 +217,9 @@ class LoopbackTransport final : public Transport {
   std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;
   std::size_t splits_ = 0;
-  std::vector<std::deque<PendingReceive>> receives_;  // by source, in order
+  PendingReceives receives_;
+  PendingReceives receives_aside_;
+  std::vector<Buffer> quarantined_;
   std::vector<bool> complete_;
   std::vector<std::size_t> free_;
 };

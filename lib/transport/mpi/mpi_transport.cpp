@@ -89,27 +89,16 @@ class MpiTransport final : public Transport {
   }
 
   Transfer send(int target, std::span<const std::byte> data) override {
-    const auto lock = mpi::serialize();
-    const auto [transfer, requests] = new_slot();
-    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
-      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
-      mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, tag_, data_.get(),
-                           &requests->emplace_back(MPI_REQUEST_NULL)),
-                 "MPI_Isend");
-    }
-    return transfer;
+    return start_sending(target, data, data_.get(), tag_);
   }
-
   Transfer receive(int source, std::span<std::byte> data) override {
-    const auto lock = mpi::serialize();
-    const auto [transfer, requests] = new_slot();
-    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
-      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
-      mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, tag_, data_.get(),
-                           &requests->emplace_back(MPI_REQUEST_NULL)),
-                 "MPI_Irecv");
-    }
-    return transfer;
+    return start_receiving_from(source, data, data_.get(), tag_);
+  }
+  Transfer send_aside(int target, std::span<const std::byte> data) override {
+    return start_sending(target, data, signals_.get(), aside_tag);
+  }
+  Transfer receive_aside(int source, std::span<std::byte> data) override {
+    return start_receiving_from(source, data, signals_.get(), aside_tag);
   }
 
   bool test(Transfer transfer) override {
@@ -156,6 +145,8 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  static constexpr int aside_tag = 1;  // signals have 0
+
   struct Outgoing {
     Message message;
     MPI_Request request;
@@ -197,6 +188,30 @@ class MpiTransport final : public Transport {
     free_slots_.pop_back();
     ++slots_in_use_;
     return {static_cast<Transfer>(index), &slots_[index].requests};
+  }
+
+  Transfer start_sending(int target, std::span<const std::byte> data, MPI_Comm comm, int tag) {
+    const auto lock = mpi::serialize();
+    const auto [transfer, requests] = new_slot();
+    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
+      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
+      mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, tag, comm,
+                           &requests->emplace_back(MPI_REQUEST_NULL)),
+                 "MPI_Isend");
+    }
+    return transfer;
+  }
+
+  Transfer start_receiving_from(int source, std::span<std::byte> data, MPI_Comm comm, int tag) {
+    const auto lock = mpi::serialize();
+    const auto [transfer, requests] = new_slot();
+    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
+      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
+      mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, tag, comm,
+                           &requests->emplace_back(MPI_REQUEST_NULL)),
+                 "MPI_Irecv");
+    }
+    return transfer;
   }
 
   static bool is_complete(MPI_Request& request) {

@@ -192,13 +192,12 @@ void exchange(Communicator& comm, DType dtype, std::int64_t sent, std::int64_t e
 TEST(UnevenExchange, is_a_mismatch_where_sender_and_receiver_differ) {
   for (const auto& counts :
        {std::vector{1, 1, 1}, std::vector{2, 1, 3}, std::vector{1, 2}, std::vector{1, 1, 1, 1, 1}}) {
-    for (const auto& [sent, expected] : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
-      const std::string error = shared_error(counts, [sent = sent, expected = expected](Communicator& comm) {
-        exchange(comm, DType::f32, sent, expected);
-      });
-      expect_all(error,
-                 {"mismatch: operation #0", "all_to_all_v of rows of f32 [3]", "replica 2 (rank ",
-                  "sends " + std::to_string(sent) + " rows to replica 0 (rank 0)", "say " + std::to_string(expected)});
+    for (const auto& rows : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
+      const std::string error =
+          shared_error(counts, [&rows](Communicator& comm) { exchange(comm, DType::f32, rows.first, rows.second); });
+      expect_all(error, {"mismatch: operation #0", "all_to_all_v of rows of f32 [3]", "replica 2 (rank ",
+                         "sends " + std::to_string(rows.first) + " rows to replica 0 (rank 0)",
+                         "say " + std::to_string(rows.second)});
     }
   }
 }

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages between two ranks: they arrive, whatever else is under way; what is wrong is wrong on both ends.
+
+#include "support/errors.hpp"
+#include "support/pair_cases.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <latch>
+
+namespace lockstep::test {
+namespace {
+
+void send(Communicator& comm, int target, std::vector<float> values, const ReduceOptions& options = {}) {
+  const ConstTensorView view = view_of(std::span<const float>(values));
+  comm.send(std::span(&view, 1), target, options);
+}
+
+std::vector<float> recv(Communicator& comm, int source, std::size_t count, const ReduceOptions& options = {}) {
+  std::vector<float> values(count, -1.0F);
+  const TensorView view = view_of(std::span(values));
+  comm.recv(std::span(&view, 1), source, options);
+  return values;
+}
+
+/// Two ranks; what each of them throws.
+std::array<std::string, 2> errors_of(const std::function<void(Communicator&)>& body) {
+  std::array<std::string, 2> errors;
+  on_ranks(
+      {1, 1},
+      [&](Communicator& comm) {
+        errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
+        // the sequence of the pair is in order, and so are the collectives
+        check_ring(comm);
+        comm.barrier();
+      },
+      impatient());
+  return errors;
+}
+
+TEST(Messages, arrive_beside_collectives_in_any_order_of_waiting) {
+  for (const auto& counts : {std::vector{1}, std::vector{1, 1}, std::vector{2, 1, 3}, std::vector{1, 1, 1, 1, 1}})
+    on_ranks(counts, [](Communicator& comm) { check_every_message(comm); });
+}
+
+TEST(Messages, do_not_wait_for_a_collective_that_was_called_before) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    if (comm.rank() == 0) {
+      Request barrier = comm.barrier_async();
+      send(comm, 1, {1, 2, 3});
+      EXPECT_EQ(recv(comm, 1, 1), std::vector{4.0F});
+      barrier.wait();
+    } else {
+      EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3}));
+      send(comm, 0, {4});
+      comm.barrier();
+    }
+  });
+}
+
+TEST(Messages, of_several_threads_arrive) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    const int other = 1 - comm.rank();
+    std::jthread receiver([&] {
+      for (int k = 0; k < 200; ++k) ASSERT_EQ(recv(comm, other, 1), std::vector{static_cast<float>(k)});
+    });
+    for (int k = 0; k < 200; ++k) send(comm, other, {static_cast<float>(k)});
+  });
+}
+
+TEST(Messages, survive_a_failure_of_the_collectives) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    std::vector<float> values(100'000, 3.0F);
+    const ConstTensorView input = view_of(std::span<const float>(values));
+    const TensorView output = view_of(std::span(values));
+    Request request = comm.rank() == 0 ? comm.send_async(std::span(&input, 1), 1) : Request();
+    if (comm.rank() == 0) {
+      comm.announce_failure("changed its mind");
+    } else {
+      expect_all(error_of([&] { comm.barrier(); }), {"changed its mind"});
+      std::fill(values.begin(), values.end(), 0.0F);
+      comm.recv(std::span(&output, 1), 0);
+      EXPECT_EQ(values, std::vector<float>(100'000, 3.0F));
+    }
+    request.wait();
+    comm.barrier();
+  });
+}
+
+TEST(Messages, that_do_not_fit_are_one_mismatch_on_both_ends) {
+  const auto errors = errors_of([](Communicator& comm) {
+    if (comm.rank() == 0) {
+      send(comm, 1, {1, 2, 3});
+    } else {
+      (void)recv(comm, 0, 4);
+    }
+  });
+  EXPECT_EQ(errors[0], errors[1]);
+  expect_all(errors[0], {"mismatch: message #0 of communicator from rank 0 to rank 1", "rank 0 calls send of f32 [3]",
+                         "rank 1 expects send of f32 [4]"});
+}
+
+TEST(Messages, of_other_names_do_not_fit) {
+  const auto errors = errors_of([](Communicator& comm) {
+    if (comm.rank() == 0) {
+      send(comm, 1, {1}, {.order = std::nullopt, .name = "weights"});
+    } else {
+      (void)recv(comm, 0, 1, {.order = std::nullopt, .name = "biases"});
+    }
+  });
+  EXPECT_EQ(errors[0], errors[1]);
+  expect_all(errors[0], {"mismatch:", "weights", "biases"});
+}
+
+TEST(Messages, that_nobody_receives_are_late_on_both_ends) {
+  const auto errors = errors_of([](Communicator& comm) {
+    if (comm.rank() == 0) {
+      send(comm, 1, {1, 2, 3});
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+      (void)recv(comm, 0, 3);
+    }
+  });
+  EXPECT_EQ(errors[0], errors[1]);
+  expect_all(errors[0], {"deadline_exceeded: message #0 of communicator from rank 0 to rank 1, send of f32 [3]",
+                         "rank 1 did not receive within 1 s"});
+}
+
+TEST(Messages, that_nobody_sends_are_late_on_both_ends) {
+  const auto errors = errors_of([](Communicator& comm) {
+    if (comm.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+      send(comm, 1, {1, 2, 3});
+    } else {
+      (void)recv(comm, 0, 3);
+    }
+  });
+  EXPECT_EQ(errors[0], errors[1]);
+  expect_all(errors[0], {"deadline_exceeded:", "rank 0 did not send within 1 s"});
+}
+
+TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
+  // the receiver accepts while the sender does nothing; then the sender gives up before it looks
+  std::latch is_offered(1);
+  std::latch is_given_up(1);
+  on_ranks(
+      {1, 1},
+      [&](Communicator& comm) {
+        if (comm.rank() == 0) {
+          std::vector<float> values{1, 2, 3};
+          const ConstTensorView view = view_of(std::span<const float>(values));
+          const std::string error = error_of([&] {
+            Request request = comm.send_async(std::span(&view, 1), 1);
+            is_offered.count_down();
+            request.wait();
+          });
+          EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
+          is_given_up.count_down();
+        } else {
+          is_offered.wait();
+          std::this_thread::sleep_for(std::chrono::milliseconds(995));  // about when the sender gives up
+          const std::string error = error_of([&] { EXPECT_EQ(recv(comm, 0, 3), (std::vector<float>{1, 2, 3})); });
+          EXPECT_TRUE(error == "none" || error.starts_with("deadline_exceeded:")) << error;
+          is_given_up.wait();
+        }
+        check_ring(comm);
+        check_letters_to_all(comm);
+      },
+      impatient());
+}
+
+TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {
+  std::array<std::string, 2> errors = errors_of([](Communicator& comm) {
+    if (comm.rank() == 0) {
+      const ConstTensorView nowhere{nullptr, DType::f32, Shape{3}};
+      comm.send(std::span(&nowhere, 1), 1);
+    } else {
+      (void)recv(comm, 0, 3);
+    }
+  });
+  expect_all(errors[0], {"invalid_argument: send: item 0 has 3 elements at a null address"});
+  expect_all(errors[1], {"unavailable: rank 0: send: item 0 has 3 elements at a null address"});
+  errors = errors_of([](Communicator& comm) {
+    if (comm.rank() == 0) {
+      send(comm, 1, {1, 2});
+    } else {
+      std::array<float, 2> values{};
+      const TensorView view = view_of(std::span<float>(values));
+      comm.recv(std::array{view, view}, 0);
+    }
+  });
+  expect_all(errors[1], {"invalid_argument: recv: an output of item", "overlaps"});
+  expect_all(errors[0], {"unavailable: rank 1: recv:", "overlaps"});
+}
+
+TEST(Messages, need_another_rank) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    expect_all(error_of([&] { send(comm, 2, {1}); }),
+               {"invalid_argument: send: target is 2, but the ranks are 0 to 1"});
+    expect_all(error_of([&] { (void)recv(comm, -1, 1); }), {"recv: source is -1, but the ranks are 0 to 1"});
+    expect_all(error_of([&] { send(comm, comm.rank(), {1}); }), {"which is this rank"});
+    check_ring(comm);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -6,12 +6,15 @@
 #pragma once
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/schedule_model.hpp>
 
 #include "collectives/host/schedule_book.hpp"
 #include "transport/transport.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace lockstep {
 
@@ -22,6 +25,8 @@ struct CommunicatorAccess {
                                          const CommunicatorOptions& options,
                                          std::optional<ReplicaLayout> layout = std::nullopt,
                                          const detail::ScheduleOptions& schedules = {});
+  /// As `selected_schedule`.
+  [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
 };
 
 }  // namespace lockstep

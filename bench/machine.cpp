@@ -100,6 +100,7 @@ Machine describe_machine(const lockstep::Environment& environment, const OwnComm
   std::ifstream("/proc/loadavg") >> machine.load;
   machine.mpi = environment.mpi_version();
   machine.thread_level = environment.thread_level();
+  machine.kernel_target = environment.kernel_target();
   machine.page_bytes = sysconf(_SC_PAGESIZE);
   machine.transparent_hugepages = chosen_hugepages();
   machine.variables = steering_variables();

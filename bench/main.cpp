@@ -13,9 +13,11 @@
 #include "ping_pong.hpp"
 #include "plot.hpp"
 #include "report.hpp"
+#include "selection.hpp"
 #include "simulation.hpp"
 
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/interop/mpi.hpp>
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -186,6 +188,13 @@ int main(int argc, char** argv) {
   if (!options.help.empty()) {
     if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
     return perf::done;
+  }
+  if (options.show_selection) {
+    const auto job = lockstep::world_communicator({.local_replicas = options.replicas_per_rank});
+    const bool is_shown = perf::all_accept([&] {
+      if (environment.rank() == 0) perf::show_selection(job, options.simulate, options.sizes_bytes());
+    });
+    return is_shown ? perf::done : perf::bad_option;
   }
   if (options.simulate) {
     const bool is_simulated = perf::all_accept([&] {

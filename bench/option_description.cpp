@@ -3,6 +3,7 @@
 
 #include "option_description.hpp"
 
+#include "selection.hpp"
 #include "simulation.hpp"
 
 #include <sstream>
@@ -67,7 +68,8 @@ po::options_description measurement_options() {
 
 po::options_description simulation_options() {
   po::options_description simulation("Simulation");
-  simulation.add_options()("simulate", text_value("CLUSTER"), simulation_help);
+  simulation.add_options()("simulate", text_value("CLUSTER"), simulation_help)("show-selection", po::bool_switch(),
+                                                                               selection_help);
   return simulation;
 }
 

@@ -262,6 +262,7 @@ Options parse_options(int argc, const char* const* argv) {
     options.simulate = parse_simulation("--simulate", values["simulate"].as<std::string>());
     options.max_bytes = simulated_max_bytes;
   }
+  options.show_selection = values["show-selection"].as<bool>();
   read_sizes(values, options);
   read_collectives(values, options);
   read_operation(values, options);

@@ -56,6 +56,7 @@ struct Options {
   bool limit = false;
   std::optional<ThreadLevel> thread_level;  ///< none: lockstep's own choice
   std::optional<Simulation> simulate;       ///< a cluster to price instead of measuring this one
+  bool show_selection = false;              ///< what is chosen, instead of measuring it
 
   // what is shown
   bool percentiles = false;

@@ -45,6 +45,7 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
       {"load", machine.load},
       {"mpi", machine.mpi},
       {"thread_level", machine.thread_level},
+      {"kernel_target", machine.kernel_target},
       {"page_bytes", machine.page_bytes},
       {"transparent_hugepages", machine.transparent_hugepages},
       {"buffers", memory_kind(options.memory).text()},
@@ -86,6 +87,7 @@ void Report::header() const {
   say("# lockstep-perf {}, {}", m.version, m.date);
   say("# cpu         {}; {} cores for {} ranks of a node ({} to {} each); load {:.2f}", m.cpu, m.cores_of_node,
       m.ranks_of_node, m.least_cores_of_rank, m.most_cores_of_rank, m.load);
+  say("# kernels     {}", m.kernel_target);
   say("# job         {} ranks on {} {}, {} {} each", m.ranks, m.nodes, m.nodes == 1 ? "node" : "nodes",
       options_.replicas_per_rank, options_.replicas_per_rank == 1 ? "replica" : "replicas");
   say("# mpi         {}; thread level {}", m.mpi, m.thread_level);

@@ -10,6 +10,7 @@
 #include "cluster/abort.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/settings.hpp"
+#include "kernels/target.hpp"
 
 #include <atomic>
 #include <exception>
@@ -76,6 +77,7 @@ Environment::~Environment() {
 }
 
 std::string Environment::thread_level() const { return detail::mpi::thread_level_name(detail::mpi::thread_level()); }
+std::string Environment::kernel_target() const { return std::string(detail::kernel_target()); }
 std::string Environment::mpi_version() const { return detail::mpi::library_version(); }
 
 }  // namespace lockstep

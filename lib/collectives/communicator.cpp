@@ -18,6 +18,7 @@
 #include "collectives/plan_cache.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"
+#include "collectives/selection.hpp"
 #include "collectives/split.hpp"
 #include "collectives/validate.hpp"
 #include "device/host/arena.hpp"
@@ -409,6 +410,14 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
                         options.name, warn_after.count(), fail_after.count());
   }
   return communicator;
+}
+
+std::string CommunicatorAccess::selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers) {
+  if (bytes < 0) detail::throw_error(Code::invalid_argument, "selected_schedule: bytes is {}; give 0 or more", bytes);
+  const Communicator::State& state = *communicator.state_;
+  const bool shares = state.engine->transport().node_group() != nullptr;
+  return detail::selection(state.layout, shares ? detail::Reach::shared_memory : detail::Reach::messages,
+                           *state.schedules, bytes, buffers);
 }
 
 }  // namespace lockstep

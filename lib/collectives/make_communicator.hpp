@@ -6,14 +6,17 @@
 #pragma once
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/schedule_model.hpp>
 
 #include "collectives/family.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/shared_loop.hpp"
 #include "transport/transport.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace lockstep {
 
@@ -28,6 +31,8 @@ struct CommunicatorAccess {
                                          std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
   /// From now on large reductions of this rank are loops that others may share. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop);
+  /// As `selected_schedule`.
+  [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
 };
 
 }  // namespace lockstep

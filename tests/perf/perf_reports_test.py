@@ -5,6 +5,7 @@
 
 import csv
 import json
+import platform
 import re
 import shutil
 import sys
@@ -46,6 +47,18 @@ def prints_the_two_columns_of_osu(h):
     expected = [[str(row['bytes']), f'{row["time_us"]:.2f}'] for row in rows if not row['in_place']]
     assert lines == expected and len(lines) == 4, (lines, expected)
     assert re.search(r'^# Size +Latency\(us\)$', text, re.MULTILINE), text
+
+
+def names_the_kernels_that_run_here(h):
+    _, environment, text = h.rows(['-b', '8', '-e', '8'])
+    target = environment['kernel_target']
+    assert re.search(rf'^# kernels +{re.escape(target)}$', text, re.MULTILINE), text
+    if platform.machine() != 'x86_64':
+        return
+    with open('/proc/cpuinfo', encoding='utf-8') as file:
+        flags = set(re.search(r'^flags\s*:(.*)$', file.read(), re.MULTILINE)[1].split())
+    wide = ['AVX3', 'AVX2'] if 'avx512bw' in flags else ['AVX2']  # builds with sanitizers end at AVX2
+    assert target in (wide if 'avx2' in flags else ['SSE4', 'SSE2', 'EMU128', 'SCALAR']), target
 
 
 def compares_with_an_earlier_run(h):
@@ -119,8 +132,8 @@ def says_that_gnuplot_is_missing(h):
     h.refuses([*SWEEP, '--plot', '-'], ['--plot', 'gnuplot', 'gnuplot-nox'], before=['env', 'PATH=/no/such/folder'])
 
 
-TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, compares_with_an_earlier_run,
-         refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal, says_that_gnuplot_is_missing]
+TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, names_the_kernels_that_run_here,
+         compares_with_an_earlier_run, refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal, says_that_gnuplot_is_missing]
 
 if __name__ == '__main__':
     sys.exit(run_tests(TESTS))

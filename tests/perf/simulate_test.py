@@ -44,6 +44,19 @@ check('sizes are those asked for', [row[0] for row in table] == ['1048576', '419
 check('radices are those asked for', all(row[7] == '2.2.2.2.2.2' for row in table), table)
 check('bytes are 2 (P-1)/P of the vector', int(table[0][3]) == 2 * 1048576 * 63 // 64, table)
 
+result = run('--show-selection', '--simulate', 'ranks=64', '-e', '1M', '-f', '8')
+chosen = rows(result.stdout)
+check('--show-selection: two kinds of memory per size', result.returncode == 0 and
+      [(row[0], row[3]) for row in chosen] == [(str(8 << 3 * i), kind) for i in range(6) for kind in ('arena', 'malloc')], result.stdout)
+priced = {row[0]: row[7] for row in rows(run('--simulate', 'ranks=64', '-e', '1M', '-f', '8').stdout)}
+check('--show-selection: the radices that --simulate prices',
+      all(row[4] == 'radices' and row[5].rstrip(',') == priced[row[0]] for row in chosen), result.stdout)
+result = run('--show-selection', '-b', '4', '-e', '4')
+check('--show-selection: without --simulate it is about this job', rows(result.stdout) == [['4', '1', '1', kind, 'alone'] for kind in ('arena', 'malloc')], result.stdout)
+result = run('--show-selection', '--simulate', 'ranks=4,radices=2.2')
+check('--show-selection: nothing to choose where radices are given',
+      result.returncode == 2 and '--show-selection' in result.stderr and '"2.2"' in result.stderr and 'give' in result.stderr, result.stderr)
+
 for wrong, named in [('ranks=0', 'ranks'), ('nodes=4', 'ranks is missing'), ('ranks=4,nodes=5', 'nodes is 5'),
                      ('ranks=4,gbit=-1', 'gbit'), ('ranks=4,latency_us=nan', 'latency_us'), ('ranks=4,speed=1', 'speed'),
                      ('ranks=4,radices=2.x', 'radices "2.x"'), ('', 'ranks is missing')]:

@@ -37,6 +37,9 @@ class LOCKSTEP_API Environment {
   [[nodiscard]] std::string thread_level() const;
   /// The MPI library's own words, first line.
   [[nodiscard]] std::string mpi_version() const;
+  /// For which kind of processor the kernels are compiled that run on this one, as Highway calls it: "AVX3", "AVX2",
+  /// "SSE4", "NEON", ...
+  [[nodiscard]] std::string kernel_target() const;
   [[nodiscard]] bool initialized_mpi() const noexcept { return initialized_mpi_; }
 
  private:

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an all_reduce would cost on a cluster that is not here: the steps that lockstep would run, walked through a cost
-// model. For choosing machines and for understanding lockstep's own choices; it moves no data.
+// model; and what lockstep chooses at which size, here or there. For choosing machines and for understanding lockstep's
+// own choices; nothing here moves data.
 
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/collectives/communicator.hpp>
 
 #include <cstdint>
 #include <string>
@@ -44,5 +46,28 @@ struct ModelledAllReduce {
 /// network and no skewed arrival, so trust its ratios more than its microseconds.
 [[nodiscard]] LOCKSTEP_API ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64_t bytes,
                                                                  std::string_view radices = {}, int segments = 0);
+
+/// Where the buffers of a call lie.
+enum class BufferKind : std::uint8_t {
+  arena,  ///< in memory that the ranks of a node share
+  other,  ///< malloc and the like
+};
+
+/// What an all_reduce in canonical order of one f32 tensor of `bytes` bytes per replica does on `communicator` when the
+/// buffers of all ranks are of one kind:
+///   "alone"                               there is one rank
+///   "boards"                              in a node: copies for all to see; everybody adds everything
+///   "slices in place"                     in a node: the owner of a slice reads all inputs and writes all outputs
+///   "slices through staging, 4 rounds"    the same, with copies of what others cannot see
+///   "direct exchange"                     in messages: everybody gets its slice from all, and sends them the sum
+///   "radices 4.2.8.r4, 2 segments"        in messages, in stages, as ModelledAllReduce writes them
+/// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY change the answer as they change the call. Throws
+/// Error(invalid_argument) for a negative size.
+[[nodiscard]] LOCKSTEP_API std::string selected_schedule(const Communicator& communicator, std::int64_t bytes,
+                                                         BufferKind buffers);
+/// The same on a cluster that is not here, whose ranks have one replica each. Its rates do not matter: lockstep does
+/// not measure the network that it runs on. Throws as simulate_all_reduce.
+[[nodiscard]] LOCKSTEP_API std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes,
+                                                         BufferKind buffers);
 
 }  // namespace lockstep

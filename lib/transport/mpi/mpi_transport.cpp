@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -261,7 +262,7 @@ class MpiTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t piece_bytes) {
-  LOCKSTEP_CHECK(piece_bytes > 0 && piece_bytes % 8 == 0);
+  LOCKSTEP_CHECK(piece_bytes > 0 && piece_bytes % 8 == 0 && piece_bytes <= std::numeric_limits<int>::max());
   return std::make_unique<MpiTransport>(comm, share_memory, piece_bytes);
 }
 

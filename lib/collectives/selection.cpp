@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/selection.hpp"
+
+#include "cluster/settings.hpp"
+#include "collectives/host/node_plan.hpp"
+#include "collectives/host/node_reduce.hpp"
+#include "collectives/make_communicator.hpp"
+#include "schedule/rank_layout.hpp"
+#include "transport/shm/board.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr DType counted_type = DType::f32;
+
+/// The rules of `make_node_reduce`, for one tensor whose buffers are all of one kind.
+std::string in_node(const ReplicaLayout& layout, std::int64_t bytes, BufferKind buffers) {
+  const NodeReduceTuning tuning;
+  HostItem item;
+  item.dtype = counted_type;
+  item.shape = Shape{bytes / static_cast<std::int64_t>(size_of(counted_type))};
+  const auto rounds = cut_rounds(std::span(&item, 1), ReduceOp::sum, layout.ranks(), tuning.round_bytes);
+  int most_replicas = 0;
+  for (int rank = 0; rank < layout.ranks(); ++rank) most_replicas = std::max(most_replicas, layout.count(rank));
+  const std::size_t board_bytes = static_cast<std::size_t>(most_replicas) * rounds.front().input_bytes;
+  const bool fits_board = rounds.size() == 1 && board_bytes <= Board::payload_bytes;
+  if (fits_board && (board_bytes <= tuning.flat_bytes || buffers == BufferKind::other)) return "boards";
+  if (buffers == BufferKind::arena) return "slices in place";
+  return fmt::format("slices through staging, {} {}", rounds.size(), rounds.size() == 1 ? "round" : "rounds");
+}
+
+}  // namespace
+
+std::string selection(const ReplicaLayout& layout, Reach reach, ScheduleBook& book, std::int64_t bytes,
+                      BufferKind buffers) {
+  if (layout.ranks() == 1) return "alone";
+  if (const auto schedule = book.find(bytes)) {
+    return fmt::format("radices {}, {} {}", to_string(schedule->schedule.radices()), schedule->chunks,
+                       schedule->chunks == 1 ? "segment" : "segments");
+  }
+  return reach == Reach::shared_memory ? in_node(layout, bytes, buffers) : "direct exchange";
+}
+
+}  // namespace lockstep::detail
+
+namespace lockstep {
+
+std::string selected_schedule(const Communicator& communicator, std::int64_t bytes, BufferKind buffers) {
+  return CommunicatorAccess::selection(communicator, bytes, buffers);
+}
+
+std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes, BufferKind buffers) {
+  static_cast<void>(simulate_all_reduce(cluster, bytes, "f2", 1));  // checks the fields
+  const detail::RankLayout ranks = detail::even_rank_layout(cluster.ranks, cluster.nodes);
+  std::vector<int> leaders;
+  for (std::size_t node = 0; node + 1 < ranks.first_rank.size(); ++node)
+    leaders.insert(leaders.end(), static_cast<std::size_t>(ranks.first_rank[node + 1] - ranks.first_rank[node]),
+                   ranks.first_rank[node]);
+  const ReplicaLayout layout(std::vector<int>(static_cast<std::size_t>(cluster.ranks), 1));
+  const detail::Settings settings = detail::settings_from_environment();
+  detail::ScheduleBook book(layout, leaders, 0, {.radices = settings.radices});
+  const bool shares = cluster.nodes == 1 && settings.share_memory;
+  return detail::selection(layout, shares ? detail::Reach::shared_memory : detail::Reach::messages, book, bytes,
+                           buffers);
+}
+
+}  // namespace lockstep

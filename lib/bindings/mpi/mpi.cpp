@@ -70,6 +70,13 @@ Comm Comm::duplicate_of(MPI_Comm original) {
   return copy;
 }
 
+Comm Comm::part_of(MPI_Comm original, int color) {
+  Comm part;
+  check(MPI_Comm_split(original, color, 0, &part.handle_), "MPI_Comm_split");
+  check(MPI_Comm_set_errhandler(part.handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return part;
+}
+
 Comm& Comm::operator=(Comm&& other) noexcept {
   if (this != &other) {
     reset();

@@ -41,6 +41,8 @@ class Comm {
   Comm() = default;
   /// Collective over `original`.
   [[nodiscard]] static Comm duplicate_of(MPI_Comm original);
+  /// The ranks of `original` that name the same color, >= 0, in their order. Collective over `original`.
+  [[nodiscard]] static Comm part_of(MPI_Comm original, int color);
   Comm(Comm&& other) noexcept : handle_(other.release()) {}
   Comm& operator=(Comm&& other) noexcept;
   Comm(const Comm&) = delete;

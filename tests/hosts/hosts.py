@@ -6,7 +6,7 @@
   hosts.py [--rate 1gbit] RANKS,RANKS... PROGRAM [ARGUMENT...]      such as: hosts.py 2,1,1 build/tests/mpi/mpi-communicator
 
 Each host is a network namespace with a host name, IPC, /dev/shm and temporary directory of its own; all are joined by a
-bridge, so ranks of two hosts meet through TCP alone. All of it lives inside one process namespace that ends with this
+bridge, so ranks of two hosts meet through TCP alone; the CPUs are dealt to them. All of it lives inside one process namespace that ends with this
 program, however it ends, and leaves nothing behind. Needs iproute2, util-linux, Open MPI, and root or user namespaces.
 
 One kernel runs all hosts: memory can still be opened across them, so which ranks share a node must come from MPI.
@@ -28,7 +28,7 @@ AGENT = """#!/bin/sh
 # what mpirun calls instead of ssh: [OPTION]... HOST COMMAND...
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
-exec nsenter --target "$(cat "FOLDER/$host.pid")" --net --mount --ipc --uts env TMPDIR="FOLDER/$host" sh -c "$*"
+exec taskset --cpu-list "$(cat "FOLDER/$host.cpus")" nsenter --target "$(cat "FOLDER/$host.pid")" --net --mount --ipc --uts env TMPDIR="FOLDER/$host" sh -c "$*"
 """
 NAMESPACES = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
 
@@ -43,7 +43,7 @@ def enter():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
         return
-    for tool, package in (('unshare', 'util-linux'), ('nsenter', 'util-linux'), ('ip', 'iproute2')):
+    for tool, package in (('unshare', 'util-linux'), ('nsenter', 'util-linux'), ('taskset', 'util-linux'), ('ip', 'iproute2')):
         if shutil.which(tool) is None:
             raise Unavailable(f'{tool} is missing (package {package})')
     why = ''
@@ -62,6 +62,12 @@ def run(*command):
     if result.returncode != 0:
         raise Unavailable(f'{" ".join(command)}: {" ".join((result.stdout + result.stderr).split())}')
     return result.stdout
+
+
+def cpus_of(index, count):
+    """The share of host `index` of `count`; all CPUs where there are fewer than hosts."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[len(cpus) * index // count:len(cpus) * (index + 1) // count] if len(cpus) >= count else cpus
 
 
 def open_mpi_version(mpirun):
@@ -115,8 +121,9 @@ class Hosts:
         self.holders.append(holder)
         if (said := holder.stdout.readline()) != 'up\n':
             raise Unavailable(f'host {i}: {said.strip()}')
-        with open(os.path.join(self.folder, f'h{i}.pid'), 'w') as file:
-            print(holder.pid, file=file)
+        for name, value in (('pid', holder.pid), ('cpus', ','.join(map(str, cpus_of(i - 1, self.count))))):
+            with open(os.path.join(self.folder, f'h{i}.{name}'), 'w') as file:
+                print(value, file=file)
         inside = ['nsenter', '--target', str(holder.pid), '--net']
         run('ip', 'link', 'add', f'port{i}', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', str(holder.pid))
         run('ip', 'link', 'set', f'port{i}', 'master', 'switch', 'up')
@@ -124,9 +131,8 @@ class Hosts:
         for device in ('lo', 'eth0'):
             run(*inside, 'ip', 'link', 'set', device, 'up')
         if rate:
-            shape = ['root', 'tbf', 'rate', rate, 'burst', '256kb', 'latency', '50ms']
-            run(*inside, 'tc', 'qdisc', 'add', 'dev', 'eth0', *shape)  # what the host sends
-            run('tc', 'qdisc', 'add', 'dev', f'port{i}', *shape)       # what it gets
+            # of what the host sends; the kernel keeps few bytes of a connection in this queue
+            run(*inside, 'tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', rate, 'burst', '256kb', 'latency', '50ms')
 
     def command(self, ranks, program, options=()):
         """What starts `program`, a list of words, with ranks[i] ranks on host i + 1."""

@@ -5,7 +5,7 @@
 # Installs what is missing, builds, runs the tests; ends with "N passed, N failed, N skipped".
 #
 #   sh tests/run.sh                    the plain lane: everything a change should pass before it is shown to anybody
-#   sh tests/run.sh --all              every lane: plain slow clang mpich asan tsan
+#   sh tests/run.sh --all              every lane: plain hosts slow clang mpich asan tsan
 #   sh tests/run.sh --lanes LANE...    these lanes
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
@@ -13,7 +13,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
-all_lanes='plain slow clang mpich asan tsan'
+all_lanes='plain hosts slow clang mpich asan tsan'
 
 case ${1:-} in
   '') lanes=plain ;;
@@ -82,9 +82,14 @@ lane_plain() {
   mkdir -p build
   rm -f build/passed
   touch build/started
-  build plain build && check plain build --no-suite slow --no-suite consumers || return
+  build plain build && check plain build --no-suite slow --no-suite consumers --no-suite hosts || return
   last=$(tail -n 1 "$counts")
   case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
+}
+
+# Ranks on several hosts, each a network namespace; skips where those are not allowed.
+lane_hosts() {
+  build hosts build && check hosts build --suite hosts
 }
 
 # What needs minutes, or tools that only this lane installs; and programs built against an installed lockstep.

@@ -67,7 +67,8 @@ struct Communicator::State {
     if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
     if (const auto schedule = schedule_of(call, checked)) {
       detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
-      return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked));
+      detail::NodeGroup* const group = schedule->begins_in_node() ? engine->transport().local_group() : nullptr;
+      return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked), group);
     }
     if (detail::NodeGroup* const group = engine->transport().node_group()) {
       if (reduces(call)) return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
@@ -401,8 +402,9 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   }
   detail::ScheduleOptions chosen = schedules;
   if (chosen.radices.empty()) chosen.radices = settings.radices;
-  state->schedules = std::make_shared<detail::ScheduleBook>(state->layout, state->engine->transport().node_leaders(),
-                                                            state->rank, chosen);
+  state->schedules = std::make_shared<detail::ScheduleBook>(
+      state->layout, state->engine->transport().node_leaders(), state->rank, chosen,
+      state->engine->transport().local_group() != nullptr ? detail::NodeMeans::memory : detail::NodeMeans::messages);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {
     communicator.announce_failure("fail_after or warn_after is not positive");
     detail::throw_error(Code::invalid_argument,

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "collectives/backoff.hpp"
+#include "collectives/hosts_agreement.hpp"
 #include "collectives/message_agreement.hpp"
 #include "collectives/node_agreement.hpp"
 
@@ -28,6 +29,8 @@ int spins_before_yield(const Transport& transport, int local_replicas) {
 
 std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& control) {
   if (NodeGroup* const group = transport.node_group()) return std::make_unique<NodeAgreement>(*group);
+  if (NodeGroup* const group = transport.local_group())
+    return std::make_unique<HostsAgreement>(control, *group, transport.rank(), transport.node_leaders());
   return std::make_unique<MessageAgreement>(control, transport.rank(), transport.size());
 }
 

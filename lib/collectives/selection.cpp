@@ -8,7 +8,6 @@
 #include "collectives/host/node_reduce.hpp"
 #include "collectives/make_communicator.hpp"
 #include "schedule/rank_layout.hpp"
-#include "transport/shm/board.hpp"
 
 #include <fmt/format.h>
 
@@ -24,16 +23,15 @@ constexpr DType counted_type = DType::f32;
 
 /// The rules of `make_node_reduce`, for one tensor whose buffers are all of one kind.
 std::string in_node(const ReplicaLayout& layout, std::int64_t bytes, BufferKind buffers) {
-  const NodeReduceTuning tuning;
+  const NodeTuning tuning;
   HostItem item;
   item.dtype = counted_type;
   item.shape = Shape{bytes / static_cast<std::int64_t>(size_of(counted_type))};
   const auto rounds = cut_rounds(std::span(&item, 1), ReduceOp::sum, layout.ranks(), tuning.round_bytes);
   int most_replicas = 0;
   for (int rank = 0; rank < layout.ranks(); ++rank) most_replicas = std::max(most_replicas, layout.count(rank));
-  const std::size_t board_bytes = static_cast<std::size_t>(most_replicas) * rounds.front().input_bytes;
-  const bool fits_board = rounds.size() == 1 && board_bytes <= Board::payload_bytes;
-  if (fits_board && (board_bytes <= tuning.flat_bytes || buffers == BufferKind::other)) return "boards";
+  const BoardUse use = board_use(rounds, most_replicas, tuning);
+  if (use.always_flat || (use.fits && buffers == BufferKind::other)) return "boards";
   if (buffers == BufferKind::arena) return "slices in place";
   return fmt::format("slices through staging, {} {}", rounds.size(), rounds.size() == 1 ? "round" : "rounds");
 }

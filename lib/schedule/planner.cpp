@@ -103,16 +103,24 @@ struct Candidate {
 
 class Planner {
  public:
-  Planner(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes)
-      : layout_(layout), parameters_(parameters), bytes_(bytes), estimate_(layout, bytes) {}
+  Planner(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes, FirstStage first)
+      : layout_(layout), parameters_(parameters), bytes_(bytes), first_(first), estimate_(layout, bytes) {}
 
   [[nodiscard]] ScheduleChoice best() {
-    collect_well_known("", layout_.ranks());
-    collect("", 1, layout_.ranks());
+    if (first_ == FirstStage::node && layout_.nodes() == 2) {
+      // two nodes that exchange lanes whole send as many bytes as two that split them, in one step instead of two; the
+      // sums, twice as many, are hidden by the port that the ranks of a node share
+      add("n.r0");
+      return priced(layout_, parameters_, candidates_.front().radices, bytes_);
+    }
+    if (first_ == FirstStage::any) {
+      collect_well_known("", layout_.ranks());
+      collect("", 1, layout_.ranks());
+    }
     if (layout_.nodes() < layout_.ranks()) {
       const std::string whole_nodes = "r" + std::to_string(std::max(2, estimate_.ranks_on_node())) + ".";
       for (const char* const end : ends) {
-        if (end[0] != '0') add(whole_nodes + end);
+        if (end[0] != '0' && first_ == FirstStage::any) add(whole_nodes + end);
       }
       collect_well_known("n.", layout_.nodes());
       collect("n.", estimate_.ranks_on_node(), layout_.nodes());
@@ -192,14 +200,16 @@ class Planner {
 
   /// Halving and doubling, direct exchange, recursive doubling.
   void collect_well_known(std::string halving, int units) {
+    const std::string prefix = first_ == FirstStage::node ? halving : "";
     for (int size = 1; size < units; size *= 2) halving += "2.";
-    for (const std::string& pattern : {halving + "0", std::string("0"), std::string("r0"), std::string("f2")})
+    for (const std::string& pattern : {halving + "0", prefix + "0", prefix + "r0", prefix + "f2"})
       add(pattern, WellKnown::yes);
   }
 
   const RankLayout& layout_;
   const CostParameters& parameters_;
   std::int64_t bytes_;
+  FirstStage first_;
   Estimate estimate_;
   std::vector<Candidate> candidates_;
   std::optional<ScheduleChoice> best_;
@@ -219,8 +229,9 @@ ScheduleChoice priced(const RankLayout& layout, const CostParameters& parameters
   return plan;
 }
 
-ScheduleChoice plan_all_reduce(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes) {
-  return Planner(layout, parameters, bytes).best();
+ScheduleChoice plan_all_reduce(const RankLayout& layout, const CostParameters& parameters, std::int64_t bytes,
+                               FirstStage first) {
+  return Planner(layout, parameters, bytes, first).best();
 }
 
 }  // namespace lockstep::detail

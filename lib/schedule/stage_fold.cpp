@@ -12,7 +12,7 @@ StageFold stage_fold(std::span<const int> bounds, int replicas, std::optional<in
   std::vector<Block> all;
   for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
     std::vector<Block> blocks;
-    if (leaves == static_cast<int>(part)) {
+    if (leaves == static_cast<int>(part) || leaves == every_part) {
       for (int replica = bounds[part]; replica < bounds[part + 1]; ++replica) blocks.push_back({replica, replica + 1});
     } else {
       blocks = aligned_blocks(bounds[part], bounds[part + 1], replicas);

@@ -27,6 +27,9 @@ struct StageFold {
   std::vector<Output> outputs;
 };
 
+/// Named as the part that comes as leaves: all do.
+inline constexpr int every_part = -1;
+
 /// The fold of groups that cover replicas [bounds[i], bounds[i+1]) of `replicas`. The part `leaves`, if any, comes as
 /// single replicas and not as nodes.
 [[nodiscard]] StageFold stage_fold(std::span<const int> bounds, int replicas, std::optional<int> leaves = std::nullopt);

@@ -49,6 +49,10 @@ class Transport {
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
   /// What the ranks share when all live on one node and can see each other's memory; null otherwise.
   [[nodiscard]] virtual NodeGroup* node_group() noexcept = 0;
+  /// In a job of several nodes what the ranks of this one's node share, in the order of their ranks; on a node of one
+  /// rank that rank is alone in it. Null on all ranks in a job of one node, and where any two ranks of some node cannot
+  /// see each other's memory.
+  [[nodiscard]] virtual NodeGroup* local_group() noexcept = 0;
   /// "mpi", "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// Whether any thread may call, or only the one that MPI calls main; and whether the calling one may.

@@ -5,10 +5,12 @@
 
 #include "base/check.hpp"
 #include "collectives/host/element_space.hpp"
+#include "collectives/host/node_stage.hpp"
 #include "kernels/reduce.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -53,7 +55,7 @@ ElementRange chunk_of(std::int64_t size, std::int64_t index, std::int64_t chunks
 class MixedRadixExchange final : public Operation {
  public:
   MixedRadixExchange(const Descriptor& descriptor, std::shared_ptr<const RankSchedule> plan, int rank,
-                     std::vector<HostItem> items)
+                     std::vector<HostItem> items, NodeGroup* group)
       : Operation(descriptor),
         plan_(std::move(plan)),
         schedule_(plan_->schedule),
@@ -65,11 +67,25 @@ class MixedRadixExchange final : public Operation {
                                                const HostItem& item) { return accumulation_dtype(op, item.dtype); })),
         results_(space_,
                  sizes_of(items_, [op = descriptor.op](const HostItem& item) { return result_dtype(op, item.dtype); })),
-        first_replica_(schedule_.layout().first_replica[static_cast<std::size_t>(rank)]) {}
+        first_replica_(schedule_.layout().first_replica[static_cast<std::size_t>(rank)]) {
+    if (group != nullptr && group->size() > 1) make_node(*group);
+  }
+
+  void arrive(std::uint64_t tag, Arrival& arrival) override {
+    if (node_) node_->arrive(tag, arrival);
+  }
 
   void start(Transport& transport, Workspace& workspace) override {
-    const bool returns = schedule_.radices().front().kind != StageKind::replicate;
-    if (returns) image_ = workspace.take(results_.bytes({0, space_.size()}));
+    shares_node_ = node_ && node_->start();
+    const auto& radices = schedule_.radices();
+    const auto first_message = radices.begin() + (shares_node_ ? 1 : 0);
+    const bool returns = first_message != radices.end() && first_message->kind != StageKind::replicate;
+    const std::size_t bytes = results_.bytes({0, space_.size()});
+    if (shares_node_) image_ = node_->results(bytes);
+    if (returns && image_ == nullptr) {
+      image_buffer_ = workspace.take(bytes);
+      image_ = image_buffer_.data();
+    }
     line_up_steps();
     post_ready_steps(transport, workspace);
   }
@@ -80,11 +96,11 @@ class MixedRadixExchange final : public Operation {
       moved = false;
       for (Step& step : under_way_) {
         std::erase_if(step.receives, [&](const Receive& receive) { return transport.test(receive.transfer); });
-        if (!step.receives.empty()) continue;
-        complete(step, workspace);
+        if (!step.receives.empty() || !complete(step, workspace)) continue;
+        step.is_complete = true;
         moved = true;
       }
-      std::erase_if(under_way_, [](const Step& step) { return step.receives.empty(); });
+      std::erase_if(under_way_, [](const Step& step) { return step.is_complete; });
       moved = post_ready_steps(transport, workspace) || moved;
     }
     std::erase_if(sends_, [&](const Send& send) {
@@ -95,8 +111,9 @@ class MixedRadixExchange final : public Operation {
     for (Chunk& chunk : chunks_) {
       if (!chunk.buffers.empty() && chunk.left == 0 && chunk.open_sends == 0) give_back(chunk, workspace);
     }
-    if (next_ < order_.size() || !under_way_.empty() || !sends_.empty()) return false;
-    workspace.give_back(std::move(image_));
+    if (next_ < order_.size() || !under_way_.empty()) return false;
+    if (!has_left_node() || !sends_.empty()) return false;
+    workspace.give_back(std::move(image_buffer_));
     return true;
   }
 
@@ -105,18 +122,23 @@ class MixedRadixExchange final : public Operation {
     for (const Step& step : under_way_) {
       for (const Receive& receive : step.receives) ranks.push_back(receive.source);
     }
+    if (shares_node_ && ranks.empty()) {
+      for (const int member : node_->unfinished()) ranks.push_back(rank_ - node_->member() + member);
+    }
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     return ranks;
   }
 
   bool abandon(Transport& transport) noexcept override {
-    transport.quarantine(std::move(image_));
+    const bool has_transfers = !sends_.empty() || !under_way_.empty();
+    const bool is_watched = shares_node_ && node_->abandon(has_transfers);
+    transport.quarantine(std::move(image_buffer_));
     for (Chunk& chunk : chunks_) {
       for (auto& buffer : chunk.buffers) transport.quarantine(std::move(buffer));
       chunk.buffers.clear();
     }
-    return !sends_.empty() || !under_way_.empty();
+    return has_transfers || is_watched;
   }
 
  private:
@@ -145,6 +167,7 @@ class MixedRadixExchange final : public Operation {
     std::vector<Receive> receives;
     std::vector<Lane> lanes;             // forth
     std::vector<ElementRange> arriving;  // back
+    bool is_complete = false;
   };
   struct Planned {
     std::size_t chunk;
@@ -175,6 +198,7 @@ class MixedRadixExchange final : public Operation {
         const int stage = way == Way::forth ? index : 2 * stages - 1 - index;
         const bool replicates = schedule_.radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
         if (!stage_at(stage).has_peers || (way == Way::back && replicates)) continue;
+        if (shares_node_ && stage == 0 && way == Way::back) continue;
         order_.push_back({c, stage, way, chunk.left++, static_cast<int>(c) + chunks_between_stages * index});
       }
     }
@@ -187,10 +211,27 @@ class MixedRadixExchange final : public Operation {
   bool post_ready_steps(Transport& transport, Workspace& workspace) {
     bool posted = false;
     for (; next_ < order_.size() && chunks_[order_[next_].chunk].done == order_[next_].turn; ++next_) {
-      post(order_[next_], transport, workspace);
+      const Planned& planned = order_[next_];
+      if (shares_node_ && planned.stage == 0) {
+        if (!fold_node(planned, workspace)) return posted;
+      } else {
+        post(planned, transport, workspace);
+      }
       posted = true;
     }
     return posted;
+  }
+
+  /// The first stage in memory: this rank's lanes of the node's inputs. False when somebody has given up.
+  bool fold_node(const Planned& planned, Workspace& workspace) {
+    if (!node_->begin_work()) return false;
+    Step step;
+    step.chunk = planned.chunk;
+    const StageStep what = schedule_.step(rank_, 0, chunks_[planned.chunk].elements);
+    for (const LaneStep& lane : what.lanes) step.lanes.push_back({space_.snapped(lane.kept), {}});
+    complete_forth(step, workspace);
+    node_->end_work();
+    return true;
   }
 
   void post(const Planned& planned, Transport& transport, Workspace& workspace) {
@@ -206,24 +247,76 @@ class MixedRadixExchange final : public Operation {
       for (const LaneStep& lane : what.lanes) receive_results(step, lane, transport);
       for (const LaneStep& lane : what.lanes) send_results(step, lane, transport);
     }
-    if (step.receives.empty()) {
-      complete(step, workspace);
-    } else {
-      under_way_.push_back(std::move(step));
-    }
+    if (!step.receives.empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
   }
 
-  void complete(const Step& step, Workspace& workspace) {
-    Chunk& chunk = chunks_[step.chunk];
+  /// False when it writes to others of the node, and somebody there has given up.
+  bool complete(const Step& step, Workspace& workspace) {
+    const bool is_seen = shares_node_ && (step.way == Way::back || step.stage + 1 == schedule_.stages());
+    if (is_seen && !node_->begin_work()) return false;
     if (step.way == Way::forth) {
-      std::vector<Held> held;
-      for (const Lane& lane : step.lanes) held.push_back(fold(step, lane, workspace));
-      chunk.held = std::move(held);
+      complete_forth(step, workspace);
     } else {
       for (const ElementRange& elements : step.arriving) deliver(elements);
+      count_done(step);
     }
-    ++chunk.done;
-    --chunk.left;
+    if (is_seen) node_->end_work();
+    return true;
+  }
+  void complete_forth(const Step& step, Workspace& workspace) {
+    std::vector<Held> held;
+    for (const Lane& lane : step.lanes) held.push_back(fold(step, lane, workspace));
+    chunks_[step.chunk].held = std::move(held);
+    count_done(step);
+  }
+  void count_done(const Step& step) {
+    ++chunks_[step.chunk].done;
+    --chunks_[step.chunk].left;
+  }
+
+  // ---- inside the node ----
+
+  void make_node(NodeGroup& group) {
+    const RankLayout& layout = schedule_.layout();
+    std::vector<int> replicas;
+    for (int member = 0; member < group.size(); ++member) {
+      const auto at = static_cast<std::size_t>(rank_ - group.rank() + member);
+      replicas.push_back(layout.first_replica[at + 1] - layout.first_replica[at]);
+    }
+    node_.emplace(group, items_, descriptor().op, std::move(replicas));
+  }
+
+  /// Whether everybody of the node has read and written all, and this rank has taken what others could not give it.
+  bool has_left_node() {
+    if (!shares_node_) return true;
+    node_->finish();
+    if (!node_->has_everybody_finished()) return false;
+    if (node_->all_seen() || has_taken_) return true;
+    if (!node_->begin_work()) return false;
+    for (const Chunk& chunk : chunks_) {
+      for (int member = 0; member < static_cast<int>(stage_bounds()); ++member) {
+        if (member != node_->member()) take_results(member, chunk.elements);
+      }
+    }
+    node_->end_work();
+    has_taken_ = true;
+    return true;
+  }
+  [[nodiscard]] std::size_t stage_bounds() const { return stage_at(0).fold.inputs.size(); }
+
+  /// Copies the lanes of `member` of some elements to this rank's outputs that it could not see.
+  void take_results(int member, ElementRange elements) {
+    const std::byte* const results = node_->results_of(member, results_.bytes({0, space_.size()}));
+    const int rank = rank_ - node_->member() + member;
+    const StageStep what = schedule_.step(rank, 0, elements);
+    for (const LaneStep& lane : what.lanes) {
+      for (const Piece& piece : space_.pieces(space_.snapped(lane.kept))) {
+        const HostItem& item = items_[piece.item];
+        for (std::size_t i = 0; i < item.outputs.size(); ++i) {
+          if (!node_->is_seen(piece.item, i)) copy_result(piece, results, item.outputs[i]);
+        }
+      }
+    }
   }
 
   // ---- forth: partial results ----
@@ -303,12 +396,12 @@ class MixedRadixExchange final : public Operation {
 
   /// Adds what all parts know of a lane. The last stage's are the results.
   [[nodiscard]] Held fold(const Step& step, const Lane& lane, Workspace& workspace) {
-    const auto& stage = stage_at(step.stage);
+    const StageFold& stage = fold_of(step);
     const bool is_root = step.stage + 1 == schedule_.stages();
     Held result{lane.kept, {}};
     if (lane.kept.size() == 0) return result;
     if (!is_root) {
-      for (const auto& output : stage.fold.outputs) {
+      for (const auto& output : stage.outputs) {
         const std::size_t bytes = image_of(output.block).bytes(lane.kept);
         result.arrays.push_back(new_buffer(step.chunk, bytes, workspace).data());
       }
@@ -318,13 +411,13 @@ class MixedRadixExchange final : public Operation {
       const std::int64_t count = piece.end - piece.begin;
       collect_inputs(step, lane, piece);
       if (is_root) {
-        finish(stage.fold.outputs.front().merges, piece);
+        finish(stage.outputs.front().merges, piece);
         continue;
       }
       std::vector<FoldInput> all = std::exchange(inputs_, {});
       auto next = all.begin();
-      for (std::size_t o = 0; o < stage.fold.outputs.size(); ++o) {
-        const auto& output = stage.fold.outputs[o];
+      for (std::size_t o = 0; o < stage.outputs.size(); ++o) {
+        const auto& output = stage.outputs[o];
         const ElementImage& image = image_of(output.block);
         void* const target = result.arrays[o] + image.offset(position_of(piece)) - image.offset(lane.kept.begin);
         if (output.inputs == 1) {
@@ -342,12 +435,19 @@ class MixedRadixExchange final : public Operation {
 
   /// In id order: what the other parts have sent, and what this rank has held.
   void collect_inputs(const Step& step, const Lane& lane, const Piece& piece) {
-    const auto& stage = stage_at(step.stage);
+    const StageFold& stage = fold_of(step);
     const HostItem& item = items_[piece.item];
     const std::int64_t position = position_of(piece);
     inputs_.clear();
-    for (std::size_t part = 0; part < stage.fold.inputs.size(); ++part) {
-      const auto& blocks = stage.fold.inputs[part];
+    for (std::size_t part = 0; part < stage.inputs.size(); ++part) {
+      const auto& blocks = stage.inputs[part];
+      if (is_in_node(step)) {
+        for (std::size_t k = 0; k < blocks.size(); ++k) {
+          const std::byte* const input = node_->input(static_cast<int>(part), piece.item, k);
+          inputs_.push_back({at(input, piece.begin, item.dtype), false});
+        }
+        continue;
+      }
       const std::byte* message = lane.received[part];
       if (message == nullptr && step.stage == plan_->first) {
         for (const void* const input : item.inputs) inputs_.push_back({at(input, piece.begin, item.dtype), false});
@@ -368,11 +468,14 @@ class MixedRadixExchange final : public Operation {
 
   void finish(std::span<const std::uint8_t> merges, const Piece& piece) {
     const HostItem& item = items_[piece.item];
+    const DType dtype = result_dtype(descriptor().op, item.dtype);
     std::vector<void*> outputs;
-    if (image_.size() != 0) outputs.push_back(image_.data() + results_.offset(position_of(piece)));
-    for (void* const output : item.outputs)
-      outputs.push_back(at(output, piece.begin, result_dtype(descriptor().op, item.dtype)));
-    add(item, merges, outputs, FoldResult::finished, piece.end - piece.begin);
+    if (image_ != nullptr) outputs.push_back(image_ + results_.offset(position_of(piece)));
+    for (void* const output : item.outputs) outputs.push_back(at(output, piece.begin, dtype));
+    if (shares_node_) {
+      for (std::byte* const output : node_->outputs(piece.item)) outputs.push_back(at(output, piece.begin, dtype));
+    }
+    if (!outputs.empty()) add(item, merges, outputs, FoldResult::finished, piece.end - piece.begin);
   }
 
   void add(const HostItem& item, std::span<const std::uint8_t> merges, std::span<void* const> outputs,
@@ -407,16 +510,23 @@ class MixedRadixExchange final : public Operation {
   void deliver(ElementRange elements) {
     for (const Piece& piece : space_.pieces(elements)) {
       const HostItem& item = items_[piece.item];
-      const DType dtype = result_dtype(descriptor().op, item.dtype);
-      for (void* const output : item.outputs) {
-        std::memcpy(at(output, piece.begin, dtype), image_.data() + results_.offset(position_of(piece)),
-                    static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
-      }
+      for (void* const output : item.outputs) copy_result(piece, image_, output);
+      if (!shares_node_) continue;
+      for (std::byte* const output : node_->outputs(piece.item)) copy_result(piece, image_, output);
     }
+  }
+  void copy_result(const Piece& piece, const std::byte* image, void* output) const {
+    const DType dtype = result_dtype(descriptor().op, items_[piece.item].dtype);
+    std::memcpy(at(output, piece.begin, dtype), image + results_.offset(position_of(piece)),
+                static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
   }
 
   // ---- memory ----
 
+  [[nodiscard]] bool is_in_node(const Step& step) const { return shares_node_ && step.stage == 0; }
+  [[nodiscard]] const StageFold& fold_of(const Step& step) const {
+    return is_in_node(step) ? plan_->node_fold : stage_at(step.stage).fold;
+  }
   [[nodiscard]] const RankSchedule::Stage& stage_at(int stage) const {
     return plan_->stages[static_cast<std::size_t>(stage)];
   }
@@ -429,7 +539,7 @@ class MixedRadixExchange final : public Operation {
     return bytes;
   }
   [[nodiscard]] std::span<std::byte> result_of(ElementRange elements) const {
-    return {image_.data() + results_.offset(elements.begin), results_.bytes(elements)};
+    return {image_ + results_.offset(elements.begin), results_.bytes(elements)};
   }
   [[nodiscard]] const Held& held_of(std::size_t chunk, ElementRange elements) const {
     for (const Held& held : chunks_[chunk].held) {
@@ -468,7 +578,11 @@ class MixedRadixExchange final : public Operation {
   const ElementImage partials_;
   const ElementImage results_;
   int first_replica_;
-  Buffer image_;  // of results, where some arrive from other ranks
+  std::optional<NodeStage> node_;
+  bool shares_node_ = false;    // in this operation
+  bool has_taken_ = false;      // what others could not write
+  std::byte* image_ = nullptr;  // of results, where some arrive from other ranks, or others take them from here
+  Buffer image_buffer_;         // empty where the image is staging memory of the node
   std::vector<Chunk> chunks_;
   std::vector<Planned> order_;
   std::size_t next_ = 0;  // in order_
@@ -481,8 +595,8 @@ class MixedRadixExchange final : public Operation {
 
 std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                      std::shared_ptr<const RankSchedule> schedule, int rank,
-                                                     std::vector<HostItem> items) {
-  return std::make_shared<MixedRadixExchange>(descriptor, std::move(schedule), rank, std::move(items));
+                                                     std::vector<HostItem> items, NodeGroup* group) {
+  return std::make_shared<MixedRadixExchange>(descriptor, std::move(schedule), rank, std::move(items), group);
 }
 
 }  // namespace lockstep::detail

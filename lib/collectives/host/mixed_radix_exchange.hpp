@@ -8,6 +8,9 @@
 // ranks have: chunk c enters stage s when chunk c + 2 enters stage s - 1. So messages between a pair match without
 // tags.
 //
+// Where the ranks of a node share memory, the first stage is done there: a rank reads its lane of all inputs of its
+// node, and who gets results of that lane from other nodes writes them to all outputs of its node.
+//
 // Cost: see schedule/mixed_radix; and 3 n bytes of staging memory at most, less the more chunks there are.
 
 #pragma once
@@ -15,15 +18,18 @@
 #include "collectives/host/host_item.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/operation.hpp"
+#include "transport/shm/node_group.hpp"
 
 #include <memory>
 #include <vector>
 
 namespace lockstep::detail {
 
-/// `descriptor` is of an all_reduce; `items` were checked. The views stay untouched until the operation is done.
+/// `descriptor` is of an all_reduce; `items` were checked. The views stay untouched until the operation is done. With
+/// `group`, that of the local ranks in a job of several nodes, `schedule` begins in the node.
 [[nodiscard]] std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                                    std::shared_ptr<const RankSchedule> schedule,
-                                                                   int rank, std::vector<HostItem> items);
+                                                                   int rank, std::vector<HostItem> items,
+                                                                   NodeGroup* group = nullptr);
 
 }  // namespace lockstep::detail

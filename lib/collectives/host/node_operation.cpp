@@ -20,6 +20,12 @@ constexpr std::uint32_t flag_staged = 1;
 
 }  // namespace
 
+BoardUse board_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
+  const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;
+  const bool fits = rounds.size() == 1 && bytes <= Board::payload_bytes;
+  return {fits, fits && bytes <= std::max<std::size_t>(tuning.flat_bytes, 64)};
+}
+
 NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
                              std::vector<HostItem> items, std::span<const HostItem> shown,
                              std::vector<NodeRound> rounds, NodeRoles roles, const NodeTuning& tuning)
@@ -30,13 +36,10 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       items_(std::move(items)),
       rounds_(std::move(rounds)),
       roles_(std::move(roles)),
+      board_use_(board_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning)),
       own_(group, shown, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
   for (const NodeRound& round : rounds_) most_round_bytes_ = std::max(most_round_bytes_, round.input_bytes);
-  const int most_inputs = *std::max_element(roles_.inputs.begin(), roles_.inputs.end());
-  const std::size_t board_bytes = static_cast<std::size_t>(most_inputs) * rounds_.front().input_bytes;
-  fits_board_ = rounds_.size() == 1 && board_bytes <= Board::payload_bytes;
-  always_flat_ = fits_board_ && board_bytes <= std::max<std::size_t>(tuning.flat_bytes, 64);
 }
 
 void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
@@ -44,12 +47,12 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   slot_ = Board::slot_of(tag);
   arrival.clock = group_.own_board().clock.value.load(std::memory_order_relaxed);  // its only writer is this rank
   arrival.flags = 0;
-  mode_ = always_flat_ ? Mode::flat : Mode::staged;
+  mode_ = board_use_.always_flat ? Mode::flat : Mode::staged;
   round_ = 0;
   phase_ = Phase::gather;
   next_ = 0;
   if (inputs_of(rank_) == 0) return;
-  if (always_flat_) {
+  if (board_use_.always_flat) {
     copy_in(rounds_.front(), own_payload(), Stage::everything);
     return;
   }
@@ -57,7 +60,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   arrival.table_id = own_.id();
   if (own_.is_visible()) return;
   arrival.flags = flag_staged;
-  if (fits_board_) {
+  if (board_use_.fits) {
     copy_in(rounds_.front(), own_payload(), Stage::everything);
     return;
   }
@@ -68,7 +71,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
 }
 
 void NodeOperation::start(Transport&, Workspace&) {
-  if (always_flat_) return;
+  if (board_use_.always_flat) return;
   bool any_staged = false;
   bool all_staged = true;
   for (int rank = 0; rank < layout_.ranks(); ++rank) {
@@ -77,7 +80,7 @@ void NodeOperation::start(Transport&, Workspace&) {
     any_staged = any_staged || staged;
     all_staged = all_staged && staged;
   }
-  mode_ = !any_staged ? Mode::direct : (all_staged && fits_board_ ? Mode::flat : Mode::staged);
+  mode_ = !any_staged ? Mode::direct : (all_staged && board_use_.fits ? Mode::flat : Mode::staged);
 }
 
 // Clocks: in round k a rank does its work and ticks (2k + 1 since its arrival), then has its inputs of the next round
@@ -170,7 +173,7 @@ std::size_t NodeOperation::staging_stride(int rank) const {
 
 /// Where the staged inputs of `rank` begin in this round.
 const std::byte* NodeOperation::staging_of(int rank) const {
-  if (fits_board_) return group_.board(rank).payloads[slot_].bytes.data();
+  if (board_use_.fits) return group_.board(rank).payloads[slot_].bytes.data();
   const std::size_t stride = staging_stride(rank);
   return group_.resolve(rank, static_cast<NodeAddress>(arrival_of(rank).staging.get()), 2 * stride) +
          round_ % 2 * stride;

@@ -30,6 +30,13 @@ struct NodeTuning {
   std::size_t round_bytes = std::size_t{512} << 10;  ///< per replica, of memory that is staged
 };
 
+/// What goes over the boards. The same on all ranks.
+struct BoardUse {
+  bool fits = false;         ///< what one rank brings has room on its board
+  bool always_flat = false;  ///< and is so little that it goes there wherever its buffers lie
+};
+[[nodiscard]] BoardUse board_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning);
+
 /// Who brings what, and who looks at whose memory. The same on all ranks but for the last two.
 struct NodeRoles {
   std::vector<int> inputs;  ///< by rank: how many it brings of each item
@@ -116,8 +123,7 @@ class NodeOperation : public Operation {
   const std::vector<NodeRound> rounds_;
   const NodeRoles roles_;
   std::size_t most_round_bytes_ = 64;  ///< of one input of each item in one round
-  bool fits_board_ = false;
-  bool always_flat_ = false;
+  const BoardUse board_use_;
   OwnTable own_;
   std::vector<PeerTable> peers_;
   bool has_looked_up_ = false;

@@ -54,6 +54,7 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& ranks, int r
     if (!stage.has_peers) continue;
     first = std::min(first, j);
     const auto own = first == j ? std::optional(step.part) : std::nullopt;
+    if (j == 0) node_fold = stage_fold(step.bounds, layout->replicas(), every_part);
     stage.fold = stage_fold(step.bounds, layout->replicas(), own);
     const auto part = static_cast<std::size_t>(step.part);
     stage.shipped = aligned_blocks(step.bounds[part], step.bounds[part + 1], layout->replicas());
@@ -62,8 +63,8 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& ranks, int r
 }
 
 ScheduleBook::ScheduleBook(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
-                           const ScheduleOptions& options)
-    : layout_(rank_layout(layout, node_leaders)), rank_(rank), options_(options) {
+                           const ScheduleOptions& options, NodeMeans means)
+    : layout_(rank_layout(layout, node_leaders)), rank_(rank), options_(options), means_(means) {
   if (!options.radices.empty()) forced_.emplace(options.radices);
 }
 
@@ -84,7 +85,8 @@ std::shared_ptr<const RankSchedule> ScheduleBook::plan(std::int64_t bytes) const
   if (forced_) {
     plan = priced(*layout_, parameters, forced_->stages(layout_->ranks(), layout_->nodes()), bytes, options_.chunks);
   } else {
-    plan = plan_all_reduce(*layout_, parameters, bytes);
+    const bool shares_nodes = means_ == NodeMeans::memory && layout_->nodes() < layout_->ranks();
+    plan = plan_all_reduce(*layout_, parameters, bytes, shares_nodes ? FirstStage::node : FirstStage::any);
     if (plan.radices.size() == 1 && plan.chunks == 1) return nullptr;
   }
   return std::make_shared<RankSchedule>(layout_, rank_, plan.radices,

@@ -33,10 +33,14 @@ struct RankSchedule {
   };
   RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int chunks);
 
+  /// Whether the ranks of a node begin by sharing the work, so that they can do it in memory that they share.
+  [[nodiscard]] bool begins_in_node() const { return schedule.radices().front().kind == StageKind::node; }
+
   std::shared_ptr<const RankLayout> layout;
   MixedRadix schedule;
   int chunks = 1;
   std::vector<Stage> stages;
+  StageFold node_fold;            ///< of the first stage, where this rank reads all inputs of its node itself
   int first = 0;                  ///< the first stage with peers: its own inputs are single replicas
   std::uint64_t fingerprint = 0;  ///< equal where radices and chunks are
 };
@@ -47,15 +51,19 @@ struct ScheduleOptions {
   int chunks = 0;       ///< 0: the planner's
 };
 
+/// How the ranks of one node reach one another.
+enum class NodeMeans : std::uint8_t { messages, memory };
+
 /// Thread-safe.
 class ScheduleBook {
  public:
   /// `node_leaders` has for every rank the lowest rank of its node; where nodes are no contiguous ranges of ranks, each
   /// rank counts as a node. Throws Error(invalid_argument) for radices that cannot be.
-  ScheduleBook(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
-               const ScheduleOptions& options);
+  ScheduleBook(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank, const ScheduleOptions& options,
+               NodeMeans means = NodeMeans::messages);
 
-  /// The schedule for an all-reduce of `bytes` bytes; none where direct exchange is the plan, and inside one node.
+  /// The schedule for an all-reduce of `bytes` bytes; none where direct exchange is the plan, and inside one node. It
+  /// begins inside the nodes where their ranks share memory.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find(std::int64_t bytes);
   [[nodiscard]] const std::string& forced_radices() const noexcept { return options_.radices; }
 
@@ -65,6 +73,7 @@ class ScheduleBook {
   std::shared_ptr<const RankLayout> layout_;
   int rank_;
   ScheduleOptions options_;
+  NodeMeans means_;
   std::optional<RadixPattern> forced_;
   std::mutex mutex_;
   std::map<int, std::shared_ptr<const RankSchedule>> plans_;  // by size class; guarded by mutex_

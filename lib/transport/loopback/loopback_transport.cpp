@@ -23,10 +23,17 @@ using Bytes = std::vector<std::byte>;
 /// What all ends share. Each inbox has its own lock, taken one at a time.
 class Hub {
  public:
-  /// With `share_memory`, each end gets a node group.
+  /// With `share_memory`, each end gets the group of its node.
   Hub(std::vector<int> node_leaders, bool share_memory)
       : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()), share_memory_(share_memory) {
-    if (share_memory) groups_ = make_thread_groups(size());
+    if (!share_memory) return;
+    std::map<int, std::vector<std::unique_ptr<NodeGroup>>> nodes;
+    for (const int leader : node_leaders_) nodes[leader].emplace_back();
+    for (auto& [leader, ends] : nodes) ends = make_thread_groups(static_cast<int>(ends.size()));
+    for (const int leader : node_leaders_) {
+      groups_.push_back(std::move(nodes[leader].front()));
+      nodes[leader].erase(nodes[leader].begin());
+    }
   }
 
   struct Inbox {
@@ -38,7 +45,7 @@ class Hub {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
   [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
-  /// The node group of one end, null when memory is not shared. Each end takes its own, once.
+  /// The group of one end, null when memory is not shared. Each end takes its own, once.
   [[nodiscard]] std::unique_ptr<NodeGroup> take_group(int rank) {
     return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
   }
@@ -90,7 +97,8 @@ class LoopbackTransport final : public Transport {
   }
   int ranks_on_node() const noexcept override { return size(); }  // whatever is pretended: they share its processors
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
-  NodeGroup* node_group() noexcept override { return group_.get(); }
+  NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
+  NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }
   std::string_view name() const noexcept override { return "threads"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
@@ -236,8 +244,9 @@ std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool 
   return ends_of(std::make_shared<Hub>(std::vector<int>(static_cast<std::size_t>(size), 0), share_memory));
 }
 
-std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders) {
-  return ends_of(std::make_shared<Hub>(node_leaders, false));
+std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
+                                                                 bool share_memory) {
+  return ends_of(std::make_shared<Hub>(node_leaders, share_memory));
 }
 
 }  // namespace lockstep::detail

@@ -15,6 +15,7 @@ namespace lockstep::detail {
 /// `size` connected ends, one per rank; with `share_memory`, with node groups.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory);
 /// The same, pretending that ranks are on several nodes; `node_leaders` as in Transport.
-[[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders);
+[[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
+                                                                               bool share_memory = false);
 
 }  // namespace lockstep::detail

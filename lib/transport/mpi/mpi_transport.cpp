@@ -31,7 +31,7 @@ class MpiTransport final : public Transport {
         size_(signals_.size()),
         nodes_(mpi::find_nodes(signals_.get())),
         thread_level_(mpi::thread_level()) {
-    if (nodes_.count == 1) share_node();
+    nodes_.count == 1 ? share_node() : share_nodes();
     start_receiving();
   }
 
@@ -60,7 +60,8 @@ class MpiTransport final : public Transport {
   int nodes() const noexcept override { return nodes_.count; }
   int ranks_on_node() const noexcept override { return nodes_.ranks_here; }
   std::span<const int> node_leaders() const noexcept override { return nodes_.leaders; }
-  NodeGroup* node_group() noexcept override { return group_.get(); }
+  NodeGroup* node_group() noexcept override { return nodes_.count == 1 ? group_.get() : nullptr; }
+  NodeGroup* local_group() noexcept override { return nodes_.count > 1 ? group_.get() : nullptr; }
   std::string_view name() const noexcept override { return "mpi"; }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
   bool is_alive() const override { return mpi::is_active(); }
@@ -162,14 +163,42 @@ class MpiTransport final : public Transport {
       group_ = std::move(make_thread_groups(1).front());
       return;
     }
-    const auto gather = [this](const void* mine, void* all, std::size_t bytes) {
-      const auto count = static_cast<int>(bytes);
-      mpi::check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, data_.get()), "MPI_Allgather");
-    };
     std::string why;
-    group_ = make_process_group(rank_, size_, share_memory_, gather, why);
+    group_ = group_of(data_.get(), why);
+    if (rank_ == 0) report_no_group(why);
+  }
+
+  /// Each node for itself, and all or none. Collective.
+  void share_nodes() {
+    const mpi::Comm node = mpi::Comm::split_of(data_.get(), nodes_.leaders[static_cast<std::size_t>(rank_)], rank_);
+    std::string why;
+    if (node.size() > 1) {
+      group_ = group_of(node.get(), why);
+      if (node.rank() == 0) report_no_group(why);
+    } else if (share_memory_) {
+      group_ = std::move(make_thread_groups(1).front());
+    }
+    int shares = group_ != nullptr ? 1 : 0;
+    mpi::check(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MIN, data_.get()), "MPI_Allreduce");
+    if (shares == 0) group_.reset();
+  }
+
+  /// The group of the processes of `comm`, all of one node. Collective.
+  std::unique_ptr<NodeGroup> group_of(MPI_Comm comm, std::string& why) const {
+    int rank = 0;
+    int size = 0;
+    mpi::check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    mpi::check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    const auto gather = [comm](const void* mine, void* all, std::size_t bytes) {
+      const auto count = static_cast<int>(bytes);
+      mpi::check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm), "MPI_Allgather");
+    };
+    return make_process_group(rank, size, share_memory_, gather, why);
+  }
+
+  void report_no_group(const std::string& why) const {
     static std::atomic<bool> is_said{false};
-    if (!group_ && share_memory_ && rank_ == 0 && !is_said.exchange(true)) {
+    if (!group_ && share_memory_ && !is_said.exchange(true)) {
       log_warning("ranks of this node exchange messages, since they cannot share memory: {}", why);
     }
   }

@@ -60,6 +60,7 @@ struct Board {
   static constexpr std::size_t slots = 4;
   static constexpr std::size_t payload_bytes = 16 * 1024;
   static constexpr std::size_t descriptor_bytes = 256;
+  static constexpr std::size_t verdict_bytes = 576;
 
   [[nodiscard]] static constexpr std::size_t slot_of(std::uint64_t tag) noexcept {
     return (epoch_of_tag(tag) & 1) << 1 | (tag & 1);
@@ -75,7 +76,15 @@ struct Board {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
+  /// What the ranks of all nodes call, told by the first rank of this one.
+  struct alignas(board_alignment) Verdict {
+    std::atomic<std::uint64_t> tag{0};
+    std::uint32_t agree = 0;
+    std::array<std::byte, verdict_bytes> summary;  ///< where they do not agree
+  };
+
   std::array<Arrival, slots> arrivals;
+  std::array<Verdict, slots> verdicts;
   Word clock;    ///< steps that the rank has done, of all operations
   Word working;  ///< the tag of the operation whose memory the rank touches now; 0: none
   Word results;  ///< NodeAddress of the results that it has staged for others

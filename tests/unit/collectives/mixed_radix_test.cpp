@@ -32,10 +32,11 @@ std::vector<int> leaders(std::size_t ranks, std::size_t per_node) {
 }
 
 std::vector<Communicator> communicators(const std::vector<int>& counts, std::size_t per_node,
-                                        const detail::ScheduleOptions& schedules,
-                                        const CommunicatorOptions& base = {}) {
+                                        const detail::ScheduleOptions& schedules, const CommunicatorOptions& base = {},
+                                        detail::NodeMeans means = detail::NodeMeans::messages) {
   std::vector<Communicator> result;
-  auto transports = detail::make_loopback_transports(leaders(counts.size(), per_node));
+  auto transports =
+      detail::make_loopback_transports(leaders(counts.size(), per_node), means == detail::NodeMeans::memory);
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     CommunicatorOptions options = base;
     options.local_replicas = counts[rank];
@@ -97,6 +98,8 @@ int wrong_results(Communicator& comm, const OpCase& op, Placement placement) {
   return wrong;
 }
 
+using detail::NodeMeans;
+
 class MixedRadixAllReduce : public testing::TestWithParam<std::vector<int>> {};
 
 TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_chunks) {
@@ -116,6 +119,23 @@ TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_chunks
   }
 }
 
+TEST_P(MixedRadixAllReduce, has_them_where_the_ranks_of_a_node_share_memory) {
+  const std::vector<int>& counts = GetParam();
+  const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
+  int turn = 0;
+  for (const std::string pattern : {"n.0", "n.r0", "n.2.f2", "n.f3", "2.0", ""}) {
+    for (const int chunks : {1, 3}) {
+      std::atomic<int> wrong{0};
+      const std::size_t per_node = 1 + static_cast<std::size_t>(turn++) % 4;
+      on(communicators(counts, per_node, {pattern, chunks}, {}, NodeMeans::memory), [&](Communicator& comm) {
+        for (const OpCase& op : ops)
+          wrong += wrong_results(comm, op, chunks == 1 ? Placement::apart : Placement::in_place);
+      });
+      EXPECT_EQ(wrong.load(), 0) << pattern << " in " << chunks << " chunks, " << per_node << " ranks per node";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, MixedRadixAllReduce,
                          testing::Values(std::vector{1}, std::vector{1, 1}, std::vector{3, 2}, std::vector{1, 1, 1},
                                          std::vector{2, 1, 4}, std::vector{1, 1, 1, 1}, std::vector{5, 1, 1, 2},
@@ -126,19 +146,23 @@ INSTANTIATE_TEST_SUITE_P(Layouts, MixedRadixAllReduce,
                                          std::vector{3, 1, 1, 4, 2, 1, 3, 1}));
 
 TEST(MixedRadix, does_large_lists_in_many_chunks) {
-  for (const char* const pattern : {"4.0", "n.2.r2", "f2"}) {
-    on(communicators({1, 2, 1, 1, 1}, 2, {pattern, 7}), [](Communicator& comm) {
-      check_all_reduce(comm, ReduceOp::sum);
-      check_in_place(comm);
-    });
+  for (const NodeMeans means : {NodeMeans::messages, NodeMeans::memory}) {
+    for (const char* const pattern : {"4.0", "n.2.r2", "f2"}) {
+      on(communicators({1, 2, 1, 1, 1}, 2, {pattern, 7}, {}, means), [](Communicator& comm) {
+        check_all_reduce(comm, ReduceOp::sum);
+        check_in_place(comm);
+      });
+    }
   }
 }
 
 TEST(MixedRadix, serves_communicators_of_several_nodes_by_itself) {
-  on(communicators({1, 1, 2, 1, 1, 1, 1, 1}, 3, {}), [](Communicator& comm) {
-    EXPECT_EQ(comm.nodes(), 3);
-    check_every_collective(comm);
-  });
+  for (const NodeMeans means : {NodeMeans::messages, NodeMeans::memory}) {
+    on(communicators({1, 1, 2, 1, 1, 1, 1, 1}, 3, {}, {}, means), [](Communicator& comm) {
+      EXPECT_EQ(comm.nodes(), 3);
+      check_every_collective(comm);
+    });
+  }
   on(communicators({1, 1, 1, 1, 1, 1, 1}, 1, {}), [](Communicator& comm) { check_every_collective(comm); });
 }
 
@@ -152,6 +176,12 @@ TEST(MixedRadix, is_chosen_between_nodes_where_the_model_says_so) {
   ASSERT_NE(spread.find(8), nullptr);
   EXPECT_EQ(spread.find(5), spread.find(8)) << "plans are kept by size class";
   EXPECT_GT(spread.find(64 << 20)->chunks, 1);
+  for (const std::int64_t bytes : {8, 8192, 8 << 20}) {
+    detail::ScheduleBook shared(layout, leaders(16, 4), 0, {}, NodeMeans::memory);
+    EXPECT_TRUE(shared.find(bytes)->begins_in_node());
+    detail::ScheduleBook pair(layout, leaders(16, 8), 0, {}, NodeMeans::memory);
+    EXPECT_EQ(detail::to_string(pair.find(bytes)->schedule.radices()), "n.r2");
+  }
   detail::ScheduleBook near(layout, leaders(16, 16), 0, {});
   EXPECT_EQ(near.find(8), nullptr);
   detail::ScheduleBook forced(layout, leaders(16, 16), 0, {"2.f4", 0});
@@ -180,8 +210,10 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
   }
 }
 
-TEST(MixedRadix, names_the_rank_that_does_not_come_and_works_afterwards) {
-  on(communicators({1, 1, 1, 1, 1}, 2, {"2.r2.r2", 3}, impatient(5000)), [](Communicator& comm) {
+class MixedRadixFailures : public testing::TestWithParam<NodeMeans> {};
+
+TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {"n.r2.r2", 3}, impatient(5000), GetParam()), [](Communicator& comm) {
     check_all_reduce(comm, ReduceOp::sum);
     const std::string error = error_of([&] {
       if (comm.rank() == 3) {
@@ -195,7 +227,8 @@ TEST(MixedRadix, names_the_rank_that_does_not_come_and_works_afterwards) {
     comm.barrier();
     check_all_reduce(comm, ReduceOp::sum);
   });
-  on(communicators({1, 1, 1, 1}, 1, {"2.2", 2}, impatient(1000)), [](Communicator& comm) {
+  const std::size_t per_node = GetParam() == NodeMeans::memory ? 2 : 1;
+  on(communicators({1, 1, 1, 1}, per_node, {"n.2", 2}, impatient(1000), GetParam()), [](Communicator& comm) {
     if (comm.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2500));
       EXPECT_NE(error_of([&] { check_all_reduce(comm, ReduceOp::sum); }), "none");
@@ -205,6 +238,22 @@ TEST(MixedRadix, names_the_rank_that_does_not_come_and_works_afterwards) {
     }
     while (error_of([&] { comm.barrier(); }) != "none") {}
     check_all_reduce(comm, ReduceOp::sum);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(InsideANode, MixedRadixFailures, testing::Values(NodeMeans::messages, NodeMeans::memory),
+                         [](const auto& means) { return means.param == NodeMeans::memory ? "memory" : "messages"; });
+
+TEST(MixedRadix, finds_mismatches_across_nodes_that_share_memory) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {}, impatient(5000), NodeMeans::memory), [](Communicator& comm) {
+    for (const int odd : {0, 1, 3, 4}) {
+      std::vector<float> values(comm.rank() == odd ? 4 : 3, 1.0f);
+      const std::string error = error_of([&] { comm.all_reduce(std::span(values), ReduceOp::sum); });
+      const std::string other = odd == 0 ? "rank 1 calls all_reduce sum of f32 [3]" : "of f32 [4]";
+      EXPECT_NE(error.find(other), std::string::npos) << error;
+      EXPECT_NE(error.find("rank " + std::to_string(odd) + " calls"), std::string::npos) << error;
+      check_all_reduce(comm, ReduceOp::sum);
+    }
   });
 }
 
@@ -218,6 +267,7 @@ class Silent final : public detail::Transport {
   int ranks_on_node() const noexcept override { return size(); }
   std::span<const int> node_leaders() const noexcept override { return leaders_; }
   detail::NodeGroup* node_group() noexcept override { return nullptr; }
+  detail::NodeGroup* local_group() noexcept override { return nullptr; }
   std::string_view name() const noexcept override { return "silent"; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }

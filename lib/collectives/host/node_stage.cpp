@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/host/node_stage.hpp"
+
+#include "transport/shm/flag_delay.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::size_t alignment = 64;
+
+// Arrival::flags
+constexpr std::uint32_t flag_staged = 1;   // the others cannot see some buffer
+constexpr std::uint32_t flag_refused = 2;  // too much to stage
+
+std::size_t padded_bytes(const HostItem& item) {
+  return (static_cast<std::size_t>(item.count()) * size_of(item.dtype) + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+NodeStage::NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas)
+    : group_(group),
+      items_(items),
+      op_(op),
+      replicas_(std::move(replicas)),
+      own_(group, items, op),
+      peers_(replicas_.size()),
+      staging_(replicas_.size(), nullptr),
+      outputs_(items.size()) {
+  item_offsets_.push_back(0);
+  for (const HostItem& item : items_) item_offsets_.push_back(item_offsets_.back() + padded_bytes(item));
+  for (int member = 0; member < group.size(); ++member) {
+    if (member != group.rank()) others_.push_back(member);
+  }
+}
+
+std::size_t NodeStage::staged_bytes(int member) const {
+  return item_offsets_.back() * static_cast<std::size_t>(replicas_[static_cast<std::size_t>(member)]);
+}
+std::size_t NodeStage::staged_offset(int member, std::size_t item, std::size_t replica) const {
+  const auto count = static_cast<std::size_t>(replicas_[static_cast<std::size_t>(member)]);
+  return item_offsets_[item] * count + padded_bytes(items_[item]) * replica;
+}
+
+void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
+  tag_ = tag;
+  slot_ = Board::slot_of(tag);
+  has_looked_up_ = has_finished_ = false;
+  arrival.clock = group_.own_board().clock.value.load(std::memory_order_relaxed);  // its only writer is this rank
+  arrival.table = static_cast<std::uint64_t>(own_.address());
+  arrival.table_id = own_.id();
+  arrival.flags = 0;
+  if (own_.is_visible()) return;
+  const std::size_t bytes = staged_bytes(member());
+  arrival.flags = bytes > most_staged_bytes ? flag_refused : flag_staged;
+  if (bytes == 0 || arrival.flags == flag_refused) return;
+  NodeMemory& staging = group_.staging().inputs;
+  group_.reserve(staging, bytes);
+  arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), bytes));
+  stage_inputs(staging.data());
+}
+
+void NodeStage::stage_inputs(std::byte* staging) const {
+  for (std::size_t item = 0; item < items_.size(); ++item) {
+    const std::size_t bytes = static_cast<std::size_t>(items_[item].count()) * size_of(items_[item].dtype);
+    if (bytes == 0) continue;
+    for (std::size_t k = 0; k < items_[item].inputs.size(); ++k) {
+      if (own_.input(item, k) == NodeAddress::none)
+        std::memcpy(staging + staged_offset(member(), item, k), items_[item].inputs[k], bytes);
+    }
+  }
+}
+
+bool NodeStage::start() {
+  others_staged_ = false;
+  bool is_shared = arrival_of(member()).flags != flag_refused;
+  for (const int other : others_) {
+    others_staged_ = others_staged_ || arrival_of(other).flags == flag_staged;
+    is_shared = is_shared && arrival_of(other).flags != flag_refused;
+  }
+  return is_shared;
+}
+
+/// Where the others' buffers lie.
+void NodeStage::look_up() {
+  for (auto& list : outputs_) list.clear();
+  for (const int other : others_) {
+    const auto at = static_cast<std::size_t>(other);
+    const Arrival& arrival = arrival_of(other);
+    peers_[at].read(group_, other, static_cast<NodeAddress>(arrival.table), arrival.table_id, items_, replicas_[at],
+                    op_);
+    const std::size_t bytes = staged_bytes(other);
+    staging_[at] = arrival.flags == flag_staged && bytes != 0
+                       ? group_.resolve(other, static_cast<NodeAddress>(arrival.staging), bytes)
+                       : nullptr;
+    for (std::size_t item = 0; item < items_.size(); ++item) {
+      for (std::byte* const output : peers_[at].outputs(item)) {
+        if (output != nullptr) outputs_[item].push_back(output);
+      }
+    }
+  }
+  has_looked_up_ = true;
+}
+
+/// Sequentially consistent on both sides: either we see that it was given up, or they see that we are at work.
+bool NodeStage::begin_work() {
+  at_flag();
+  std::atomic<std::uint64_t>& working = group_.own_board().working.value;
+  working.store(tag_, std::memory_order_seq_cst);
+  for (const int other : others_) {
+    if (arrival_of(other).abandoned.load(std::memory_order_seq_cst) == tag_) {
+      working.store(0, std::memory_order_release);
+      return false;
+    }
+  }
+  if (!has_looked_up_) look_up();
+  return true;
+}
+
+const std::byte* NodeStage::input(int member, std::size_t item, std::size_t replica) const {
+  if (member == group_.rank()) return static_cast<const std::byte*>(items_[item].inputs[replica]);
+  const auto at = static_cast<std::size_t>(member);
+  const std::byte* const seen = peers_[at].input(item, replica);
+  return seen != nullptr || staging_[at] == nullptr ? seen : staging_[at] + staged_offset(member, item, replica);
+}
+
+std::byte* NodeStage::results(std::size_t bytes) {
+  if (!others_staged_) return nullptr;
+  NodeMemory& memory = group_.staging().results;
+  group_.reserve(memory, std::max(bytes, alignment));
+  group_.own_board().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
+                                         std::memory_order_relaxed);  // before the clock
+  return memory.data();
+}
+
+const std::byte* NodeStage::results_of(int member, std::size_t bytes) const {
+  const auto address = static_cast<NodeAddress>(group_.board(member).results.value.load(std::memory_order_relaxed));
+  return group_.resolve(member, address, bytes);
+}
+
+// The clock ticks once in an operation: when a rank has finished.
+
+void NodeStage::finish() {
+  if (has_finished_) return;
+  has_finished_ = true;
+  at_flag();
+  std::atomic<std::uint64_t>& clock = group_.own_board().clock.value;
+  clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+bool NodeStage::has_finished(int member) const {
+  return group_.board(member).clock.value.load(std::memory_order_acquire) > arrival_of(member).clock;
+}
+
+bool NodeStage::has_everybody_finished() const {
+  at_flag();
+  return std::all_of(others_.begin(), others_.end(), [this](int other) { return has_finished(other); });
+}
+
+std::vector<int> NodeStage::unfinished() const {
+  std::vector<int> members;
+  std::copy_if(others_.begin(), others_.end(), std::back_inserter(members),
+               [this](int other) { return !has_finished(other); });
+  return members;
+}
+
+bool NodeStage::abandon(bool has_transfers) noexcept {
+  if (has_transfers) group_.staging().results.leak();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for (const int other : others_) {
+    while (group_.board(other).working.value.load(std::memory_order_seq_cst) == tag_) {
+      if (std::chrono::steady_clock::now() > end) {
+        group_.staging().inputs.leak();
+        group_.staging().results.leak();
+        own_.leak();
+        return true;
+      }
+      std::this_thread::yield();
+    }
+  }
+  return false;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of tests/mpi on simulated hosts: programs_test.py MPIRUN PROGRAM... Prints TAP."""
+
+import os
+import sys
+
+import hosts
+import tap
+
+mpirun, *programs = sys.argv[1:]
+tap.enter_or_skip('programs on simulated hosts')
+
+
+def passes(program, ranks):
+    def case():
+        with hosts.Hosts(len(ranks), mpirun=mpirun) as these:
+            result = these.run(ranks, [program])
+        tap.expect(result.returncode == 0, f'exit code {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}')
+        tap.expect('[  PASSED  ]' in result.stdout, result.stdout[-3000:])
+
+    return case
+
+
+def layouts(program):
+    """What is slow, and says nothing of the number of hosts, runs on two."""
+    return ([2, 2], [2, 1, 1]) if 'communicator' in program else ([2, 2],)
+
+
+sys.exit(tap.run_cases([(f'{os.path.basename(program)} with {"+".join(map(str, ranks))} ranks', passes(program, ranks))
+                        for program in programs for ranks in layouts(program)]))

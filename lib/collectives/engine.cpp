@@ -210,7 +210,7 @@ void Engine::run_progress(const std::stop_token& stop) {
       }
       drive();
     }
-    backoff.pause();
+    backoff.pause_in_background();
   }
 }
 

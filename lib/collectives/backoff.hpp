@@ -35,6 +35,14 @@ class Backoff {
     return true;
   }
 
+  /// For a thread that nobody waits for, beside others that compute: it gives way at once. Who sleeps is let in soon
+  /// when he wakes; who yields comes back after a whole turn of theirs, milliseconds later.
+  void pause_in_background() {
+    ++pauses_;
+    if (pauses_ <= shared_core_spins) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+
   void pause() {
     ++pauses_;
     if (pauses_ <= spins_) return;

@@ -254,7 +254,7 @@ void Engine::run_progress(const std::stop_token& stop) {
       }
       drive();
     }
-    backoff.pause();
+    backoff.pause_in_background();
   }
 }
 

@@ -7,9 +7,7 @@
 #include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
@@ -32,6 +30,7 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
     : Operation(descriptor),
       layout_(layout),
       group_(group),
+      work_(group),
       rank_(group.rank()),
       items_(std::move(items)),
       rounds_(std::move(rounds)),
@@ -43,9 +42,7 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
 }
 
 void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
-  tag_ = tag;
-  slot_ = Board::slot_of(tag);
-  arrival.clock = group_.own_board().clock.value.load(std::memory_order_relaxed);  // its only writer is this rank
+  work_.arrive(tag, arrival);
   arrival.flags = 0;
   mode_ = board_use_.always_flat ? Mode::flat : Mode::staged;
   round_ = 0;
@@ -96,17 +93,17 @@ bool NodeOperation::advance(Transport&, Workspace&) {
     if (phase_ == Phase::gather) {
       // arrivals say that the first round is ready
       if (round_ > 0 && !all_clocks_reached(roles_.givers, 2 * round_)) return false;
-      if (!begin_work()) return false;
+      if (!work_.begin(roles_.givers)) return false;
       const bool has_changed = look_up_givers();
       mode_ == Mode::direct ? do_direct(has_changed) : do_round();
-      end_work();
+      work_.end();
       tick();
       if (round_ + 1 < rounds) {
         if (!own_.is_visible()) {
           std::byte* const staging = group_.staging().inputs.data() + (round_ + 1) % 2 * staging_stride(rank_);
           copy_in(rounds_[round_ + 1], staging, Stage::what_others_need);
         }
-        tick();
+        work_.tick();
       }
       phase_ = Phase::spread;
     }
@@ -122,31 +119,17 @@ std::vector<int> NodeOperation::awaited_ranks() const {
   const bool is_gathering = phase_ == Phase::gather;
   std::vector<int> ranks;
   for (const int rank : is_gathering ? roles_.givers : roles_.takers) {
-    if (!has_clock_reached(rank, is_gathering ? 2 * round_ : 2 * round_ + 1)) ranks.push_back(rank);
+    if (!work_.has_ticked(rank, is_gathering ? 2 * round_ : 2 * round_ + 1)) ranks.push_back(rank);
   }
   return ranks;
 }
 
-/// The engine has marked the operation as abandoned on this rank's board, so nobody begins to work on it any more. Who
-/// is in the middle of it gets a moment to end.
 bool NodeOperation::abandon(Transport&) noexcept {
   if (mode_ == Mode::flat) return false;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (const int rank : roles_.takers) {
-    while (group_.board(rank).working.value.load(std::memory_order_seq_cst) == tag_) {
-      if (std::chrono::steady_clock::now() > end) {
-        group_.staging().inputs.leak();
-        group_.staging().results.leak();
-        own_.leak();
-        return true;
-      }
-      std::this_thread::yield();
-    }
-  }
-  return false;
+  return work_.abandon(roles_.takers, own_);
 }
 
-bool NodeOperation::is_staged(int rank) const { return arrival_of(rank).flags.get() == flag_staged; }
+bool NodeOperation::is_staged(int rank) const { return work_.arrival_of(rank).flags.get() == flag_staged; }
 
 const std::byte* NodeOperation::visible_input(int rank, const Piece& piece, std::size_t i) const {
   const auto* const base =
@@ -163,7 +146,7 @@ const std::byte* NodeOperation::input_on_board(int rank, const StagedPiece& part
   const Piece& piece = part.piece;
   if (rank == rank_)
     return at(static_cast<const std::byte*>(items_[piece.item].inputs[i]), piece.begin, items_[piece.item].dtype);
-  return group_.board(rank).payloads[slot_].bytes.data() + i * rounds_.front().input_bytes + part.input_offset;
+  return group_.board(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes + part.input_offset;
 }
 
 /// Bytes that `rank` stages in one round, at most.
@@ -173,9 +156,9 @@ std::size_t NodeOperation::staging_stride(int rank) const {
 
 /// Where the staged inputs of `rank` begin in this round.
 const std::byte* NodeOperation::staging_of(int rank) const {
-  if (board_use_.fits) return group_.board(rank).payloads[slot_].bytes.data();
+  if (board_use_.fits) return group_.board(rank).payloads[work_.slot()].bytes.data();
   const std::size_t stride = staging_stride(rank);
-  return group_.resolve(rank, static_cast<NodeAddress>(arrival_of(rank).staging.get()), 2 * stride) +
+  return group_.resolve(rank, static_cast<NodeAddress>(work_.arrival_of(rank).staging.get()), 2 * stride) +
          round_ % 2 * stride;
 }
 
@@ -201,7 +184,7 @@ bool NodeOperation::look_up_givers() {
   bool has_changed = !std::exchange(has_looked_up_, true);
   for (const int rank : roles_.givers) {
     PeerTable& peer = peers_[static_cast<std::size_t>(rank)];
-    const Arrival& arrival = arrival_of(rank);
+    const Arrival& arrival = work_.arrival_of(rank);
     if (inputs_of(rank) == 0 || peer.id() == arrival.table_id.get()) continue;
     peer.read(group_, rank, static_cast<NodeAddress>(arrival.table.get()), arrival.table_id.get(), items_,
               inputs_of(rank), descriptor().op);
@@ -210,41 +193,13 @@ bool NodeOperation::look_up_givers() {
   return has_changed;
 }
 
-bool NodeOperation::has_clock_reached(int rank, std::size_t steps) const {
-  return group_.board(rank).clock.value.load(std::memory_order_acquire) >= arrival_of(rank).clock.get() + steps;
-}
-
 bool NodeOperation::all_clocks_reached(const std::vector<int>& ranks, std::size_t steps) {
   at_flag();
   for (; next_ < ranks.size(); ++next_) {
-    if (!has_clock_reached(ranks[next_], steps)) return false;
+    if (!work_.has_ticked(ranks[next_], steps)) return false;
   }
   next_ = 0;
   return true;
 }
-
-void NodeOperation::tick() {
-  at_flag();
-  std::atomic<std::uint64_t>& clock = group_.own_board().clock.value;
-  clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-}
-
-/// Announces that this rank is about to touch the others' memory; false when one of them has given the operation up.
-/// Sequentially consistent on both sides: either we see that it was given up, or they see that we are at work.
-bool NodeOperation::begin_work() {
-  at_flag();
-  std::atomic<std::uint64_t>& working = group_.own_board().working.value;
-  working.store(tag_, std::memory_order_seq_cst);
-  for (const int rank : roles_.givers) {
-    // greater: it has given up so much more since that its board has a later operation in this place
-    if (arrival_of(rank).abandoned.load(std::memory_order_seq_cst) >= tag_) {
-      end_work();
-      return false;
-    }
-  }
-  return true;
-}
-
-void NodeOperation::end_work() { group_.own_board().working.value.store(0, std::memory_order_release); }
 
 }  // namespace lockstep::detail

@@ -14,6 +14,7 @@
 #include "collectives/host/buffer_table.hpp"
 #include "collectives/host/host_item.hpp"
 #include "collectives/host/node_plan.hpp"
+#include "collectives/host/node_work.hpp"
 #include "collectives/operation.hpp"
 #include "transport/shm/node_group.hpp"
 
@@ -103,21 +104,17 @@ class NodeOperation : public Operation {
   /// The rank whose slices of a round are nobody's to read but this one's own; -1 if there is none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
-  [[nodiscard]] const Arrival& arrival_of(int rank) const { return group_.board(rank).arrivals[slot_]; }
-  [[nodiscard]] std::byte* own_payload() const { return group_.own_board().payloads[slot_].bytes.data(); }
+  [[nodiscard]] std::byte* own_payload() const { return group_.own_board().payloads[work_.slot()].bytes.data(); }
   [[nodiscard]] std::size_t staging_stride(int rank) const;
   [[nodiscard]] const std::byte* staging_of(int rank) const;
   void copy_in(const NodeRound& round, std::byte* staging, Stage what);
   [[nodiscard]] bool look_up_givers();
 
-  [[nodiscard]] bool has_clock_reached(int rank, std::size_t steps) const;
   [[nodiscard]] bool all_clocks_reached(const std::vector<int>& ranks, std::size_t steps);
-  void tick();
-  [[nodiscard]] bool begin_work();
-  void end_work();
 
   const ReplicaLayout layout_;
   NodeGroup& group_;
+  NodeWork work_;
   const int rank_;
   const std::vector<HostItem> items_;
   const std::vector<NodeRound> rounds_;
@@ -131,8 +128,6 @@ class NodeOperation : public Operation {
   // this life
   Mode mode_ = Mode::flat;
   Phase phase_ = Phase::gather;
-  std::uint64_t tag_ = 0;
-  std::size_t slot_ = 0;
   std::size_t round_ = 0;
   std::size_t next_ = 0;  ///< of those that this rank waits for: all before have come
 };

@@ -6,9 +6,7 @@
 #include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
@@ -28,6 +26,7 @@ std::size_t padded_bytes(const HostItem& item) {
 
 NodeStage::NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas)
     : group_(group),
+      work_(group),
       items_(items),
       op_(op),
       replicas_(std::move(replicas)),
@@ -51,17 +50,15 @@ std::size_t NodeStage::staged_offset(int member, std::size_t item, std::size_t r
 }
 
 void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
-  tag_ = tag;
-  slot_ = Board::slot_of(tag);
+  work_.arrive(tag, arrival);
   has_looked_up_ = has_finished_ = false;
-  arrival.clock = group_.own_board().clock.value.load(std::memory_order_relaxed);  // its only writer is this rank
   arrival.table = static_cast<std::uint64_t>(own_.address());
   arrival.table_id = own_.id();
   arrival.flags = 0;
   if (own_.is_visible()) return;
   const std::size_t bytes = staged_bytes(member());
   arrival.flags = bytes > most_staged_bytes ? flag_refused : flag_staged;
-  if (bytes == 0 || arrival.flags == flag_refused) return;
+  if (bytes == 0 || arrival.flags.get() == flag_refused) return;
   NodeMemory& staging = group_.staging().inputs;
   group_.reserve(staging, bytes);
   arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), bytes));
@@ -81,10 +78,10 @@ void NodeStage::stage_inputs(std::byte* staging) const {
 
 bool NodeStage::start() {
   others_staged_ = false;
-  bool is_shared = arrival_of(member()).flags != flag_refused;
+  bool is_shared = work_.arrival_of(member()).flags.get() != flag_refused;
   for (const int other : others_) {
-    others_staged_ = others_staged_ || arrival_of(other).flags == flag_staged;
-    is_shared = is_shared && arrival_of(other).flags != flag_refused;
+    others_staged_ = others_staged_ || work_.arrival_of(other).flags.get() == flag_staged;
+    is_shared = is_shared && work_.arrival_of(other).flags.get() != flag_refused;
   }
   return is_shared;
 }
@@ -94,12 +91,12 @@ void NodeStage::look_up() {
   for (auto& list : outputs_) list.clear();
   for (const int other : others_) {
     const auto at = static_cast<std::size_t>(other);
-    const Arrival& arrival = arrival_of(other);
-    peers_[at].read(group_, other, static_cast<NodeAddress>(arrival.table), arrival.table_id, items_, replicas_[at],
-                    op_);
+    const Arrival& arrival = work_.arrival_of(other);
+    peers_[at].read(group_, other, static_cast<NodeAddress>(arrival.table.get()), arrival.table_id.get(), items_,
+                    replicas_[at], op_);
     const std::size_t bytes = staged_bytes(other);
-    staging_[at] = arrival.flags == flag_staged && bytes != 0
-                       ? group_.resolve(other, static_cast<NodeAddress>(arrival.staging), bytes)
+    staging_[at] = arrival.flags.get() == flag_staged && bytes != 0
+                       ? group_.resolve(other, static_cast<NodeAddress>(arrival.staging.get()), bytes)
                        : nullptr;
     for (std::size_t item = 0; item < items_.size(); ++item) {
       for (std::byte* const output : peers_[at].outputs(item)) {
@@ -110,17 +107,8 @@ void NodeStage::look_up() {
   has_looked_up_ = true;
 }
 
-/// Sequentially consistent on both sides: either we see that it was given up, or they see that we are at work.
 bool NodeStage::begin_work() {
-  at_flag();
-  std::atomic<std::uint64_t>& working = group_.own_board().working.value;
-  working.store(tag_, std::memory_order_seq_cst);
-  for (const int other : others_) {
-    if (arrival_of(other).abandoned.load(std::memory_order_seq_cst) == tag_) {
-      working.store(0, std::memory_order_release);
-      return false;
-    }
-  }
+  if (!work_.begin(others_)) return false;
   if (!has_looked_up_) look_up();
   return true;
 }
@@ -151,42 +139,24 @@ const std::byte* NodeStage::results_of(int member, std::size_t bytes) const {
 void NodeStage::finish() {
   if (has_finished_) return;
   has_finished_ = true;
-  at_flag();
-  std::atomic<std::uint64_t>& clock = group_.own_board().clock.value;
-  clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-}
-
-bool NodeStage::has_finished(int member) const {
-  return group_.board(member).clock.value.load(std::memory_order_acquire) > arrival_of(member).clock;
+  work_.tick();
 }
 
 bool NodeStage::has_everybody_finished() const {
   at_flag();
-  return std::all_of(others_.begin(), others_.end(), [this](int other) { return has_finished(other); });
+  return std::all_of(others_.begin(), others_.end(), [this](int other) { return work_.has_ticked(other, 1); });
 }
 
 std::vector<int> NodeStage::unfinished() const {
   std::vector<int> members;
   std::copy_if(others_.begin(), others_.end(), std::back_inserter(members),
-               [this](int other) { return !has_finished(other); });
+               [this](int other) { return !work_.has_ticked(other, 1); });
   return members;
 }
 
 bool NodeStage::abandon(bool has_transfers) noexcept {
   if (has_transfers) group_.staging().results.leak();
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (const int other : others_) {
-    while (group_.board(other).working.value.load(std::memory_order_seq_cst) == tag_) {
-      if (std::chrono::steady_clock::now() > end) {
-        group_.staging().inputs.leak();
-        group_.staging().results.leak();
-        own_.leak();
-        return true;
-      }
-      std::this_thread::yield();
-    }
-  }
-  return false;
+  return work_.abandon(others_, own_);
 }
 
 }  // namespace lockstep::detail

@@ -9,6 +9,7 @@
 
 #include "collectives/host/buffer_table.hpp"
 #include "collectives/host/host_item.hpp"
+#include "collectives/host/node_work.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <cstddef>
@@ -35,7 +36,7 @@ class NodeStage {
   /// This rank is about to touch the others' memory; false, and it must not, when one of them has given up. Between
   /// this and `end_work`, where nothing waits, it may ask for `input`, `outputs` and `results_of`.
   [[nodiscard]] bool begin_work();
-  void end_work() { group_.own_board().working.value.store(0, std::memory_order_release); }
+  void end_work() { work_.end(); }
 
   [[nodiscard]] int member() const noexcept { return group_.rank(); }
   /// Where an input of `member` begins.
@@ -64,14 +65,13 @@ class NodeStage {
   [[nodiscard]] bool abandon(bool has_transfers) noexcept;
 
  private:
-  [[nodiscard]] const Arrival& arrival_of(int member) const { return group_.board(member).arrivals[slot_]; }
-  [[nodiscard]] bool has_finished(int member) const;
   void look_up();
   [[nodiscard]] std::size_t staged_bytes(int member) const;
   [[nodiscard]] std::size_t staged_offset(int member, std::size_t item, std::size_t replica) const;
   void stage_inputs(std::byte* staging) const;
 
   NodeGroup& group_;
+  NodeWork work_;
   std::span<const HostItem> items_;
   ReduceOp op_;
   std::vector<int> replicas_;
@@ -81,8 +81,6 @@ class NodeStage {
   std::vector<PeerTable> peers_;                  ///< by member
   std::vector<const std::byte*> staging_;         ///< by member; null where it stages nothing
   std::vector<std::vector<std::byte*>> outputs_;  ///< by item
-  std::uint64_t tag_ = 0;
-  std::size_t slot_ = 0;
   bool others_staged_ = false;
   bool has_looked_up_ = false;
   bool has_finished_ = false;

@@ -97,7 +97,7 @@ bool NodeOperation::advance(Transport&, Workspace&) {
       const bool has_changed = look_up_givers();
       mode_ == Mode::direct ? do_direct(has_changed) : do_round();
       work_.end();
-      tick();
+      work_.tick();
       if (round_ + 1 < rounds) {
         if (!own_.is_visible()) {
           std::byte* const staging = group_.staging().inputs.data() + (round_ + 1) % 2 * staging_stride(rank_);

@@ -5,6 +5,7 @@
 
 #include "support/errors.hpp"
 #include "support/pair_cases.hpp"
+#include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -30,8 +30,8 @@ namespace lockstep {
 struct Item {
   /// One per local replica, in id order; of broadcast and scatter one, on the root only.
   std::span<const ConstTensorView> inputs;
-  std::span<const TensorView>
-      outputs;  ///< all get the result, or each its own; how many there are is said at each collective
+  /// All get the result, or each its own; how many there are is said at each collective.
+  std::span<const TensorView> outputs;
 };
 
 struct CommunicatorOptions {
@@ -147,7 +147,8 @@ class LOCKSTEP_API Communicator {
                                        const ReduceOptions& options = {});
 
   /// Rank `root` gives one input of R*n elements (R replicas in all); every rank has outputs, one per local replica, of
-  /// n elements and one shape: replica r gets part r. No two outputs may be the same view. Collective.
+  /// n elements and one shape: replica r gets part r. No two outputs may be the same view, and none may overlap the
+  /// input. Collective.
   /// Cost: the root sends each other rank its parts, P-1 messages; one step.
   void scatter(std::span<const Item> items, int root, const ReduceOptions& options = {});
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {});

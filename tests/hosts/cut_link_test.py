@@ -37,7 +37,8 @@ def reports(folder, ranks):
 def running(these, ranks, folder, deadline):
     process = these.start(ranks, [program, folder, str(deadline)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     files = [os.path.join(folder, f'ready.{rank}') for rank in range(sum(ranks))]
-    until(lambda: all(map(os.path.exists, files)), 60, 'all ranks reduce')
+    until(lambda: all(map(os.path.exists, files)) or process.poll() is not None, 60, 'all ranks reduce')
+    tap.expect(process.poll() is None, f'the job has ended: {process.stdout.read() if process.poll() is not None else ""}')
     return process
 
 

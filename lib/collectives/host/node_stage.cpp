@@ -3,6 +3,8 @@
 
 #include "collectives/host/node_stage.hpp"
 
+#include <lockstep/base/error.hpp>
+
 #include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
@@ -57,12 +59,21 @@ void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
   arrival.flags = 0;
   if (own_.is_visible()) return;
   const std::size_t bytes = staged_bytes(member());
-  arrival.flags = bytes > most_staged_bytes ? flag_refused : flag_staged;
+  arrival.flags = has_room_to_stage(bytes) ? flag_staged : flag_refused;
   if (bytes == 0 || arrival.flags.get() == flag_refused) return;
-  NodeMemory& staging = group_.staging().inputs;
-  group_.reserve(staging, bytes);
-  arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), bytes));
-  stage_inputs(staging.data());
+  std::byte* const staging = group_.staging().inputs.data();
+  arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging, bytes));
+  stage_inputs(staging);
+}
+
+bool NodeStage::has_room_to_stage(std::size_t bytes) {
+  if (bytes > most_staged_bytes.load(std::memory_order_relaxed)) return false;
+  try {
+    group_.reserve(group_.staging().inputs, bytes);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 void NodeStage::stage_inputs(std::byte* staging) const {

@@ -12,6 +12,7 @@
 #include "collectives/host/node_work.hpp"
 #include "transport/shm/node_group.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,12 +20,13 @@
 
 namespace lockstep::detail {
 
+/// More inputs of a rank than this are not staged, nor are those for which there is no room: the ranks of that node
+/// then exchange messages. Changed by tests alone.
+inline std::atomic<std::size_t> most_staged_bytes{std::size_t{256} << 20};
+
 /// Not thread-safe: the engine calls under its lock.
 class NodeStage {
  public:
-  /// More than this is not staged: ranks of that node then exchange messages.
-  static constexpr std::size_t most_staged_bytes = std::size_t{256} << 20;
-
   /// `replicas[m]` is how many member m of the group has, of every one of `items`, which must outlive this.
   NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas);
 
@@ -68,6 +70,7 @@ class NodeStage {
   void look_up();
   [[nodiscard]] std::size_t staged_bytes(int member) const;
   [[nodiscard]] std::size_t staged_offset(int member, std::size_t item, std::size_t replica) const;
+  [[nodiscard]] bool has_room_to_stage(std::size_t bytes);
   void stage_inputs(std::byte* staging) const;
 
   NodeGroup& group_;

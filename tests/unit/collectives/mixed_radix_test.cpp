@@ -277,6 +277,8 @@ class Silent final : public detail::Transport {
   void enter_epoch(std::uint64_t) override {}
   detail::Transfer send(int, std::span<const std::byte>) override { return detail::Transfer{0}; }
   detail::Transfer receive(int, std::span<std::byte>) override { return detail::Transfer{1}; }
+  detail::Transfer send_aside(int, std::span<const std::byte>) override { return detail::Transfer{0}; }
+  detail::Transfer receive_aside(int, std::span<std::byte>) override { return detail::Transfer{1}; }
   bool test(detail::Transfer transfer) override { return transfer == detail::Transfer{0}; }
   bool has_native_all_reduce(DType) const noexcept override { return false; }
   detail::Transfer start_native_all_reduce(void*, std::int64_t, DType, ReduceOp) override {

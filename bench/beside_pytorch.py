@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep-train beside PyTorch on the same model, in turns, in one run: images per second, medians, ratios.
 
-  beside_pytorch.py LOCKSTEP_TRAIN [--rounds N] [--python PYTHON_WITH_TORCH]
+  beside_pytorch.py LOCKSTEP_TRAIN [--rounds N] [--python PYTHON_WITH_TORCH] [--bind-to core|none]
 
-Contestants: lockstep-train on 1 and 2 ranks (global batch 256), PyTorch in 1 process (batch 256, one thread), and PyTorch DDP over
+Contestants: lockstep-train on 1 and 2 ranks (global batch 256; one core per rank, also for the thread that prepares its input, unless
+--bind-to none), PyTorch in 1 process (batch 256, one thread), and PyTorch DDP over
 Gloo in 2 processes (batch 128 each, global batch 256 like ours). Exit 77 without torch.
 """
 
@@ -20,10 +21,11 @@ import sys
 SKIPPED = 77
 
 
-def ours(program, ranks):
-    output = subprocess.run(["mpirun", "-n", str(ranks), program, "--epochs", "3", "--quiet"], check=True, capture_output=True, text=True).stdout
-    wait = float(re.search(r"waiting for input ([0-9.]+) %", output)[1])
-    return float(re.search(r"(\d+) images/s", output)[1]), wait
+def ours(program, ranks, binding):
+    command = ["mpirun", "--bind-to", binding, "-n", str(ranks), program, "--epochs", "3", "--quiet"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    share = {what: float(re.search(what + r" ([0-9.]+) %", output)[1]) for what in ("communication", "waiting for input")}
+    return float(re.search(r"(\d+) images/s", output)[1]), share["communication"], share["waiting for input"]
 
 
 def pytorch(python, processes):
@@ -43,14 +45,18 @@ def main():
     parser.add_argument("train")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--bind-to", choices=("core", "none"), default="core")
     arguments = parser.parse_args()
     speeds = {"lockstep 1 rank": [], "lockstep 2 ranks": [], "PyTorch 1 process": [], "PyTorch DDP/Gloo 2 processes": []}
     waits = []
+    communication = []
     for _ in range(arguments.rounds):
         for ranks, name in ((1, "lockstep 1 rank"), (2, "lockstep 2 ranks")):
-            speed, wait = ours(arguments.train, ranks)
+            speed, share, wait = ours(arguments.train, ranks, arguments.bind_to)
             speeds[name].append(speed)
             waits.append(wait)
+            if ranks == 2:
+                communication.append(share)
         speeds["PyTorch 1 process"].append(pytorch(arguments.python, 1))
         speeds["PyTorch DDP/Gloo 2 processes"].append(pytorch(arguments.python, 2))
     medians = {name: statistics.median(values) for name, values in speeds.items()}
@@ -59,6 +65,7 @@ def main():
     print(f"1 rank / PyTorch               {medians['lockstep 1 rank'] / medians['PyTorch 1 process']:.2f}")
     print(f"2 ranks / 1 rank               {medians['lockstep 2 ranks'] / medians['lockstep 1 rank']:.2f}")
     print(f"2 ranks / DDP 2 processes      {medians['lockstep 2 ranks'] / medians['PyTorch DDP/Gloo 2 processes']:.2f}")
+    print(f"communication, 2 ranks         {statistics.median(communication):.1f} %")
     print(f"waiting for input, worst       {max(waits):.2f} %")
 
 

@@ -65,7 +65,8 @@ std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes
                    ranks.first_rank[node]);
   const ReplicaLayout layout(std::vector<int>(static_cast<std::size_t>(cluster.ranks), 1));
   const detail::Settings settings = detail::settings_from_environment();
-  detail::ScheduleBook book(layout, leaders, 0, {.radices = settings.radices});
+  detail::ScheduleBook book(layout, leaders, 0, {.radices = settings.radices},
+                            settings.share_memory ? detail::NodeMeans::memory : detail::NodeMeans::messages);
   const bool shares = cluster.nodes == 1 && settings.share_memory;
   return detail::selection(layout, shares ? detail::Reach::shared_memory : detail::Reach::messages, book, bytes,
                            buffers);

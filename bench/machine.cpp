@@ -32,6 +32,23 @@ std::string value_of(const char* file_name, std::string_view key) {
   return {};
 }
 
+/// What Open MPI says of itself, through MPI's tool interface.
+bool mpi_yields_when_idle() {
+  int level = MPI_THREAD_SINGLE;
+  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return false;
+  int value = 0;
+  int index = 0;
+  MPI_T_cvar_handle handle{};
+  int count = 0;
+  if (MPI_T_cvar_get_index("mpi_yield_when_idle", &index) == MPI_SUCCESS &&
+      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    if (count != 1 || MPI_T_cvar_read(handle, &value) != MPI_SUCCESS) value = 0;
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return value != 0;
+}
+
 /// "always [madvise] never" -> "madvise".
 std::string chosen_hugepages() {
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -100,6 +117,7 @@ Machine describe_machine(const lockstep::Environment& environment, const OwnComm
   std::ifstream("/proc/loadavg") >> machine.load;
   machine.mpi = environment.mpi_version();
   machine.thread_level = environment.thread_level();
+  machine.mpi_yields = mpi_yields_when_idle();
   machine.kernel_target = environment.kernel_target();
   machine.page_bytes = sysconf(_SC_PAGESIZE);
   machine.transparent_hugepages = chosen_hugepages();

@@ -32,6 +32,7 @@ struct Machine {
   double load = 0;  ///< of the last minute, before the run
   std::string mpi;
   std::string thread_level;
+  bool mpi_yields = false;    ///< MPI gives its core away while it waits, as far as it says
   std::string kernel_target;  ///< the kind of processor that lockstep's sums are compiled for
   std::int64_t page_bytes = 0;
   std::string transparent_hugepages;             ///< always, madvise or never

@@ -45,6 +45,7 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
       {"load", machine.load},
       {"mpi", machine.mpi},
       {"thread_level", machine.thread_level},
+      {"mpi_yields", machine.mpi_yields},
       {"kernel_target", machine.kernel_target},
       {"page_bytes", machine.page_bytes},
       {"transparent_hugepages", machine.transparent_hugepages},
@@ -108,6 +109,11 @@ void Report::header() const {
   if (m.ranks_of_node > m.cores_of_node) {
     say("# NOTE        {} ranks share {} cores: times are mostly those of waiting for a core", m.ranks_of_node,
         m.cores_of_node);
+  }
+  if (options_.compare == Peer::mpi && m.mpi_yields && m.ranks_of_node <= m.cores_of_node) {
+    say("# NOTE        MPI yields while it waits, though every rank has a core: its small calls are slower than they "
+        "need be");
+    say("#             (OMPI_MCA_mpi_yield_when_idle=0; mpirun sets it to 1 where it allows more ranks than cores)");
   }
   std::fflush(stdout);
 }

@@ -280,7 +280,7 @@ class MixedRadixExchange final : public Operation {
     const RankLayout& layout = schedule_.layout();
     std::vector<int> replicas;
     for (int member = 0; member < group.size(); ++member) {
-      const auto at = static_cast<std::size_t>(rank_ - group.rank() + member);
+      const auto at = static_cast<std::size_t>(rank_ - group.rank()) + static_cast<std::size_t>(member);
       replicas.push_back(layout.first_replica[at + 1] - layout.first_replica[at]);
     }
     node_.emplace(group, items_, descriptor().op, std::move(replicas));

@@ -30,8 +30,10 @@ class Backoff {
       cpu_relax();
       return true;
     }
-    if (pauses_ > spins_ + brief_yields) return false;
-    std::this_thread::yield();
+    if (pauses_ > spins_ + brief_yields || yielded_ > brief_time) return false;
+    const auto before = Clock::now();
+    std::this_thread::yield();  // to a thread that may keep the core for milliseconds
+    yielded_ += Clock::now() - before;
     return true;
   }
 
@@ -54,11 +56,15 @@ class Backoff {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   static constexpr int yields = 20'000;     // tens of milliseconds
-  static constexpr int brief_yields = 500;  // a fraction of a millisecond
+  static constexpr int brief_yields = 500;  // a fraction of a millisecond where nobody else wants the core
+  static constexpr auto brief_time = std::chrono::milliseconds(5);
 
   int spins_;
   int pauses_ = 0;
+  Clock::duration yielded_{};
 };
 
 }  // namespace lockstep::detail

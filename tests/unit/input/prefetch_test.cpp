@@ -77,7 +77,7 @@ TEST(Prefetch, counts_the_time_that_the_consumer_waits) {
   EXPECT_TRUE(queue.pop(item));
   EXPECT_GE(queue.waited(), 3ms);
   const auto waited = queue.waited();
-  std::this_thread::sleep_for(30ms);
+  std::this_thread::sleep_for(300ms);
   EXPECT_TRUE(queue.pop(item));
   EXPECT_EQ(queue.waited(), waited);
 }

@@ -68,7 +68,10 @@ void check_stopped_reader(std::int64_t elements) {
   const Item item{std::span(&input, 1), std::span(&output, 1)};
   const auto gather = [&] { comm.all_gather(std::span(&item, 1)); };
   const auto check = [&](float first) {
-    for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], first + static_cast<float>(i / count));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::size_t rank = i / count;
+      ASSERT_EQ(all[i], first + static_cast<float>(rank));
+    }
   };
   gather();
   check(0.0f);

@@ -49,6 +49,7 @@
 #include <lockstep/training/gradient_buckets.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>
+#include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/print.hpp>

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sparse values by rows: the gradient of a table of which a step has read a few rows.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/core/shape.hpp>
+#include <lockstep/device/tensor.hpp>
+
+#include <cstdint>
+
+namespace lockstep {
+
+/// Some rows of a tensor with `rows` rows, as tf.IndexedSlices: row `indices[k]` of it is `values[k]`, a row that is
+/// named several times the sum of those, a row that is not named zero. Shares the memory of its tensors when copied.
+struct IndexedSlices {
+  Tensor values;          ///< [n, ...]: n rows
+  Tensor indices;         ///< i64 [n], each at least 0 and less than `rows`
+  std::int64_t rows = 0;  ///< of the whole tensor
+
+  /// The shape of the whole tensor: [rows, ...]. Local.
+  [[nodiscard]] LOCKSTEP_API Shape dense_shape() const;
+  /// Throws Error(invalid_argument), which begins with `call`, unless everything above holds. Local.
+  LOCKSTEP_API void validate(const char* call) const;
+};
+
+/// The whole tensor. Rows that are named several times are added in the order of `indices`, in the accumulation type
+/// (f32 for f16 and bf16, rounded once; integers wrap). Local. Throws as IndexedSlices::validate.
+[[nodiscard]] LOCKSTEP_API Tensor to_dense(const IndexedSlices& slices);
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/values/indexed_slices.hpp>
+
+#include "base/check.hpp"
+#include "core/visit_dtype.hpp"
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+template <class T>
+void add_rows(const IndexedSlices& slices, Tensor& dense) {
+  using Sum = detail::sum_t<T>;
+  const std::span<const T> values = slices.values.elements<T>();
+  const std::span<T> out = dense.elements<T>();
+  const std::span<const std::int64_t> indices = slices.indices.elements<std::int64_t>();
+  if (indices.empty() || out.empty()) return;
+  const std::size_t width = values.size() / indices.size();
+  std::vector<Sum> sums(out.size());
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    const std::size_t row = static_cast<std::size_t>(indices[k]) * width;
+    for (std::size_t i = 0; i < width; ++i)
+      sums[row + i] = static_cast<Sum>(sums[row + i] + static_cast<Sum>(values[k * width + i]));
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<T>(sums[i]);
+}
+
+}  // namespace
+
+Shape IndexedSlices::dense_shape() const {
+  std::array<std::int64_t, Shape::max_rank> extents{};
+  const Shape& shape = values.shape();
+  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = shape[i];
+  extents[0] = rows;
+  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
+}
+
+void IndexedSlices::validate(const char* call) const {
+  if (indices.dtype() != DType::i64 || indices.shape().rank() != 1) {
+    detail::throw_error(Code::invalid_argument,
+                        "{}: the indices of sparse rows are {}{}; they must be i64 with one axis", call,
+                        to_string(indices.dtype()), to_string(indices.shape()));
+  }
+  if (values.shape().rank() == 0 || values.shape()[0] != indices.element_count()) {
+    detail::throw_error(Code::invalid_argument,
+                        "{}: {} indices of sparse rows, but values of shape {}; there must be one row for each index",
+                        call, indices.element_count(), to_string(values.shape()));
+  }
+  for (const std::int64_t index : indices.elements<std::int64_t>()) {
+    if (index < 0 || index >= rows) {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: index {} of sparse rows is outside of the tensor, which has {} rows", call, index, rows);
+    }
+  }
+}
+
+Tensor to_dense(const IndexedSlices& slices) {
+  slices.validate("to_dense");
+  Tensor dense(slices.values.dtype(), slices.dense_shape());
+  if (slices.values.dtype() == DType::boolean) {
+    detail::throw_error(Code::invalid_argument, "to_dense: rows of bool have no sum; convert the values");
+  }
+  detail::visit_dtype(slices.values.dtype(), [&]<class T>() {
+    if constexpr (!std::same_as<T, bool>) add_rows<T>(slices, dense);
+  });
+  return dense;
+}
+
+}  // namespace lockstep

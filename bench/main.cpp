@@ -15,6 +15,7 @@
 #include "report.hpp"
 #include "selection.hpp"
 #include "simulation.hpp"
+#include "strategy_cost.hpp"
 
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/interop/mpi.hpp>
@@ -22,6 +23,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -157,6 +159,16 @@ class Run {
   bool is_right_ = true;
 };
 
+/// Whether all results are right, on every rank.
+bool measure_strategy_layer(const Options& options, const lockstep::Communicator& job) {
+  const std::vector<StrategyCost> costs = measure_strategy(job, options.iterations);
+  if (job.rank() == 0) print_strategy_costs(costs, job);
+  const int wrong = std::ranges::all_of(costs, &StrategyCost::is_right) ? 0 : 1;
+  int wrong_anywhere = 0;
+  MPI_Allreduce(&wrong, &wrong_anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  return wrong_anywhere == 0;
+}
+
 /// Whether all results are right.
 bool measure(const Options& options, const Agenda& agenda, const Baseline& baseline, const Job& job,
              const lockstep::Environment& environment, const OwnComm& node) {
@@ -201,6 +213,9 @@ int main(int argc, char** argv) {
       if (environment.rank() == 0) perf::simulate(*options.simulate, options.sizes_bytes());
     });
     return is_simulated ? perf::done : perf::bad_option;
+  }
+  if (options.strategy) {
+    return perf::measure_strategy_layer(options, lockstep::world_communicator()) ? perf::done : perf::wrong_result;
   }
   const perf::OwnComm node(perf::node_of_this_rank());
   const perf::Job job{.rank = environment.rank(),

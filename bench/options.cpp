@@ -263,6 +263,7 @@ Options parse_options(int argc, const char* const* argv) {
     options.max_bytes = simulated_max_bytes;
   }
   options.show_selection = values["show-selection"].as<bool>();
+  options.strategy = values["strategy"].as<bool>();
   read_sizes(values, options);
   read_collectives(values, options);
   read_operation(values, options);

@@ -57,6 +57,7 @@ struct Options {
   std::optional<ThreadLevel> thread_level;  ///< none: lockstep's own choice
   std::optional<Simulation> simulate;       ///< a cluster to price instead of measuring this one
   bool show_selection = false;              ///< what is chosen, instead of measuring it
+  bool strategy = false;                    ///< the strategy layer instead of collectives
 
   // what is shown
   bool percentiles = false;

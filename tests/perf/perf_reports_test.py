@@ -132,8 +132,21 @@ def says_that_gnuplot_is_missing(h):
     h.refuses([*SWEEP, '--plot', '-'], ['--plot', 'gnuplot', 'gnuplot-nox'], before=['env', 'PATH=/no/such/folder'])
 
 
+def measures_the_strategy_layer(h):
+    done = h.run(['--strategy', '-n', '2'])
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [re.split(r' {2,}', line.strip()) for line in done.stdout.splitlines() if line.startswith('  ')]
+    calls = [row[0] for row in rows]
+    assert len(rows) == 18 and calls == calls[:6] * 3 and len(set(calls)) == 6, done.stdout
+    assert [row[1] for row in rows] == [str(replicas) for replicas in (1, 2, 4) for _ in range(6)], done.stdout
+    for row in rows:
+        assert float(row[2]) > 0 and (row[3] == '-' or float(row[3]) > 0), row
+    assert 'WRONG' not in done.stdout and f'{h.ranks} ranks' in done.stdout, done.stdout
+
+
 TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, names_the_kernels_that_run_here,
-         compares_with_an_earlier_run, refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal, says_that_gnuplot_is_missing]
+         compares_with_an_earlier_run, refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal,
+         measures_the_strategy_layer, says_that_gnuplot_is_missing]
 
 if __name__ == '__main__':
     sys.exit(run_tests(TESTS))

@@ -46,6 +46,7 @@
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/training/adam.hpp>
 #include <lockstep/training/cosine_decay.hpp>
+#include <lockstep/training/generator.hpp>
 #include <lockstep/training/gradient_buckets.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>

@@ -45,9 +45,12 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/training/adam.hpp>
+#include <lockstep/training/apply_gradients.hpp>
+#include <lockstep/training/clip.hpp>
 #include <lockstep/training/cosine_decay.hpp>
 #include <lockstep/training/generator.hpp>
 #include <lockstep/training/gradient_buckets.hpp>
+#include <lockstep/training/lamb.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>
 #include <lockstep/values/indexed_slices.hpp>

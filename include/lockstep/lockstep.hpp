@@ -36,7 +36,9 @@
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/pipeline.hpp>
 #include <lockstep/input/scale.hpp>
+#include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/initial_value.hpp>
+#include <lockstep/strategy/make_variable.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
@@ -60,4 +62,9 @@
 #include <lockstep/values/print.hpp>
 #include <lockstep/values/reduced.hpp>
 #include <lockstep/values/tree.hpp>
+#include <lockstep/variables/lazy_variable.hpp>
+#include <lockstep/variables/reading.hpp>
+#include <lockstep/variables/typed_variable.hpp>
 #include <lockstep/variables/variable.hpp>
+#include <lockstep/variables/variable_component.hpp>
+#include <lockstep/variables/variable_options.hpp>

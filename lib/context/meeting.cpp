@@ -25,6 +25,11 @@ std::string_view name_of(CallKind kind) {
   return "unknown";
 }
 
+std::string text_of(const MeetingCall& call) {
+  if (call.variable.empty()) return std::string(name_of(call.kind));
+  return fmt::format("a write of variable \"{}\"", call.variable);
+}
+
 }  // namespace
 
 void Step::meet(int local, const MeetingCall& call) {
@@ -172,9 +177,8 @@ void Step::check_calls_agree() {
   };
   for (int i = 1; i < team_.local_replicas(); ++i) {
     const MeetingCall& other = *slot(i).call;
-    if (other.kind != first.kind) {
-      refuse(Code::failed_precondition, "the call", i, std::string(name_of(first.kind)),
-             std::string(name_of(other.kind)));
+    if (other.kind != first.kind || other.variable != first.variable) {
+      refuse(Code::failed_precondition, "the call", i, text_of(first), text_of(other));
     }
     if (first.kind == CallKind::merge_call) {
       if (*other.part.type != *first.part.type) {
@@ -234,12 +238,15 @@ void Step::reduce(const MeetingCall& call) {
   }
   if (unchanged) return;
   gather_items(call, replicas_.size());
-  team_.collective([&](Communicator& communicator) { communicator.all_reduce(items_, call.op); });
+  team_.collective([&](Communicator& communicator) {
+    communicator.all_reduce(items_, call.op, {.order = {}, .name = call.variable});
+  });
 }
 
 void Step::broadcast(const MeetingCall& call) {
   gather_items(call, team_.communicator().rank() == 0 ? 1 : 0);
-  team_.collective([&](Communicator& communicator) { communicator.broadcast(items_, 0); });
+  team_.collective(
+      [&](Communicator& communicator) { communicator.broadcast(items_, 0, {.order = {}, .name = call.variable}); });
 }
 
 void Step::merge(const MeetingCall& call) {

@@ -77,6 +77,8 @@ class ReplicaTeam {
     }
     count();
   }
+  /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
+  void announce(const std::exception_ptr& failure);
   /// Throws `error` here after telling it to the other ranks.
   [[noreturn]] void throw_announced(const Error& error);
   void add_meeting_seconds(double seconds) noexcept { statistics_.meeting_seconds += seconds; }
@@ -96,7 +98,6 @@ class ReplicaTeam {
 
   void run_step(Step& step, Strategy* strategy, ReplicaTask task, RunMode mode);
   void serve(int local);
-  void announce(const std::exception_ptr& failure);
 
   std::string name_;
   Communicator communicator_;

@@ -38,6 +38,7 @@ struct MeetingCall {
   std::span<const TensorView> outputs;
   detail::MergePart part;
   detail::MergeFunction function;
+  std::string_view variable = {};  // that is written, empty when none is; equal on all replicas
 };
 
 class Step {

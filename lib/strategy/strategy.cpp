@@ -8,7 +8,6 @@
 #include "context/thread_context.hpp"
 #include "cross_device/axis_sum.hpp"
 #include "cross_device/distributed_items.hpp"
-#include "variables/variable_access.hpp"
 
 #include <utility>
 
@@ -123,30 +122,5 @@ void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
 }
 
 }  // namespace detail
-
-Variable Strategy::create_variable(const Tensor& initial, const VariableOptions& options) {
-  const ThreadContext& context = thread_context();
-  detail::require_no_other_strategy(*team_, "variable \"" + options.name + "\"");
-  if (context.replica == nullptr) return VariableAccess::make(team_, initial, options);
-  return context.replica->merge_call(
-      [&options](Strategy& strategy, const PerReplica<std::string>& names, const PerReplica<Tensor>& initials) {
-        for (int i = 1; i < names.size(); ++i) {
-          if (names.component(i) != names.component(0)) {
-            detail::throw_error(Code::failed_precondition,
-                                "variable: replica {} creates \"{}\" where replica {} creates \"{}\"; all replicas "
-                                "must create the same "
-                                "variables in the same order",
-                                names.first_replica() + i, names.component(i), names.first_replica(),
-                                names.component(0));
-          }
-        }
-        return strategy.create_variable(initials.component(0), options);
-      },
-      options.name, initial);
-}
-
-Variable Strategy::variable(const Tensor& initial, const VariableOptions& options) {
-  return create_variable(initial, options);
-}
 
 }  // namespace lockstep

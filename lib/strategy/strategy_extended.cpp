@@ -24,7 +24,26 @@ std::span<const Device> StrategyExtended::worker_devices() const {
 std::span<const Device> StrategyExtended::parameter_devices() const { return worker_devices(); }
 
 bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
-  return &VariableAccess::team(variable) == strategy_.team_.get();
+  const ReplicaTeam& owner = VariableAccess::team(variable);
+  return &owner == strategy_.team_.get() || (owner.is_default() && strategy_.team_->is_default());
+}
+
+ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) const {
+  const ReplicaTeam& team = *strategy_.team_;
+  detail::require_no_other_strategy(team, "colocate_vars_with");
+  if (!variable_created_in_scope(variable)) {
+    detail::throw_error(
+        Code::invalid_argument,
+        "colocate_vars_with: variable \"{}\" was made by {}, not by {}; only a variable of this strategy says where "
+        "others of it lie",
+        variable.name(), VariableAccess::team(variable).name(), team.name());
+  }
+  if (!team.is_default() && thread_context().mode == Mode::outside) {
+    detail::throw_error(Code::failed_precondition,
+                        "colocate_vars_with: called outside of the scope of {}; open strategy.scope() around it",
+                        team.name());
+  }
+  return ColocateScope(variable);
 }
 
 void StrategyExtended::check_update(const Variable& variable) const {

@@ -5,7 +5,7 @@
 
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/strategy/strategy.hpp>
-#include <lockstep/variables/variable.hpp>
+#include <lockstep/variables/typed_variable.hpp>
 
 #include <string>
 #include <string_view>

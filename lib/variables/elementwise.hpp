@@ -12,4 +12,8 @@ namespace lockstep::detail {
 void add_to(TensorView target, ConstTensorView value);
 void subtract_from(TensorView target, ConstTensorView value);
 
+/// target = what replica `replica` of `replicas` gets of `total`, element by element: total / replicas; of integers
+/// without remainder, which goes to the first replicas. bool is refused with Error(invalid_argument).
+void write_share(TensorView target, ConstTensorView total, int replica, int replicas);
+
 }  // namespace lockstep::detail

@@ -37,4 +37,25 @@ Tensor initial_tensor(Initial&& initial) {
   }
 }
 
+/// An initial value, borrowed: a tensor that is there already, or a function that makes it.
+struct Initializer {
+  const Tensor* value = nullptr;
+  void* object = nullptr;
+  Tensor (*make)(void* object) = nullptr;
+
+  [[nodiscard]] Tensor operator()() const { return value != nullptr ? *value : make(object); }
+};
+
+/// `create(initializer)` for `initial`, which is called, if it is a function, when `create` asks for it.
+template <Element T, class Initial, class Create>
+auto with_initializer(Initial&& initial, const Create& create) {
+  if constexpr (std::invocable<Initial&>) {
+    auto call = [&initial] { return initial_tensor<T>(initial); };
+    return create(Initializer{nullptr, &call, [](void* object) { return (*static_cast<decltype(call)*>(object))(); }});
+  } else {
+    const Tensor value = initial_tensor<T>(std::forward<Initial>(initial));
+    return create(Initializer{.value = &value});
+  }
+}
+
 }  // namespace lockstep::detail

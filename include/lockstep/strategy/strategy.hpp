@@ -11,6 +11,7 @@
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
+#include <lockstep/core/dtype.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
@@ -20,6 +21,7 @@
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/reduced.hpp>
+#include <lockstep/variables/typed_variable.hpp>
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
@@ -150,29 +152,40 @@ class LOCKSTEP_API Strategy {
   }
 
   /// This rank's components of `value`, in replica order: of a PerReplica or Mirrored value its components, of a tree
-  /// with such leaves one tree per replica, of a variable its copies, of any other value that value. Local.
+  /// with such leaves one tree per replica, of a variable its components, of any other value that value. Local.
   template <class Tree>
   [[nodiscard]] auto experimental_local_results(const Tree& value) const {
     if constexpr (std::derived_from<Tree, Variable>) {
-      std::vector<Tensor> copies;
-      for (int i = 0; i < value.component_count(); ++i) copies.push_back(value.component(i));
-      return copies;
+      std::vector<VariableComponent> components;
+      for (int i = 0; i < value.component_count(); ++i) components.push_back(value.component(i));
+      return components;
     } else {
       return detail::local_parts(value);
     }
   }
 
-  /// A variable with one copy on each local device, equal on all ranks. `initial` is a number, a vector, an array, a
-  /// Tensor, or a function without arguments that returns one; it is called once per rank, and what rank 0 got is sent
-  /// to all. Collective. In a step function all replicas call it: they get one variable, whose value is that of the
-  /// first replica. Throws Error(invalid_argument) for elements other than T, aggregation mean of integers;
-  /// Error(mismatch) for shapes that differ between ranks; Error(failed_precondition) inside another strategy's scope,
-  /// and for names that differ between replicas.
+  /// A variable with one copy on each local device, equal on all ranks at first; see Variable for what it does.
+  /// `initial` is a number, a vector, an array, a Tensor, or a function without arguments that returns one; the
+  /// function is called once per rank, and what rank 0 got is sent to all. Collective. In a step function all replicas
+  /// call it, in the same order, under the same canonical_name: they get one variable, whose value is that of the first
+  /// replica; a function is called for it alone. Throws Error(invalid_argument) for elements other than T, for
+  /// synchronization none, and for aggregation mean of integers; Error(mismatch) for shapes that differ between
+  /// replicas or ranks, and for options that do; Error(failed_precondition) inside another strategy's scope, and for
+  /// names that differ between replicas.
+  ///
+  /// Synchronized on write; Error(invalid_argument) for options that say on_read.
   template <Element T, class Initial>
   [[nodiscard]] MirroredVariable<T> variable(Initial&& initial, const VariableOptions& options = {}) {
-    return MirroredVariable<T>(create_variable(detail::initial_tensor<T>(std::forward<Initial>(initial)), options));
+    return MirroredVariable<T>(
+        create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_write));
   }
-  /// As above, with the dtype of the tensor.
+  /// Synchronized on read; Error(invalid_argument) for options that say on_write.
+  template <Element T, class Initial>
+  [[nodiscard]] SyncOnReadVariable<T> sync_on_read_variable(Initial&& initial, const VariableOptions& options = {}) {
+    return SyncOnReadVariable<T>(
+        create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_read));
+  }
+  /// Either kind, as the options say, with the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
 
   /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank. See
@@ -270,7 +283,19 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
   [[nodiscard]] int first_replica() const noexcept;
-  [[nodiscard]] Variable create_variable(const Tensor& initial, const VariableOptions& options);
+  template <Element T, class Initial>
+  [[nodiscard]] Variable create_typed(Initial&& initial, const VariableOptions& options,
+                                      VariableSynchronization synchronization) {
+    return detail::with_initializer<T>(std::forward<Initial>(initial), [&](const detail::Initializer& initializer) {
+      return create_variable(initializer, with_synchronization(options, synchronization), dtype_of<T>);
+    });
+  }
+  /// `options` with that synchronization. Throws Error(invalid_argument) when they say the other one.
+  [[nodiscard]] VariableOptions with_synchronization(VariableOptions options,
+                                                     VariableSynchronization synchronization) const;
+  /// Elements are `dtype`, if one is given.
+  [[nodiscard]] Variable create_variable(const detail::Initializer& initial, const VariableOptions& options,
+                                         std::optional<DType> dtype);
 
   std::shared_ptr<ReplicaTeam> team_;
   StrategyExtended extended_;

@@ -8,6 +8,7 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
+#include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/reduction.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -118,7 +119,21 @@ class LOCKSTEP_API StrategyExtended {
     }
   }
 
-  /// Whether `variable` was made by this strategy. Local.
+  /// Variables made until the guard's end lie on the devices of `variable`. Local. Only in the scope or step of this
+  /// strategy, else Error(failed_precondition); `variable` was made by it, else Error(invalid_argument). Variables of a
+  /// strategy lie on all of its devices, with and without the guard: it is there for code that is written for others.
+  [[nodiscard]] ColocateScope colocate_vars_with(const Variable& variable) const;
+
+  /// What a value belongs to: of a component of a variable that variable, of any other value the value itself, so that
+  /// `value` always is among `experimental_local_results(value_container(value))`. Local.
+  [[nodiscard]] Variable value_container(const VariableComponent& value) const { return value.container(); }
+  template <class T>
+  [[nodiscard]] T value_container(const T& value) const {
+    return value;
+  }
+
+  /// Whether `variable` was made by this strategy; by the default strategy are those that were made outside every
+  /// scope. Local.
   [[nodiscard]] bool variable_created_in_scope(const Variable& variable) const;
 
  private:

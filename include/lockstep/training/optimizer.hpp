@@ -8,7 +8,7 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/core/reduce_op.hpp>
-#include <lockstep/variables/variable.hpp>
+#include <lockstep/variables/typed_variable.hpp>
 
 #include <cstdint>
 #include <span>

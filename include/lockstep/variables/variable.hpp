@@ -1,65 +1,58 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// State that is kept equal on all replicas (tf.distribute's ON_WRITE variables): one copy per local replica, read where
-// you are, written on all copies.
+// State that lives in one copy on each local replica: kept equal by every write, or brought together by reading.
 
 #pragma once
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
-#include <lockstep/values/reduced.hpp>
+#include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/tree.hpp>
+#include <lockstep/variables/variable_component.hpp>
+#include <lockstep/variables/variable_options.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
+#include <ostream>
 #include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
 namespace lockstep {
 
-/// What a write in replica context does with the replicas' values before it is applied to every copy.
-enum class VariableAggregation : std::uint8_t {
-  none,                ///< such a write is an error
-  sum,                 ///< the sum over all replicas
-  mean,                ///< the mean over all replicas; not for integers and bool
-  only_first_replica,  ///< the value of replica 0 of all ranks
-};
-
-/// "none", "sum", ... Local.
-[[nodiscard]] LOCKSTEP_API std::string_view to_string(VariableAggregation aggregation) noexcept;
-
-struct VariableOptions {
-  /// Shown in errors; copies are `name`, `name/replica_1`, ... with the number of the local replica.
-  std::string name = "Variable";
-  VariableAggregation aggregation = VariableAggregation::none;
-  /// For optimizers and the like; the library itself does not look at it.
-  bool trainable = true;
-};
-
-namespace detail {
-/// Throws Error(failed_precondition) unless `count` is 1.
-LOCKSTEP_API void require_one_element(const std::string& name, std::int64_t count);
-}  // namespace detail
-
-/// A mirrored variable of any element type. Made by `Strategy::variable`.
+/// A variable of any element type. Made by `Strategy::variable` and `make_variable`.
 ///
-/// | context        | read                  | assign, assign_add, assign_sub |
-/// |----------------|-----------------------|---------------------------------------------------------------------------------|
-/// | replica        | this replica's copy   | all copies, with the aggregate of all replicas' values; all replicas must
-/// call  | | cross-replica  | the first copy        | all copies of this rank; all ranks make the same call with the
-/// same value       | | update         | the updated copy      | that copy only |
+/// Which copies a call reads or writes depends on where it is made:
 ///
-/// Outside every scope a variable is read and written as in its own strategy's cross-replica context. One made outside
-/// every scope is plain: it has one copy, which every context reads, and which step functions of other strategies
-/// cannot write. Shared handle: copies refer to the same variable and compare equal. It keeps what it needs of its
-/// strategy alive. Thread-safety: replicas may use their own copies at the same time; a copy itself is guarded by
-/// nothing.
+/// | synchronization, aggregation | replica: read, write                   | cross-replica: read, write            |
+/// |------------------------------|----------------------------------------|---------------------------------------|
+/// | on_write, none               | own copy; error                        | first copy; every copy                |
+/// | on_write, sum, mean or first | own copy; every copy gets the aggregate | first copy; every copy               |
+/// | on_read, none                | own copy; own copy                     | error; every copy                     |
+/// | on_read, sum                 | own copy; own copy                     | sum; assign spreads, add and sub: error |
+/// | on_read, mean or first       | own copy; own copy                     | the aggregate; every copy             |
+///
+/// In update context both are those of the updated copy. Outside every scope a variable is used as in its own
+/// strategy's cross-replica context. What reads or writes an aggregate is Collective: over all replicas in replica
+/// context (each replica's value counts, also a plain number that is equal on all), over all ranks in cross-replica
+/// context. All other calls are Local; in cross-replica context all ranks make the same writes with the same values.
+/// "First" is replica 0 of all ranks.
+///
+/// Where tf.distribute's pages and TensorFlow 2.21 differ: a replica's write without aggregation is an error, as the
+/// pages say (2.21 lets the copies diverge); assign_add and assign_sub of an on_read variable in cross-replica context
+/// are errors for sum only, as in 2.21 (the pages refuse them all). The sum is kept by an assign: of integers exactly,
+/// the remainder going to the first replicas; of floating-point numbers each copy gets value / replicas.
+///
+/// A variable that is made outside every scope is plain: it has one copy, which every context reads, and which step
+/// functions of other strategies cannot write; aggregations mean nothing for it. Every use in a scope or step of
+/// another strategy than the variable's throws Error(failed_precondition).
+///
+/// Shared handle: copies refer to the same variable, compare equal and have one hash; there is no order. It keeps what
+/// it needs of its strategy alive. Thread-safety: replicas may use their own copies at the same time; a copy itself is
+/// guarded by nothing.
 class LOCKSTEP_API Variable {
  public:
   [[nodiscard]] const std::string& name() const noexcept;
@@ -68,110 +61,92 @@ class LOCKSTEP_API Variable {
   [[nodiscard]] DType dtype() const noexcept;
   [[nodiscard]] const Shape& shape() const noexcept;
   [[nodiscard]] std::int64_t element_count() const noexcept { return shape().element_count(); }
+  /// on_write or on_read.
+  [[nodiscard]] VariableSynchronization synchronization() const noexcept;
   [[nodiscard]] VariableAggregation aggregation() const noexcept;
   [[nodiscard]] bool trainable() const noexcept;
 
   /// Copies on this rank. Local.
   [[nodiscard]] int component_count() const noexcept;
   /// Copy `local` itself, sharing its memory, whatever the context. Local. Throws Error(out_of_range).
-  [[nodiscard]] Tensor component(int local) const;
+  [[nodiscard]] VariableComponent component(int local) const;
 
-  /// The copy that the context reads; refers to the variable's memory, which is aligned to 64 bytes. Local.
-  /// Throws Error(failed_precondition) in a scope or step of another strategy.
-  [[nodiscard]] ConstTensorView view() const;
-  /// A tensor with the elements of that copy. Local. Throws as view().
+  /// A tensor with the elements that the context reads. Throws Error(invalid_argument) where no aggregation says what
+  /// they are, on all ranks.
   [[nodiscard]] Tensor read() const;
+  /// The same, written to `target`, which has the variable's dtype and shape, else Error(invalid_argument). Allocates
+  /// nothing where one copy is read.
+  void read_to(TensorView target) const;
+  /// The copy that the context reads; refers to the variable's memory, which is aligned to 64 bytes. Local. Throws
+  /// Error(failed_precondition) where that is no copy: of an on_read variable in cross-replica context.
+  [[nodiscard]] ConstTensorView view() const;
   /// The copy that an update may write. Local. Throws Error(failed_precondition) outside update.
   [[nodiscard]] TensorView updatable_component() const;
 
-  /// Writes by the table above, all replicas in replica context, else local. `value` has the variable's dtype and
-  /// shape, else Error(invalid_argument); nothing is written then. In replica context without aggregation:
-  /// Error(invalid_argument).
+  /// Write by the table above. `value` has the variable's dtype and shape, else Error(invalid_argument); or it is a
+  /// variable, which is read by its own rule. Nothing is written when something is wrong.
   template <TensorLike Value>
-  void assign(const Value& value) const {
-    write(Write::assign, tensor_traits<Value>::view(value));
+  const Variable& assign(const Value& value) const {
+    return write(Write::assign, tensor_traits<Value>::view(value));
   }
   /// As assign, with the sum of copy and value; integers wrap, f16 and bf16 are added in f32 and rounded once.
   template <TensorLike Value>
-  void assign_add(const Value& value) const {
-    write(Write::add, tensor_traits<Value>::view(value));
+  const Variable& assign_add(const Value& value) const {
+    return write(Write::add, tensor_traits<Value>::view(value));
   }
   template <TensorLike Value>
-  void assign_sub(const Value& value) const {
-    write(Write::subtract, tensor_traits<Value>::view(value));
+  const Variable& assign_sub(const Value& value) const {
+    return write(Write::subtract, tensor_traits<Value>::view(value));
   }
+  const Variable& assign(const Variable& value) const { return write(Write::assign, value.read().view()); }
+  const Variable& assign_add(const Variable& value) const { return write(Write::add, value.read().view()); }
+  const Variable& assign_sub(const Variable& value) const { return write(Write::subtract, value.read().view()); }
+
+  /// Rows of the variable become `row op slice`, in the order of the slices; a row that is named several times is
+  /// rounded once. Written are the copies that assign writes. In replica context the slices of all replicas are put one
+  /// after the other, in replica order, and divided by the number of replicas for mean; their numbers of rows may
+  /// differ. Throws Error(unimplemented) for on_read variables everywhere, and for min, max and update in replica
+  /// context with sum or mean; Error(invalid_argument) for other dtypes, row shapes or numbers of rows than the
+  /// variable's, for a division of integers by zero, and for bool, which has only update.
+  const Variable& scatter_add(const IndexedSlices& slices) const { return scatter(Scatter::add, slices); }
+  const Variable& scatter_sub(const IndexedSlices& slices) const { return scatter(Scatter::sub, slices); }
+  const Variable& scatter_mul(const IndexedSlices& slices) const { return scatter(Scatter::mul, slices); }
+  const Variable& scatter_div(const IndexedSlices& slices) const { return scatter(Scatter::div, slices); }
+  /// The smaller; a NaN gives NaN, -0 is less than +0.
+  const Variable& scatter_min(const IndexedSlices& slices) const { return scatter(Scatter::min, slices); }
+  const Variable& scatter_max(const IndexedSlices& slices) const { return scatter(Scatter::max, slices); }
+  /// The slice itself; the last one that names a row wins.
+  const Variable& scatter_update(const IndexedSlices& slices) const { return scatter(Scatter::update, slices); }
 
   /// Whether both are the same variable.
   friend bool operator==(const Variable& a, const Variable& b) noexcept { return a.state_ == b.state_; }
+  /// By identity, as ==.
+  [[nodiscard]] std::size_t hash() const noexcept { return std::hash<const void*>{}(state_.get()); }
 
  protected:
   enum class Write : std::uint8_t { assign, add, subtract };
-  void write(Write how, ConstTensorView value) const;
+  const Variable& write(Write how, ConstTensorView value) const;
 
  private:
   friend struct VariableAccess;  // the library's own makers
-  struct State;
-  explicit Variable(std::shared_ptr<State> state) noexcept;
+  friend class VariableComponent;
+  enum class Scatter : std::uint8_t { add, sub, mul, div, min, max, update };
+  explicit Variable(std::shared_ptr<VariableState> state) noexcept;
+  const Variable& scatter(Scatter how, const IndexedSlices& slices) const;
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<VariableState> state_;
 };
 
-/// A mirrored variable whose elements are T. Everything is as for Variable, with typed access.
-template <Element T>
-class MirroredVariable : public Variable {
- public:
-  using element_type = T;
+/// `MirroredVariable:{0: <Variable 'v:0' shape=[] dtype=f32, value=1>, 1: <Variable 'v/replica_1:0' ...>}`: this rank's
+/// copies by replica id; `SyncOnReadVariable:{...}`; of a plain variable its only copy. Local.
+LOCKSTEP_API std::ostream& operator<<(std::ostream& out, const Variable& variable);
 
-  /// Throws Error(invalid_argument) when the elements of `variable` are not T.
-  explicit MirroredVariable(const Variable& variable) : Variable(variable) {
-    static_cast<void>(std::as_const(*this).component(0).template elements<T>());
-  }
-
-  /// The elements of the copy that the context reads. Local. The span is good as long as the variable lives.
-  [[nodiscard]] std::span<const T> elements() const {
-    const ConstTensorView copy = view();
-    return {static_cast<const T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
-  }
-  /// The value of a variable with one element. Throws Error(failed_precondition) when it has another number of them.
-  [[nodiscard]] T value() const {
-    require_one_element();
-    return elements().front();
-  }
-  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update.
-  [[nodiscard]] std::span<T> updatable_component() const {
-    const TensorView copy = Variable::updatable_component();
-    return {static_cast<T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
-  }
-
-  /// As Variable's; a number of another arithmetic type is converted, as in an assignment to a T.
-  template <TensorLike Value>
-  void assign(const Value& value) const {
-    Variable::assign(as_elements(value));
-  }
-  template <TensorLike Value>
-  void assign_add(const Value& value) const {
-    Variable::assign_add(as_elements(value));
-  }
-  template <TensorLike Value>
-  void assign_sub(const Value& value) const {
-    Variable::assign_sub(as_elements(value));
-  }
-
- private:
-  template <class Value>
-  static decltype(auto) as_elements(const Value& value) {
-    if constexpr (std::is_arithmetic_v<Value> && std::is_arithmetic_v<T> && !std::same_as<Value, T>) {
-      return static_cast<T>(value);
-    } else {
-      return (value);
-    }
-  }
-  void require_one_element() const { detail::require_one_element(name(), element_count()); }
-};
-
-template <>
-inline constexpr bool stays_whole<Variable> = true;
-template <Element T>
-inline constexpr bool stays_whole<MirroredVariable<T>> = true;
+template <std::derived_from<Variable> V>
+inline constexpr bool stays_whole<V> = true;
 
 }  // namespace lockstep
+
+template <std::derived_from<lockstep::Variable> V>
+struct std::hash<V> {
+  std::size_t operator()(const V& variable) const noexcept { return variable.hash(); }
+};

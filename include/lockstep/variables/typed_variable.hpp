@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Variables whose element type is known.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/core/float16.hpp>
+#include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/variables/variable.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace lockstep {
+namespace detail {
+
+/// Throws Error(failed_precondition) unless `count` is 1.
+LOCKSTEP_API void require_one_element(const std::string& name, std::int64_t count);
+/// Throws Error(invalid_argument) unless the elements are `dtype`, and the synchronization is `synchronization`.
+LOCKSTEP_API void require_type(const Variable& variable, DType dtype);
+LOCKSTEP_API void require_synchronization(const Variable& variable, VariableSynchronization synchronization);
+
+}  // namespace detail
+
+/// What MirroredVariable and SyncOnReadVariable have in common: typed access. Everything is as for Variable.
+template <Element T>
+class TypedVariable : public Variable {
+ public:
+  using element_type = T;
+
+  /// The value that the context reads, of a variable with one element. Collective where it is an aggregate. Throws
+  /// Error(failed_precondition) when there is another number of elements.
+  [[nodiscard]] T value() const {
+    detail::require_one_element(name(), element_count());
+    T result{};
+    read_to({&result, dtype_of<T>, shape(), {}});
+    return result;
+  }
+  /// The elements that the context reads, row by row. Collective where they are an aggregate.
+  [[nodiscard]] std::vector<T> values() const
+    requires(!std::same_as<T, bool>)
+  {
+    std::vector<T> result(static_cast<std::size_t>(element_count()));
+    read_to({result.data(), dtype_of<T>, shape(), {}});
+    return result;
+  }
+  /// The elements of the copy that the context reads, without copying them. Local. The span is good as long as the
+  /// variable lives. Throws as view().
+  [[nodiscard]] std::span<const T> elements() const {
+    const ConstTensorView copy = view();
+    return {static_cast<const T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
+  }
+  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update.
+  [[nodiscard]] std::span<T> updatable_component() const {
+    const TensorView copy = Variable::updatable_component();
+    return {static_cast<T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
+  }
+
+  /// As Variable's; a number of another arithmetic type is converted, as in an assignment to a T.
+  template <class Value>
+    requires(TensorLike<Value> || std::derived_from<Value, Variable>)
+  const Variable& assign(const Value& value) const {
+    return Variable::assign(as_elements(value));
+  }
+  template <class Value>
+    requires(TensorLike<Value> || std::derived_from<Value, Variable>)
+  const Variable& assign_add(const Value& value) const {
+    return Variable::assign_add(as_elements(value));
+  }
+  template <class Value>
+    requires(TensorLike<Value> || std::derived_from<Value, Variable>)
+  const Variable& assign_sub(const Value& value) const {
+    return Variable::assign_sub(as_elements(value));
+  }
+
+ protected:
+  TypedVariable(const Variable& variable, VariableSynchronization synchronization) : Variable(variable) {
+    detail::require_type(variable, dtype_of<T>);
+    detail::require_synchronization(variable, synchronization);
+  }
+
+ private:
+  template <class Value>
+  static decltype(auto) as_elements(const Value& value) {
+    if constexpr (!std::is_arithmetic_v<Value> || std::same_as<Value, T>) {
+      return (value);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return static_cast<T>(value);
+    } else {
+      return T(static_cast<float>(value));
+    }
+  }
+};
+
+/// A variable that is synchronized on write: its copies are equal, unless an update made them differ.
+template <Element T>
+class MirroredVariable : public TypedVariable<T> {
+ public:
+  /// Throws Error(invalid_argument) when the elements of `variable` are not T, or it is synchronized on read.
+  explicit MirroredVariable(const Variable& variable) : TypedVariable<T>(variable, VariableSynchronization::on_write) {}
+};
+
+/// A variable that is synchronized on read: each replica has its own, reading in cross-replica context joins them. For
+/// metrics and the like: no collective per step.
+template <Element T>
+class SyncOnReadVariable : public TypedVariable<T> {
+ public:
+  /// Throws Error(invalid_argument) when the elements of `variable` are not T, or it is synchronized on write.
+  explicit SyncOnReadVariable(const Variable& variable)
+      : TypedVariable<T>(variable, VariableSynchronization::on_read) {}
+};
+
+}  // namespace lockstep

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a strategy makes a variable, in cross-replica context and in a step.
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "context/thread_context.hpp"
+#include "variables/variable_access.hpp"
+
+#include <lockstep/strategy/strategy.hpp>
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+
+namespace lockstep {
+namespace {
+
+/// What one replica of a step asks for; borrowed.
+struct VariableRequest {
+  const detail::Initializer* initial;
+  const VariableOptions* options;
+  Device device;
+};
+
+std::string kind_of(const VariableOptions& options) {
+  return fmt::format("{}, {}", to_string(options.synchronization), to_string(options.aggregation));
+}
+
+/// Throws unless the local replicas ask for one variable. Values that a function would make are not compared: only the
+/// first replica's is called.
+void check_requests_agree(const PerReplica<VariableRequest>& requests) {
+  const VariableRequest& first = requests.component(0);
+  for (int i = 1; i < requests.size(); ++i) {
+    const VariableRequest& other = requests.component(i);
+    const int id = requests.first_replica() + i;
+    if (canonical_name(other.options->name) != canonical_name(first.options->name)) {
+      detail::throw_error(Code::failed_precondition,
+                          "variable: replica {} ({}) creates \"{}\" where replica {} ({}) creates \"{}\"; all replicas "
+                          "must create the same variables in the same order",
+                          id, to_string(other.device), other.options->name, requests.first_replica(),
+                          to_string(first.device), first.options->name);
+    }
+    if (kind_of(*other.options) != kind_of(*first.options) || other.options->trainable != first.options->trainable) {
+      detail::throw_error(Code::mismatch,
+                          "variable \"{}\": its synchronization, aggregation or trainable is {} on replica {} but {} "
+                          "on replica {}; all replicas must give the same options",
+                          first.options->name, kind_of(*other.options), id, kind_of(*first.options),
+                          requests.first_replica());
+    }
+    const Tensor* const here = other.initial->value;
+    const Tensor* const there = first.initial->value;
+    if (here != nullptr && there != nullptr && (here->dtype() != there->dtype() || here->shape() != there->shape())) {
+      detail::throw_error(Code::mismatch,
+                          "variable \"{}\": the initial value is {}{} on replica {} but {}{} on replica {}; they must "
+                          "have one dtype and shape",
+                          first.options->name, to_string(here->dtype()), to_string(here->shape()), id,
+                          to_string(there->dtype()), to_string(there->shape()), requests.first_replica());
+    }
+  }
+}
+
+}  // namespace
+
+VariableOptions Strategy::with_synchronization(VariableOptions options, VariableSynchronization synchronization) const {
+  const VariableSynchronization given = options.synchronization;
+  const bool other_kind = given != synchronization &&
+                          (given == VariableSynchronization::on_write || given == VariableSynchronization::on_read);
+  if (other_kind) {
+    const bool reads = given == VariableSynchronization::on_read;
+    const Error error(Code::invalid_argument,
+                      fmt::format("variable \"{}\": synchronization {} makes a {}; use {}, or variable(Tensor, "
+                                  "options), which makes either kind",
+                                  options.name, to_string(given), reads ? "SyncOnReadVariable" : "MirroredVariable",
+                                  reads ? "sync_on_read_variable<T>" : "variable<T>"));
+    if (thread_context().replica != nullptr) throw Error(error);  // `run` tells the other ranks
+    team_->throw_announced(error);
+  }
+  if (given == VariableSynchronization::automatic) options.synchronization = synchronization;
+  return options;
+}
+
+Variable Strategy::create_variable(const detail::Initializer& initial, const VariableOptions& options,
+                                   std::optional<DType> dtype) {
+  const ThreadContext& context = thread_context();
+  detail::require_no_other_strategy(*team_, "variable \"" + options.name + "\"");
+  if (context.replica != nullptr) {
+    return context.replica->merge_call(
+        [dtype](Strategy& strategy, const PerReplica<VariableRequest>& requests) {
+          check_requests_agree(requests);
+          const VariableRequest& first = requests.component(0);
+          return strategy.create_variable(*first.initial, *first.options, dtype);
+        },
+        VariableRequest{&initial, &options, context.replica->devices().front()});
+  }
+  Tensor value;
+  try {
+    value = initial();
+    if (dtype && value.dtype() != *dtype) {
+      detail::throw_error(Code::invalid_argument,
+                          "variable \"{}\": the initial value is {}, but the variable's elements are {}", options.name,
+                          to_string(value.dtype()), to_string(*dtype));
+    }
+  } catch (...) {
+    team_->announce(std::current_exception());  // the other ranks wait for this one's value
+    throw;
+  }
+  return VariableAccess::make(team_, value, options);
+}
+
+Variable Strategy::variable(const Tensor& initial, const VariableOptions& options) {
+  return create_variable({.value = &initial}, options, std::nullopt);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a variable is written as a whole.
+
+#include "context/replica_team.hpp"
+#include "variables/elementwise.hpp"
+#include "variables/variable_state.hpp"
+
+#include <lockstep/variables/variable.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+using Place = VariableState::Place;
+using Use = VariableState::Use;
+
+constexpr std::array<std::string_view, 3> names{"assign", "assign_add", "assign_sub"};
+
+void check_value(const VariableState& state, const Use& use, ConstTensorView value, std::string_view call) {
+  const ConstTensorView copy = state.copies.front().view();
+  if (value.dtype == copy.dtype && value.shape == copy.shape) return;
+  state.refuse(use, Error(Code::invalid_argument,
+                          fmt::format("{} to variable \"{}\": the value is {}{}, but the variable is {}{}; they must "
+                                      "be the same",
+                                      call, state.options.name, to_string(value.dtype), to_string(value.shape),
+                                      to_string(copy.dtype), to_string(copy.shape))));
+}
+
+void refuse_bool(const VariableState& state, const Use& use, std::string_view call) {
+  state.refuse(use, Error(Code::invalid_argument,
+                          fmt::format("{} to variable \"{}\": bool has no sum; {}", call, state.options.name,
+                                      call == "assign" ? "write its copies in the step function" : "use assign")));
+}
+
+void refuse_add_to_total(const VariableState& state, const Use& use, std::string_view call) {
+  state.refuse(
+      use, Error(Code::invalid_argument,
+                 fmt::format(
+                     "{} to variable \"{}\": outside of step functions it is read as the SUM of all replicas' copies, "
+                     "so adding to each copy would count once per replica. Write it in the step function, or "
+                     "assign the new sum",
+                     call, state.options.name)));
+}
+
+}  // namespace
+
+const Variable& Variable::write(Write how, ConstTensorView value) const {
+  VariableState& state = *state_;
+  const Use use = state.use_for_write();
+  const std::string_view call = names[static_cast<std::size_t>(how)];
+  check_value(state, use, value, call);
+  const bool spreads = state.is_on_read() && state.options.aggregation == VariableAggregation::sum &&
+                       use.place == Place::cross_replica && state.team->replicas() > 1;
+  if (value.dtype == DType::boolean && (how != Write::assign || spreads)) refuse_bool(state, use, call);
+  if (spreads && how != Write::assign) refuse_add_to_total(state, use, call);
+
+  const auto write_copy = [&state, how](int local, ConstTensorView from) {
+    Tensor& copy = state.copy(local);
+    switch (how) {
+      case Write::assign: copy.copy_from(from); break;
+      case Write::add: detail::add_to(copy.view(), from); break;
+      case Write::subtract: detail::subtract_from(copy.view(), from); break;
+    }
+  };
+  if (use.place == Place::replica && !state.is_on_read()) {
+    write_copy(use.copy, state.aggregate_written(use.copy, value).view());
+  } else if (use.place != Place::cross_replica) {
+    write_copy(use.copy, value);
+  } else if (spreads) {
+    const int first = state.team->first_replica_id();
+    for (int i = 0; i < component_count(); ++i) {
+      detail::write_share(state.copy(i).view(), value, first + i, state.team->replicas());
+    }
+  } else {
+    for (int i = 0; i < component_count(); ++i) write_copy(i, value);
+  }
+  return *this;
+}
+
+}  // namespace lockstep

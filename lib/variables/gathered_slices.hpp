@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/values/indexed_slices.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace lockstep {
+
+class ReplicaTeam;
+
+/// The rows of all replicas of all ranks, one after the other in replica order; `local` are those of this rank's. Their
+/// numbers differ, all else is equal. Cross-replica context; collective; ranks that give other names get
+/// Error(mismatch). Cost: one all_gather of 8 bytes per replica, one all_gather_v of the rows.
+[[nodiscard]] IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
+                                          std::string_view name);
+
+/// The rows of replica 0, on all ranks. Else as gather_slices. Cost: two broadcasts.
+[[nodiscard]] IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
+                                             std::string_view name);
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/variables/reading.hpp>
+
+#include "base/check.hpp"
+
+#include <lockstep/values/print.hpp>
+
+namespace lockstep::detail {
+
+void throw_not_one_number(std::size_t count) {
+  throw_error(Code::failed_precondition, "a reading with {} elements is no number; use elements()", count);
+}
+
+Shape arithmetic_shape(const Shape& a, const Shape& b) {
+  if (a == b || b.rank() == 0) return a;
+  if (a.rank() == 0) return b;
+  throw_error(Code::invalid_argument,
+              "arithmetic on variables: shapes {} and {} differ; they must be the same, or one of them a number",
+              to_string(a), to_string(b));
+}
+
+void throw_divided_by_zero() {
+  throw_error(Code::invalid_argument, "arithmetic on variables: an integer is divided by zero");
+}
+
+std::ostream& print_elements(std::ostream& out, ConstTensorView view) { return out << elements_text(view); }
+
+}  // namespace lockstep::detail

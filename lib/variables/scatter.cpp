@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How single rows of a variable are written.
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "context/thread_context.hpp"
+#include "variables/gathered_slices.hpp"
+#include "variables/row_update.hpp"
+#include "variables/variable_state.hpp"
+
+#include <lockstep/context/replica_context.hpp>
+#include <lockstep/variables/variable.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Place = VariableState::Place;
+using Use = VariableState::Use;
+using detail::RowOp;
+
+constexpr std::array<const char*, 7> names{"scatter_add", "scatter_sub", "scatter_mul",   "scatter_div",
+                                           "scatter_min", "scatter_max", "scatter_update"};
+
+const char* name_of(RowOp op) { return names[static_cast<std::size_t>(op)]; }
+
+bool is_reduced(const VariableState& state) {
+  return state.options.aggregation == VariableAggregation::sum ||
+         state.options.aggregation == VariableAggregation::mean;
+}
+
+/// Throws when the variable has no such operation where it is used.
+void check_operation(const VariableState& state, const Use& use, RowOp op) {
+  if (state.is_on_read()) {
+    detail::throw_error(Code::unimplemented,
+                        "{} to variable \"{}\": variables that are synchronized on read have no scatter operations; "
+                        "assign the whole variable, or create it with synchronization on_write",
+                        name_of(op), state.options.name);
+  }
+  if (use.place != Place::replica) return;
+  state.require_aggregation();
+  if (is_reduced(state) && (op == RowOp::min || op == RowOp::max || op == RowOp::update)) {
+    detail::throw_error(Code::unimplemented,
+                        "{} to variable \"{}\": the {} of replicas' rows has no meaning here; create the variable with "
+                        "aggregation only_first_replica, or write it in cross-replica context, through merge_call",
+                        name_of(op), state.options.name, to_string(state.options.aggregation));
+  }
+}
+
+/// Throws when `slices` are no rows of the variable.
+void check_slices(const VariableState& state, RowOp op, const IndexedSlices& slices) {
+  slices.validate(name_of(op));
+  const ConstTensorView copy = state.copies.front().view();
+  if (slices.values.dtype() != copy.dtype || copy.shape.rank() == 0 || slices.dense_shape() != copy.shape) {
+    detail::throw_error(Code::invalid_argument,
+                        "{} to variable \"{}\": the slices are rows of {}{}, but the variable is {}{}; they must be "
+                        "the same, with at least one axis",
+                        name_of(op), state.options.name, to_string(slices.values.dtype()),
+                        to_string(slices.dense_shape()), to_string(copy.dtype), to_string(copy.shape));
+  }
+  if (copy.dtype == DType::boolean && op != RowOp::update) {
+    detail::throw_error(Code::invalid_argument, "{} to variable \"{}\": bool has only scatter_update", name_of(op),
+                        state.options.name);
+  }
+  if (op == RowOp::div && detail::has_integer_zero(slices.values.view())) {
+    detail::throw_error(Code::invalid_argument, "scatter_div to variable \"{}\": an integer is divided by zero",
+                        state.options.name);
+  }
+}
+
+/// What one replica brings.
+struct ScatterRequest {
+  const VariableState* state;
+  RowOp op;
+  IndexedSlices slices;
+};
+
+/// In the meeting of the local replicas: the rows of all replicas.
+IndexedSlices joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& requests) {
+  const ScatterRequest& first = requests.component(0);
+  std::vector<IndexedSlices> local;
+  for (int i = 0; i < requests.size(); ++i) {
+    const ScatterRequest& request = requests.component(i);
+    if (request.state != first.state || request.op != first.op) {
+      detail::throw_error(Code::failed_precondition,
+                          "{}: replica {} writes variable \"{}\" where replica {} makes {} to variable \"{}\"; all "
+                          "replicas must make the same writes in the same order",
+                          name_of(request.op), requests.first_replica() + i, request.state->options.name,
+                          requests.first_replica(), name_of(first.op), first.state->options.name);
+    }
+    local.push_back(request.slices);
+  }
+  const std::string name = fmt::format("{} {}", name_of(first.op), first.state->options.name);
+  return is_reduced(*first.state) ? gather_slices(team, local, name) : broadcast_slices(team, local, name);
+}
+
+}  // namespace
+
+const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) const {
+  VariableState& state = *state_;
+  const auto op = static_cast<RowOp>(how);
+  const Use use = state.use_for_write();
+  try {
+    check_operation(state, use, op);
+    check_slices(state, op, slices);
+  } catch (const Error& error) {
+    state.refuse(use, error);
+  }
+  if (use.place == Place::cross_replica) {
+    for (Tensor& copy : state.copies) detail::update_rows(copy.view(), op, slices, 1);
+  } else if (use.place != Place::replica) {
+    detail::update_rows(state.copy(use.copy).view(), op, slices, 1);
+  } else {
+    ReplicaContext& replica = *thread_context().replica;
+    const IndexedSlices all = replica.merge_call(
+        [&state](Strategy&, const PerReplica<ScatterRequest>& requests) { return joined(*state.team, requests); },
+        ScatterRequest{&state, op, slices});
+    const bool is_mean = state.options.aggregation == VariableAggregation::mean;
+    detail::update_rows(state.copy(use.copy).view(), op, all, is_mean ? state.team->replicas() : 1);
+  }
+  return *this;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "variables/variable_access.hpp"
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "variables/variable_state.hpp"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+/// Throws for options that no variable of `dtype` can have.
+void check_options(const VariableOptions& options, DType dtype) {
+  if (options.synchronization == VariableSynchronization::none) {
+    detail::throw_error(Code::invalid_argument,
+                        "variable \"{}\": synchronization NONE asks for a variable that is not distributed, which a "
+                        "strategy does not make; use on_write or on_read, or keep a Tensor per replica",
+                        options.name);
+  }
+  if (options.synchronization > VariableSynchronization::on_read) {
+    detail::throw_error(Code::invalid_argument,
+                        "variable \"{}\": synchronization {} is not one of auto, on_write, on_read", options.name,
+                        static_cast<int>(options.synchronization));
+  }
+  if (options.aggregation > VariableAggregation::only_first_replica) {
+    detail::throw_error(Code::invalid_argument,
+                        "variable \"{}\": aggregation {} is not one of none, sum, mean, only_first_replica",
+                        options.name, static_cast<int>(options.aggregation));
+  }
+  if (options.aggregation == VariableAggregation::mean && !is_floating_point(dtype)) {
+    detail::throw_error(
+        Code::invalid_argument,
+        "variable \"{}\": aggregation MEAN of {} would not be {}; use sum or only_first_replica, or f64 elements",
+        options.name, to_string(dtype), to_string(dtype));
+  }
+}
+
+/// With `automatic` and the default of `trainable` replaced by what they mean.
+VariableOptions settled(VariableOptions options) {
+  if (options.synchronization == VariableSynchronization::automatic) {
+    options.synchronization = VariableSynchronization::on_write;
+  }
+  if (!options.trainable) options.trainable = options.synchronization != VariableSynchronization::on_read;
+  return options;
+}
+
+/// The initial value of all ranks: rank 0's. Ranks that make different variables are found by the name of the call.
+Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOptions& options) {
+  Tensor agreed = Tensor::uninitialized(initial.dtype(), initial.shape(), nullptr, team.devices().front());
+  if (team.communicator().size() == 1) {
+    agreed.copy_from(initial.view());
+    return agreed;
+  }
+  const ConstTensorView input = initial.view();
+  const TensorView output = agreed.view();
+  const std::size_t sources = team.communicator().rank() == 0 ? 1 : 0;
+  const Item item{std::span(&input, 1).first(sources), std::span(&output, 1)};
+  const std::string name = fmt::format("variable {} ({}, {})", canonical_name(options.name),
+                                       to_string(options.synchronization), to_string(options.aggregation));
+  team.collective(
+      [&](Communicator& communicator) { communicator.broadcast(std::span(&item, 1), 0, {.order = {}, .name = name}); });
+  return agreed;
+}
+
+}  // namespace
+
+Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& initial,
+                              const VariableOptions& options) {
+  try {
+    check_options(options, initial.dtype());
+  } catch (const Error& error) {
+    team->throw_announced(error);
+  }
+  auto state = std::make_shared<VariableState>();
+  state->options = settled(options);
+  state->copies.push_back(agreed_value(*team, initial, state->options));
+  for (int i = 1; i < team->local_replicas(); ++i) {
+    const ConstTensorView first = std::as_const(state->copies.front()).view();
+    Tensor copy =
+        Tensor::uninitialized(first.dtype, first.shape, nullptr, team->devices()[static_cast<std::size_t>(i)]);
+    copy.copy_from(first);
+    state->copies.push_back(std::move(copy));
+  }
+  state->scratch.resize(state->copies.size());
+  state->team = std::move(team);
+  return Variable(std::move(state));
+}
+
+const ReplicaTeam& VariableAccess::team(const Variable& variable) noexcept { return *variable.state_->team; }
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/variables/variable_options.hpp>
+
+#include "base/check.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+
+namespace lockstep {
+namespace {
+
+// in the order of the enumerators
+constexpr std::array<std::string_view, 4> synchronizations{"auto", "none", "on_write", "on_read"};
+constexpr std::array<std::string_view, 4> aggregations{"none", "sum", "mean", "only_first_replica"};
+
+template <class Enum>
+std::string_view name_of(Enum value, const std::array<std::string_view, 4>& names) noexcept {
+  const auto index = static_cast<std::size_t>(value);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+template <class Enum>
+Enum parse(std::string_view name, std::string_view kind, const std::array<std::string_view, 4>& names) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto found = std::find(names.begin(), names.end(), lower);
+  if (found == names.end()) {
+    detail::throw_error(Code::invalid_argument, "{} \"{}\" is unknown; the names are {}", kind, name,
+                        fmt::join(names, ", "));
+  }
+  return static_cast<Enum>(found - names.begin());
+}
+
+std::string_view without_number(std::string_view segment) {
+  const std::size_t digits = segment.find_last_not_of("0123456789");
+  const bool numbered = digits != std::string_view::npos && digits + 1 < segment.size() && segment[digits] == '_';
+  return numbered ? segment.substr(0, digits) : segment;
+}
+
+}  // namespace
+
+std::string_view to_string(VariableSynchronization synchronization) noexcept {
+  return name_of(synchronization, synchronizations);
+}
+
+std::string_view to_string(VariableAggregation aggregation) noexcept { return name_of(aggregation, aggregations); }
+
+VariableSynchronization parse_variable_synchronization(std::string_view name) {
+  return parse<VariableSynchronization>(name, "variable synchronization", synchronizations);
+}
+
+VariableAggregation parse_variable_aggregation(std::string_view name) {
+  return parse<VariableAggregation>(name, "variable aggregation", aggregations);
+}
+
+ReduceOp to_reduce_op(VariableAggregation aggregation) {
+  if (aggregation == VariableAggregation::sum) return ReduceOp::sum;
+  if (aggregation == VariableAggregation::mean) return ReduceOp::mean;
+  detail::throw_error(Code::invalid_argument,
+                      "to_reduce_op: variable aggregation {} is no reduction; only sum and mean are",
+                      to_string(aggregation));
+}
+
+std::string canonical_name(std::string_view name) {
+  std::string result;
+  for (;;) {
+    const std::size_t slash = name.find('/');
+    result += without_number(name.substr(0, slash));
+    if (slash == std::string_view::npos) return result;
+    result += '/';
+    name.remove_prefix(slash + 1);
+  }
+}
+
+}  // namespace lockstep

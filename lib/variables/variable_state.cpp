@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "variables/variable_state.hpp"
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "context/step.hpp"
+#include "context/thread_context.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace lockstep {
+
+VariableState::Use VariableState::use() const {
+  const ThreadContext& context = thread_context();
+  if (team->is_default()) return {Place::plain, 0};
+  if (context.mode == Mode::outside) return {Place::cross_replica, 0};
+  if (context.team != team.get()) detail::require_no_other_strategy(*team, "variable \"" + options.name + "\"");
+  switch (context.mode) {
+    case Mode::replica: return {Place::replica, context.component};
+    case Mode::update: return {Place::update, context.component};
+    default: return {Place::cross_replica, 0};
+  }
+}
+
+VariableState::Use VariableState::use_for_write() const {
+  const ThreadContext& context = thread_context();
+  if (context.replica != nullptr && context.team != team.get() && team->is_default()) {
+    detail::throw_error(
+        Code::failed_precondition,
+        "variable \"{}\": it was made outside every scope, so it has one copy, which a step of {} may read but not "
+        "write; create it through that strategy",
+        options.name, context.team->name());
+  }
+  return use();
+}
+
+void VariableState::refuse(const Use& use, const Error& error) const {
+  if (use.place == Place::cross_replica) team->throw_announced(error);
+  throw Error(error);
+}
+
+void VariableState::aggregate_copies(TensorView target) const {
+  if (options.aggregation == VariableAggregation::none) {
+    team->throw_announced(
+        Error(Code::invalid_argument,
+              fmt::format("variable \"{}\": it is read outside of step functions, where it is the aggregate of all "
+                          "replicas' copies, but its aggregation is none. Do one of: create it with aggregation sum, "
+                          "mean or only_first_replica; read it in the step function; or take its components",
+                          options.name)));
+  }
+  if (team->replicas() == 1) {
+    const ConstTensorView only = copies.front().view();
+    if (only.byte_count() != 0) std::memcpy(target.data, only.data, only.byte_count());
+    return;
+  }
+  std::vector<ConstTensorView> views;
+  for (const Tensor& copy : copies) views.push_back(copy.view());
+  const std::string name = "read " + options.name;
+  team->collective([&](Communicator& communicator) {
+    const ReduceOptions named{.order = {}, .name = name};
+    if (options.aggregation == VariableAggregation::only_first_replica) {
+      const std::size_t sources = communicator.rank() == 0 ? 1 : 0;
+      const Item item{std::span(views).first(sources), std::span(&target, 1)};
+      communicator.broadcast(std::span(&item, 1), 0, named);
+    } else {
+      const Item item{views, std::span(&target, 1)};
+      communicator.all_reduce(std::span(&item, 1), to_reduce_op(options.aggregation), named);
+    }
+  });
+}
+
+void VariableState::require_aggregation() const {
+  if (options.aggregation != VariableAggregation::none) return;
+  detail::throw_error(
+      Code::invalid_argument,
+      "variable \"{}\": a replica writes it (replica {}), but its aggregation is none. Do one of: create it with "
+      "aggregation sum, mean or only_first_replica; write it in cross-replica context, through merge_call; or use "
+      "replica.update with a value that is equal on all replicas, such as the result of an all_reduce",
+      options.name, thread_context().replica->replica_id_in_sync_group());
+}
+
+const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) {
+  require_aggregation();
+  const ThreadContext& context = thread_context();
+  Tensor& target = scratch[static_cast<std::size_t>(copy)];  // each replica touches its own
+  if (target.shape() != value.shape || target.dtype() != value.dtype) {
+    target = Tensor::uninitialized(value.dtype, value.shape, nullptr, value.device);
+  }
+  const TensorView output = target.view();
+  const bool first_only = options.aggregation == VariableAggregation::only_first_replica;
+  MeetingCall call;
+  call.kind = first_only ? CallKind::broadcast : CallKind::all_reduce;
+  call.op = first_only ? ReduceOp::sum : to_reduce_op(options.aggregation);
+  call.inputs = std::span(&value, 1);
+  call.outputs = std::span(&output, 1);
+  call.variable = options.name;
+  context.step->meet(context.replica->local_replica(), call);
+  return target;
+}
+
+}  // namespace lockstep

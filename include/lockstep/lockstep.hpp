@@ -7,6 +7,7 @@
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/base/export.hpp>
+#include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/communicator.hpp>
@@ -27,6 +28,7 @@
 #include <lockstep/device/arena.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/element.hpp>
@@ -38,17 +40,27 @@
 #include <lockstep/input/scale.hpp>
 #include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/initial_value.hpp>
+#include <lockstep/strategy/logical_devices.hpp>
 #include <lockstep/strategy/make_variable.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
 #include <lockstep/strategy/reduction.hpp>
+#include <lockstep/strategy/replica_results.hpp>
 #include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
+#include <lockstep/strategy/update.hpp>
+#include <lockstep/strategy/v1.hpp>
+#include <lockstep/strategy/value_context.hpp>
 #include <lockstep/training/adam.hpp>
+#include <lockstep/training/apply_gradients.hpp>
+#include <lockstep/training/clip.hpp>
 #include <lockstep/training/cosine_decay.hpp>
+#include <lockstep/training/generator.hpp>
+#include <lockstep/training/global_mean.hpp>
 #include <lockstep/training/gradient_buckets.hpp>
+#include <lockstep/training/lamb.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>
 #include <lockstep/values/indexed_slices.hpp>

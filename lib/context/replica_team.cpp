@@ -4,6 +4,7 @@
 #include "context/replica_team.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/processor.hpp"
 #include "collectives/make_communicator.hpp"
 #include "context/step.hpp"
@@ -56,6 +57,18 @@ std::shared_ptr<ReplicaTeam> ReplicaTeam::make_default() {
 }
 
 ReplicaContext& ReplicaTeam::first_replica() { return step_->replica(0); }
+
+void ReplicaTeam::warn_of_ignored(const RunOptions& options) {
+  const bool ignored = !options.experimental_enable_dynamic_batch_size ||
+                       options.experimental_bucketizing_dynamic_shape || options.experimental_xla_options.has_value();
+  if (!ignored || has_warned_) return;
+  has_warned_ = true;
+  detail::log_warning(
+      "run: experimental_enable_dynamic_batch_size, experimental_bucketizing_dynamic_shape and "
+      "experimental_xla_options "
+      "are for TPUs; {} ignores them",
+      name_);
+}
 
 void ReplicaTeam::run(Strategy* strategy, ReplicaTask task, RunMode mode) {
   detail::require_cross_replica(*this, "run");

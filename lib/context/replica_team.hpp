@@ -59,6 +59,9 @@ class ReplicaTeam {
   /// One step: `task` on every local replica. Throws the first exception in time, after all replicas have ended.
   void run(Strategy* strategy, ReplicaTask task, RunMode mode);
 
+  /// Says in the log, the first time, that some of `options` have no effect.
+  void warn_of_ignored(const RunOptions& options);
+
   /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is
   /// remembered.
   template <class Call>
@@ -107,7 +110,8 @@ class ReplicaTeam {
   int first_replica_id_;
   std::chrono::milliseconds fail_after_;
   StrategyStatistics statistics_;
-  std::string told_text_;  // what() of the last failure that the other ranks know
+  bool has_warned_ = false;  // of options that are ignored
+  std::string told_text_;    // what() of the last failure that the other ranks know
 
   // the communicator, which may live longer, has the loop, and the loop the waiter
   std::shared_ptr<Waiter> waiter_;

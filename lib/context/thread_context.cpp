@@ -28,6 +28,16 @@ ThreadDefault& thread_default() {
   return state.fallback;
 }
 
+void leave_ended_scopes() noexcept {
+  ThreadContext& context = state.context;
+  // a scope's own level: not a step, a merge or an update that began in it
+  while (context.mode == Mode::cross_replica && context.scope != nullptr && context.scope->ended &&
+         context.step == context.scope->replaced.step) {
+    const std::unique_ptr<ScopeRecord> scope(context.scope);  // its Scope is gone, and nothing inside refers to it now
+    context = scope->replaced;
+  }
+}
+
 bool has_strategy() noexcept {
   const ThreadContext& context = state.context;
   return context.mode != Mode::outside && !context.team->is_default();

@@ -10,11 +10,14 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <thread>
 
 namespace lockstep {
 
 class ReplicaTeam;
 class Step;
+
+struct ScopeRecord;
 
 enum class Mode : std::uint8_t { outside, cross_replica, replica, update };
 
@@ -26,7 +29,14 @@ struct ThreadContext {
   ReplicaTeam* team = nullptr;        ///< of `strategy`
   Step* step = nullptr;               ///< the step that this thread is in, also inside its merges
   ReplicaContext* replica = nullptr;  ///< set in a step function and in its own updates, null in a merge
-  const void* scope = nullptr;        ///< the innermost open scope
+  ScopeRecord* scope = nullptr;       ///< the innermost open scope
+};
+
+/// An open scope.
+struct ScopeRecord {
+  ThreadContext replaced;  ///< what it took the place of
+  std::thread::id thread;  ///< that opened it
+  bool ended = false;      ///< by another than its own closing, or in the middle of a step that began in it
 };
 
 /// Of the calling thread.
@@ -39,6 +49,9 @@ struct ThreadDefault {
 };
 [[nodiscard]] ThreadDefault& thread_default();
 
+/// Leaves the scopes on top of this thread's context that were closed while something ran inside of them.
+void leave_ended_scopes() noexcept;
+
 /// Replaces the context for a block.
 class ContextGuard {
  public:
@@ -47,7 +60,10 @@ class ContextGuard {
   }
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
-  ~ContextGuard() { thread_context() = saved_; }
+  ~ContextGuard() {
+    thread_context() = saved_;
+    if (saved_.scope != nullptr) leave_ended_scopes();
+  }
 
  private:
   ThreadContext saved_;

@@ -60,6 +60,30 @@ void adapt_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT m, float* HWY_R
   });
 }
 
+void adapt_moments_in_vectors(float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                              std::size_t count, float beta_1, float beta_2) {
+  const float rest_1 = 1.0F - beta_1;
+  const float rest_2 = 1.0F - beta_2;
+  for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto gradient = hn::LoadU(d, g + i);
+    hn::StoreU(hn::Add(hn::Mul(hn::Set(d, beta_1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest_1), gradient)), d,
+               m + i);
+    hn::StoreU(hn::Add(hn::Mul(hn::Set(d, beta_2), hn::LoadU(d, v + i)),
+                       hn::Mul(hn::Set(d, rest_2), hn::Mul(gradient, gradient))),
+               d, v + i);
+  });
+}
+
+void direction_in_vectors(float* HWY_RESTRICT out, const float* HWY_RESTRICT p, const float* HWY_RESTRICT m,
+                          const float* HWY_RESTRICT v, std::size_t count, DirectionFactors factors) {
+  for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto mean = hn::Div(hn::LoadU(d, m + i), hn::Set(d, factors.correction_1));
+    const auto square = hn::Div(hn::LoadU(d, v + i), hn::Set(d, factors.correction_2));
+    const auto step = hn::Div(mean, hn::Add(hn::Sqrt(square), hn::Set(d, factors.epsilon)));
+    hn::StoreU(hn::Add(step, hn::Mul(hn::Set(d, factors.weight_decay), hn::LoadU(d, p + i))), d, out + i);
+  });
+}
+
 }  // namespace lockstep::detail::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -69,6 +93,8 @@ namespace lockstep::detail {
 HWY_EXPORT(descend_in_vectors);
 HWY_EXPORT(descend_with_momentum_in_vectors);
 HWY_EXPORT(adapt_in_vectors);
+HWY_EXPORT(adapt_moments_in_vectors);
+HWY_EXPORT(direction_in_vectors);
 
 void descend(std::span<float> parameter, std::span<const float> gradient, float rate) {
   HWY_DYNAMIC_DISPATCH(descend_in_vectors)(parameter.data(), gradient.data(), parameter.size(), rate);
@@ -84,6 +110,18 @@ void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> s
            const AdaptFactors& factors) {
   HWY_DYNAMIC_DISPATCH(adapt_in_vectors)
   (parameter.data(), mean.data(), square.data(), gradient.data(), parameter.size(), factors);
+}
+
+void adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                   float beta_2) {
+  HWY_DYNAMIC_DISPATCH(adapt_moments_in_vectors)
+  (mean.data(), square.data(), gradient.data(), mean.size(), beta_1, beta_2);
+}
+
+void direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+               std::span<const float> square, const DirectionFactors& factors) {
+  HWY_DYNAMIC_DISPATCH(direction_in_vectors)
+  (out.data(), parameter.data(), mean.data(), square.data(), out.size(), factors);
 }
 
 }  // namespace lockstep::detail

@@ -29,4 +29,18 @@ struct AdaptFactors {
 void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
            const AdaptFactors& factors);
 
+/// m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2.
+void adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                   float beta_2);
+
+struct DirectionFactors {
+  float correction_1;
+  float correction_2;
+  float epsilon;
+  float weight_decay;
+};
+/// out = (m / correction_1) / (sqrt(v / correction_2) + epsilon) + weight_decay * p.
+void direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+               std::span<const float> square, const DirectionFactors& factors);
+
 }  // namespace lockstep::detail

@@ -29,6 +29,8 @@ std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
 MirroredStrategy::MirroredStrategy() : MirroredStrategy(logical_cpus(1)) {}
 MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices)
     : MirroredStrategy(parse_devices(devices)) {}
+MirroredStrategy::MirroredStrategy(std::initializer_list<std::string_view> devices)
+    : MirroredStrategy(std::vector<std::string>(devices.begin(), devices.end())) {}
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices) : Strategy(make_team(std::move(devices))) {}
 
 }  // namespace lockstep

@@ -40,6 +40,6 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOption
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator,
                                                          const MultiWorkerOptions& options)
-    : Strategy(make_team(communicator, options)) {}
+    : Strategy(make_team(communicator, options)), resolver_(communicator.rank(), communicator.size()) {}
 
 }  // namespace lockstep

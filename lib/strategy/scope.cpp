@@ -8,46 +8,100 @@
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
 
+#include <lockstep/context/context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include <thread>
 
 namespace lockstep {
+namespace {
 
-struct Scope::Saved {
-  ThreadContext context;  // what the scope replaced
-  std::thread::id thread;
-};
+/// Whether `record` is an open scope of this thread, and no step, merge or update has begun in it.
+bool can_be_closed(const ScopeRecord& record) noexcept {
+  const ThreadContext& context = thread_context();
+  if (context.mode != Mode::cross_replica || context.step != record.replaced.step) return false;
+  for (const ScopeRecord* open = context.scope; open != nullptr; open = open->replaced.scope) {
+    if (open == &record) return true;
+  }
+  return false;
+}
 
-Scope::Scope(Strategy& strategy) : saved_(new Saved{thread_context(), std::this_thread::get_id()}) {
+bool is_open(const ScopeRecord& record) noexcept {
+  for (const ScopeRecord* open = thread_context().scope; open != nullptr; open = open->replaced.scope) {
+    if (open == &record) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Scope::Scope(Strategy& strategy) {
   ThreadContext& context = thread_context();
   const ReplicaTeam& team = *strategy.team_;
   if (team.is_default() && context.mode != Mode::outside && context.team != &team) {
     detail::throw_error(Code::failed_precondition,
-                        "scope: the default strategy's scope must not nest in the scope of {}", context.team->name());
+                        "scope: the default strategy's scope must not nest in the scope of {}; leave that scope first",
+                        context.team->name());
   }
   detail::require_cross_replica(team, "scope");
+  record_ = std::make_unique<ScopeRecord>(ScopeRecord{context, std::this_thread::get_id()});
   context.mode = Mode::cross_replica;
   context.component = 0;
   context.strategy = &strategy;
   context.team = strategy.team_.get();
-  context.scope = this;
+  context.scope = record_.get();
 }
 
 Scope::~Scope() {
-  if (saved_->thread != std::this_thread::get_id()) {
+  if (record_->thread != std::this_thread::get_id()) {
     detail::log_warning(
-        "a scope is destroyed on another thread than the one that made it, whose context stays as it is");
+        "scope: a scope is closed on another thread than the one that opened it, whose context stays as it is; close a "
+        "scope where it was opened");
+    static_cast<void>(record_.release());  // that thread's context goes on pointing to it
     return;
   }
-  // Closing an outer scope ends the inner ones too; they find themselves gone.
-  for (auto scope = static_cast<const Scope*>(thread_context().scope); scope != nullptr;
-       scope = static_cast<const Scope*>(scope->saved_->context.scope)) {
-    if (scope == this) {
-      thread_context() = saved_->context;
-      return;
-    }
+  if (record_->ended || !is_open(*record_)) return;  // with an outer one, or with the merge that it was opened in
+  if (!can_be_closed(*record_)) {
+    detail::log_warning(
+        "scope: nesting error: a scope of {} is closed inside a step, merge_call or update that began in it, and ends "
+        "when that returns; close scopes in the reverse order of what was begun in them",
+        thread_context().team->name());
+    record_.release()->ended = true;
+    return;
   }
+  for (ScopeRecord* open = thread_context().scope; open != record_.get();) {
+    ScopeRecord* const outer = open->replaced.scope;
+    if (open->ended) {
+      delete open;  // its Scope is gone already
+    } else {
+      open->ended = true;
+    }
+    open = outer;
+  }
+  thread_context() = record_->replaced;
+  leave_ended_scopes();
+}
+
+void experimental_set_strategy(Strategy* strategy) {
+  ThreadContext& context = thread_context();
+  if (context.scope != nullptr || context.step != nullptr || context.mode == Mode::update) {
+    detail::throw_error(
+        Code::failed_precondition,
+        "experimental_set_strategy: called inside a {} of {}, whose end would undo it; call it outside every scope, "
+        "step, merge_call and update",
+        context.step != nullptr        ? "step"
+        : context.mode == Mode::update ? "update"
+                                       : "scope",
+        context.team->name());
+  }
+  if (strategy == nullptr || strategy->team_->is_default()) {
+    context = {};
+    return;
+  }
+  context.mode = Mode::cross_replica;
+  context.component = 0;
+  context.strategy = strategy;
+  context.team = strategy->team_.get();
 }
 
 }  // namespace lockstep

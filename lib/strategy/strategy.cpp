@@ -14,7 +14,10 @@
 namespace lockstep {
 
 Strategy::Strategy(std::shared_ptr<ReplicaTeam> team) : team_(std::move(team)), extended_(*this) {}
-Strategy::~Strategy() = default;
+Strategy::~Strategy() {
+  ThreadContext& context = thread_context();
+  if (context.strategy == this && context.scope == nullptr && context.step == nullptr) context = {};
+}
 
 int Strategy::num_replicas_in_sync() const noexcept { return team_->replicas(); }
 bool Strategy::is_chief() const noexcept { return team_->communicator().rank() == 0; }
@@ -25,7 +28,10 @@ int Strategy::first_replica() const noexcept { return team_->first_replica_id();
 
 Scope Strategy::scope() { return Scope(*this); }
 
-void Strategy::run_task(ReplicaTask task, const RunOptions& options) { team_->run(this, task, options.mode); }
+void Strategy::run_task(ReplicaTask task, const RunOptions& options) {
+  team_->warn_of_ignored(options);
+  team_->run(this, task, options.mode);
+}
 
 void Strategy::check_cross_replica(std::string_view call) const { detail::require_cross_replica(*team_, call); }
 

@@ -10,6 +10,8 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#include <algorithm>
+
 namespace lockstep {
 
 std::span<const Device> StrategyExtended::worker_devices() const {
@@ -46,13 +48,48 @@ ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) con
   return ColocateScope(variable);
 }
 
-void StrategyExtended::check_update(const Variable& variable) const {
-  detail::require_cross_replica(*strategy_.team_, "update");
-  if (!variable_created_in_scope(variable)) {
+std::span<const Device> StrategyExtended::non_slot_devices(std::span<const Variable> var_list) const {
+  if (strategy_.team_->is_default() && var_list.empty()) {
+    detail::throw_error(Code::invalid_argument,
+                        "non_slot_devices: var_list is empty, but the default strategy keeps such variables where the "
+                        "others are; give it the variables that are optimized, or make a strategy");
+  }
+  return strategy_.team_->devices();
+}
+
+ReplicaContext* StrategyExtended::replica_of_update(const Variable& variable) const {
+  const ThreadContext& context = thread_context();
+  const ReplicaTeam& team = *strategy_.team_;
+  const bool in_step = context.mode == Mode::replica && context.team == &team;
+  if (!in_step) detail::require_cross_replica(team, "update");
+  const ReplicaTeam& owner = VariableAccess::team(variable);
+  if (&owner != &team && !owner.is_default()) {
     detail::throw_error(Code::invalid_argument,
                         "update: variable \"{}\" was made by {}, not by {}; update it through its own strategy",
-                        variable.name(), VariableAccess::team(variable).name(), strategy_.team_->name());
+                        variable.name(), owner.name(), team.name());
   }
+  return in_step ? context.replica : nullptr;
+}
+
+std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) const {
+  strategy_.check_cross_replica("update_non_slot");
+  if (devices.empty()) {
+    detail::throw_error(Code::invalid_argument,
+                        "update_non_slot: the list of devices is empty; give it what non_slot_devices returns");
+  }
+  const std::vector<Device>& own = strategy_.team_->devices();
+  std::vector<int> copies;
+  for (const Device& device : devices) {
+    const auto found = std::find(own.begin(), own.end(), device);
+    if (found == own.end()) {
+      detail::throw_error(Code::invalid_argument,
+                          "update_non_slot: device {} is not one of this rank's devices of {}; give it what "
+                          "non_slot_devices returns",
+                          to_string(device), strategy_.team_->name());
+    }
+    copies.push_back(static_cast<int>(found - own.begin()));
+  }
+  return copies;
 }
 
 void StrategyExtended::reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items) {
@@ -64,19 +101,28 @@ int StrategyExtended::local_replicas() const noexcept { return strategy_.local_r
 
 namespace detail {
 
-struct UpdateScope::Saved {
-  ThreadContext context;
-};
-
-UpdateScope::UpdateScope(Strategy& strategy, int local) : saved_(new Saved{thread_context()}) {
+UpdateScope::UpdateScope(Strategy& strategy, int local) noexcept {
   ThreadContext& context = thread_context();
+  mode_ = static_cast<std::uint8_t>(context.mode);
+  scope_ = context.scope;
+  component_ = context.component;
+  strategy_ = context.strategy;
+  team_ = context.team;
   context.mode = Mode::update;
   context.component = local;
   context.strategy = &strategy;
   context.team = strategy.team_.get();
 }
 
-UpdateScope::~UpdateScope() { thread_context() = saved_->context; }
+UpdateScope::~UpdateScope() {
+  ThreadContext& context = thread_context();
+  context.mode = static_cast<Mode>(mode_);
+  context.scope = scope_;
+  context.component = component_;
+  context.strategy = strategy_;
+  context.team = team_;
+  leave_ended_scopes();
+}
 
 }  // namespace detail
 }  // namespace lockstep

@@ -11,7 +11,7 @@ namespace lockstep {
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
+void Optimizer::check_gradients(std::span<const std::span<float>> gradients) const {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
     throw Error(Code::invalid_argument,
@@ -25,6 +25,17 @@ void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>>
                               gradients[k].size(), parameters[k].name(), parameters[k].element_count()));
     }
   }
+}
+
+void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
+  check_gradients(gradients);
+  do_apply(replica, gradients, learning_rate);
+}
+
+void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
+                                float learning_rate, ReduceOp op) {
+  check_gradients(gradients);
+  replica.all_reduce(op, gradients);
   do_apply(replica, gradients, learning_rate);
 }
 

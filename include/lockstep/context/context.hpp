@@ -18,6 +18,11 @@ class Strategy;
 /// Local. The reference is good as long as that strategy lives; the default one lives as long as its thread.
 [[nodiscard]] LOCKSTEP_API Strategy& get_strategy();
 
+/// Makes `strategy` current on this thread, in cross-replica context, as a scope does, but until the next call; null or
+/// the default strategy: none. Local. Throws Error(failed_precondition) inside a scope, step, merge_call or update.
+/// The strategy must outlive that; destroyed on this thread, it makes place by itself.
+LOCKSTEP_API void experimental_set_strategy(Strategy* strategy);
+
 /// Whether get_strategy() is other than the default strategy. Local.
 [[nodiscard]] LOCKSTEP_API bool has_strategy() noexcept;
 

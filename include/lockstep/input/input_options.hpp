@@ -23,6 +23,12 @@ enum class SplitPolicy : std::uint8_t {
   ceil_slices,
 };
 
+/// For which unit of the job a dataset function is called: tf.distribute's InputReplicationMode.
+enum class InputReplicationMode : std::uint8_t {
+  per_worker,   ///< once per rank, whose replicas take turns
+  per_replica,  ///< once per replica
+};
+
 struct InputOptions {
   /// See SplitPolicy. Ignored by datasets from a function.
   SplitPolicy split = SplitPolicy::fixed_chunks;

@@ -7,7 +7,9 @@
 #include <lockstep/core/device.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -22,6 +24,8 @@ class LOCKSTEP_API MirroredStrategy : public Strategy {
   /// twice ("CPU:0" and
   /// "/device:cpu:0" are one); Error(unavailable) for a device that is not here.
   explicit MirroredStrategy(const std::vector<std::string>& devices);
+  /// As above: MirroredStrategy({"cpu:0", "cpu:1"}).
+  explicit MirroredStrategy(std::initializer_list<std::string_view> devices);
   explicit MirroredStrategy(std::vector<Device> devices);
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -34,6 +35,11 @@ class LOCKSTEP_API MultiWorkerMirroredStrategy : public Strategy {
   /// Collective. Throws Error(invalid_argument) for an empty list of devices or a device that is named twice,
   /// Error(unavailable) for one that is not here; the other ranks then get Error(unavailable) with the text.
   explicit MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options = {});
+
+ private:
+  [[nodiscard]] const ClusterResolver* do_cluster_resolver() const noexcept override { return &resolver_; }
+
+  ClusterResolver resolver_;
 };
 
 }  // namespace lockstep

@@ -10,10 +10,13 @@
 namespace lockstep {
 
 class Strategy;
+struct ScopeRecord;
 
-/// Makes a strategy current on this thread, in cross-replica context, until it is destroyed. Made by `Strategy::scope`.
-/// Scopes of one strategy nest. Destroy scopes in the reverse order, on the thread that made them: another order is
-/// reported in the log, and what the outer one restores holds. Pinned.
+/// Makes a strategy current on this thread, in cross-replica context, until it is destroyed. Made by `Strategy::scope`,
+/// and entered by that, once. Pinned.
+/// Scopes of one strategy nest; closing an outer one first ends both. One that is closed inside a step, merge_call or
+/// update that began in it ends when that returns; one that is closed on another thread never ends on its own: both are
+/// nesting errors, which a destructor can but report in the log.
 class LOCKSTEP_API [[nodiscard]] Scope {
  public:
   Scope(const Scope&) = delete;
@@ -24,8 +27,7 @@ class LOCKSTEP_API [[nodiscard]] Scope {
   friend class Strategy;
   explicit Scope(Strategy& strategy);
 
-  struct Saved;
-  std::unique_ptr<Saved> saved_;
+  std::unique_ptr<ScopeRecord> record_;
 };
 
 }  // namespace lockstep

@@ -7,18 +7,24 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/strategy/initial_value.hpp>
+#include <lockstep/strategy/logical_devices.hpp>
 #include <lockstep/strategy/reduction.hpp>
+#include <lockstep/strategy/replica_results.hpp>
 #include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
+#include <lockstep/strategy/value_context.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/reduced.hpp>
 #include <lockstep/variables/typed_variable.hpp>
@@ -58,6 +64,9 @@ class LOCKSTEP_API Strategy {
   /// Counters of this rank since the strategy was made. Local.
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept;
   [[nodiscard]] StrategyExtended& extended() noexcept { return extended_; }
+  /// The ranks as tf.distribute's cluster of tasks, null for strategies of one process. Local; lives as long as the
+  /// strategy.
+  [[nodiscard]] const ClusterResolver* cluster_resolver() const noexcept { return do_cluster_resolver(); }
 
   /// Makes this strategy current on this thread. Local.
   /// Throws Error(failed_precondition) inside the scope of another strategy, and in a step function.
@@ -66,12 +75,14 @@ class LOCKSTEP_API Strategy {
   /// Runs `fn(replica, args...)`, or `fn(args...)`, once on every local replica: the first on this thread, each further
   /// one on a thread of its own, all at the same time unless `options` says otherwise; `fn` must be safe for that.
   /// `args` are trees: PerReplica and Mirrored leaves are sliced, variables passed whole, all else is passed as it is,
-  /// by reference. Returns a tree: each leaf T that the replicas return becomes PerReplica<T>, a variable stays itself,
-  /// void stays void; nothing is merged because values are equal. Local by itself; a collective in `fn` makes it
-  /// Collective. The first exception in time is thrown here with its type, when all local replicas have ended; the
-  /// others end at their next meeting, and other ranks get Error(unavailable) with its text at their next collective.
-  /// The strategy can be used again. Throws Error(failed_precondition) in a step function; inside merge_call it may be
-  /// called.
+  /// by reference; a tree that has to be sliced comes as a tree of the components (an opted-in aggregate as the tuple
+  /// of its members), and where tf.distribute has arguments by name, give such an aggregate, or capture. A function
+  /// that cannot take these arguments does not compile. Returns a tree: each leaf T that the replicas return becomes
+  /// PerReplica<T>, a variable stays itself, void stays void; nothing is merged because values are equal. Local by
+  /// itself; a collective in `fn` makes it Collective. The first exception in time is thrown here with its type, when
+  /// all local replicas have ended; the others end at their next meeting, and other ranks get Error(unavailable) with
+  /// its text at their next collective. The strategy can be used again. Throws Error(failed_precondition) in a step
+  /// function; inside merge_call it may be called.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
   auto run(F&& fn, Args&&... args) {
@@ -81,28 +92,17 @@ class LOCKSTEP_API Strategy {
   auto run(const RunOptions& options, F&& fn, Args&&... args) {
     constexpr bool takes_replica =
         std::is_invocable_v<F&, ReplicaContext&, decltype(detail::argument_part(args, 0))...>;
-    const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
-      const int local = replica.local_replica();
-      if constexpr (takes_replica) {
-        return std::invoke(fn, replica, detail::argument_part(args, local)...);
-      } else {
-        return std::invoke(fn, detail::argument_part(args, local)...);
-      }
-    };
-    using Result = std::decay_t<std::invoke_result_t<decltype(call)&, ReplicaContext&>>;
-    if constexpr (std::is_void_v<Result>) {
-      auto task = [&](ReplicaContext& replica) { call(replica); };
-      run_task(borrow(task), options);
-    } else {
-      std::vector<std::optional<Result>> results(static_cast<std::size_t>(local_replicas()));
-      auto task = [&](ReplicaContext& replica) {
-        results[static_cast<std::size_t>(replica.local_replica())].emplace(call(replica));
-      };
-      run_task(borrow(task), options);
-      return detail::merge_trees<Result>(local_replicas(), first_replica(), [&results](int i) -> Result& {
-        return *results[static_cast<std::size_t>(i)];
-      });
-    }
+    constexpr bool takes_arguments = std::is_invocable_v<F&, decltype(detail::argument_part(args, 0))...>;
+    static_assert(takes_replica || takes_arguments,
+                  "run: the function must be callable as fn(ReplicaContext&, args...) or as fn(args...), with the args "
+                  "of this call, one by one; PerReplica and Mirrored ones come as one component");
+    if constexpr (takes_replica || takes_arguments) return run_on_replicas<takes_replica>(options, fn, args...);
+  }
+
+  /// The older name of run.
+  template <class F, class... Args>
+  auto experimental_run_v2(F&& fn, Args&&... args) {
+    return run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
   }
 
   /// The reduction over all replicas of each PerReplica leaf of `value`, as one collective; the same on every rank.
@@ -202,17 +202,69 @@ class LOCKSTEP_API Strategy {
   /// replica the next element. See DistributedDataset. Collective whenever a pass begins.
   template <class Fn>
     requires std::invocable<Fn&, const InputContext&>
-  [[nodiscard]] auto experimental_distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
-    check_cross_replica("experimental_distribute_datasets_from_function");
+  [[nodiscard]] auto distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
+    check_cross_replica("distribute_datasets_from_function");
     return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options);
+  }
+  /// The older name of distribute_datasets_from_function.
+  template <class Fn>
+    requires std::invocable<Fn&, const InputContext&>
+  [[nodiscard]] auto experimental_distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
+    return distribute_datasets_from_function(std::forward<Fn>(fn), options);
+  }
+
+  /// One value for each local replica: what `fn(ValueContext)` returns for it, called in id order on this thread.
+  /// Merged as run merges results: always a PerReplica, with one replica and where all values are equal too.
+  /// (tf.distribute's OneDeviceStrategy and default strategy give the bare value, which is `value()` here: the type
+  /// cannot depend on the strategy.) Local; in any context, inside or outside of scopes.
+  template <std::invocable<const ValueContext&> Fn>
+  [[nodiscard]] auto experimental_distribute_values_from_function(Fn&& fn) const {
+    using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
+    detail::ReplicaResults<Value> values(local_replicas());
+    for (int i = 0; i < local_replicas(); ++i) {
+      values[i].emplace(std::invoke(fn, ValueContext{first_replica() + i, num_replicas_in_sync()}));
+    }
+    return detail::merge_trees<Value>(local_replicas(), first_replica(),
+                                      [&values](int i) -> Value& { return *values[i]; });
+  }
+
+  /// A dataset whose element i is row i of each array: see array_dataset. Local.
+  template <class Arrays>
+  [[deprecated("use array_dataset, or Dataset::from_tensor_slices")]] [[nodiscard]] auto
+  experimental_make_numpy_dataset(const Arrays& numpy_input) const {
+    return array_dataset(numpy_input);
+  }
+
+  /// Annotations for strategies whose replicas have several logical devices each; here each has one, so they return
+  /// `tensor` as it is, having checked the rest. Local; in any context.
+  /// Throws Error(invalid_argument) for a device other than 0.
+  template <TensorLike T>
+  [[nodiscard]] std::decay_t<T> experimental_assign_to_logical_device(T&& tensor, int logical_device_id) const {
+    detail::check_logical_device(logical_device_id);
+    return std::forward<T>(tensor);
+  }
+  /// Axis d would be cut into partition_dimensions[d] parts, one for each logical device. Throws
+  /// Error(invalid_argument) unless there is one number for each axis, at least 1, that divides its extent, and their
+  /// product is 1, the number of logical devices.
+  template <TensorLike T>
+  [[nodiscard]] std::decay_t<T> experimental_split_to_logical_devices(
+      T&& tensor, const std::vector<int>& partition_dimensions) const {
+    detail::check_logical_split(tensor_traits<std::remove_cvref_t<T>>::view(tensor).shape, partition_dimensions);
+    return std::forward<T>(tensor);
+  }
+  template <TensorLike T>
+  [[nodiscard]] std::decay_t<T> experimental_replicate_to_logical_devices(T&& tensor) const {
+    return std::forward<T>(tensor);
   }
 
  protected:
   /// `team` is made by the library's own strategies.
   explicit Strategy(std::shared_ptr<ReplicaTeam> team);
+  [[nodiscard]] virtual const ClusterResolver* do_cluster_resolver() const noexcept { return nullptr; }
 
  private:
   friend class Scope;
+  friend void experimental_set_strategy(Strategy* strategy);
   friend class StrategyExtended;
   friend class detail::UpdateScope;
   friend struct StrategyAccess;  // the library's own makers
@@ -220,6 +272,28 @@ class LOCKSTEP_API Strategy {
   template <class Task>
   static ReplicaTask borrow(Task& task) {
     return {&task, [](void* object, ReplicaContext& replica) { (*static_cast<Task*>(object))(replica); }};
+  }
+  template <bool takes_replica, class F, class... Args>
+  auto run_on_replicas(const RunOptions& options, F& fn, Args&... args) {
+    const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
+      const int local = replica.local_replica();
+      if constexpr (takes_replica) {
+        return std::invoke(fn, replica, detail::argument_part(args, local)...);
+      } else {
+        return std::invoke(fn, detail::argument_part(args, local)...);
+      }
+    };
+    using Result = std::decay_t<std::invoke_result_t<decltype(call)&, ReplicaContext&>>;
+    if constexpr (std::is_void_v<Result>) {
+      auto task = [&](ReplicaContext& replica) { call(replica); };
+      run_task(borrow(task), options);
+    } else {
+      detail::ReplicaResults<Result> results(local_replicas());
+      auto task = [&](ReplicaContext& replica) { results[replica.local_replica()].emplace(call(replica)); };
+      run_task(borrow(task), options);
+      return detail::merge_trees<Result>(local_replicas(), first_replica(),
+                                         [&results](int i) -> Result& { return *results[i]; });
+    }
   }
   void run_task(ReplicaTask task, const RunOptions& options);
 
@@ -300,5 +374,10 @@ class LOCKSTEP_API Strategy {
   std::shared_ptr<ReplicaTeam> team_;
   StrategyExtended extended_;
 };
+
+template <class F, class... Args>
+auto StrategyExtended::call_for_each_replica(F&& fn, Args&&... args) {
+  return strategy_.run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
+}
 
 }  // namespace lockstep

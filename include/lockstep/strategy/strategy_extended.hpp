@@ -6,16 +6,18 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/context/replica_context.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/reduction.hpp>
+#include <lockstep/strategy/update.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/variables/variable.hpp>
 
+#include <concepts>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -28,19 +30,6 @@ class ReplicaTeam;
 class Strategy;
 
 namespace detail {
-
-/// Update context of copy `local` for its lifetime.
-class LOCKSTEP_API UpdateScope {
- public:
-  UpdateScope(Strategy& strategy, int local);
-  UpdateScope(const UpdateScope&) = delete;
-  UpdateScope& operator=(const UpdateScope&) = delete;
-  ~UpdateScope();
-
- private:
-  struct Saved;
-  std::unique_ptr<Saved> saved_;
-};
 
 /// Whether a destination is one device, not all devices of a distributed value or variable.
 inline bool is_one_device(Device) { return true; }
@@ -97,27 +86,48 @@ class LOCKSTEP_API StrategyExtended {
 
   /// `fn(component, args...)` on every copy of `variable` on this rank, in update context, one after the other. Local;
   /// all ranks do the same. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
-  /// PerReplica and Mirrored leaves of `args` are sliced, variables read copy by copy, the rest is passed as it is.
-  /// Returns nothing, or the results as Mirrored. Throws Error(invalid_argument) for a variable of another strategy; an
-  /// exception of `fn` leaves the copies before it written.
-  template <class VariableType, class F, class... Args>
+  /// PerReplica and Mirrored leaves of `args` are sliced, variables read copy by copy, the rest is passed as it is, by
+  /// reference; arguments by name are one aggregate argument. Returns nothing where `fn` does, else the results as a
+  /// tree of Mirrored; a variable stays itself. A variable that was made outside every scope has one copy, and `fn` one
+  /// call. In replica context all replicas of this rank call it, each with the arguments for its own copy: it is then
+  /// this call inside a merge_call, with the `fn` of the first replica.
+  /// Throws Error(invalid_argument) for a variable of another strategy; an exception of `fn` leaves the copies before
+  /// it written.
+  template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
-    check_update(variable);
-    using Component = decltype(variable.updatable_component());
-    using Result = std::invoke_result_t<F&, Component, decltype(detail::argument_part(args, 0))...>;
-    const int count = variable.component_count();
-    const auto call = [&](int i) -> decltype(auto) {
-      const detail::UpdateScope context(strategy_, i);
-      return std::invoke(fn, variable.updatable_component(), detail::argument_part(args, i)...);
-    };
-    if constexpr (std::is_void_v<Result>) {
-      for (int i = 0; i < count; ++i) call(i);
-    } else {
-      std::vector<std::decay_t<Result>> results;
-      for (int i = 0; i < count; ++i) results.push_back(call(i));
-      return Mirrored<std::decay_t<Result>>(std::move(results));
-    }
+    return update_copies<detail::Grouping::grouped>(variable, fn, args...);
   }
+  /// As above; the results come as a tree of std::vector, with one element per copy of this rank.
+  template <std::derived_from<Variable> VariableType, class F, class... Args>
+  auto update(Ungrouped, const VariableType& variable, F&& fn, Args&&... args) {
+    return update_copies<detail::Grouping::ungrouped>(variable, fn, args...);
+  }
+
+  /// `fn(args...)` once for each of `devices`, in update context of the copies that live there; `args` and results are
+  /// those of update. Local; all ranks do the same. `devices` are what non_slot_devices gave, or some of
+  /// parameter_devices. Throws Error(invalid_argument) for no device and for one that is not the strategy's,
+  /// Error(failed_precondition) in replica context.
+  template <class F, class... Args>
+  auto update_non_slot(std::span<const Device> devices, F&& fn, Args&&... args) {
+    return update_on<detail::Grouping::grouped>(devices, fn, args...);
+  }
+  /// As above; the results come as a tree of std::vector, with one element per device.
+  template <class F, class... Args>
+  auto update_non_slot(Ungrouped, std::span<const Device> devices, F&& fn, Args&&... args) {
+    return update_on<detail::Grouping::ungrouped>(devices, fn, args...);
+  }
+
+  /// Where an optimizer keeps what belongs to no variable in particular, such as a count of steps: all devices of this
+  /// rank. Local. The default strategy has the place of the variables, so it throws Error(invalid_argument) without
+  /// any.
+  [[nodiscard]] std::span<const Device> non_slot_devices(std::span<const Variable> var_list = {}) const;
+
+  /// `Strategy::run` under the name that it has for implementers.
+  template <class F, class... Args>
+  auto call_for_each_replica(F&& fn, Args&&... args);
+
+  /// Whether the strategy needs shapes that never change, as TPUs do: it does not. Local.
+  [[nodiscard]] bool experimental_require_static_shapes() const noexcept { return false; }
 
   /// Variables made until the guard's end lie on the devices of `variable`. Local. Only in the scope or step of this
   /// strategy, else Error(failed_precondition); `variable` was made by it, else Error(invalid_argument). Variables of a
@@ -167,7 +177,60 @@ class LOCKSTEP_API StrategyExtended {
     return mirrored;
   }
   void reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items);
-  void check_update(const Variable& variable) const;
+  template <detail::Grouping grouping, class VariableType, class F, class... Args>
+  auto update_copies(const VariableType& variable, F& fn, Args&... args) {
+    using Parts = detail::ArgumentParts<Args...>;
+    static_assert(
+        std::is_invocable_v<F&, decltype(variable.updatable_component()), decltype(detail::argument_part(args, 0))...>,
+        "update: the function must be callable as fn(component, args...), where component is a std::span<T> "
+        "of a MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one "
+        "component");
+    const auto update_all = [&](const auto& parts_of) {
+      return detail::call_for_copies<grouping>(variable.component_count(), [&](int i) {
+        const detail::UpdateScope context(strategy_, i);
+        auto parts = parts_of(i);
+        return detail::call_with_parts(fn, *parts, variable.updatable_component());
+      });
+    };
+    using Result = decltype(update_all(std::declval<Parts* (*)(int)>()));
+    ReplicaContext* const replica = replica_of_update(variable);
+    if (replica == nullptr) {
+      return update_all([&]([[maybe_unused]] int i) {
+        return std::optional<Parts>(std::in_place, detail::argument_part(args, i)...);
+      });
+    }
+    Parts mine(detail::argument_part(args, replica->local_replica())...);
+    const auto merged = [&](Strategy&, const PerReplica<Parts*>& parts, const VariableType&) {
+      const auto parts_of = [&](int i) { return parts.component(i); };
+      if constexpr (std::is_void_v<Result>) {
+        update_all(parts_of);
+      } else {
+        return detail::Whole<Result>{update_all(parts_of)};
+      }
+    };
+    if constexpr (std::is_void_v<Result>) {
+      replica->merge_call(merged, &mine, variable);
+    } else {
+      return std::move(replica->merge_call(merged, &mine, variable).value);
+    }
+  }
+  template <detail::Grouping grouping, class F, class... Args>
+  auto update_on(std::span<const Device> devices, F& fn, Args&... args) {
+    static_assert(std::is_invocable_v<F&, decltype(detail::argument_part(args, 0))...>,
+                  "update_non_slot: the function must be callable as fn(args...), where distributed arguments come as "
+                  "one component");
+    const std::vector<int> copies = copies_on(devices);
+    return detail::call_for_copies<grouping>(static_cast<int>(copies.size()), [&](int k) {
+      [[maybe_unused]] const int i = copies[static_cast<std::size_t>(k)];
+      const detail::UpdateScope context(strategy_, i);
+      detail::ArgumentParts<Args...> parts(detail::argument_part(args, i)...);
+      return detail::call_with_parts(fn, parts);
+    });
+  }
+  /// Null in cross-replica context, this thread's replica in replica context. Throws where update may not be called.
+  [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
+  /// The number of the local copies that live on `devices`.
+  [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
   [[nodiscard]] int local_replicas() const noexcept;
 
   Strategy& strategy_;

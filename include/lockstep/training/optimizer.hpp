@@ -7,16 +7,18 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/context/replica_context.hpp>
+#include <lockstep/core/reduce_op.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace lockstep {
 
-/// Moves parameters along gradients, element by element: the result does not depend on layout or on how parameters are
-/// cut into variables. Its state is kept in variables of the strategy, one copy per replica. Thread-safety: the
-/// replicas of one step call `apply` at the same time.
+/// Moves parameters along gradients, in an order of operations that depends on nothing but the parameters: the result
+/// is the same, bit for bit, for every layout. Its state is kept in variables of the strategy, one copy per replica.
+/// Thread-safety: the replicas of one step call `apply` at the same time.
 class LOCKSTEP_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -27,7 +29,15 @@ class LOCKSTEP_API Optimizer {
   /// then.
   void apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate);
 
+  /// Reduces this replica's own `gradients` over all replicas, in place and as one collective, and applies the result.
+  /// All replicas, with the same op and learning rate: sum for gradients of a loss that is divided by the global batch,
+  /// mean for that of a loss divided by the replica's. Throws as apply, before anything is reduced, and as all_reduce.
+  /// Allocates nothing in a steady step.
+  void apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients, float learning_rate,
+                       ReduceOp op = ReduceOp::sum);
+
  private:
+  void check_gradients(std::span<const std::span<float>> gradients) const;
   [[nodiscard]] virtual std::span<const MirroredVariable<float>> do_parameters() const = 0;
   virtual void do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) = 0;
 };

@@ -17,11 +17,7 @@ namespace lockstep {
 namespace detail {
 
 template <class T>
-struct is_distributed : std::false_type {};
-template <class T>
-struct is_distributed<PerReplica<T>> : std::true_type {};
-template <class T>
-struct is_distributed<Mirrored<T>> : std::true_type {};
+struct is_distributed : std::bool_constant<is_distributed_values<T>> {};
 
 template <class Tree>
 inline constexpr bool has_distributed_leaf = any_leaf<std::remove_cvref_t<Tree>, is_distributed>::value;

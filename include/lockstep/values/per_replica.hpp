@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,52 @@ LOCKSTEP_API void check_component_index(int index, std::size_t count);
 /// Throws Error(failed_precondition): a value of several replicas was used as one value.
 [[noreturn]] LOCKSTEP_API void throw_not_one_value(std::size_t count);
 
+/// The components of one value, at least one. The first lies inside, so that a value of one local replica, and taking
+/// it out again, costs no memory of its own.
+template <class T>
+class Components {
+ public:
+  /// `make(i)` is component i of `count`.
+  template <std::invocable<int> Make>
+  Components(int count, const Make& make) : first_{make(0)} {
+    if (count > 1) rest_.reserve(static_cast<std::size_t>(count) - 1);
+    for (int i = 1; i < count; ++i) rest_.push_back({make(i)});
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return 1 + rest_.size(); }
+  [[nodiscard]] T& front() noexcept { return first_.value; }
+  [[nodiscard]] const T& front() const noexcept { return first_.value; }
+  /// Throws Error(out_of_range).
+  [[nodiscard]] T& at(int index) {
+    if (index == 0) return first_.value;
+    check_component_index(index, size());
+    return rest_[static_cast<std::size_t>(index) - 1].value;
+  }
+  [[nodiscard]] const T& at(int index) const {
+    if (index == 0) return first_.value;
+    check_component_index(index, size());
+    return rest_[static_cast<std::size_t>(index) - 1].value;
+  }
+
+ private:
+  Cell<T> first_;
+  std::vector<Cell<T>> rest_;
+};
+
+/// The elements of `components`, moved away one by one; checks that there is one.
+template <class T>
+Components<T> components_of(std::vector<T>&& components) {
+  check_components(components.size(), 0);
+  return Components<T>(static_cast<int>(components.size()),
+                       [&components](int i) { return T(std::move(components[static_cast<std::size_t>(i)])); });
+}
+
+/// `count` and `first_replica`, checked before any component is made.
+inline int checked_count(int count, int first_replica) {
+  check_components(count > 0 ? static_cast<std::size_t>(count) : 0, first_replica);
+  return count;
+}
+
 }  // namespace detail
 
 /// One component for each replica of this rank, in id order; components may differ.
@@ -42,42 +89,37 @@ class PerReplica {
 
   /// Component i belongs to replica `first_replica + i`. Throws Error(invalid_argument) for no component or a negative
   /// id.
-  explicit PerReplica(std::vector<T> components, int first_replica = 0) : first_replica_(first_replica) {
-    detail::check_components(components.size(), first_replica);
-    cells_.reserve(components.size());
-    for (auto&& component : components) cells_.push_back({T(std::move(component))});
+  explicit PerReplica(std::vector<T> components, int first_replica = 0)
+      : components_(detail::components_of(std::move(components))), first_replica_(first_replica) {
+    detail::checked_count(size(), first_replica);
   }
   /// As above, with `make(i)` for component i; for types that cannot be copied.
   template <std::invocable<int> Make>
-  PerReplica(int count, int first_replica, Make&& make) : first_replica_(first_replica) {
-    detail::check_components(static_cast<std::size_t>(count), first_replica);
-    cells_.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) cells_.push_back({make(i)});
-  }
+  PerReplica(int count, int first_replica, Make&& make)
+      : components_(detail::checked_count(count, first_replica), make), first_replica_(first_replica) {}
 
   /// Number of components: the local replicas.
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(cells_.size()); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(components_.size()); }
   /// Global id of the replica that owns component 0.
   [[nodiscard]] int first_replica() const noexcept { return first_replica_; }
 
   /// Component `local`, counted from 0 on this rank. Throws Error(out_of_range).
-  [[nodiscard]] T& component(int local) {
-    detail::check_component_index(local, cells_.size());
-    return cells_[static_cast<std::size_t>(local)].value;
-  }
-  [[nodiscard]] const T& component(int local) const {
-    detail::check_component_index(local, cells_.size());
-    return cells_[static_cast<std::size_t>(local)].value;
-  }
+  [[nodiscard]] T& component(int local) { return components_.at(local); }
+  [[nodiscard]] const T& component(int local) const { return components_.at(local); }
 
-  /// The only component. Throws Error(failed_precondition) when this rank has several replicas.
-  [[nodiscard]] const T& value() const {
-    if (cells_.size() != 1) detail::throw_not_one_value(cells_.size());
-    return cells_.front().value;
+  /// The only component. Throws Error(failed_precondition) when this rank has several replicas. Costs nothing; of a
+  /// value that is about to end, as in `strategy.run(fn).value()`, it is moved out.
+  [[nodiscard]] const T& value() const& {
+    if (components_.size() != 1) detail::throw_not_one_value(components_.size());
+    return components_.front();
+  }
+  [[nodiscard]] T value() && {
+    if (components_.size() != 1) detail::throw_not_one_value(components_.size());
+    return std::move(components_.front());
   }
 
  private:
-  std::vector<detail::Cell<T>> cells_;
+  detail::Components<T> components_;
   int first_replica_ = 0;
 };
 
@@ -90,25 +132,35 @@ class Mirrored {
 
   /// `components[i]` is the copy of local device i; the caller promises that they are equal.
   /// Throws Error(invalid_argument) for no component.
-  explicit Mirrored(std::vector<T> components) {
-    detail::check_components(components.size(), 0);
-    cells_.reserve(components.size());
-    for (auto&& component : components) cells_.push_back({T(std::move(component))});
-  }
+  explicit Mirrored(std::vector<T> components) : components_(detail::components_of(std::move(components))) {}
+  /// As above, with `make(i)` for copy i of `count`; for types that cannot be copied.
+  template <std::invocable<int> Make>
+  Mirrored(int count, Make&& make) : components_(detail::checked_count(count, 0), make) {}
 
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(cells_.size()); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(components_.size()); }
   /// Copy `local`; of a value that lives on one device, that one copy. Throws Error(out_of_range).
   [[nodiscard]] const T& component(int local) const {
-    if (cells_.size() == 1) return cells_.front().value;
-    detail::check_component_index(local, cells_.size());
-    return cells_[static_cast<std::size_t>(local)].value;
+    return components_.size() == 1 ? components_.front() : components_.at(local);
   }
-  [[nodiscard]] const T& value() const noexcept { return cells_.front().value; }
+  [[nodiscard]] const T& value() const noexcept { return components_.front(); }
   // NOLINTNEXTLINE(google-explicit-constructor): a mirrored value may stand wherever the plain one may
-  [[nodiscard]] operator const T&() const noexcept { return cells_.front().value; }
+  [[nodiscard]] operator const T&() const noexcept { return components_.front(); }
 
  private:
-  std::vector<detail::Cell<T>> cells_;
+  detail::Components<T> components_;
 };
+
+namespace detail {
+template <class T>
+inline constexpr bool is_distributed_values = false;
+template <class T>
+inline constexpr bool is_distributed_values<PerReplica<T>> = true;
+template <class T>
+inline constexpr bool is_distributed_values<Mirrored<T>> = true;
+}  // namespace detail
+
+/// A value with one component per local replica: PerReplica or Mirrored. For functions that take either.
+template <class T>
+concept DistributedValues = detail::is_distributed_values<std::remove_cvref_t<T>>;
 
 }  // namespace lockstep

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees of values. Inner nodes: tuple, pair, optional, map and unordered_map (the mapped values), vector, list, deque
-// and array whose elements are not element types, and aggregates that opt in through `tree_members`. Everything else is
-// a leaf, so a vector<float> is one leaf and a vector<Tensor> a node. All of it is decided by types, never by values.
+// Trees of values. Inner nodes: tuple, pair, optional, variant, map and unordered_map (the mapped values), vector,
+// list, deque and array whose elements are not element types, and aggregates that opt in through `tree_members`, in
+// each other to any depth. Everything else is a leaf, so a vector<float> is one leaf and a vector<Tensor> a node;
+// monostate and nullptr_t are nodes without leaves. All of it is decided by types, never by values.
 
 #pragma once
 
@@ -21,6 +22,7 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lockstep {
@@ -40,13 +42,19 @@ inline constexpr bool stays_whole = false;
 
 namespace detail {
 
-enum class NodeKind { leaf, tuple, sequence, array, map, optional, aggregate };
+enum class NodeKind { leaf, nothing, tuple, sequence, array, map, optional, variant, aggregate };
 
 template <class T>
 concept HasMembers = requires { tree_members<T>::pointers; };
 
 template <class T>
 inline constexpr NodeKind node_kind = HasMembers<T> ? NodeKind::aggregate : NodeKind::leaf;
+template <>
+inline constexpr NodeKind node_kind<std::monostate> = NodeKind::nothing;
+template <>
+inline constexpr NodeKind node_kind<std::nullptr_t> = NodeKind::nothing;
+template <class... T>
+inline constexpr NodeKind node_kind<std::variant<T...>> = NodeKind::variant;
 template <class... T>
 inline constexpr NodeKind node_kind<std::tuple<T...>> = NodeKind::tuple;
 template <class A, class B>
@@ -124,6 +132,9 @@ void for_each_leaf(Tree& tree, Fn&& fn) {
     detail::with_members(tree, [&](auto&... children) { (for_each_leaf(children, fn), ...); });
   } else if constexpr (kind == detail::NodeKind::optional) {
     if (tree) for_each_leaf(*tree, fn);
+  } else if constexpr (kind == detail::NodeKind::variant) {
+    std::visit([&fn](auto& child) { for_each_leaf(child, fn); }, tree);
+  } else if constexpr (kind == detail::NodeKind::nothing) {
   } else if constexpr (kind == detail::NodeKind::map) {
     for (auto& entry : tree) for_each_leaf(entry.second, fn);
   } else {
@@ -232,12 +243,33 @@ auto combine_optional(int count, const Get& get, const Leaf& leaf) {
   return get(0).has_value() ? std::optional<decltype(child())>(child()) : std::nullopt;
 }
 
+template <class Tree, class Get, class Leaf, std::size_t... k>
+auto combine_variant(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...>) {
+  for (int i = 1; i < count; ++i) {
+    if (get(i).index() != get(0).index()) throw_structure_differs("which alternative a variant holds", i);
+  }
+  const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
+    using Child = std::remove_reference_t<decltype(std::get<j>(get(0)))>;
+    return combine<Child>(count, [&get](int i) -> Child& { return std::get<j>(get(i)); }, leaf);
+  };
+  std::optional<std::variant<decltype(child(std::integral_constant<std::size_t, k>{}))...>> result;
+  ((get(0).index() == k
+        ? static_cast<void>(result.emplace(std::in_place_index<k>, child(std::integral_constant<std::size_t, k>{})))
+        : static_cast<void>(0)),
+   ...);
+  return std::move(result.value());  // none for a variant that an exception has left without a value
+}
+
 template <class Tree, class Get, class Leaf>
 auto combine(int count, const Get& get, const Leaf& leaf) {
   using Plain = std::remove_const_t<Tree>;
   constexpr auto kind = node_kind<Plain>;
   if constexpr (kind == NodeKind::leaf) {
     return leaf.template operator()<Plain>(get);
+  } else if constexpr (kind == NodeKind::nothing) {
+    return Plain{};
+  } else if constexpr (kind == NodeKind::variant) {
+    return combine_variant<Tree>(count, get, leaf, std::make_index_sequence<std::variant_size_v<Plain>>{});
   } else if constexpr (kind == NodeKind::tuple) {
     return combine_tuple<Tree>(count, get, leaf, std::make_index_sequence<std::tuple_size_v<Plain>>{});
   } else if constexpr (kind == NodeKind::aggregate) {
@@ -264,6 +296,11 @@ template <class... T, template <class> class Test>
 struct any_leaf<std::tuple<T...>, Test> : any_leaf_of<Test, T...> {};
 template <class A, class B, template <class> class Test>
 struct any_leaf<std::pair<A, B>, Test> : any_leaf_of<Test, A, B> {};
+template <class... T, template <class> class Test>
+struct any_leaf<std::variant<T...>, Test> : any_leaf_of<Test, T...> {};
+template <class T, template <class> class Test>
+  requires(node_kind<T> == NodeKind::nothing)
+struct any_leaf<T, Test> : std::false_type {};
 template <class T, template <class> class Test>
   requires(node_kind<T> == NodeKind::sequence || node_kind<T> == NodeKind::array || node_kind<T> == NodeKind::optional)
 struct any_leaf<T, Test> : any_leaf_of<Test, typename T::value_type> {};

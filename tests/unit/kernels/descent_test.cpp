@@ -57,6 +57,8 @@ void expect_same(const std::function<void(Arrays&)>& in_vectors,
 
 constexpr float rate = 0.013F;
 constexpr float momentum = 0.9F;
+constexpr DirectionFactors direction_factors{
+    .correction_1 = 0.1F, .correction_2 = 0.001F, .epsilon = 1e-6F, .weight_decay = 0.01F};
 constexpr AdaptFactors factors{.rate = rate, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
 
 TEST(Descent, gives_the_bits_of_the_scalar_formula) {
@@ -82,6 +84,31 @@ TEST(Descent, that_adapts_gives_the_bits_of_the_scalar_formula) {
         m = factors.beta_1 * m + (1.0F - factors.beta_1) * g;
         v = factors.beta_2 * v + (1.0F - factors.beta_2) * (g * g);
         p -= factors.rate * m / (std::sqrt(v) + factors.epsilon);
+      });
+}
+
+TEST(Descent, that_adapts_moments_alone_gives_the_bits_of_the_scalar_formula) {
+  expect_same(
+      [](Arrays& a) {
+        adapt_moments(a.part(a.first), a.part(a.second), a.part(a.gradient), factors.beta_1, factors.beta_2);
+      },
+      [](float&, float& m, float& v, float g) {
+        m = factors.beta_1 * m + (1.0F - factors.beta_1) * g;
+        v = factors.beta_2 * v + (1.0F - factors.beta_2) * (g * g);
+      });
+}
+
+TEST(Direction, gives_the_bits_of_the_scalar_formula) {
+  expect_same(
+      [&](Arrays& a) {
+        const std::vector<float> previous = a.parameter;  // inputs and output overlap nowhere
+        const auto p = std::span(previous).subspan(Arrays::room, a.part(a.parameter).size());
+        direction(a.part(a.parameter), p, a.part(a.first), a.part(a.second), direction_factors);
+      },
+      [](float& p, float& m, float& v, float) {
+        p = m / direction_factors.correction_1 /
+                (std::sqrt(v / direction_factors.correction_2) + direction_factors.epsilon) +
+            direction_factors.weight_decay * p;
       });
 }
 

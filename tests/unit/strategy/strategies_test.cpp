@@ -32,6 +32,15 @@ TEST(Mirrored_, has_a_replica_on_each_device) {
   EXPECT_EQ(MirroredStrategy().num_replicas_in_sync(), 1);
 }
 
+TEST(Mirrored_, takes_names_in_braces) {
+  for (const int count : {1, 2, 3}) {
+    MirroredStrategy strategy = count == 1   ? MirroredStrategy({"cpu:0"})
+                                : count == 2 ? MirroredStrategy({"cpu:0", "cpu:1"})
+                                             : MirroredStrategy({"cpu:0", "cpu:1", "cpu:2"});
+    EXPECT_EQ(strategy.num_replicas_in_sync(), count);
+  }
+}
+
 TEST(Mirrored_, refuses_no_devices_and_one_twice) {
   expect_error(Code::invalid_argument, {"device", "empty"},
                [] { MirroredStrategy strategy(std::vector<std::string>{}); });

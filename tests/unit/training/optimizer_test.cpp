@@ -72,13 +72,122 @@ TEST(Adam, follows_its_formula) {
   }
 }
 
-TEST(Optimizer, gives_the_same_bits_for_every_layout) {
-  const auto adam = [](Strategy& s, auto parameters) { return std::make_unique<Adam>(s, parameters); };
-  MirroredStrategy strategy = mirrored(3);
-  const auto expected = train(strategy, 4, adam);
-  for (const std::vector<int>& layout : {std::vector<int>{2, 1}, {1, 1, 1}}) {
-    on_workers(layout, [&](Strategy& workers) { EXPECT_EQ(train(workers, 4, adam), expected); });
+TEST(Lamb, follows_its_formula_with_the_lengths_of_each_variable) {
+  constexpr std::size_t count = 2500;  // several pieces
+  MirroredStrategy strategy = mirrored(2);
+  std::vector<float> start(count);
+  for (std::size_t i = 0; i < count; ++i) start[i] = 1.0F + static_cast<float>(i % 7);
+  const std::vector<MirroredVariable<float>> parameters{strategy.variable<float>(start, {.name = "long"}),
+                                                        strategy.variable<float>(0.0F, {.name = "zero"})};
+  Lamb lamb(strategy, parameters, {.weight_decay = 0.1F});
+  std::vector<double> p(start.begin(), start.end()), m(count), v(count);
+  const auto gradient_of = [](std::size_t i, int t) {
+    return static_cast<float>((i * 31) % 17) - 8.0F * static_cast<float>(t);
+  };
+  for (int t = 1; t <= 4; ++t) {
+    strategy.run([&](ReplicaContext& replica) {
+      std::vector<float> gradient(count);
+      std::vector<float> other{1.0F};
+      for (std::size_t i = 0; i < count; ++i) gradient[i] = gradient_of(i, t);
+      lamb.apply(replica, std::vector<std::span<float>>{gradient, other}, 0.01F);
+    });
+    std::vector<double> d(count);
+    double p_squares = 0, d_squares = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double g = gradient_of(i, t);
+      m[i] = 0.9 * m[i] + 0.1 * g;
+      v[i] = 0.999 * v[i] + 0.001 * g * g;
+      d[i] = m[i] / (1 - std::pow(0.9, t)) / (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-6) + 0.1 * p[i];
+      p_squares += p[i] * p[i];
+      d_squares += d[i] * d[i];
+    }
+    const double ratio = std::sqrt(p_squares) / std::sqrt(d_squares);
+    for (std::size_t i = 0; i < count; ++i) p[i] -= 0.01 * ratio * d[i];
   }
+  for (std::size_t i = 0; i < count; ++i) ASSERT_NEAR(parameters[0].elements()[i], p[i], 1e-4 * std::abs(p[i])) << i;
+}
+
+TEST(Lamb, moves_every_variable_by_the_same_share_of_its_length) {
+  MirroredStrategy strategy = mirrored(1);
+  for (const float size : {1.0F, 1000.0F}) {
+    const auto w = strategy.variable<float>(std::vector<float>(4, size));
+    Lamb lamb(strategy, {w});
+    strategy.run([&](ReplicaContext& replica) {
+      std::vector<float> gradient(4, 1e-3F);
+      lamb.apply(replica, std::vector<std::span<float>>{gradient}, 0.01F);
+    });
+    EXPECT_NEAR(w.elements()[0], 0.99F * size, 1e-5F * size);
+  }
+}
+
+TEST(Lamb, moves_a_variable_of_length_0_by_the_learning_rate) {
+  MirroredStrategy strategy = mirrored(1);
+  const auto w = strategy.variable<float>(0.0F);
+  Lamb lamb(strategy, {w});
+  strategy.run([&](ReplicaContext& replica) {
+    std::vector<float> gradient{5.0F};
+    lamb.apply(replica, std::vector<std::span<float>>{gradient}, 0.01F);
+  });
+  EXPECT_NEAR(w.value(), -0.01F, 1e-6F);
+}
+
+/// A gradient whose sums depend on their order.
+float rough(int replica, std::size_t i, int step) {
+  return std::sin(static_cast<float>(17 * replica + 3 * step) + static_cast<float>(i)) *
+         std::pow(10.0F, static_cast<float>((static_cast<std::size_t>(replica) * 7 + i) % 5));
+}
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)>;
+
+/// Four steps on two variables, with a gradient of its own on every replica.
+std::vector<float> train_on_own_gradients(Strategy& strategy, const MakeOptimizer& make) {
+  const std::vector<MirroredVariable<float>> parameters{
+      strategy.variable<float>(std::vector<float>(2000, 1.0F), {.name = "v"}),
+      strategy.variable<float>(std::vector<float>(37, 1.0F), {.name = "w"})};
+  const auto optimizer = make(strategy, parameters);
+  for (int step = 1; step <= 4; ++step) {
+    strategy.run([&](ReplicaContext& replica) {
+      std::vector<float> first(2000), second(37);
+      const int id = replica.replica_id_in_sync_group();
+      for (std::size_t i = 0; i < first.size(); ++i) first[i] = rough(id, i, step);
+      for (std::size_t i = 0; i < second.size(); ++i) second[i] = rough(id, i + 5, step);
+      optimizer->apply_gradients(replica, {first, second}, 0.01F);
+    });
+  }
+  std::vector<float> result;
+  for (const auto& parameter : parameters) {
+    const auto all = copies(parameter);
+    for (const auto& copy : all) EXPECT_EQ(copy, all.front());
+    result.insert(result.end(), all.front().begin(), all.front().end());
+  }
+  return result;
+}
+
+TEST(Optimizer, gives_the_same_bits_for_every_layout) {
+  const std::vector<MakeOptimizer> optimizers{
+      [](Strategy& s, auto parameters) { return std::make_unique<Sgd>(s, parameters); },
+      [](Strategy& s, auto parameters) { return std::make_unique<Sgd>(s, parameters, SgdOptions{.momentum = 0.9F}); },
+      [](Strategy& s, auto parameters) { return std::make_unique<Adam>(s, parameters); },
+      [](Strategy& s, auto parameters) {
+        return std::make_unique<Lamb>(s, parameters, LambOptions{.weight_decay = 0.01F});
+      }};
+  for (const MakeOptimizer& make : optimizers) {
+    MirroredStrategy strategy = mirrored(4);
+    const auto expected = train_on_own_gradients(strategy, make);
+    for (const std::vector<int>& layout : {std::vector<int>{1, 1, 1, 1}, {2, 2}, {1, 3}, {2, 1, 1}}) {
+      on_workers(layout, [&](Strategy& workers) { EXPECT_EQ(train_on_own_gradients(workers, make), expected); });
+    }
+  }
+}
+
+TEST(Optimizer, refuses_gradients_before_they_are_reduced) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto w = strategy.variable<float>(std::vector<float>(3), {.name = "w"});
+  Sgd sgd(strategy, {w});
+  std::vector<float> gradient(4, 1.0F);
+  expect_error(Code::invalid_argument, {"4 elements", "\"w\" has 3"},
+               [&] { strategy.run([&](ReplicaContext& replica) { sgd.apply_gradients(replica, {gradient}, 0.1F); }); });
+  EXPECT_EQ(gradient, std::vector<float>(4, 1.0F));
 }
 
 TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
@@ -87,6 +196,10 @@ TEST(Optimizer, refuses_options_and_gradients_that_do_not_fit) {
   expect_error(Code::invalid_argument, {"momentum", "1.5"}, [&] { Sgd sgd(strategy, {w}, {.momentum = 1.5F}); });
   expect_error(Code::invalid_argument, {"beta_1"}, [&] { Adam adam(strategy, {w}, {.beta_1 = 1.0F}); });
   expect_error(Code::invalid_argument, {"epsilon"}, [&] { Adam adam(strategy, {w}, {.epsilon = 0.0F}); });
+  expect_error(Code::invalid_argument, {"Lamb", "beta_2 1"}, [&] { Lamb lamb(strategy, {w}, {.beta_2 = 1.0F}); });
+  expect_error(Code::invalid_argument, {"Lamb", "epsilon is 0"}, [&] { Lamb lamb(strategy, {w}, {.epsilon = 0.0F}); });
+  expect_error(Code::invalid_argument, {"weight_decay is -1"},
+               [&] { Lamb lamb(strategy, {w}, {.weight_decay = -1.0F}); });
   Sgd sgd(strategy, {w});
   const auto apply = [&](std::size_t count, std::size_t elements) {
     strategy.run([&](ReplicaContext& replica) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 namespace lockstep::test {
@@ -24,11 +25,21 @@ struct Metrics {
   int count = 0;
 };
 
+/// An aggregate with aggregates inside of containers.
+struct Report {
+  std::vector<Metrics> layers;
+  std::variant<Metrics, std::string> last;
+};
+
 }  // namespace lockstep::test
 
 template <>
 struct lockstep::tree_members<lockstep::test::Metrics> {
   static constexpr auto pointers = std::tuple(&lockstep::test::Metrics::loss, &lockstep::test::Metrics::count);
+};
+template <>
+struct lockstep::tree_members<lockstep::test::Report> {
+  static constexpr auto pointers = std::tuple(&lockstep::test::Report::layers, &lockstep::test::Report::last);
 };
 
 namespace lockstep::test {
@@ -52,6 +63,12 @@ static_assert(std::is_same_v<merged_t<std::array<float, 3>>, PerReplica<std::arr
 static_assert(std::is_same_v<merged_t<std::array<Tensor, 2>>, std::array<PerReplica<Tensor>, 2>>);
 static_assert(std::is_same_v<merged_t<Metrics>, std::tuple<PerReplica<float>, PerReplica<int>>>);
 static_assert(std::is_same_v<merged_t<std::string>, PerReplica<std::string>>);
+static_assert(std::is_same_v<merged_t<std::variant<int, std::tuple<float>>>,
+                             std::variant<PerReplica<int>, std::tuple<PerReplica<float>>>>);
+static_assert(std::is_same_v<merged_t<std::tuple<std::monostate, std::nullptr_t, int>>,
+                             std::tuple<std::monostate, std::nullptr_t, PerReplica<int>>>);
+static_assert(detail::has_distributed_leaf<std::variant<int, std::vector<PerReplica<int>>>>);
+static_assert(!detail::has_distributed_leaf<std::variant<int, std::monostate>>);
 static_assert(detail::refers_everywhere<std::vector<std::span<float>>>);
 static_assert(!detail::refers_everywhere<std::tuple<std::span<float>, float>>);
 
@@ -97,6 +114,31 @@ TEST(Tree, refuses_to_merge_other_structures) {
   expect_error(Code::invalid_argument, {"keys"},
                [] { (void)merge<std::map<std::string, int>>({{{"a", 1}}, {{"b", 1}}}); });
   expect_error(Code::invalid_argument, {"optional"}, [] { (void)merge<std::optional<int>>({1, std::nullopt}); });
+}
+
+TEST(Tree, merges_the_alternative_that_all_variants_hold) {
+  using Either = std::variant<int, std::vector<std::string>>;
+  const auto merged = merge<Either>({std::vector<std::string>{"a"}, std::vector<std::string>{"b"}});
+  EXPECT_EQ(std::get<1>(merged).front().component(1), "b");
+  EXPECT_EQ(std::get<0>(merge<Either>({1, 2})).component(1), 2);
+  expect_error(Code::invalid_argument, {"variant"}, [] { (void)merge<Either>({1, std::vector<std::string>{"b"}}); });
+}
+
+TEST(Tree, merges_and_slices_aggregates_in_each_other_to_any_depth) {
+  const auto [layers, last] = merge<Report>({{{{1.0F, 2}}, "x"}, {{{3.0F, 4}}, "y"}});
+  EXPECT_EQ(std::get<0>(layers.front()).component(1), 3.0F);
+  EXPECT_EQ(std::get<1>(layers.front()).component(0), 2);
+  EXPECT_EQ(std::get<1>(last).component(1), "y");
+  const auto part = local_part(std::tuple(layers, last), 1);
+  EXPECT_EQ(std::get<1>(std::get<0>(part).front()), 4);
+  EXPECT_EQ(std::get<1>(std::get<1>(part)), "y");
+}
+
+TEST(Tree, visits_the_alternative_that_a_variant_holds_and_nothing_in_a_monostate) {
+  const std::tuple<std::variant<int, std::tuple<int, int>>, std::monostate> tree{std::tuple(1, 2), {}};
+  std::vector<int> seen;
+  for_each_leaf(tree, [&](int leaf) { seen.push_back(leaf); });
+  EXPECT_EQ(seen, (std::vector<int>{1, 2}));
 }
 
 TEST(Tree, merges_values_that_can_only_be_moved) {

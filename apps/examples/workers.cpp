@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// All ranks of an MPI job, each with REPLICAS devices: mpirun -n 2 example-workers [REPLICAS]. Every replica throws
+// darts with random numbers of its own; the digits depend on the number of replicas, not on where they run.
+
+#include <lockstep/lockstep.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+int main(int argc, char** argv) {
+  lockstep::Environment environment(argc, argv);
+  std::vector<lockstep::Device> devices;
+  for (int i = 0; i < (argc > 1 ? std::stoi(argv[1]) : 1); ++i) devices.push_back({lockstep::DeviceKind::cpu, i});
+  lockstep::MultiWorkerMirroredStrategy strategy({.devices = devices});
+
+  constexpr std::int64_t darts = 100000;  // of each replica and step
+  const lockstep::Scope scope = strategy.scope();
+  auto generator = lockstep::Generator::from_seed(2);  // in scope: a stream for each replica
+  std::int64_t inside = 0;
+  std::int64_t thrown = 0;
+  for (int step = 0; step < 10; ++step) {
+    const auto hits = strategy.run([&] {
+      std::vector<double> coordinates(2 * darts);
+      generator.uniform(coordinates);
+      std::int64_t count = 0;
+      for (std::size_t i = 0; i < coordinates.size(); i += 2) {
+        const double x = coordinates[i];
+        const double y = coordinates[i + 1];
+        if (x * x + y * y < 1) ++count;
+      }
+      return count;
+    });
+    inside += strategy.reduce(lockstep::ReduceOp::sum, hits);
+    thrown += darts * strategy.num_replicas_in_sync();
+  }
+  if (strategy.is_chief()) {
+    std::printf("%d replicas, pi is about %.6f\n", strategy.num_replicas_in_sync(),
+                4 * static_cast<double>(inside) / static_cast<double>(thrown));
+  }
+}

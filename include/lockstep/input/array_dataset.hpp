@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays in memory as a dataset of their rows.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/values/tree.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace input {
+
+/// A tensor whose row i is `parts[i]`. Throws Error(invalid_argument) for no part, and for dtypes or shapes that
+/// differ.
+[[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
+
+/// `arrays` with each array as a Tensor: an ElementTree.
+template <class Arrays>
+[[nodiscard]] auto tensors_of(const Arrays& arrays) {
+  constexpr auto kind = detail::node_kind<Arrays>;
+  if constexpr (ElementTree<Arrays>) {
+    return arrays;
+  } else if constexpr (TensorLike<Arrays>) {
+    const ConstTensorView view = tensor_traits<Arrays>::view(arrays);
+    Tensor copy = Tensor::uninitialized(view.dtype, view.shape);
+    copy.copy_from(view);
+    return copy;
+  } else if constexpr (kind == detail::NodeKind::sequence) {
+    std::vector<Tensor> parts;
+    for (const auto& part : arrays) {
+      static_assert(std::same_as<decltype(tensors_of(part)), Tensor>, "a list of arrays holds arrays or lists of such");
+      parts.push_back(tensors_of(part));
+    }
+    return stacked(parts);
+  } else if constexpr (kind == detail::NodeKind::array) {
+    return std::apply(
+        [](const auto&... child) {
+          return std::array<std::common_type_t<decltype(tensors_of(child))...>, sizeof...(child)>{tensors_of(child)...};
+        },
+        arrays);
+  } else if constexpr (detail::is_pair<Arrays>) {
+    return std::pair{tensors_of(arrays.first), tensors_of(arrays.second)};
+  } else if constexpr (kind == detail::NodeKind::tuple) {
+    return std::apply(
+        [](const auto&... child) { return std::tuple<decltype(tensors_of(child))...>{tensors_of(child)...}; }, arrays);
+  } else {
+    static_assert(kind == detail::NodeKind::aggregate,
+                  "a dataset is made of arrays: Tensor, a vector, array or span of numbers, lists of arrays of one "
+                  "shape, and tuples, pairs, arrays and opted-in aggregates of these");
+    return detail::with_members(
+        arrays, [](const auto&... child) { return std::tuple<decltype(tensors_of(child))...>{tensors_of(child)...}; });
+  }
+}
+
+}  // namespace input
+
+/// A dataset whose element i is row i of every array in `arrays`: a Tensor, a vector or span of numbers, a tuple, pair,
+/// std::array or opted-in aggregate of such (an aggregate of other arrays than Tensors gives the tuple of its members).
+/// A list of arrays (vector, list, deque) is stacked to one array, as TensorFlow does with lists. Local. Tensors are
+/// shared, all else is copied. Throws Error(invalid_argument) for a scalar, arrays of different length, and lists of
+/// arrays that differ in dtype or shape.
+template <class Arrays>
+[[nodiscard]] auto array_dataset(const Arrays& arrays) {
+  using Element = decltype(input::tensors_of(arrays));
+  return Dataset<Element>::from_tensor_slices(input::tensors_of(arrays));
+}
+
+}  // namespace lockstep

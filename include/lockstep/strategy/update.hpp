@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The typed edge of `StrategyExtended::update` and `update_non_slot`: one call per copy, and what becomes of the
+// results.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/values/merge.hpp>
+#include <lockstep/values/per_replica.hpp>
+#include <lockstep/values/tree.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+class ReplicaTeam;
+class Strategy;
+struct ScopeRecord;
+
+/// As the first argument of `update` and `update_non_slot` it asks for the results one by one: tf.distribute's
+/// `group=False`.
+struct Ungrouped {
+  explicit Ungrouped() = default;
+};
+inline constexpr Ungrouped ungrouped{};
+
+namespace detail {
+
+/// Update context of copy `local` for its lifetime.
+class LOCKSTEP_API UpdateScope {
+ public:
+  UpdateScope(Strategy& strategy, int local) noexcept;
+  UpdateScope(const UpdateScope&) = delete;
+  UpdateScope& operator=(const UpdateScope&) = delete;
+  ~UpdateScope();
+
+ private:
+  // what it replaced of the thread's context
+  std::uint8_t mode_;
+  int component_;
+  ScopeRecord* scope_;
+  Strategy* strategy_;
+  ReplicaTeam* team_;
+};
+
+enum class Grouping : std::uint8_t { grouped, ungrouped };
+
+/// The arguments of one copy's call: references, but for trees that had to be sliced.
+template <class... Args>
+using ArgumentParts = std::tuple<decltype(argument_part(std::declval<Args&>(), 0))...>;
+
+/// `fn(first..., parts...)`; what was sliced is moved on.
+template <class F, class Parts, class... First>
+decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
+  return [&]<std::size_t... k>(std::index_sequence<k...>) -> decltype(auto) {
+    return std::invoke(fn, std::forward<First>(first)...,
+                       std::forward<std::tuple_element_t<k, Parts>>(std::get<k>(parts))...);
+  }(std::make_index_sequence<std::tuple_size_v<Parts>>{});
+}
+
+/// What a merge function returns to give all replicas the same, distributed values included.
+template <class T>
+struct Whole {
+  T value;
+};
+
+/// One tree of the copies' results, whose leaves are moved away: each leaf T as Mirrored<T>, or as vector<T>.
+template <Grouping grouping, class Result>
+auto group_results(std::vector<std::optional<Result>>& results) {
+  const int count = static_cast<int>(results.size());
+  const auto get = [&results](int i) -> Result& { return *results[static_cast<std::size_t>(i)]; };
+  return combine<Result>(count, get, [count]<class Leaf, class GetLeaf>(const GetLeaf& leaf) {
+    if constexpr (grouping == Grouping::ungrouped) {
+      std::vector<Leaf> list;
+      for (int i = 0; i < count; ++i) list.push_back(std::move(leaf(i)));
+      return list;
+    } else if constexpr (stays_whole<Leaf>) {
+      return Leaf(leaf(0));
+    } else {
+      return Mirrored<Leaf>(count, [&](int i) { return Leaf(std::move(leaf(i))); });
+    }
+  });
+}
+
+/// `call(i)` for each of `count` copies, one after the other, and the results together.
+template <Grouping grouping, class Call>
+auto call_for_copies(int count, const Call& call) {
+  using Result = std::decay_t<std::invoke_result_t<const Call&, int>>;
+  if constexpr (std::is_void_v<Result>) {
+    for (int i = 0; i < count; ++i) call(i);
+  } else {
+    std::vector<std::optional<Result>> results(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) results[static_cast<std::size_t>(i)].emplace(call(i));
+    return group_results<grouping, Result>(results);
+  }
+}
+
+}  // namespace detail
+}  // namespace lockstep

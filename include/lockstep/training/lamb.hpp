@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/strategy/strategy.hpp>
+#include <lockstep/training/optimizer.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+struct LambOptions {
+  /// Decay of the mean of gradients and of squared gradients per step, in [0, 1). Nearer to 1: smoother, slower to
+  /// follow.
+  float beta_1 = 0.9F;
+  float beta_2 = 0.999F;
+  /// Added to the root of the mean square, positive: bounds the step where gradients vanish.
+  float epsilon = 1e-6F;
+  /// Share of the parameter that is added to its direction, not negative. 0: none.
+  float weight_decay = 0.0F;
+};
+
+/// LAMB (You et al., "Large batch optimization for deep learning", 2020), for large global batches: Adam's direction,
+/// scaled for each variable to the variable's own length. With the step's number t from 1,
+///   m = beta_1 m + (1 - beta_1) g,   v = beta_2 v + (1 - beta_2) g^2,
+///   d = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay p,
+///   p -= learning_rate * |p| / |d| * d,   where the ratio is 1 if one of both lengths is 0.
+/// Unlike with the other optimizers the cut of parameters into variables matters: each is one layer. Lengths are summed
+/// in f64 in one fixed order, so they are the same for every layout and processor.
+class LOCKSTEP_API Lamb final : public Optimizer {
+ public:
+  /// Creates the state; Collective. `parameters` are variables of `strategy`.
+  /// Throws Error(invalid_argument) for a beta outside [0, 1), an epsilon that is not positive, or a negative decay.
+  Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options = {});
+
+ private:
+  [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
+  void do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) override;
+
+  std::vector<MirroredVariable<float>> parameters_;
+  std::vector<MirroredVariable<float>> means_;
+  std::vector<MirroredVariable<float>> squares_;
+  MirroredVariable<std::int64_t> steps_;
+  LambOptions options_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""The examples: what they print, and that they are short.
+
+examples_test.py SOURCES PROGRAM... -- MPIEXEC [OPTION...]
+"""
+
+import os
+import sys
+
+from programs import Launcher, expect, run_cases
+
+end = sys.argv.index("--")
+sources = sys.argv[1]
+programs = {os.path.basename(path): path for path in sys.argv[2:end]}
+launcher = Launcher(sys.argv[end + 1:])
+
+MOST_LINES = 60
+
+
+def prints(expected, name, *arguments, ranks=0):
+    def case():
+        result = launcher.run(ranks, programs[name], *arguments)
+        expect(result.returncode == 0, result.stderr)
+        expect(result.stdout == expected, result.stdout)
+
+    return case
+
+
+def prints_the_same_on_every_layout():
+    """The same replicas on 1, 2 and 4 ranks."""
+    lines = {launcher.run(ranks, programs["example-workers"], 4 // ranks).stdout for ranks in (1, 2, 4)}
+    expect(len(lines) == 1, lines)
+    expect(lines.pop().startswith("4 replicas, pi is about 3.14"), lines)
+
+
+def all_are_short_and_run_here():
+    names = sorted(name for name in os.listdir(sources) if name.endswith(".cpp"))
+    expect([f"example-{name[:-4].replace('_', '-')}" for name in names] == sorted(programs), names)
+    for name in names:
+        with open(os.path.join(sources, name), encoding="utf-8") as file:
+            lines = len(file.readlines())
+        expect(lines <= MOST_LINES, f"{name} has {lines} lines, more than {MOST_LINES}")
+
+
+LINE = "y = 3.00 x + 1.00, loss below 1e-6: yes\n"
+AVERAGES = "in a step of two replicas: 1.5\nin cross-replica context: 1.875\nwithout a strategy: 1.5\n"
+
+sys.exit(run_cases([
+    ("a training loop on 1 device", prints(LINE, "example-mirrored", 1)),
+    ("a training loop on 2 devices", prints(LINE, "example-mirrored")),
+    ("a training loop on 3 devices", prints(LINE, "example-mirrored", 3)),
+    ("one device", prints("1 replica, sum 90\n", "example-one-device")),
+    ("a library function in each context", prints(AVERAGES, "example-library-function")),
+    ("workers have the same digits on every layout", prints_the_same_on_every_layout),
+    ("every example is short and is run here", all_are_short_and_run_here),
+]))

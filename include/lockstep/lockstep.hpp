@@ -61,6 +61,7 @@
 #include <lockstep/training/global_mean.hpp>
 #include <lockstep/training/gradient_buckets.hpp>
 #include <lockstep/training/lamb.hpp>
+#include <lockstep/training/metrics.hpp>
 #include <lockstep/training/optimizer.hpp>
 #include <lockstep/training/sgd.hpp>
 #include <lockstep/values/indexed_slices.hpp>

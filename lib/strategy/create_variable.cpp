@@ -25,8 +25,10 @@ struct VariableRequest {
   Device device;
 };
 
-std::string kind_of(const VariableOptions& options) {
-  return fmt::format("{}, {}", to_string(options.synchronization), to_string(options.aggregation));
+std::string text_of(const VariableOptions& options) {
+  const char* const trainable = !options.trainable ? "default" : *options.trainable ? "true" : "false";
+  return fmt::format("synchronization {}, aggregation {}, trainable {}", to_string(options.synchronization),
+                     to_string(options.aggregation), trainable);
 }
 
 /// Throws unless the local replicas ask for one variable. Values that a function would make are not compared: only the
@@ -43,12 +45,12 @@ void check_requests_agree(const PerReplica<VariableRequest>& requests) {
                           id, to_string(other.device), other.options->name, requests.first_replica(),
                           to_string(first.device), first.options->name);
     }
-    if (kind_of(*other.options) != kind_of(*first.options) || other.options->trainable != first.options->trainable) {
+    if (text_of(*other.options) != text_of(*first.options)) {
       detail::throw_error(Code::mismatch,
-                          "variable \"{}\": its synchronization, aggregation or trainable is {} on replica {} but {} "
-                          "on replica {}; all replicas must give the same options",
-                          first.options->name, kind_of(*other.options), id, kind_of(*first.options),
-                          requests.first_replica());
+                          "variable \"{}\": replica {} gives {}, but replica {} gives {}; all replicas must give the "
+                          "same options",
+                          first.options->name, id, text_of(*other.options), requests.first_replica(),
+                          text_of(*first.options));
     }
     const Tensor* const here = other.initial->value;
     const Tensor* const there = first.initial->value;

@@ -46,7 +46,8 @@ struct Initializer {
   [[nodiscard]] Tensor operator()() const { return value != nullptr ? *value : make(object); }
 };
 
-/// `create(initializer)` for `initial`, which is called, if it is a function, when `create` asks for it.
+/// `create(initializer)` for `initial`, which is called, if it is a function, when `create` asks for it. Numbers become
+/// T, tensors stay what they are.
 template <Element T, class Initial, class Create>
 auto with_initializer(Initial&& initial, const Create& create) {
   if constexpr (std::invocable<Initial&>) {

@@ -187,6 +187,13 @@ class LOCKSTEP_API Strategy {
   }
   /// Either kind, as the options say, with the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
+  template <std::invocable Make>
+    requires std::same_as<std::invoke_result_t<Make&>, Tensor>
+  [[nodiscard]] Variable variable(Make&& initial, const VariableOptions& options = {}) {
+    return detail::with_initializer<float>(std::forward<Make>(initial), [&](const detail::Initializer& initializer) {
+      return create_variable(initializer, options, std::nullopt);
+    });
+  }
 
   /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank. See
   /// DistributedDataset and InputOptions. Local, and so is iterating; neither needs the strategy to live.

@@ -50,7 +50,7 @@ std::vector<T> components(const PerReplica<T>& value) {
 
 /// The elements of each copy of `variable`.
 template <class T>
-std::vector<std::vector<T>> copies(const MirroredVariable<T>& variable) {
+std::vector<std::vector<T>> copies(const TypedVariable<T>& variable) {
   std::vector<std::vector<T>> result;
   for (int i = 0; i < variable.component_count(); ++i) {
     const Tensor copy = variable.component(i);

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/training/metrics.hpp>
+
+#include "base/check.hpp"
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Totals = std::array<double, 2>;
+
+VariableOptions options_of(const std::string& name) {
+  return {.name = name,
+          .synchronization = VariableSynchronization::on_read,
+          .aggregation = VariableAggregation::sum,
+          .trainable = false};
+}
+
+double sum_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float x : values) sum += double{x};
+  return sum;
+}
+
+}  // namespace
+
+Sum::Sum(Strategy& strategy, const std::string& name)
+    : total_(strategy.sync_on_read_variable<double>(0.0, options_of(name))) {}
+
+void Sum::update(double value) const { total_.assign_add(value); }
+void Sum::update(std::span<const float> values) const { update(sum_of(values)); }
+double Sum::result() const { return total_.value(); }
+void Sum::reset() const { total_.assign(0.0); }
+
+Mean::Mean(Strategy& strategy, const std::string& name)
+    : totals_(strategy.sync_on_read_variable<double>(Totals{}, options_of(name))) {}
+
+void Mean::add(double total, double weight) const { totals_.assign_add(Totals{total, weight}); }
+void Mean::update(double value, double weight) const { add(value * weight, weight); }
+void Mean::update(std::span<const float> values) const { add(sum_of(values), static_cast<double>(values.size())); }
+double Mean::result() const {
+  const std::vector<double> totals = totals_.values();
+  return totals[1] == 0 ? 0.0 : totals[0] / totals[1];
+}
+void Mean::reset() const { totals_.assign(Totals{}); }
+
+Accuracy::Accuracy(Strategy& strategy, const std::string& name) : mean_(strategy, name) {}
+
+void Accuracy::update(std::span<const std::int64_t> labels, std::span<const std::int64_t> predictions) const {
+  if (labels.size() != predictions.size()) {
+    detail::throw_error(Code::invalid_argument,
+                        "update of metric \"{}\": {} labels for {} predictions; give one for each",
+                        mean_.totals_.name(), labels.size(), predictions.size());
+  }
+  std::int64_t correct = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) correct += labels[i] == predictions[i] ? 1 : 0;
+  update(correct, static_cast<std::int64_t>(labels.size()));
+}
+
+void Accuracy::update(std::int64_t correct, std::int64_t count) const {
+  if (correct < 0 || correct > count) {
+    detail::throw_error(Code::invalid_argument,
+                        "update of metric \"{}\": {} of {} predictions are right; it must be at least 0 and at most "
+                        "all",
+                        mean_.totals_.name(), correct, count);
+  }
+  mean_.add(static_cast<double>(correct), static_cast<double>(count));
+}
+
+}  // namespace lockstep

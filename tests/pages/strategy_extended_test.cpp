@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// tf.distribute.StrategyExtended, TensorFlow 2.0.
+
+#include "pages/samples.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace lockstep::test {
+namespace {
+
+/// (x, a, v): the page's x is one object for both replicas and stays one; here types decide.
+TEST(StrategyExtendedPage, wrapped_values_are_unwrapped_and_merged) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto v = strategy.variable<float>(1.0F);
+  const PerReplica<int> w({10, 20});
+  const auto [x, a, variable] = strategy.experimental_run_v2([&](int w_i) { return std::tuple(7, w_i + 1, v); }, w);
+  EXPECT_EQ(printed(x), "PerReplica:{0: 7, 1: 7}");
+  EXPECT_EQ(printed(a), "PerReplica:{0: 11, 1: 21}");
+  EXPECT_EQ(variable, v);
+}
+
+TEST(StrategyExtendedPage, replica_context_and_cross_replica_context) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  EXPECT_NE(get_replica_context(), nullptr);  // the default single replica context
+  const Scope scope = strategy.scope();
+  EXPECT_TRUE(in_cross_replica_context());
+  const auto v = strategy.variable<float>(1.0F);
+  strategy.experimental_run_v2([&](ReplicaContext& replica) {
+    EXPECT_FALSE(in_cross_replica_context());
+    replica.merge_call([&](Strategy& current) {
+      EXPECT_TRUE(in_cross_replica_context());
+      current.extended().update(v, [](std::span<float>) { EXPECT_EQ(get_replica_context(), nullptr); });
+    });
+  });
+}
+
+TEST(StrategyExtendedPage, sync_on_read_variables) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto v = strategy.sync_on_read_variable<double>(1.0, {.name = "v", .aggregation = VariableAggregation::mean});
+  const PerReplica<double> update({2.0, 4.0});
+  strategy.run([&](double u) { v.assign(0.9 * v.value() + 0.1 * u); }, update);  // v = 0.9*v + 0.1*update
+  EXPECT_EQ(v.value(), (0.9 * 1.0 + 0.1 * 2.0 + (0.9 * 1.0 + 0.1 * 4.0)) / 2);
+}
+
+TEST(StrategyExtendedPage, locality) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto variable = strategy.variable<float>(0.0F);
+  const PerReplica<float> per_replica({1, 2});
+  const Mirrored<float> of_variables = strategy.extended().reduce_to(ReduceOp::sum, per_replica, variable);
+  EXPECT_EQ(printed(of_variables), "Mirrored:{0: 3, 1: 3}");
+  const auto mirrored =
+      strategy.run([](ReplicaContext& r, float x) { return r.all_reduce(ReduceOp::sum, x); }, per_replica);
+  EXPECT_EQ(printed(mirrored), "PerReplica:{0: 3, 1: 3}");
+}
+
+TEST(StrategyExtendedPage, how_to_update_a_variable) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto a = strategy.variable<float>(10.0F);
+  const auto b = strategy.variable<float>(20.0F);
+  const PerReplica<float> updates({1, 2});
+  strategy.experimental_run_v2(
+      [&](float update) {
+        // 1. a list of (update, variable); 2. merge_call
+        get_replica_context()->merge_call(
+            [](Strategy& current, const auto& pairs) {
+              const auto sums = current.extended().batch_reduce_to(ReduceOp::sum, pairs);  // 3.
+              for (std::size_t k = 0; k < pairs.size(); ++k) {
+                current.extended().update(  // 4.
+                    pairs[k].second, [](std::span<float> copy, float sum) { copy[0] -= sum; }, sums[k]);
+              }
+            },
+            std::vector{std::pair(update, a), std::pair(2 * update, b)});
+      },
+      updates);
+  EXPECT_EQ(copies(a), (std::vector<std::vector<float>>{{7}, {7}}));
+  EXPECT_EQ(copies(b), (std::vector<std::vector<float>>{{14}, {14}}));
+}
+
+TEST(StrategyExtendedPage, assign_does_the_same_with_an_aggregation) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto a = strategy.variable<float>(10.0F, {.name = "a", .aggregation = VariableAggregation::sum});
+  strategy.run([&](float update) { a.assign_sub(update); }, PerReplica<float>({1, 2}));
+  EXPECT_EQ(copies(a), (std::vector<std::vector<float>>{{7}, {7}}));
+}
+
+TEST(StrategyExtendedPage, colocate_vars_with) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const Scope scope = strategy.scope();
+  const auto var1 = make_variable<float>(1.0F);
+  const auto [var2, var3] = [&] {
+    const ColocateScope colocate = strategy.extended().colocate_vars_with(var1);
+    return std::pair(make_variable<float>(2.0F), make_variable<float>(3.0F));
+  }();
+  const auto fn = [](std::span<float> v1, const MirroredVariable<float>& v2, const MirroredVariable<float>& v3) {
+    v1[0] += v2.value() * v3.value();
+  };
+  strategy.extended().update(var1, fn, var2, var3);
+  EXPECT_EQ(copies(var1), (std::vector<std::vector<float>>{{7}, {7}}));
+}
+
+TEST(StrategyExtendedPage, update) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto var = strategy.variable<float>(1.0F);
+  const auto fn = [](std::span<float> v, float arg) {
+    v[0] += arg;
+    return v[0];
+  };
+  const auto merged = strategy.extended().update(var, fn, Mirrored<float>({2, 2}));
+  EXPECT_EQ(printed(merged), "Mirrored:{0: 3, 1: 3}");
+  EXPECT_EQ(strategy.extended().update(ungrouped, var, fn, 1.0F), (std::vector<float>{4, 4}));
+}
+
+TEST(StrategyExtendedPage, value_container) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto v = strategy.variable<float>(1.0F);
+  for (const VariableComponent& value : strategy.experimental_local_results(v)) {
+    EXPECT_EQ(strategy.extended().value_container(value), v);
+    const auto results = strategy.experimental_local_results(strategy.extended().value_container(value));
+    EXPECT_NE(std::ranges::find(results, value), results.end());
+  }
+  EXPECT_EQ(strategy.extended().value_container(5), 5);
+}
+
+TEST(StrategyExtendedPage, variable_created_in_scope) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto v = [&] {
+    const Scope scope = strategy.scope();
+    return make_variable<float>(1.0F);
+  }();
+  EXPECT_TRUE(strategy.extended().variable_created_in_scope(v));
+}
+
+TEST(StrategyExtendedPage, variable_created_outside_of_scope) {
+  MirroredStrategy strategy({"cpu:0", "cpu:1"});
+  const auto v = make_variable<float>(1.0F);
+  EXPECT_FALSE(strategy.extended().variable_created_in_scope(v));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scopes that end in another order than they began, and the strategy that is current without a scope.
+
+#include <lockstep/lockstep.hpp>
+
+#include "unit/context/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+MirroredStrategy two() { return MirroredStrategy(std::vector<std::string>{"cpu:0", "cpu:1"}); }
+
+/// A scope on the heap, to be closed when one wants.
+struct Held {
+  explicit Held(Strategy& strategy) : scope(strategy.scope()) {}
+  Scope scope;
+};
+using HeldScope = std::unique_ptr<Held>;
+HeldScope open(Strategy& strategy) { return std::make_unique<Held>(strategy); }
+
+bool is_outside() { return !has_strategy() && !in_cross_replica_context() && get_replica_context() != nullptr; }
+bool is_in_scope_of(const Strategy& strategy) {
+  return &get_strategy() == &strategy && in_cross_replica_context() && get_replica_context() == nullptr;
+}
+
+std::string log_of(const std::function<void()>& body) {
+  testing::internal::CaptureStderr();
+  body();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(ScopeOrder, of_scopes_of_one_strategy_is_not_checked) {
+  MirroredStrategy strategy = two();
+  HeldScope outer = open(strategy);
+  HeldScope middle = open(strategy);
+  HeldScope inner = open(strategy);
+  EXPECT_EQ(log_of([&] { middle.reset(); }), "");
+  EXPECT_TRUE(is_in_scope_of(strategy));
+  inner.reset();  // has ended with the middle one
+  EXPECT_TRUE(is_in_scope_of(strategy));
+  outer.reset();
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(ScopeOrder, a_scope_closed_in_a_merge_of_a_step_inside_ends_after_that_step) {
+  MirroredStrategy strategy = two();
+  HeldScope scope = open(strategy);
+  std::string log;
+  strategy.run([&](ReplicaContext& replica) {
+    replica.merge_call([&](Strategy&) {
+      log = log_of([&] { scope.reset(); });
+      EXPECT_TRUE(is_in_scope_of(strategy));
+    });
+    EXPECT_FALSE(in_cross_replica_context());
+  });
+  EXPECT_NE(log.find("nesting error"), std::string::npos) << log;
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(ScopeOrder, a_scope_closed_in_an_update_inside_ends_after_that_update) {
+  MirroredStrategy strategy = two();
+  const auto variable = strategy.variable<float>(1.0F);
+  HeldScope outer = open(strategy);
+  HeldScope inner = open(strategy);
+  strategy.extended().update(variable, [&](std::span<float>) {
+    const std::string log = log_of([&] { outer.reset(); });
+    EXPECT_NE(log.find("nesting error"), std::string::npos) << log;
+    EXPECT_TRUE(in_cross_replica_context());
+    if (!inner) return;
+    inner.reset();
+  });
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(ScopeOrder, an_inner_scope_outlives_one_that_was_closed_under_it) {
+  MirroredStrategy strategy = two();
+  HeldScope outer = open(strategy);
+  HeldScope inner = open(strategy);
+  strategy.run([&](ReplicaContext& replica) { replica.merge_call([&](Strategy&) { outer.reset(); }); });
+  EXPECT_TRUE(is_in_scope_of(strategy));
+  inner.reset();
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(ScopeOrder, a_scope_left_open_in_a_merge_ends_with_it) {
+  MirroredStrategy strategy = two();
+  HeldScope left;
+  strategy.run([&](ReplicaContext& replica) {
+    replica.merge_call([&](Strategy& current) { left = open(current); });
+    EXPECT_FALSE(in_cross_replica_context());
+  });
+  EXPECT_TRUE(is_outside());
+  left.reset();
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(ScopeOrder, a_scope_closed_on_another_thread_says_so_and_stays) {
+  MirroredStrategy strategy = two();
+  HeldScope outer = open(strategy);
+  HeldScope inner = open(strategy);
+  const std::string log = log_of([&] { std::thread([&] { inner.reset(); }).join(); });
+  EXPECT_NE(log.find("another thread"), std::string::npos) << log;
+  EXPECT_TRUE(is_in_scope_of(strategy));
+  outer.reset();
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(SetStrategy, makes_a_strategy_current_until_the_next_call) {
+  MirroredStrategy a = two();
+  MirroredStrategy b = two();
+  experimental_set_strategy(&a);
+  EXPECT_TRUE(is_in_scope_of(a));
+  { const Scope scope = a.scope(); }
+  EXPECT_TRUE(is_in_scope_of(a));
+  a.run([&](ReplicaContext& replica) { EXPECT_EQ(get_replica_context(), &replica); });
+  EXPECT_TRUE(is_in_scope_of(a));
+  expect_error(Code::failed_precondition, {"scope", "mixed"}, [&] { const Scope scope = b.scope(); });
+  expect_error(Code::failed_precondition, {"run", "mixed"}, [&] { b.run([] {}); });
+  experimental_set_strategy(&b);
+  EXPECT_TRUE(is_in_scope_of(b));
+  experimental_set_strategy(nullptr);
+  EXPECT_TRUE(is_outside());
+  experimental_set_strategy(&a);
+  std::thread([] { EXPECT_TRUE(is_outside()); }).join();
+  experimental_set_strategy(&get_strategy());
+  EXPECT_TRUE(is_in_scope_of(a));
+  experimental_set_strategy(nullptr);
+  Strategy& fallback = get_strategy();
+  experimental_set_strategy(&a);
+  experimental_set_strategy(&fallback);
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(SetStrategy, is_refused_inside_of_everything) {
+  MirroredStrategy strategy = two();
+  const auto variable = strategy.variable<float>(1.0F);
+  const auto refused = [&](const char* place) {
+    return [&strategy, place] {
+      expect_error(Code::failed_precondition, {"experimental_set_strategy", place, "MirroredStrategy", "outside"},
+                   [&] { experimental_set_strategy(&strategy); });
+      expect_error(Code::failed_precondition, {"experimental_set_strategy", place},
+                   [] { experimental_set_strategy(nullptr); });
+    };
+  };
+  {
+    const Scope scope = strategy.scope();
+    refused("scope")();
+  }
+  strategy.run([&](ReplicaContext& replica) {
+    refused("step")();
+    replica.merge_call([&](Strategy&) { refused("step")(); });
+  });
+  strategy.extended().update(variable, [&](std::span<float>) { refused("update")(); });
+  EXPECT_TRUE(is_outside());
+}
+
+TEST(SetStrategy, forgets_a_strategy_that_ends) {
+  {
+    MirroredStrategy strategy = two();
+    experimental_set_strategy(&strategy);
+  }
+  EXPECT_TRUE(is_outside());
+  EXPECT_EQ(get_strategy().num_replicas_in_sync(), 1);
+}
+
+}  // namespace
+}  // namespace lockstep::test

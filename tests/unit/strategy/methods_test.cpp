@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The smaller public methods of the pages, each under its name.
+
+#include "unit/strategy/strategies.hpp"
+
+#include <tuple>
+#include <variant>
+
+namespace lockstep::test {
+namespace {
+
+std::string log_of(const std::function<void()>& body) {
+  testing::internal::CaptureStderr();
+  body();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Values, from_a_function_are_one_per_replica_and_never_collapsed) {
+  MirroredStrategy strategy = mirrored(3);
+  const float array[] = {3, 2, 1};
+  const auto from_array = strategy.experimental_distribute_values_from_function(
+      [&](const ValueContext& context) { return array[context.replica_id_in_sync_group]; });
+  EXPECT_EQ(strategy.experimental_local_results(from_array), (std::vector<float>{3, 2, 1}));
+  const PerReplica<float> same =
+      strategy.experimental_distribute_values_from_function([](const ValueContext&) { return 1.0F; });
+  EXPECT_EQ(components(same), (std::vector<float>{1, 1, 1}));
+}
+
+TEST(Values, from_a_function_keep_their_container_with_one_replica) {
+  OneDeviceStrategy strategy;
+  const PerReplica<int> count = strategy.experimental_distribute_values_from_function(
+      [](const ValueContext& context) { return context.num_replicas_in_sync; });
+  EXPECT_EQ(count.value(), 1);
+}
+
+TEST(Values, from_a_function_have_global_ids_and_belong_to_this_rank) {
+  on_workers({2, 1}, [](Strategy& strategy) {
+    const auto values = strategy.experimental_distribute_values_from_function([](const ValueContext& context) {
+      return context.replica_id_in_sync_group * 10 + context.num_replicas_in_sync;
+    });
+    EXPECT_EQ(strategy.experimental_local_results(values),
+              strategy.communicator().rank() == 0 ? (std::vector<int>{3, 13}) : (std::vector<int>{23}));
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, values), 39);
+  });
+}
+
+TEST(Values, from_a_function_are_made_in_every_context_of_every_strategy) {
+  MirroredStrategy strategy = mirrored(2);
+  MirroredStrategy other = mirrored(2);
+  const auto make = [&] {
+    return components(strategy.experimental_distribute_values_from_function(
+        [](const ValueContext& context) { return context.replica_id_in_sync_group; }));
+  };
+  const Scope scope = other.scope();
+  EXPECT_EQ(make(), (std::vector<int>{0, 1}));
+  other.run([&] { EXPECT_EQ(make(), (std::vector<int>{0, 1})); });
+}
+
+TEST(Names, of_older_versions_do_the_same) {
+  MirroredStrategy strategy = mirrored(2);
+  EXPECT_EQ(components(strategy.experimental_run_v2([](float x) { return 2 * x; }, 3.0F)), (std::vector<float>{6, 6}));
+  EXPECT_EQ(
+      components(strategy.extended().call_for_each_replica([](float x) { return 2 * x; }, PerReplica<float>({1, 2}))),
+      (std::vector<float>{2, 4}));
+  EXPECT_FALSE(strategy.extended().experimental_require_static_shapes());
+  std::vector<std::vector<std::int64_t>> batches;
+  for (const auto& batch : strategy.experimental_distribute_datasets_from_function(
+           [](const InputContext&) { return Dataset<Tensor>::range(9).batch(2); })) {
+    for (const Tensor& part : components(batch)) batches.push_back(elements_of<std::int64_t>(part));
+  }
+  EXPECT_EQ(batches, (std::vector<std::vector<std::int64_t>>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {}}));
+}
+
+TEST(Names, of_refused_calls_are_those_that_were_made) {
+  MirroredStrategy strategy = mirrored(2);
+  expect_error(Code::failed_precondition, {"distribute_datasets_from_function", "merge_call"}, [&] {
+    strategy.run([&] {
+      (void)strategy.distribute_datasets_from_function([](const InputContext&) { return Dataset<Tensor>::range(2); });
+    });
+  });
+}
+
+TEST(RunOptions_, of_tpus_are_ignored_and_said_so_once) {
+  MirroredStrategy strategy = mirrored(2);
+  EXPECT_EQ(log_of([&] { strategy.run(RunOptions{}, [] {}); }), "");
+  RunOptions options;
+  options.experimental_xla_options = XlaOptions{};
+  options.experimental_bucketizing_dynamic_shape = true;
+  PerReplica<int> result({0});
+  const std::string log = log_of([&] { result = strategy.run(options, [](int x) { return x; }, 4); });
+  EXPECT_EQ(components(result), (std::vector<int>{4, 4}));
+  EXPECT_NE(log.find("experimental_xla_options"), std::string::npos) << log;
+  EXPECT_NE(log.find("MirroredStrategy ignores"), std::string::npos) << log;
+  EXPECT_EQ(log_of([&] { strategy.run(options, [] {}); }), "");
+}
+
+TEST(LogicalDevices, return_the_tensor_after_the_checks) {
+  OneDeviceStrategy strategy;
+  const Tensor x(DType::f32, Shape{1, 1, 1, 1});
+  EXPECT_EQ(strategy.experimental_split_to_logical_devices(x, {1, 1, 1, 1}).data(), x.data());
+  EXPECT_EQ(strategy.experimental_assign_to_logical_device(x, 0).data(), x.data());
+  EXPECT_EQ(strategy.experimental_replicate_to_logical_devices(std::vector<float>{1, 2}), (std::vector<float>{1, 2}));
+  strategy.run([&] { EXPECT_EQ(strategy.experimental_assign_to_logical_device(3.0F, 0), 3.0F); });
+}
+
+TEST(LogicalDevices, refuse_what_one_device_cannot_do) {
+  OneDeviceStrategy strategy;
+  const Tensor x(DType::f32, Shape{1, 2, 4, 1});
+  const auto split = [&](std::vector<int> parts) {
+    return [&x, &strategy, parts] { (void)strategy.experimental_split_to_logical_devices(x, parts); };
+  };
+  expect_error(Code::invalid_argument, {"experimental_split_to_logical_devices", "8 parts", "1 logical device"},
+               split({1, 2, 4, 1}));
+  expect_error(Code::invalid_argument, {"2 numbers", "[1, 2, 4, 1]", "each axis"}, split({1, 1}));
+  expect_error(Code::invalid_argument, {"axis 2", "3 equal parts", "divide 4"}, split({1, 1, 3, 1}));
+  expect_error(Code::invalid_argument, {"axis 0", "0 equal parts"}, split({0, 1, 1, 1}));
+  expect_error(Code::invalid_argument, {"experimental_assign_to_logical_device", "logical_device_id 1", "number 0"},
+               [&] { (void)strategy.experimental_assign_to_logical_device(x, 1); });
+  expect_error(Code::invalid_argument, {"-1"}, [&] { (void)strategy.experimental_assign_to_logical_device(x, -1); });
+}
+
+TEST(Resolver, is_there_for_strategies_of_several_ranks_alone) {
+  EXPECT_EQ(mirrored(2).cluster_resolver(), nullptr);
+  EXPECT_EQ(OneDeviceStrategy().cluster_resolver(), nullptr);
+  EXPECT_EQ(get_strategy().cluster_resolver(), nullptr);
+  on_workers({1, 2}, [](Strategy& strategy) {
+    ASSERT_NE(strategy.cluster_resolver(), nullptr);
+    const ClusterResolver& resolver = *strategy.cluster_resolver();
+    EXPECT_EQ(resolver.task_type(), "worker");
+    EXPECT_EQ(resolver.task_id(), strategy.communicator().rank());
+    EXPECT_EQ(resolver.cluster_spec(), (ClusterSpec{{"worker", {"rank:0", "rank:1"}}}));
+  });
+  expect_error(Code::invalid_argument, {"rank 2", "0 to 1"}, [] { ClusterResolver resolver(2, 2); });
+}
+
+TEST(Run, slices_and_merges_variants) {
+  MirroredStrategy strategy = mirrored(2);
+  using Either = std::variant<PerReplica<int>, float>;
+  const auto run = [&](const Either& argument) {
+    return strategy.run(
+        [](const std::variant<int, float>& either) -> std::variant<int, std::string> {
+          if (const int* number = std::get_if<int>(&either)) return 2 * *number;
+          return "plain";
+        },
+        argument);
+  };
+  EXPECT_EQ(components(std::get<0>(run(PerReplica<int>({1, 2})))), (std::vector<int>{2, 4}));
+  EXPECT_EQ(std::get<1>(run(1.5F)).component(1), "plain");
+  expect_error(Code::invalid_argument, {"variant", "same structure"}, [&] {
+    (void)strategy.run([](ReplicaContext& replica) -> std::variant<int, float> {
+      if (replica.local_replica() == 0) return 1;
+      return 1.5F;
+    });
+  });
+}
+
+TEST(Run, keeps_nothing_as_nothing) {
+  MirroredStrategy strategy = mirrored(2);
+  const std::tuple<std::monostate, PerReplica<int>> result = strategy.run(
+      [](ReplicaContext& replica) { return std::tuple(std::monostate(), replica.replica_id_in_sync_group()); });
+  EXPECT_EQ(components(std::get<1>(result)), (std::vector<int>{0, 1}));
+}
+
+TEST(Run, moves_the_value_of_one_replica_out) {
+  OneDeviceStrategy strategy;
+  const auto value = strategy.run([] { return std::make_unique<int>(5); }).value();
+  EXPECT_EQ(*value, 5);
+  const auto values = mirrored(6).run([](ReplicaContext& replica) { return replica.local_replica(); });
+  EXPECT_EQ(components(values), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -36,13 +36,6 @@ void StrategyExtended::check_update(const Variable& variable) const {
   }
 }
 
-void StrategyExtended::reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items) {
-  strategy_.check_cross_replica(call);
-  strategy_.reduce_items(call, op, items);
-}
-
-int StrategyExtended::local_replicas() const noexcept { return strategy_.local_replicas(); }
-
 namespace detail {
 
 struct UpdateScope::Saved {

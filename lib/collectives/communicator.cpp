@@ -161,6 +161,13 @@ struct Communicator::State {
   /// The operation that served the same call before, if it is free and has not failed; else a new one.
   [[nodiscard]] std::shared_ptr<detail::Operation> acquire(const Call& call, std::span<const Item> items,
                                                            const ReduceOptions& how) {
+    auto result = acquire_for_any_time(call, items, how);
+    result->fail_after = how.fail_after.value_or(std::chrono::milliseconds(0));
+    return result;
+  }
+
+  [[nodiscard]] std::shared_ptr<detail::Operation> acquire_for_any_time(const Call& call, std::span<const Item> items,
+                                                                        const ReduceOptions& how) {
     const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                               how.name,  items};
     if (reduces(call) || copies(call)) {
@@ -231,7 +238,11 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
   // what the views refer to is copied once, here
   const Call call{OperationKind::all_reduce, op, -1, rank()};
   state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order,
-                 name = std::string(options.name)] { return owner->make_operation(call, items.get(), {order, name}); };
+                 name = std::string(options.name), fail_after = options.fail_after] {
+    auto made = owner->make_operation(call, items.get(), {order, name});
+    made->fail_after = fail_after.value_or(std::chrono::milliseconds(0));
+    return made;
+  };
   state->operation = state->make();
   const detail::Arena& arena = detail::Arena::of_this_process();
   state->frees = arena.frees();

@@ -99,6 +99,8 @@ class Engine {
   [[nodiscard]] std::vector<int> missing_ranks() const;
   [[nodiscard]] std::string text_of(const Operation& head) const;
   [[nodiscard]] Failure late(const std::vector<int>& missing) const;
+  /// Of the operation at the head.
+  [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
   [[nodiscard]] ErrorContext context_of(int rank) const;
 
   void run_progress(const std::stop_token& stop);

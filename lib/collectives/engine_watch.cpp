@@ -38,8 +38,13 @@ Failure Engine::late(const std::vector<int>& missing) const {
   }
   return {Code::deadline_exceeded,
           fmt::format("{}: {} within {} s{}", text_of(*queue_.front()), who,
-                      std::chrono::duration<double>(options_.fail_after).count(), where),
+                      std::chrono::duration<double>(fail_after()).count(), where),
           context_of(missing.empty() ? -1 : missing.front())};
+}
+
+std::chrono::milliseconds Engine::fail_after() const noexcept {
+  const std::chrono::milliseconds own = queue_.front()->fail_after;
+  return own.count() > 0 ? own : options_.fail_after;
 }
 
 /// Which operation `head` is.
@@ -49,19 +54,19 @@ std::string Engine::text_of(const Operation& head) const {
 
 void Engine::watch() {
   const auto waited = Clock::now() - *head_since_;
-  const auto call_after = std::min<Clock::duration>(options_.warn_after, options_.fail_after / 2);
+  const auto call_after = std::min<Clock::duration>(options_.warn_after, fail_after() / 2);
   // who is here says so when it takes long, or when somebody asks
   if (!roll_called_ && (waited > call_after || control_.roll_was_called(epoch_, sequence_))) {
     roll_called_ = true;
     control_.send_roll_call(epoch_, sequence_);
     options_.family->tell_peers(*this, text_of(*queue_.front()));
   }
-  if (waited > options_.fail_after) {
+  if (waited > fail_after()) {
     declare(late(missing_ranks()));
     return;
   }
   // a moment after the call, when the others have answered; the lowest rank that is here speaks for all
-  const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), options_.fail_after / 10);
+  const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), fail_after() / 10);
   if (warned_ || waited <= options_.warn_after + answer_time) return;
   warned_ = true;
   const auto missing = missing_ranks();

@@ -11,6 +11,7 @@
 #include "transport/transport.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -75,7 +76,8 @@ class Operation {
   std::uint64_t epoch = 0;  ///< in which it was posted
   bool agreed = false;
   bool done = false;
-  std::exception_ptr error;  ///< set before `done` when the operation failed
+  std::chrono::milliseconds fail_after{0};  ///< of this call; zero: the engine's
+  std::exception_ptr error;                 ///< set before `done` when the operation failed
 
  private:
   Descriptor descriptor_;

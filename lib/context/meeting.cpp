@@ -20,6 +20,8 @@ std::string_view name_of(CallKind kind) {
   switch (kind) {
     case CallKind::all_reduce: return "all_reduce";
     case CallKind::broadcast: return "broadcast";
+    case CallKind::all_gather: return "all_gather";
+    case CallKind::all_reduce_mixed: return "all_reduce with sparse values";
     case CallKind::merge_call: return "merge_call";
   }
   return "unknown";
@@ -135,6 +137,8 @@ void Step::execute(std::uint32_t meeting) {
     switch (call.kind) {
       case CallKind::all_reduce: reduce(call); break;
       case CallKind::broadcast: broadcast(call); break;
+      case CallKind::all_gather:
+      case CallKind::all_reduce_mixed:
       case CallKind::merge_call: merge(call); break;
     }
   } catch (const Error& error) {
@@ -180,7 +184,7 @@ void Step::check_calls_agree() {
     if (other.kind != first.kind || other.variable != first.variable) {
       refuse(Code::failed_precondition, "the call", i, text_of(first), text_of(other));
     }
-    if (first.kind == CallKind::merge_call) {
+    if (first.function.call != nullptr) {
       if (*other.part.type != *first.part.type) {
         refuse(Code::failed_precondition, "the type of arguments and result", i, first.part.type->name(),
                other.part.type->name());
@@ -189,6 +193,8 @@ void Step::check_calls_agree() {
     }
     if (other.op != first.op)
       refuse(Code::mismatch, "op", i, std::string(to_string(first.op)), std::string(to_string(other.op)));
+    if (other.root != first.root)
+      refuse(Code::mismatch, "the root", i, fmt::format("{}", first.root), fmt::format("{}", other.root));
     if (other.inputs.size() != first.inputs.size()) {
       refuse(Code::mismatch, "the number of leaves", i, fmt::format("{}", first.inputs.size()),
              fmt::format("{}", other.inputs.size()));
@@ -207,13 +213,13 @@ void Step::check_calls_agree() {
   }
 }
 
-void Step::gather_items(const MeetingCall& call, std::size_t inputs_per_item) {
+void Step::gather_items(const MeetingCall& call, std::size_t first, std::size_t inputs_per_item) {
   const auto count = replicas_.size();
   gathered_inputs_.clear();
   gathered_outputs_.clear();
   items_.clear();
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {
-    for (std::size_t i = 0; i < inputs_per_item; ++i) gathered_inputs_.push_back(slots_[i].call->inputs[k]);
+    for (std::size_t i = 0; i < inputs_per_item; ++i) gathered_inputs_.push_back(slots_[first + i].call->inputs[k]);
     for (std::size_t i = 0; i < count; ++i) gathered_outputs_.push_back(slots_[i].call->outputs[k]);
   }
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {
@@ -237,16 +243,20 @@ void Step::reduce(const MeetingCall& call) {
     unchanged = unchanged && input.data == output.data && supports(call.op, input.dtype);
   }
   if (unchanged) return;
-  gather_items(call, replicas_.size());
-  team_.collective([&](Communicator& communicator) {
-    communicator.all_reduce(items_, call.op, {.order = {}, .name = call.variable});
-  });
+  gather_items(call, 0, replicas_.size());
+  team_.reduce(items_, call.op, call.variable, call.options != nullptr ? *call.options : CommunicationOptions{});
 }
 
 void Step::broadcast(const MeetingCall& call) {
-  gather_items(call, team_.communicator().rank() == 0 ? 1 : 0);
+  const int local = call.root - team_.first_replica_id();
+  const bool is_here = local >= 0 && local < team_.local_replicas();
+  gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
+  const int root = team_.communicator().layout().rank_of(call.root);
+  // ranks that mean different replicas of one rank differ in the name
+  const std::string name =
+      call.root == 0 ? std::string(call.variable) : fmt::format("broadcast of replica {}", call.root);
   team_.collective(
-      [&](Communicator& communicator) { communicator.broadcast(items_, 0, {.order = {}, .name = call.variable}); });
+      [&](Communicator& communicator) { communicator.broadcast(items_, root, {.order = {}, .name = name}); });
 }
 
 void Step::merge(const MeetingCall& call) {

@@ -21,21 +21,34 @@ Strategy& ReplicaContext::strategy() const {
   return get_strategy();
 }
 
-void ReplicaContext::begin_all_reduce() {
-  StepAccess::check_use(*this, "all_reduce");
+void ReplicaContext::begin(std::string_view call) {
+  StepAccess::check_use(*this, call);
   inputs_.clear();
   outputs_.clear();
+  sparse_inputs_.clear();
+  sparse_outputs_.clear();
 }
 
-void ReplicaContext::all_reduce_views(ReduceOp op) {
-  step_.meet(local_, {CallKind::all_reduce, op, inputs_, outputs_, {}, {}});
+void ReplicaContext::all_reduce_views(ReduceOp op, const CommunicationOptions& options) {
+  step_.meet(local_, {CallKind::all_reduce, op, inputs_, outputs_, {}, {}, options.is_default() ? nullptr : &options});
 }
 
-std::span<const TensorView> ReplicaContext::all_reduce(ReduceOp op, std::span<const TensorView> views) {
-  begin_all_reduce();
+std::span<const TensorView> ReplicaContext::all_reduce(const ReduceOpArgument& op, std::span<const TensorView> views,
+                                                       const CommunicationOptions& options) {
+  begin("all_reduce");
+  const ReduceOp checked = op.op("all_reduce");
   inputs_.assign(views.begin(), views.end());
-  step_.meet(local_, {CallKind::all_reduce, op, inputs_, views, {}, {}});
+  outputs_.assign(views.begin(), views.end());
+  all_reduce_views(checked, options);
   return views;
+}
+
+void ReplicaContext::broadcast_views(int root) {
+  if (root < 0 || root >= replicas_) {
+    detail::throw_error(Code::invalid_argument, "broadcast: root {} is no replica; give the id of one, from 0 to {}",
+                        root, replicas_ - 1);
+  }
+  step_.meet(local_, {CallKind::broadcast, ReduceOp::sum, inputs_, outputs_, {}, {}, nullptr, root});
 }
 
 void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction function) {

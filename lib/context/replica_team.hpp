@@ -11,6 +11,7 @@
 #include "context/waiter.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
@@ -20,13 +21,20 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
+
+/// What reduces items where that is not the communicator's all_reduce alone.
+using Reducer =
+    std::function<void(Communicator&, std::span<const Item>, ReduceOp, const CommunicationOptions& of_this_call)>;
 
 class ReplicaTeam {
  public:
@@ -82,6 +90,22 @@ class ReplicaTeam {
   }
   /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
   void announce(const std::exception_ptr& failure);
+  /// Everything that is reduced from now on goes to `reducer`; or what has options of its own only. Before the first
+  /// reduction.
+  void set_reducer(Reducer reducer, bool for_all) {
+    reducer_ = std::move(reducer);
+    reducer_for_all_ = for_all;
+  }
+  /// The reduction of `items`, which have been checked, over all replicas. Collective.
+  void reduce(std::span<const Item> items, ReduceOp op, std::string_view call, const CommunicationOptions& options) {
+    collective([&](Communicator& communicator) {
+      if (reducer_ != nullptr && (reducer_for_all_ || !options.is_default())) {
+        reducer_(communicator, items, op, options);
+      } else {
+        communicator.all_reduce(items, op, {.order = {}, .name = call});
+      }
+    });
+  }
   /// Throws `error` here after telling it to the other ranks.
   [[noreturn]] void throw_announced(const Error& error);
   void add_meeting_seconds(double seconds) noexcept { statistics_.meeting_seconds += seconds; }
@@ -111,7 +135,9 @@ class ReplicaTeam {
   std::chrono::milliseconds fail_after_;
   StrategyStatistics statistics_;
   bool has_warned_ = false;  // of options that are ignored
-  std::string told_text_;    // what() of the last failure that the other ranks know
+  Reducer reducer_;
+  bool reducer_for_all_ = false;
+  std::string told_text_;  // what() of the last failure that the other ranks know
 
   // the communicator, which may live longer, has the loop, and the loop the waiter
   std::shared_ptr<Waiter> waiter_;

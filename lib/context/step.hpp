@@ -14,6 +14,7 @@
 #include "context/waiter.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/context/replica_context.hpp>
 
 #include <atomic>
@@ -28,7 +29,13 @@
 
 namespace lockstep {
 
-enum class CallKind : std::uint8_t { all_reduce, broadcast, merge_call };
+enum class CallKind : std::uint8_t {
+  all_reduce,
+  broadcast,
+  all_gather,        ///< done by `function`
+  all_reduce_mixed,  ///< of dense and sparse values; done by `function`
+  merge_call,
+};
 
 /// What a replica brings to a meeting. Lives on that replica's stack until the meeting ends.
 struct MeetingCall {
@@ -38,7 +45,9 @@ struct MeetingCall {
   std::span<const TensorView> outputs;
   detail::MergePart part;
   detail::MergeFunction function;
-  std::string_view variable = {};  // that is written, empty when none is; equal on all replicas
+  const CommunicationOptions* options = nullptr;  ///< of an all_reduce, null for the defaults
+  int root = 0;                                   ///< of a broadcast: the replica whose values all get
+  std::string_view variable = {};                 ///< that is written, empty when none is; equal on all replicas
 };
 
 class Step {
@@ -86,8 +95,8 @@ class Step {
   void check_calls_agree();
   [[nodiscard]] Error returned_error(int ended, int waiting);
   [[nodiscard]] Error deadline_error(int missing, int waiting);
-  /// `items_`: leaf k of every replica, the inputs of the first `inputs_per_item` of them.
-  void gather_items(const MeetingCall& call, std::size_t inputs_per_item);
+  /// `items_`: leaf k of every replica, the inputs of `count` of them from local replica `first` on.
+  void gather_items(const MeetingCall& call, std::size_t first, std::size_t count);
   void reduce(const MeetingCall& call);
   void broadcast(const MeetingCall& call);
   void merge(const MeetingCall& call);

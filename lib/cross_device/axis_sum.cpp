@@ -4,122 +4,116 @@
 #include "cross_device/axis_sum.hpp"
 
 #include "base/check.hpp"
+#include "core/visit_dtype.hpp"
 
 #include <array>
-#include <cstdint>
+#include <concepts>
+#include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace lockstep {
 namespace {
 
-/// A tensor around one axis: [outer, length, inner].
-struct Split {
-  std::int64_t outer = 1;
-  std::int64_t length = 1;
-  std::int64_t inner = 1;
+bool has(unsigned mask, int axis) { return (mask >> static_cast<unsigned>(axis) & 1U) != 0; }
+
+/// A run of axes that all are summed over, or all stay; strides in elements.
+struct Run {
+  std::int64_t extent = 1;
+  std::int64_t from_stride = 1;
+  std::int64_t to_stride = 1;  // 0: summed over
 };
 
-Split split_at(const Shape& shape, int axis) {
-  Split split;
-  for (int i = 0; i < axis; ++i) split.outer *= shape[i];
-  split.length = shape[axis];
-  for (int i = axis + 1; i < shape.rank(); ++i) split.inner *= shape[i];
-  return split;
+/// A shape as its runs, the outermost first.
+struct Runs {
+  std::array<Run, Shape::max_rank> list;
+  std::size_t size = 0;
+
+  Runs(const Shape& shape, unsigned mask) {
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const bool starts = axis == 0 || has(mask, axis) != has(mask, axis - 1);
+      if (starts) ++size;
+      Run& run = list[size - 1];
+      run.extent *= shape[axis];
+      run.to_stride = has(mask, axis) ? 0 : 1;
+    }
+    std::int64_t from = 1;
+    std::int64_t to = 1;
+    for (std::size_t i = size; i-- > 0;) {
+      Run& run = list[i];
+      run.from_stride = from;
+      from *= run.extent;
+      if (run.to_stride == 0) continue;
+      run.to_stride = to;
+      to *= run.extent;
+    }
+  }
+};
+
+/// In row-major order; the innermost run is contiguous.
+template <class T, class Sum>
+void add_runs(std::span<const Run> runs, const T* from, Sum* to) {
+  if (runs.empty()) {
+    *to = static_cast<Sum>(*to + static_cast<Sum>(*from));
+    return;
+  }
+  const Run& run = runs.front();
+  if (runs.size() > 1) {
+    for (std::int64_t i = 0; i < run.extent; ++i)
+      add_runs(runs.subspan(1), from + i * run.from_stride, to + i * run.to_stride);
+  } else if (run.to_stride == 0) {
+    Sum sum = *to;
+    for (std::int64_t i = 0; i < run.extent; ++i) sum = static_cast<Sum>(sum + static_cast<Sum>(from[i]));
+    *to = sum;
+  } else {
+    for (std::int64_t i = 0; i < run.extent; ++i) to[i] = static_cast<Sum>(to[i] + static_cast<Sum>(from[i]));
+  }
 }
 
-Shape without(const Shape& shape, int axis) {
+template <class T>
+void add_elements(const ConstTensorView& value, const Runs& runs, const TensorView& result) {
+  if (value.element_count() == 0) return;
+  const std::span<const Run> list(runs.list.data(), runs.size);
+  const T* const from = static_cast<const T*>(value.data);
+  if constexpr (std::integral<T>) {
+    if (result.dtype == DType::f64) return add_runs(list, from, static_cast<double*>(result.data));
+  }
+  add_runs(list, from, static_cast<detail::sum_t<T>*>(result.data));
+}
+
+Shape without(const Shape& shape, unsigned mask) {
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::size_t rank = 0;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (i != axis) extents[rank++] = shape[i];
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (!has(mask, axis)) extents[rank++] = shape[axis];
   }
   return Shape(std::span<const std::int64_t>(extents.data(), rank));
 }
 
-template <class T>
-using sum_bits = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>;
-
-/// In Sum's unsigned type where it is an integer, so that sums wrap.
-template <class T, class Sum>
-void add_rows(const ConstTensorView& value, const Split& split, TensorView result) {
-  using Bits = typename sum_bits<Sum>::type;
-  const T* from = static_cast<const T*>(value.data);
-  Bits* const to = static_cast<Bits*>(result.data);
-  for (std::int64_t o = 0; o < split.outer; ++o) {
-    Bits* const row = to + o * split.inner;
-    for (std::int64_t k = 0; k < split.length; ++k) {
-      for (std::int64_t i = 0; i < split.inner; ++i)
-        row[i] = static_cast<Bits>(row[i] + static_cast<Bits>(static_cast<Sum>(from[i])));
-      from += split.inner;
-    }
-  }
-}
-
-template <class T>
-void add_integers(const ConstTensorView& value, const Split& split, TensorView result) {
-  result.dtype == DType::f64 ? add_rows<T, double>(value, split, result) : add_rows<T, T>(value, split, result);
-}
-
-template <class T>
-void divide_elements(Tensor& sum, std::int64_t count) {
-  for (T& element : sum.elements<T>()) element = element / static_cast<T>(count);
-}
-
-template <class T>
-Tensor round_to(const Tensor& value) {
-  Tensor result(dtype_of<T>, value.shape());
-  const auto from = value.elements<float>();
-  const auto to = result.elements<T>();
-  for (std::size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]);
-  return result;
-}
-
 }  // namespace
 
-int resolve_axis(int axis, const Shape& shape) {
-  const int resolved = axis < 0 ? axis + shape.rank() : axis;
-  if (resolved < 0 || resolved >= shape.rank()) {
-    detail::throw_error(Code::invalid_argument,
-                        "reduce: axis {} does not exist in a value of shape {}, which has {} axes", axis,
-                        to_string(shape), shape.rank());
-  }
-  return resolved;
-}
-
-Tensor axis_sum(ConstTensorView value, int axis, ReduceOp op) {
+Tensor axis_sum(ConstTensorView value, unsigned mask, ReduceOp op) {
   if (op != ReduceOp::sum && op != ReduceOp::mean) {
     detail::throw_error(Code::invalid_argument, "reduce: {} along an axis is not defined; use sum or mean",
                         to_string(op));
   }
-  const Split split = split_at(value.shape, axis);
-  Tensor result(accumulation_dtype(op, value.dtype), without(value.shape, axis));
-  const TensorView to = result.view();
-  switch (value.dtype) {
-    case DType::f16: add_rows<Float16, float>(value, split, to); break;
-    case DType::bf16: add_rows<BFloat16, float>(value, split, to); break;
-    case DType::f32: add_rows<float, float>(value, split, to); break;
-    case DType::f64: add_rows<double, double>(value, split, to); break;
-    case DType::i8: add_integers<std::int8_t>(value, split, to); break;
-    case DType::i16: add_integers<std::int16_t>(value, split, to); break;
-    case DType::i32: add_integers<std::int32_t>(value, split, to); break;
-    case DType::i64: add_integers<std::int64_t>(value, split, to); break;
-    case DType::u8: add_integers<std::uint8_t>(value, split, to); break;
-    case DType::u16: add_integers<std::uint16_t>(value, split, to); break;
-    case DType::u32: add_integers<std::uint32_t>(value, split, to); break;
-    case DType::u64: add_integers<std::uint64_t>(value, split, to); break;
-    case DType::boolean:
-      detail::throw_error(Code::invalid_argument, "reduce: bool has no {}; convert the value", to_string(op));
+  if (value.dtype == DType::boolean) {
+    detail::throw_error(Code::invalid_argument, "reduce: bool has no {}; convert the value", to_string(op));
   }
+  Tensor result(accumulation_dtype(op, value.dtype), without(value.shape, mask));
+  const Runs runs(value.shape, mask);
+  detail::visit_dtype(value.dtype, [&]<class T>() {
+    if constexpr (!std::same_as<T, bool>) add_elements<T>(value, runs, result.view());
+  });
   return result;
 }
 
-void divide_by(Tensor& sum, std::int64_t count) {
-  sum.dtype() == DType::f64 ? divide_elements<double>(sum, count) : divide_elements<float>(sum, count);
-}
-
-Tensor rounded_to(const Tensor& value, DType dtype) {
-  if (value.dtype() == dtype) return value;
-  return dtype == DType::f16 ? round_to<Float16>(value) : round_to<BFloat16>(value);
+std::int64_t axis_count(const Shape& shape, unsigned mask) {
+  std::int64_t count = 1;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (has(mask, axis)) count *= shape[axis];
+  }
+  return count;
 }
 
 }  // namespace lockstep

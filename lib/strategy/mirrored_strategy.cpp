@@ -27,10 +27,13 @@ std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
 }  // namespace
 
 MirroredStrategy::MirroredStrategy() : MirroredStrategy(logical_cpus(1)) {}
-MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices)
-    : MirroredStrategy(parse_devices(devices)) {}
-MirroredStrategy::MirroredStrategy(std::initializer_list<std::string_view> devices)
-    : MirroredStrategy(std::vector<std::string>(devices.begin(), devices.end())) {}
-MirroredStrategy::MirroredStrategy(std::vector<Device> devices) : Strategy(make_team(std::move(devices))) {}
+MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices,
+                                   std::shared_ptr<CrossDeviceOps> cross_device_ops)
+    : MirroredStrategy(parse_devices(devices), std::move(cross_device_ops)) {}
+MirroredStrategy::MirroredStrategy(std::initializer_list<std::string_view> devices,
+                                   std::shared_ptr<CrossDeviceOps> cross_device_ops)
+    : MirroredStrategy(std::vector<std::string>(devices.begin(), devices.end()), std::move(cross_device_ops)) {}
+MirroredStrategy::MirroredStrategy(std::vector<Device> devices, std::shared_ptr<CrossDeviceOps> cross_device_ops)
+    : Strategy(make_team(std::move(devices)), std::move(cross_device_ops)) {}
 
 }  // namespace lockstep

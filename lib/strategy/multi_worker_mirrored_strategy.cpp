@@ -3,9 +3,13 @@
 
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
+#include "base/check.hpp"
 #include "context/replica_team.hpp"
 #include "strategy/local_devices.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -15,6 +19,10 @@ constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
 
 std::vector<Device> devices_of(Communicator communicator, const MultiWorkerOptions& options) {
   try {
+    if (options.communication_options.implementation == CommunicationImplementation::nccl) {
+      detail::throw_error(Code::unavailable, "{}: implementation NCCL is not in this build; give AUTO or RING",
+                          strategy_name);
+    }
     return checked_devices(options.devices ? *options.devices : logical_cpus(communicator.local_replicas()),
                            strategy_name);
   } catch (const Error& error) {
@@ -30,7 +38,18 @@ std::shared_ptr<ReplicaTeam> make_team(const Communicator& communicator, const M
   CommunicatorOptions own = options.communication.value_or(communicator.options());
   own.local_replicas = static_cast<int>(devices.size());
   own.name = strategy_name;
+  if (const auto deadline = options.communication_options.deadline()) {
+    own.fail_after = *deadline;
+    own.warn_after =
+        std::min(own.warn_after.value_or(*deadline), std::max(*deadline / 2, std::chrono::milliseconds(1)));
+  }
   return std::make_shared<ReplicaTeam>(own.name, communicator.duplicate(own), std::move(devices));
+}
+
+/// Without the deadline, which the communicator has.
+CommunicationOptions options_of_calls(CommunicationOptions options) {
+  options.timeout_seconds = std::nullopt;
+  return options;
 }
 
 }  // namespace
@@ -40,6 +59,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOption
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator,
                                                          const MultiWorkerOptions& options)
-    : Strategy(make_team(communicator, options)), resolver_(communicator.rank(), communicator.size()) {}
+    : Strategy(make_team(communicator, options), nullptr, options_of_calls(options.communication_options)),
+      resolver_(communicator.rank(), communicator.size()) {}
 
 }  // namespace lockstep

@@ -92,13 +92,6 @@ std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) co
   return copies;
 }
 
-void StrategyExtended::reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items) {
-  strategy_.check_cross_replica(call);
-  strategy_.reduce_items(call, op, items);
-}
-
-int StrategyExtended::local_replicas() const noexcept { return strategy_.local_replicas(); }
-
 namespace detail {
 
 UpdateScope::UpdateScope(Strategy& strategy, int local) noexcept {

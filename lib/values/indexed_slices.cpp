@@ -6,6 +6,8 @@
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
 
+#include <lockstep/values/reduced.hpp>
+
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -73,4 +75,14 @@ Tensor to_dense(const IndexedSlices& slices) {
   return dense;
 }
 
+namespace detail {
+
+void throw_sparse_not_gathered(const char* call) {
+  throw_error(Code::unimplemented,
+              "{}: sparse rows (IndexedSlices) are not gathered; gather to_dense(value), or all_reduce them: their sum "
+              "is the rows of all replicas one after the other",
+              call);
+}
+
+}  // namespace detail
 }  // namespace lockstep

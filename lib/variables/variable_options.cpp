@@ -61,11 +61,11 @@ VariableAggregation parse_variable_aggregation(std::string_view name) {
   return parse<VariableAggregation>(name, "variable aggregation", aggregations);
 }
 
-ReduceOp to_reduce_op(VariableAggregation aggregation) {
+ReduceOp reduce_op_of(VariableAggregation aggregation) {
   if (aggregation == VariableAggregation::sum) return ReduceOp::sum;
   if (aggregation == VariableAggregation::mean) return ReduceOp::mean;
   detail::throw_error(Code::invalid_argument,
-                      "to_reduce_op: variable aggregation {} is no reduction; only sum and mean are",
+                      "reduce_op_of: variable aggregation {} is no reduction; only sum and mean are",
                       to_string(aggregation));
 }
 

@@ -62,16 +62,15 @@ void VariableState::aggregate_copies(TensorView target) const {
   std::vector<ConstTensorView> views;
   for (const Tensor& copy : copies) views.push_back(copy.view());
   const std::string name = "read " + options.name;
+  if (options.aggregation != VariableAggregation::only_first_replica) {
+    const Item item{views, std::span(&target, 1)};
+    team->reduce(std::span(&item, 1), reduce_op_of(options.aggregation), name, {});
+    return;
+  }
   team->collective([&](Communicator& communicator) {
-    const ReduceOptions named{.order = {}, .name = name};
-    if (options.aggregation == VariableAggregation::only_first_replica) {
-      const std::size_t sources = communicator.rank() == 0 ? 1 : 0;
-      const Item item{std::span(views).first(sources), std::span(&target, 1)};
-      communicator.broadcast(std::span(&item, 1), 0, named);
-    } else {
-      const Item item{views, std::span(&target, 1)};
-      communicator.all_reduce(std::span(&item, 1), to_reduce_op(options.aggregation), named);
-    }
+    const std::size_t sources = communicator.rank() == 0 ? 1 : 0;
+    const Item item{std::span(views).first(sources), std::span(&target, 1)};
+    communicator.broadcast(std::span(&item, 1), 0, {.order = {}, .name = name});
   });
 }
 
@@ -96,7 +95,7 @@ const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) 
   const bool first_only = options.aggregation == VariableAggregation::only_first_replica;
   MeetingCall call;
   call.kind = first_only ? CallKind::broadcast : CallKind::all_reduce;
-  call.op = first_only ? ReduceOp::sum : to_reduce_op(options.aggregation);
+  call.op = first_only ? ReduceOp::sum : reduce_op_of(options.aggregation);
   call.inputs = std::span(&value, 1);
   call.outputs = std::span(&output, 1);
   call.variable = options.name;

@@ -52,6 +52,9 @@ struct ReduceOptions {
   std::optional<Order> order;
   /// Shown in errors, and compared between ranks when not empty.
   std::string_view name = {};
+  /// Deadline of this call alone, positive; the first rank whose deadline passes ends it on every rank. Default: the
+  /// communicator's. Not for send and recv.
+  std::optional<std::chrono::milliseconds> fail_after = {};
 };
 
 /// A group of ranks. Each rank owns one or more replicas, with contiguous global ids.

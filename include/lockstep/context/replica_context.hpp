@@ -6,17 +6,23 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/reduce_op_argument.hpp>
 #include <lockstep/core/tensor_view.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/reduced.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
@@ -85,28 +91,86 @@ class LOCKSTEP_API ReplicaContext {
   /// TensorView) they are reduced in place and `tree` itself is returned; nothing is allocated in a steady step. All
   /// replicas give the same op, number of leaves, dtypes and shapes, else Error(mismatch) on all of them that names
   /// two. The mean of integers is f64: a Tensor leaf gives one, typed integer leaves throw Error(invalid_argument).
+  /// IndexedSlices leaves may stand among the others: they give the rows of all replicas one after the other, by id,
+  /// which a mean divides by their number; sum and mean only. `options` are those of the strategy but where they differ
+  /// from the defaults.
   template <class Tree>
     requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
-  decltype(auto) all_reduce(ReduceOp op, Tree&& tree) {
+  decltype(auto) all_reduce(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options = {}) {
     using Plain = std::remove_cvref_t<Tree>;
-    begin_all_reduce();
+    begin("all_reduce");
+    const ReduceOp checked = op.op("all_reduce");
     if constexpr (detail::refers_everywhere<Plain>) {
       for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { this->add_views(leaf, leaf); });
-      all_reduce_views(op);
+      all_reduce_views(checked, options);
       return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
     } else {
-      for_each_leaf(std::as_const(tree), []<class Leaf>(const Leaf&) { detail::require_reducible<Leaf>(); });
-      Plain result =
-          map_leaves(std::as_const(tree), [op]<class Leaf>(const Leaf& leaf) { return detail::result_like(leaf, op); });
+      Plain result = map_leaves(std::as_const(tree), [checked]<class Leaf>(const Leaf& leaf) {
+        if constexpr (detail::is_sparse<Leaf>::value) {
+          return IndexedSlices(leaf);  // replaced
+        } else {
+          detail::require_reducible<Leaf>();
+          return detail::result_like(leaf, checked);
+        }
+      });
       for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { this->add_input(leaf); });
       for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { this->add_output(leaf); });
-      all_reduce_views(op);
+      if constexpr (detail::any_leaf<Plain, detail::is_sparse>::value) {
+        all_reduce_mixed(checked, options);
+      } else {
+        all_reduce_views(checked, options);
+      }
       return result;
     }
   }
 
   /// As above, in place, for views that are already a list: the path of gradients.
-  std::span<const TensorView> all_reduce(ReduceOp op, std::span<const TensorView> views);
+  std::span<const TensorView> all_reduce(const ReduceOpArgument& op, std::span<const TensorView> views,
+                                         const CommunicationOptions& options = {});
+
+  /// The components of all replicas one after the other along `axis`, by replica id, for each leaf of `tree`, as one
+  /// batch. All replicas. Extents may differ along `axis`, which counts from the end when it is negative; else shapes
+  /// and dtypes are equal. Of a Tensor a Tensor, of a vector, array or span a vector. Throws the same on all replicas:
+  /// Error(invalid_argument) for an axis that a leaf has not, a scalar, other extents or dtypes that differ;
+  /// Error(unimplemented) for IndexedSlices. Cost: with several ranks one small all_gather more, of the shapes.
+  template <class Tree>
+  [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
+    begin("all_gather");
+    for_each_leaf(tree, [this]<class Leaf>(const Leaf& leaf) {
+      if constexpr (detail::is_sparse<Leaf>::value) {
+        detail::throw_sparse_not_gathered("all_gather");
+      } else {
+        detail::require_reducible<Leaf>();
+        this->add_input(leaf);
+      }
+    });
+    const std::vector<Tensor> results = gather_views(axis, options);
+    std::size_t k = 0;
+    return map_leaves(tree, [&]<class Leaf>(const Leaf&) { return detail::gathered_leaf<Leaf>(results[k++]); });
+  }
+
+  /// The values that replica `root` gives, on every replica; leaves as in all_reduce: in place where they all refer to
+  /// elements. All replicas, with the same root, structure, dtypes and shapes, else Error(mismatch) on all. Throws
+  /// Error(invalid_argument) for a root that is no replica.
+  template <class Tree>
+  decltype(auto) broadcast(Tree&& tree, int root = 0) {
+    using Plain = std::remove_cvref_t<Tree>;
+    begin("broadcast");
+    if constexpr (detail::refers_everywhere<Plain>) {
+      for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { this->add_views(leaf, leaf); });
+      broadcast_views(root);
+      return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
+    } else {
+      Plain result = map_leaves(std::as_const(tree), []<class Leaf>(const Leaf& leaf) {
+        detail::require_reducible<Leaf>();
+        return detail::result_like(leaf, ReduceOp::max);
+      });
+      for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { this->add_input(leaf); });
+      for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { this->add_output(leaf); });
+      broadcast_views(root);
+      return result;
+    }
+  }
 
   /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have come, and gives each
   /// replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas
@@ -171,19 +235,31 @@ class LOCKSTEP_API ReplicaContext {
 
   template <class Leaf>
   void add_input(const Leaf& leaf) {
-    inputs_.push_back(tensor_traits<Leaf>::view(leaf));
+    if constexpr (detail::is_sparse<Leaf>::value) {
+      sparse_inputs_.push_back(&leaf);
+    } else {
+      inputs_.push_back(tensor_traits<Leaf>::view(leaf));
+    }
   }
   template <class Leaf>
   void add_output(Leaf& leaf) {
-    outputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
+    if constexpr (detail::is_sparse<Leaf>::value) {
+      sparse_outputs_.push_back(&leaf);
+    } else {
+      outputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
+    }
   }
   template <class Leaf>
   void add_views(Leaf& input, Leaf& output) {
     add_output(output);
     inputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(input));
   }
-  void begin_all_reduce();             // checks the caller, forgets the views of the previous call
-  void all_reduce_views(ReduceOp op);  // inputs_ to outputs_
+  void begin(std::string_view call);  // checks the caller, forgets the views of the previous call
+  // of inputs_ and sparse_inputs_, to outputs_ and sparse_outputs_
+  void all_reduce_views(ReduceOp op, const CommunicationOptions& options);
+  void all_reduce_mixed(ReduceOp op, const CommunicationOptions& options);
+  void broadcast_views(int root);
+  std::vector<Tensor> gather_views(int axis, const CommunicationOptions& options);
   void merge(detail::MergePart part, detail::MergeFunction function);
 
   Step& step_;
@@ -194,6 +270,8 @@ class LOCKSTEP_API ReplicaContext {
   // kept between calls, so that a steady step allocates nothing
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
+  std::vector<const IndexedSlices*> sparse_inputs_;
+  std::vector<IndexedSlices*> sparse_outputs_;
 };
 
 }  // namespace lockstep

@@ -5,9 +5,11 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/device.hpp>
+#include <lockstep/cross_device/cross_device_ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,13 +22,16 @@ class LOCKSTEP_API MirroredStrategy : public Strategy {
   /// One replica on cpu:0.
   MirroredStrategy();
   /// Replica i computes on `devices[i]`. Several `cpu:i` are logical devices: replicas that share the host's
-  /// processors. Throws Error(invalid_argument) for an empty list, a name that is no device, and a device that is named
-  /// twice ("CPU:0" and
-  /// "/device:cpu:0" are one); Error(unavailable) for a device that is not here.
-  explicit MirroredStrategy(const std::vector<std::string>& devices);
+  /// processors. Whatever the strategy reduces goes through `cross_device_ops`, its variables' aggregations included;
+  /// null: the default, AllReduceCrossDeviceOps. Several strategies may share one, if they do not run at the same time.
+  /// Throws Error(invalid_argument) for an empty list, a name that is no device, and a device that is named twice
+  /// ("CPU:0" and "/device:cpu:0" are one); Error(unavailable) for a device that is not here.
+  explicit MirroredStrategy(const std::vector<std::string>& devices,
+                            std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
   /// As above: MirroredStrategy({"cpu:0", "cpu:1"}).
-  explicit MirroredStrategy(std::initializer_list<std::string_view> devices);
-  explicit MirroredStrategy(std::vector<Device> devices);
+  explicit MirroredStrategy(std::initializer_list<std::string_view> devices,
+                            std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
+  explicit MirroredStrategy(std::vector<Device> devices, std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/cluster_resolver.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -21,6 +22,9 @@ struct MultiWorkerOptions {
   /// Deadlines and order of the strategy's collectives; `local_replicas` and `name` are set by the strategy.
   /// Default: those of the communicator.
   std::optional<CommunicatorOptions> communication;
+  /// Of all collectives of the strategy, equal on all ranks: `timeout_seconds` goes before the deadlines above, the
+  /// rest is merged with what single calls give. An implementation that is not here is Error(unavailable).
+  CommunicationOptions communication_options = {};
 };
 
 /// All ranks of a communicator, each with its own devices; replicas have ids in the order of ranks, then of devices.

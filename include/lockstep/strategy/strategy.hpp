@@ -8,13 +8,17 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/cluster_resolver.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
+#include <lockstep/core/axes.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/reduce_op_argument.hpp>
+#include <lockstep/cross_device/cross_device_ops.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
@@ -31,6 +35,7 @@
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -106,50 +111,88 @@ class LOCKSTEP_API Strategy {
   }
 
   /// The reduction over all replicas of each PerReplica leaf of `value`, as one collective; the same on every rank.
-  /// Collective. A float gives a float, a vector a vector, a Tensor a Tensor, a span a vector. The mean of integers is
-  /// f64: a Tensor gives one, typed integers need the result named, `reduce<double>(ReduceOp::mean, ids)`. A value that
-  /// is no PerReplica is one value: with one replica it is returned; with one replica on each rank it counts once per
-  /// rank; otherwise, and for Mirrored values and variables, mean, min, max, band and bor return it, while sum,
-  /// prod and bxor are Error(invalid_argument). So are components of different dtypes or shapes; between ranks they are
-  /// Error(mismatch).
+  /// Collective. A float gives a float, a vector a vector, a Tensor a Tensor, a span a vector, IndexedSlices the rows
+  /// of all replicas one after the other. The mean of integers is f64: a Tensor gives one, typed integers need the
+  /// result named, `reduce<double>("MEAN", ids)`. A value that is no PerReplica is one value: with one replica it is
+  /// returned; with one replica on each rank it counts once per rank; otherwise, and for Mirrored values and variables,
+  /// mean, min, max, band and bor return it, while sum, prod and bxor are Error(invalid_argument). So are components of
+  /// different dtypes or shapes; between ranks they are Error(mismatch).
   template <class Result = void, class Tree>
-  [[nodiscard]] auto reduce(ReduceOp op, const Tree& value) {
-    check_reduce("reduce");
-    detail::ItemList list;
+  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
+    const ReduceOp checked = begin_reduction("reduce", op);
+    const detail::Sharing sharing{num_replicas_in_sync(), counts_once_per_rank()};
+    detail::ReductionList list;
     auto result = map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> detail::reduced_t<Result, Leaf> {
-      return start_reduction<detail::reduced_t<Result, Leaf>>(leaf, op, list);
+      return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
     });
-    add_outputs(value, result, list);
-    reduce_items("reduce", op, list.items());
+    detail::add_outputs(value, result, sharing, list);
+    run_reduction("reduce", checked, list.items(), list.sparse_inputs(), list.sparse_outputs(), {});
     return result;
   }
-
-  /// As above, also along `axis` of the components, which may have different extents there; negative axes count from
-  /// the end. sum and mean only. The mean divides by the number of elements of all replicas: [5, 6] and [7] give 6.
-  /// Collective. A vector gives its element, a Tensor a Tensor without the axis. Throws Error(invalid_argument) for an
-  /// axis that does not exist.
-  template <class Result = void, class Leaf>
-  [[nodiscard]] auto reduce(ReduceOp op, const Leaf& value, int axis) {
-    using Component = typename detail::component_type<Leaf>::type;
-    static_assert(TensorLike<Component>, "only tensors can be reduced along an axis");
-    check_reduce("reduce");
-    std::vector<ConstTensorView> components;
-    if constexpr (detail::is_distributed<Leaf>::value) {
-      for (int i = 0; i < value.size(); ++i) components.push_back(tensor_traits<Component>::view(value.component(i)));
-    } else {
-      components.push_back(tensor_traits<Component>::view(value));
-    }
-    constexpr bool one_value = !std::same_as<Leaf, PerReplica<Component>>;
-    const Tensor total =
-        reduce_axis(op, one_value ? std::span(components).first(1) : std::span(components), axis, one_value);
-    if constexpr (std::same_as<Component, Tensor>) {
-      return total;
-    } else {
-      using Number =
-          std::conditional_t<std::is_void_v<Result>, std::remove_const_t<typename Component::value_type>, Result>;
-      return scalar_of<Number>(total, op);
-    }
+  template <class Result = void, class Tree>
+  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t) {
+    return reduce<Result>(op, value);
   }
+
+  /// As above, also along `axes` of the components, which may have different extents there: one axis, several, or none;
+  /// negative ones count from the end. sum and mean only. The mean divides by the number of elements of all replicas:
+  /// [5, 6] and [7] give 6. Collective: one for all leaves of `value`. A Tensor gives a Tensor without the axes, a
+  /// vector its element; no axis (a list that is empty) goes with Tensors only, for vectors say std::nullopt. Throws
+  /// Error(invalid_argument) for an axis that does not exist or is named twice, and what is wrong with
+  /// `reduce(op, value)`.
+  template <class Result = void, class Tree>
+  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes) {
+    const ReduceOp checked = begin_reduction("reduce", op);
+    std::vector<std::vector<ConstTensorView>> leaves;
+    std::vector<Tensor> read;  // of variables
+    std::vector<bool> is_shared;
+    const detail::Sharing sharing{num_replicas_in_sync(), counts_once_per_rank()};
+    for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
+      is_shared.push_back(!detail::is_reduced<Leaf>(sharing));
+      leaves.push_back(detail::views_of_components(leaf, read));
+    });
+    const std::vector<Tensor> totals = reduce_axes(checked, leaves, is_shared, axes);
+    std::size_t k = 0;
+    return map_leaves(value,
+                      [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], checked); });
+  }
+
+  /// The components of all replicas one after the other along `axis`, by replica id, for each PerReplica leaf of
+  /// `value`, as one batch; the same on every rank. Extents may differ along `axis`, which counts from the end when it
+  /// is negative. Of Tensors a Tensor, of vectors a vector. A value that is no PerReplica is given back as it is.
+  /// Collective. Throws the same on all ranks: Error(invalid_argument) for an axis that a leaf has not, a scalar, other
+  /// extents or dtypes that differ; Error(unimplemented) for IndexedSlices. In a step function use
+  /// ReplicaContext::all_gather.
+  template <class Tree>
+  [[nodiscard]] auto gather(const Tree& value, int axis) {
+    check_gather();
+    std::vector<std::vector<ConstTensorView>> leaves;
+    for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
+      using Component = detail::component_t<Leaf>;
+      if constexpr (detail::is_slices<Component>)
+        detail::throw_sparse_not_gathered("gather");
+      else if constexpr (detail::is_per_replica<Leaf>) {
+        std::vector<Tensor> none;
+        leaves.push_back(detail::views_of_components(leaf, none));
+      }
+    });
+    const std::vector<Tensor> results = gather_views(leaves, axis);
+    std::size_t k = 0;
+    return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> typename detail::gathered_value<Leaf>::type {
+      if constexpr (stays_whole<Leaf>) {
+        return leaf.read();
+      } else if constexpr (detail::is_per_replica<Leaf>) {
+        return detail::gathered_leaf<detail::component_t<Leaf>>(results[k++]);
+      } else if constexpr (detail::is_mirrored<Leaf>) {
+        return detail::owning_copy<typename detail::gathered_value<Leaf>::type>(leaf.value());
+      } else {
+        return detail::owning_copy<typename detail::gathered_value<Leaf>::type>(leaf);
+      }
+    });
+  }
+
+  /// Name, ranks and replicas, devices of this rank, what reduces and why: a few lines of text. Local.
+  [[nodiscard]] std::string describe() const;
 
   /// This rank's components of `value`, in replica order: of a PerReplica or Mirrored value its components, of a tree
   /// with such leaves one tree per replica, of a variable its components, of any other value that value. Local.
@@ -265,8 +308,9 @@ class LOCKSTEP_API Strategy {
   }
 
  protected:
-  /// `team` is made by the library's own strategies.
-  explicit Strategy(std::shared_ptr<ReplicaTeam> team);
+  /// `team` is made by the library's own strategies. `ops` reduces; null: the default, which is chosen for the devices.
+  explicit Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops = nullptr,
+                    const CommunicationOptions& options = {});
   [[nodiscard]] virtual const ClusterResolver* do_cluster_resolver() const noexcept { return nullptr; }
 
  private:
@@ -304,62 +348,16 @@ class LOCKSTEP_API Strategy {
   }
   void run_task(ReplicaTask task, const RunOptions& options);
 
-  /// The result of one leaf, final or with room for the reduction that `list` gets.
-  template <class Result, class Leaf>
-  Result start_reduction(const Leaf& leaf, ReduceOp op, detail::ItemList& list) {
-    if constexpr (stays_whole<Leaf>) {
-      if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op)) detail::throw_no_sum_of_one_value(op, "variable");
-      return leaf.read();
-    } else {
-      using Component = typename detail::component_type<Leaf>::type;
-      detail::require_reducible<Component>();
-      if constexpr (std::same_as<Leaf, PerReplica<Component>>) {
-        list.add_inputs(leaf);
-        return detail::owning_result<Result>(leaf.component(0), op);
-      } else if constexpr (std::same_as<Leaf, Mirrored<Component>>) {
-        if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op))
-          detail::throw_no_sum_of_one_value(op, "mirrored value");
-        return detail::owning_copy<Result>(leaf.value());
-      } else {
-        if (counts_once_per_rank()) {
-          list.add_input(leaf);
-          return detail::owning_result<Result>(leaf, op);
-        }
-        if (num_replicas_in_sync() > 1 && !detail::keeps_one_value(op))
-          detail::throw_no_sum_of_one_value(op, "plain value");
-        return detail::owning_copy<Result>(leaf);
-      }
-    }
-  }
-  /// Where the results of the leaves in `list` go: `result` has one leaf for each leaf of `value`.
-  template <class Tree, class ResultTree>
-  void add_outputs(const Tree& value, ResultTree& result, detail::ItemList& list) {
-    std::vector<bool> reduced;
-    for_each_leaf(value, [&]<class Leaf>(const Leaf&) {
-      if constexpr (stays_whole<Leaf>) {
-        reduced.push_back(false);
-      } else {
-        using Component = typename detail::component_type<Leaf>::type;
-        reduced.push_back(std::same_as<Leaf, PerReplica<Component>> ||
-                          (std::same_as<Leaf, Component> && counts_once_per_rank()));
-      }
-    });
-    std::size_t k = 0;
-    for_each_leaf(result, [&]<class Leaf>(Leaf& leaf) {
-      if (reduced[k++]) list.add_outputs({tensor_traits<Leaf>::view(leaf)});
-    });
-  }
-  void reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items);
-  [[nodiscard]] Tensor reduce_axis(ReduceOp op, std::span<const ConstTensorView> components, int axis, bool one_value);
-  /// The one element of `value`, as T. Throws Error(invalid_argument) when its dtype is another.
-  template <class T>
-  [[nodiscard]] static T scalar_of(const Tensor& value, ReduceOp op) {
-    check_result_type(value, dtype_of<T>, op);
-    return value.elements<T>().front();
-  }
-  static void check_result_type(const Tensor& value, DType dtype, ReduceOp op);
+  /// Cross-replica context, and the op of `op`; a wrong one is told to the other ranks.
+  ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
+  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
+                     std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
+                     std::span<const std::vector<IndexedSlices*>> sparse_outputs, const CommunicationOptions& options);
+  [[nodiscard]] std::vector<Tensor> reduce_axes(ReduceOp op, std::span<const std::vector<ConstTensorView>> leaves,
+                                                const std::vector<bool>& is_shared, const Axes& axes);
+  void check_gather() const;
+  [[nodiscard]] std::vector<Tensor> gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis);
 
-  void check_reduce(std::string_view call) const { check_cross_replica(call); }
   void check_cross_replica(std::string_view call) const;
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
@@ -379,6 +377,9 @@ class LOCKSTEP_API Strategy {
                                          std::optional<DType> dtype);
 
   std::shared_ptr<ReplicaTeam> team_;
+  std::shared_ptr<CrossDeviceOps> ops_;
+  bool ops_are_given_ = false;  // by the user
+  CommunicationOptions communication_options_;
   StrategyExtended extended_;
 };
 

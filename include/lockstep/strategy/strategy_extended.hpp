@@ -6,10 +6,14 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
+#include <lockstep/core/reduce_op_argument.hpp>
 #include <lockstep/strategy/colocate_scope.hpp>
+#include <lockstep/strategy/destinations.hpp>
+#include <lockstep/strategy/reduce_pair.hpp>
 #include <lockstep/strategy/reduction.hpp>
 #include <lockstep/strategy/update.hpp>
 #include <lockstep/values/merge.hpp>
@@ -17,6 +21,7 @@
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -31,21 +36,6 @@ class Strategy;
 
 namespace detail {
 
-/// Whether a destination is one device, not all devices of a distributed value or variable.
-inline bool is_one_device(Device) { return true; }
-inline bool is_one_device(std::string_view device) {
-  static_cast<void>(parse_device(device));
-  return true;
-}
-template <class T>
-bool is_one_device(const PerReplica<T>&) {
-  return false;
-}
-template <class T>
-bool is_one_device(const Mirrored<T>&) {
-  return false;
-}
-inline bool is_one_device(const Variable&) { return false; }
 
 }  // namespace detail
 
@@ -62,26 +52,73 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
-  /// The reduction of `value` over all replicas, with one copy on each device of `destination`: a Variable (which is
-  /// not written), a PerReplica or Mirrored value, or one Device or its name. Collective. Shapes and dtypes are equal
-  /// on all replicas, else Error(invalid_argument); between ranks Error(mismatch).
-  template <class T, class Destination>
-  [[nodiscard]] Mirrored<detail::owning_t<T>> reduce_to(ReduceOp op, const PerReplica<T>& value,
-                                                        const Destination& destination) {
-    return std::move(batch_reduce("reduce_to", op, std::span(&value, 1), [&](std::size_t) -> const auto& {
-                       return destination;
-                     }).front());
+  /// The reduction of `value` over all replicas, with one copy on each device of `destinations`: a Variable (which is
+  /// not written), a PerReplica or Mirrored value, or one Device or its name. Collective. PerReplica components of one
+  /// dtype and shape, else Error(invalid_argument), between ranks Error(mismatch); of PerReplica<IndexedSlices> the
+  /// rows of all replicas one after the other, which a mean divides by their number. A value that is no PerReplica
+  /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum.
+  template <class Leaf>
+  [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
+                               const CommunicationOptions& options = {}) {
+    const ReduceOp checked = begin_reduction("reduce_to", op);
+    detail::ReductionList list;
+    auto copies = detail::start_copies<detail::reduced_t<void, Leaf>>(
+        value, checked, copies_at("reduce_to", destinations), sharing(), list);
+    run_reduction("reduce_to", checked, list, options);
+    return detail::mirrored_of(std::move(copies));
   }
 
-  /// As reduce_to for every pair (value, destination), as one collective; results in the same order. Collective.
+  /// As reduce_to for every pair (value, destinations), as one collective; results in the same order. Collective.
   /// T = Tensor allows different dtypes in one list. An empty list gives an empty list.
   template <class T, class Destination>
   [[nodiscard]] std::vector<Mirrored<detail::owning_t<T>>> batch_reduce_to(
-      ReduceOp op, const std::vector<std::pair<PerReplica<T>, Destination>>& value_destination_pairs) {
-    std::vector<PerReplica<T>> values;
-    for (const auto& pair : value_destination_pairs) values.push_back(pair.first);
-    return batch_reduce("batch_reduce_to", op, std::span<const PerReplica<T>>(values),
-                        [&](std::size_t k) -> const auto& { return value_destination_pairs[k].second; });
+      const ReduceOpArgument& op, const std::vector<std::pair<PerReplica<T>, Destination>>& value_destination_pairs,
+      const CommunicationOptions& options = {}) {
+    using Result = detail::owning_t<T>;
+    const ReduceOp checked = begin_reduction("batch_reduce_to", op);
+    detail::ReductionList list;
+    std::vector<std::vector<detail::Cell<Result>>> results;
+    results.reserve(value_destination_pairs.size());
+    for (const auto& [value, destination] : value_destination_pairs) {
+      results.push_back(
+          detail::start_copies<Result>(value, checked, copies_at("batch_reduce_to", destination), sharing(), list));
+    }
+    run_reduction("batch_reduce_to", checked, list, options);
+    std::vector<Mirrored<Result>> mirrored;
+    for (auto& cells : results) mirrored.push_back(detail::mirrored_of(std::move(cells)));
+    return mirrored;
+  }
+
+  /// The same for values of different kinds, dense and sparse: `batch_reduce_to("SUM", pairs)` with a vector of
+  /// ReducePair. Dense values are one collective, sparse ones another.
+  [[nodiscard]] std::vector<ReducedValue> batch_reduce_to(const ReduceOpArgument& op, std::span<const ReducePair> pairs,
+                                                          const CommunicationOptions& options = {});
+  [[nodiscard]] std::vector<ReducedValue> batch_reduce_to(const ReduceOpArgument& op,
+                                                          const std::vector<ReducePair>& pairs,
+                                                          const CommunicationOptions& options = {}) {
+    return batch_reduce_to(op, std::span<const ReducePair>(pairs), options);
+  }
+
+  /// `value` of the first rank on each device of `destinations`. Collective; all ranks give one dtype and shape, else
+  /// Error(mismatch). A number passes through: it is returned as this rank gives it.
+  template <class Value>
+  [[nodiscard]] auto broadcast_to(const Value& value, const Destinations& destinations,
+                                  const CommunicationOptions& options = {}) {
+    check_cross_replica("broadcast_to");
+    if constexpr (Element<Value>) {
+      return value;
+    } else {
+      detail::require_reducible<Value>();
+      using Result = detail::owning_t<Value>;
+      std::vector<detail::Cell<Result>> cells;
+      const int count = copies_at("broadcast_to", destinations);
+      cells.reserve(static_cast<std::size_t>(count));
+      for (int i = 0; i < count; ++i) cells.push_back({detail::owning_result<Result>(value, ReduceOp::max)});
+      std::vector<TensorView> outputs;
+      for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
+      broadcast_views(tensor_traits<Value>::view(value), outputs, options);
+      return detail::mirrored_of(std::move(cells));
+    }
   }
 
   /// `fn(component, args...)` on every copy of `variable` on this rank, in update context, one after the other. Local;
@@ -150,33 +187,11 @@ class LOCKSTEP_API StrategyExtended {
   friend class Strategy;
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
-  template <class T, class DestinationOf>
-  std::vector<Mirrored<detail::owning_t<T>>> batch_reduce(std::string_view call, ReduceOp op,
-                                                          std::span<const PerReplica<T>> values,
-                                                          const DestinationOf& destination_of) {
-    using Result = detail::owning_t<T>;
-    static_assert(TensorLike<T>, "only tensors can be reduced");
-    std::vector<std::vector<detail::Cell<Result>>> results;
-    detail::ItemList list;
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      const int copies = detail::is_one_device(destination_of(k)) ? 1 : local_replicas();
-      std::vector<detail::Cell<Result>>& cells = results.emplace_back();
-      for (int i = 0; i < copies; ++i) cells.push_back({detail::owning_result<Result>(values[k].component(0), op)});
-      list.add_inputs(values[k]);
-      std::vector<TensorView> views;
-      for (auto& cell : cells) views.push_back(tensor_traits<Result>::view(cell.value));
-      list.add_outputs(std::move(views));
-    }
-    reduce_items(call, op, list.items());
-    std::vector<Mirrored<Result>> mirrored;
-    for (auto& cells : results) {
-      std::vector<Result> copies;
-      for (auto& cell : cells) copies.push_back(std::move(cell.value));
-      mirrored.emplace_back(std::move(copies));
-    }
-    return mirrored;
+  ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
+  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
+                     const CommunicationOptions& options) {
+    run_reduction(call, op, list.items(), list.sparse_inputs(), list.sparse_outputs(), options);
   }
-  void reduce_items(std::string_view call, ReduceOp op, std::span<const Item> items);
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {
     using Parts = detail::ArgumentParts<Args...>;
@@ -231,6 +246,14 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
   /// The number of the local copies that live on `devices`.
   [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
+  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
+                     std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
+                     std::span<const std::vector<IndexedSlices*>> sparse_outputs, const CommunicationOptions& options);
+  void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
+  void check_cross_replica(std::string_view call) const;
+  /// How many copies of a value `destinations` ask for on this rank.
+  [[nodiscard]] int copies_at(std::string_view call, const Destinations& destinations);
+  [[nodiscard]] detail::Sharing sharing() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
 
   Strategy& strategy_;

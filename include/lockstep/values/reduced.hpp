@@ -5,11 +5,14 @@
 
 #pragma once
 
+#include <lockstep/base/export.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/tree.hpp>
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -61,6 +64,49 @@ struct owning<TensorView> {
 };
 template <class Leaf>
 using owning_t = typename owning<Leaf>::type;
+
+/// What gathered components of type Leaf are: a vector where they are lists of elements, else a Tensor.
+template <class Leaf>
+struct gathered {
+  using type = Tensor;
+};
+template <Element T>
+struct gathered<T> {
+  using type = std::vector<T>;
+};
+template <Element T, class Allocator>
+struct gathered<std::vector<T, Allocator>> {
+  using type = std::vector<T>;
+};
+template <Element T, std::size_t n>
+struct gathered<std::array<T, n>> {
+  using type = std::vector<T>;
+};
+template <Element T>
+struct gathered<std::span<T>> {
+  using type = std::vector<std::remove_const_t<T>>;
+};
+template <class Leaf>
+using gathered_t = typename gathered<Leaf>::type;
+
+/// `tensor`, which has one axis where that is asked for, as that type.
+template <class Leaf>
+gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
+  using Result = gathered_t<Leaf>;
+  if constexpr (std::same_as<Result, Tensor>) {
+    return tensor;
+  } else {
+    const auto elements = tensor.elements<typename Result::value_type>();
+    return Result(elements.begin(), elements.end());
+  }
+}
+
+/// Throws Error(unimplemented): sparse rows are not gathered.
+[[noreturn]] LOCKSTEP_API void throw_sparse_not_gathered(const char* call);
+
+/// A leaf that is a tensor, or sparse rows.
+template <class Leaf>
+struct is_sparse : std::bool_constant<std::same_as<Leaf, IndexedSlices>> {};
 
 /// A value of type Result with the shape of `view` and `dtype`; Error(invalid_argument) where Result cannot hold that.
 template <class Result, class Leaf>

@@ -43,7 +43,7 @@ enum class VariableAggregation : std::uint8_t {
 
 /// The reduction that `aggregation` asks for. Local. Throws Error(invalid_argument) for none and only_first_replica,
 /// which are no reductions.
-[[nodiscard]] LOCKSTEP_API ReduceOp to_reduce_op(VariableAggregation aggregation);
+[[nodiscard]] LOCKSTEP_API ReduceOp reduce_op_of(VariableAggregation aggregation);
 
 /// The name under which replicas match the variables that they make in a step: without the `_<number>` that ends a
 /// segment of the path. "foo_1/bar_1/baz" gives "foo/bar/baz"; "foo1", "foo_a" and "foo_1:0" stay. Local.

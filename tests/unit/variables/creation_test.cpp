@@ -243,11 +243,11 @@ TEST(VariableNames, are_read_in_any_case_of_letters) {
 }
 
 TEST(VariableAggregation, is_a_reduction_if_it_is_sum_or_mean) {
-  EXPECT_EQ(to_reduce_op(VariableAggregation::sum), ReduceOp::sum);
-  EXPECT_EQ(to_reduce_op(VariableAggregation::mean), ReduceOp::mean);
+  EXPECT_EQ(reduce_op_of(VariableAggregation::sum), ReduceOp::sum);
+  EXPECT_EQ(reduce_op_of(VariableAggregation::mean), ReduceOp::mean);
   for (const auto value : {VariableAggregation::none, VariableAggregation::only_first_replica}) {
-    expect_error(Code::invalid_argument, {"to_reduce_op", std::string(to_string(value)), "only sum and mean"},
-                 [&] { (void)to_reduce_op(value); });
+    expect_error(Code::invalid_argument, {"reduce_op_of", std::string(to_string(value)), "only sum and mean"},
+                 [&] { (void)reduce_op_of(value); });
   }
 }
 

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/context/gradients.hpp>
+
+#include "base/check.hpp"
+
+#include <lockstep/core/axes.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+/// Steps [begin, begin + extent) along `axis`.
+Tensor part_of(const Tensor& tensor, int axis, std::int64_t begin, std::int64_t extent) {
+  const Shape& shape = tensor.shape();
+  std::array<std::int64_t, Shape::max_rank> extents{};
+  std::size_t outer = 1;
+  std::size_t inner_bytes = size_of(tensor.dtype());
+  for (int i = 0; i < shape.rank(); ++i) {
+    extents[static_cast<std::size_t>(i)] = i == axis ? extent : shape[i];
+    if (i < axis) outer *= static_cast<std::size_t>(shape[i]);
+    if (i > axis) inner_bytes *= static_cast<std::size_t>(shape[i]);
+  }
+  const std::span<const std::int64_t> all(extents.data(), static_cast<std::size_t>(shape.rank()));
+  Tensor result = Tensor::uninitialized(tensor.dtype(), Shape(all));
+  const std::size_t bytes = static_cast<std::size_t>(extent) * inner_bytes;
+  const std::size_t stride = static_cast<std::size_t>(shape[axis]) * inner_bytes;
+  const auto* from = static_cast<const std::byte*>(tensor.data()) + static_cast<std::size_t>(begin) * inner_bytes;
+  auto* to = static_cast<std::byte*>(result.data());
+  for (std::size_t o = 0; o < outer && bytes > 0; ++o) std::memcpy(to + o * bytes, from + o * stride, bytes);
+  return result;
+}
+
+}  // namespace
+
+ReduceOp differentiable(ReduceOp op) {
+  if (op == ReduceOp::sum || op == ReduceOp::mean) return op;
+  throw_error(Code::invalid_argument, "all_reduce_gradient: {} has no gradient here; sum and mean have one",
+              to_string(op));
+}
+
+Tensor own_part(ReplicaContext& replica, ConstTensorView upstream, int axis, std::int64_t extent) {
+  const int resolved = resolve_axis(axis, upstream.shape, "all_gather_gradient");
+  const std::vector<std::int64_t> extents = replica.all_gather(std::array{extent}, 0);
+  std::int64_t begin = 0;
+  std::int64_t total = 0;
+  for (std::size_t r = 0; r < extents.size(); ++r) {
+    if (extents[r] < 0) {
+      throw_error(Code::invalid_argument, "all_gather_gradient: the local extent of replica {} is {}; give 0 or more",
+                  r, extents[r]);
+    }
+    if (static_cast<int>(r) < replica.replica_id_in_sync_group()) begin += extents[r];
+    total += extents[r];
+  }
+  if (total != upstream.shape[resolved]) {
+    throw_error(
+        Code::invalid_argument,
+        "all_gather_gradient: the local extents of all replicas add up to {}, but upstream has shape {}, with {} "
+        "along axis {}; give the gradient of what all_gather returned, and the extent that went into it",
+        total, to_string(upstream.shape), upstream.shape[resolved], axis);
+  }
+  Tensor copy(upstream.dtype, upstream.shape);
+  copy.copy_from(upstream);
+  return part_of(replica.all_reduce(ReduceOp::sum, copy), resolved, begin, extent);
+}
+
+}  // namespace lockstep::detail

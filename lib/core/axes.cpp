@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/core/axes.hpp>
+
+#include "base/check.hpp"
+
+namespace lockstep {
+
+int resolve_axis(int axis, const Shape& shape, std::string_view call) {
+  const int resolved = axis < 0 ? axis + shape.rank() : axis;
+  if (resolved < 0 || resolved >= shape.rank()) {
+    if (shape.rank() == 0) {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: axis {} is given for a scalar, which has no axis; give none, or values with an axis",
+                          call, axis);
+    }
+    detail::throw_error(Code::invalid_argument,
+                        "{}: axis {} does not exist in a value of shape {}, which has {} axes; give one from {} to {}",
+                        call, axis, to_string(shape), shape.rank(), -shape.rank(), shape.rank() - 1);
+  }
+  return resolved;
+}
+
+unsigned Axes::mask(const Shape& shape, std::string_view call) const {
+  unsigned result = 0;
+  for (const int axis : axes_) {
+    const unsigned bit = 1U << static_cast<unsigned>(resolve_axis(axis, shape, call));
+    if ((result & bit) != 0) {
+      detail::throw_error(Code::invalid_argument, "{}: axis {} of a value of shape {} is named twice; name it once",
+                          call, axis, to_string(shape));
+    }
+    result |= bit;
+  }
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cross_device/elements.hpp"
+
+#include "base/check.hpp"
+#include "core/visit_dtype.hpp"
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+namespace lockstep {
+namespace {
+
+template <class T>
+Tensor round_to(const Tensor& value) {
+  Tensor result = Tensor::uninitialized(dtype_of<T>, value.shape());
+  const auto from = value.elements<float>();
+  const auto to = result.elements<T>();
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]);
+  return result;
+}
+
+}  // namespace
+
+void divide_elements(TensorView view, std::int64_t count) {
+  LOCKSTEP_CHECK(is_floating_point(view.dtype));
+  detail::visit_dtype(view.dtype, [&]<class T>() {
+    if constexpr (!std::is_integral_v<T>) {
+      using Sum = detail::sum_t<T>;
+      const auto divisor = static_cast<Sum>(count);
+      for (T& element : std::span(static_cast<T*>(view.data), static_cast<std::size_t>(view.element_count())))
+        element = static_cast<T>(static_cast<Sum>(element) / divisor);
+    }
+  });
+}
+
+Tensor converted_to_f64(ConstTensorView view) {
+  Tensor result = Tensor::uninitialized(DType::f64, view.shape);
+  const std::span<double> to = result.elements<double>();
+  detail::visit_dtype(view.dtype, [&]<class T>() {
+    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+    const T* const from = static_cast<const T*>(view.data);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(static_cast<Wide>(from[i]));
+  });
+  return result;
+}
+
+Tensor rounded_to(const Tensor& value, DType dtype) {
+  if (value.dtype() == dtype) return value;
+  return dtype == DType::f16 ? round_to<Float16>(value) : round_to<BFloat16>(value);
+}
+
+}  // namespace lockstep

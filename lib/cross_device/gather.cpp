@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cross_device/gather.hpp"
+
+#include "cross_device/shape_exchange.hpp"
+
+#include <lockstep/core/axes.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+/// One value on its way. Along the first axis the gathered elements are the result; along another each component is
+/// sent as a list of elements, and put in its place afterwards.
+struct Gathering {
+  int axis = 0;
+  std::vector<std::int64_t> extents;  // of each replica along the axis
+  std::int64_t outer = 1;             // elements of the axes before it
+  std::size_t inner_bytes = 1;        // of one step along it
+  std::vector<Tensor> copies;
+  Tensor parts;  // one component after the other, if the axis is not the first
+  std::vector<ConstTensorView> inputs;
+  std::vector<TensorView> outputs;
+
+  [[nodiscard]] bool in_place() const noexcept { return axis == 0; }
+};
+
+Shape with_extent(const Shape& shape, int axis, std::int64_t extent) {
+  std::array<std::int64_t, Shape::max_rank> extents{};
+  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = i == axis ? extent : shape[i];
+  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
+}
+
+Gathering prepare(std::span<const ComponentShape> components, std::span<const ConstTensorView> mine, int axis,
+                  int copies, std::string_view call) {
+  const ComponentShape& first = components.front();
+  Gathering result;
+  result.axis = resolve_axis(axis, first.shape, call);
+  check_shapes_match(components, result.axis, call);
+  std::int64_t total = 0;
+  for (const ComponentShape& component : components) {
+    result.extents.push_back(component.shape[result.axis]);
+    total += component.shape[result.axis];
+  }
+  result.inner_bytes = size_of(first.dtype);
+  for (int i = 0; i < first.shape.rank(); ++i) {
+    if (i < result.axis) result.outer *= first.shape[i];
+    if (i > result.axis) result.inner_bytes *= static_cast<std::size_t>(first.shape[i]);
+  }
+  const Shape shape = with_extent(first.shape, result.axis, total);
+  for (int i = 0; i < copies; ++i) result.copies.push_back(Tensor::uninitialized(first.dtype, shape));
+  if (result.in_place()) {
+    result.inputs.assign(mine.begin(), mine.end());
+    for (Tensor& copy : result.copies) result.outputs.push_back(copy.view());
+  } else {
+    for (const ConstTensorView& view : mine)
+      result.inputs.emplace_back(view.data, view.dtype, Shape{view.element_count()}, view.device);
+    result.parts = Tensor::uninitialized(first.dtype, Shape{shape.element_count()});
+    result.outputs.push_back(result.parts.view());
+  }
+  return result;
+}
+
+/// From one component after the other to all of them side by side.
+void put_in_place(Gathering& gathering) {
+  for (Tensor& copy : gathering.copies) {
+    const auto* from = static_cast<const std::byte*>(std::as_const(gathering.parts).data());
+    auto* const to = static_cast<std::byte*>(copy.data());
+    const auto outer = static_cast<std::size_t>(gathering.outer);
+    const std::size_t stride = outer == 0 ? 0 : copy.byte_count() / outer;
+    std::size_t offset = 0;
+    for (const std::int64_t extent : gathering.extents) {
+      const std::size_t bytes = static_cast<std::size_t>(extent) * gathering.inner_bytes;
+      for (std::size_t o = 0; o < outer && bytes > 0; ++o) {
+        std::memcpy(to + o * stride + offset, from, bytes);
+        from += bytes;
+      }
+      offset += bytes;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator& communicator, std::string_view call,
+                                               std::span<const std::vector<ConstTensorView>> values, int axis,
+                                               int copies, const CommunicationOptions& options) {
+  std::vector<std::vector<ComponentShape>> mine;
+  for (const auto& components : values) {
+    auto& shapes = mine.emplace_back();
+    for (const ConstTensorView& view : components) shapes.push_back({view.dtype, view.shape});
+  }
+  const auto shapes = exchange_shapes(communicator, call, mine, axis, "axis",
+                                      {.order = {}, .name = call, .fail_after = options.deadline()});
+  std::vector<Gathering> gatherings;
+  gatherings.reserve(values.size());
+  std::vector<Item> items;
+  std::vector<std::int64_t> rows;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const Gathering& added = gatherings.emplace_back(prepare(shapes[k], values[k], axis, copies, call));
+    items.push_back({added.inputs, added.outputs});
+    for (const ComponentShape& component : shapes[k])
+      rows.push_back(added.in_place() ? component.shape[0] : component.shape.element_count());
+  }
+  ops.gather(communicator, items, rows, options);
+  std::vector<std::vector<Tensor>> results;
+  for (Gathering& gathering : gatherings) {
+    if (!gathering.in_place()) put_in_place(gathering);
+    results.push_back(std::move(gathering.copies));
+  }
+  return results;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Distributed values put together along an axis.
+
+#pragma once
+
+#include <lockstep/cross_device/cross_device_ops.hpp>
+#include <lockstep/device/tensor.hpp>
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// `result[k]`: `copies` tensors, each with the components of value k on all replicas one after the other along `axis`,
+/// by replica id. `values[k]` are this rank's components, one per local replica. Negative axes count from the end.
+/// Collective. Throws the same on every rank: Error(invalid_argument) for an axis that a value has not, extents that
+/// differ along other axes, dtypes that differ; Error(mismatch) for axes that differ between ranks.
+/// Cost: with several ranks an all_gather of the shapes before that of the elements; one more pass over the elements
+/// where the axis is not the first.
+[[nodiscard]] std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator& communicator,
+                                                             std::string_view call,
+                                                             std::span<const std::vector<ConstTensorView>> values,
+                                                             int axis, int copies, const CommunicationOptions& options);
+
+}  // namespace lockstep

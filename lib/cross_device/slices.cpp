@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cross_device/slices.hpp"
+
+#include "base/check.hpp"
+#include "core/refusal.hpp"
+#include "cross_device/elements.hpp"
+#include "cross_device/shape_exchange.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+/// One value on its way: its rows, and the indices of these.
+struct SlicesGathering {
+  std::vector<IndexedSlices> copies;
+  std::vector<ConstTensorView> values;
+  std::vector<ConstTensorView> indices;
+  std::vector<TensorView> value_outputs;
+  std::vector<TensorView> index_outputs;
+};
+
+Shape with_rows(const Shape& shape, std::int64_t rows) {
+  std::array<std::int64_t, Shape::max_rank> extents{};
+  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = i == 0 ? rows : shape[i];
+  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
+}
+
+SlicesGathering prepare(std::span<const ComponentShape> components, const std::vector<const IndexedSlices*>& mine,
+                        int copies) {
+  std::int64_t rows = 0;
+  for (const ComponentShape& component : components) rows += component.shape[0];
+  SlicesGathering result;
+  for (const IndexedSlices* part : mine) {
+    result.values.push_back(std::as_const(part->values).view());
+    result.indices.push_back(std::as_const(part->indices).view());
+  }
+  const ComponentShape& first = components.front();
+  for (int i = 0; i < copies; ++i) {
+    result.copies.push_back({Tensor::uninitialized(first.dtype, with_rows(first.shape, rows)),
+                             Tensor::uninitialized(DType::i64, Shape{rows}), first.rows});
+    result.value_outputs.push_back(result.copies.back().values.view());
+    result.index_outputs.push_back(result.copies.back().indices.view());
+  }
+  return result;
+}
+
+void divide(IndexedSlices& slices, int replicas) {
+  if (is_integer(slices.values.dtype())) slices.values = converted_to_f64(std::as_const(slices.values).view());
+  divide_elements(slices.values.view(), replicas);
+}
+
+}  // namespace
+
+void check_slices(std::span<const std::vector<const IndexedSlices*>> values, ReduceOp op, std::string_view call,
+                  int local_replicas) {
+  for (const auto& components : values) {
+    if (op != ReduceOp::sum && op != ReduceOp::mean) {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: {} of sparse rows is not defined; use sum or mean, or reduce to_dense(value)", call,
+                          to_string(op));
+    }
+    if (components.size() != static_cast<std::size_t>(local_replicas)) {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: value has {} components, but this rank has {} replicas; it must have one for each", call,
+                          components.size(), local_replicas);
+    }
+    for (const IndexedSlices* part : components) {
+      part->validate(std::string(call).c_str());
+      if (!supports(op, part->values.dtype())) {
+        detail::throw_error(Code::invalid_argument, "{}: {}", call, detail::refusal(op, part->values.dtype()));
+      }
+    }
+  }
+}
+
+std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Communicator& communicator,
+                                                      std::string_view call,
+                                                      std::span<const std::vector<const IndexedSlices*>> values,
+                                                      ReduceOp op, std::span<const int> copies,
+                                                      const CommunicationOptions& options) {
+  std::vector<std::vector<ComponentShape>> mine;
+  for (const auto& components : values) {
+    auto& shapes = mine.emplace_back();
+    for (const IndexedSlices* part : components)
+      shapes.push_back({part->values.dtype(), part->values.shape(), part->rows});
+  }
+  const auto shapes = exchange_shapes(communicator, call, mine, static_cast<std::int64_t>(op), "op",
+                                      {.order = {}, .name = call, .fail_after = options.deadline()});
+  std::vector<SlicesGathering> gatherings;
+  gatherings.reserve(values.size());
+  std::vector<Item> items;
+  std::vector<std::int64_t> rows;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    check_shapes_match(shapes[k], 0, call);
+    const SlicesGathering& added = gatherings.emplace_back(prepare(shapes[k], values[k], copies[k]));
+    items.push_back({added.values, added.value_outputs});
+    items.push_back({added.indices, added.index_outputs});
+    for (int twice = 0; twice < 2; ++twice) {
+      for (const ComponentShape& component : shapes[k]) rows.push_back(component.shape[0]);
+    }
+  }
+  ops.gather(communicator, items, rows, options);
+  std::vector<std::vector<IndexedSlices>> results;
+  for (SlicesGathering& gathering : gatherings) {
+    if (op == ReduceOp::mean) {
+      for (IndexedSlices& copy : gathering.copies) divide(copy, communicator.layout().replicas());
+    }
+    results.push_back(std::move(gathering.copies));
+  }
+  return results;
+}
+
+}  // namespace lockstep

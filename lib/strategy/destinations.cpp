@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/strategy/destinations.hpp>
+
+#include <lockstep/base/error.hpp>
+
+#include "base/check.hpp"
+
+namespace lockstep {
+
+std::optional<Device> Destinations::one_device(std::string_view call) const {
+  if (!name_) return std::nullopt;
+  try {
+    return parse_device(*name_);
+  } catch (const Error& error) {
+    detail::throw_error(error.code(), "{}: as destination, {}", call, error.text());
+  }
+}
+
+}  // namespace lockstep

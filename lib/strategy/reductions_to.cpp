@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// reduce_to, batch_reduce_to and broadcast_to, below their types.
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "strategy/strategy_access.hpp"
+
+#include <lockstep/strategy/strategy.hpp>
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using TensorCells = std::vector<detail::Cell<Tensor>>;
+using SlicesCells = std::vector<detail::Cell<IndexedSlices>>;
+
+}  // namespace
+
+ReduceOp StrategyExtended::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
+  return strategy_.begin_reduction(call, op);
+}
+
+void StrategyExtended::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
+                                     std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
+                                     std::span<const std::vector<IndexedSlices*>> sparse_outputs,
+                                     const CommunicationOptions& options) {
+  strategy_.run_reduction(call, op, items, sparse_inputs, sparse_outputs, options);
+}
+
+void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }
+
+int StrategyExtended::copies_at(std::string_view call, const Destinations& destinations) {
+  try {
+    return destinations.one_device(call) ? 1 : strategy_.local_replicas();
+  } catch (const Error& error) {
+    StrategyAccess::team(strategy_).throw_announced(error);
+  }
+}
+
+detail::Sharing StrategyExtended::sharing() const noexcept {
+  return {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank()};
+}
+
+std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgument& op,
+                                                            std::span<const ReducePair> pairs,
+                                                            const CommunicationOptions& options) {
+  const ReduceOp checked = begin_reduction("batch_reduce_to", op);
+  detail::ReductionList list;
+  std::vector<std::variant<TensorCells, SlicesCells>> results;
+  results.reserve(pairs.size());
+  for (const ReducePair& pair : pairs) {
+    const int count = copies_at("batch_reduce_to", pair.destinations);
+    std::visit(
+        [&]<class Leaf>(const Leaf& leaf) {
+          results.emplace_back(
+              detail::start_copies<detail::reduced_t<void, Leaf>>(leaf, checked, count, sharing(), list));
+        },
+        pair.value);
+  }
+  run_reduction("batch_reduce_to", checked, list, options);
+  std::vector<ReducedValue> reduced;
+  reduced.reserve(pairs.size());
+  for (auto& result : results) {
+    std::visit([&](auto& cells) { reduced.emplace_back(detail::mirrored_of(std::move(cells))); }, result);
+  }
+  return reduced;
+}
+
+void StrategyExtended::broadcast_views(ConstTensorView value, std::span<const TensorView> outputs,
+                                       const CommunicationOptions& options) {
+  const CommunicationOptions merged = StrategyAccess::options(strategy_).merged(options);
+  StrategyAccess::team(strategy_).collective([&](Communicator& communicator) {
+    const bool is_root = communicator.rank() == 0;
+    const Item item{is_root ? std::span(&value, 1) : std::span<const ConstTensorView>(), outputs};
+    StrategyAccess::ops(strategy_).broadcast(communicator, std::span(&item, 1), 0, merged);
+  });
+}
+
+}  // namespace lockstep

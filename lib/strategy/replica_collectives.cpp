@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives of replicas that need what reduces and gathers distributed values: all_gather, and all_reduce of
+// sparse values. Each replica brings its part to a meeting, where the first one does the work for the rank.
+
+#include "base/check.hpp"
+#include "context/replica_team.hpp"
+#include "context/step.hpp"
+#include "cross_device/distributed_items.hpp"
+#include "cross_device/gather.hpp"
+#include "cross_device/slices.hpp"
+#include "strategy/strategy_access.hpp"
+
+#include <lockstep/context/replica_context.hpp>
+
+#include <fmt/format.h>
+
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+struct GatherPart {
+  std::span<const ConstTensorView> inputs;
+  int axis = 0;
+  const CommunicationOptions& options;
+  std::vector<Tensor>& results;
+};
+
+struct MixedPart {
+  ReduceOp op = ReduceOp::sum;
+  std::span<const ConstTensorView> inputs;
+  std::span<const TensorView> outputs;
+  std::span<const IndexedSlices* const> sparse_inputs;
+  std::span<IndexedSlices* const> sparse_outputs;
+  const CommunicationOptions& options;
+};
+
+template <class Part>
+const Part& part_of(std::span<const detail::MergePart> parts, std::size_t i) {
+  return *static_cast<const Part*>(parts[i].arguments);
+}
+
+/// Throws Error(mismatch) on all ranks when local replica i gives another number than the first.
+void require_equal(ReplicaTeam& team, std::string_view call, std::string_view what, std::size_t i,
+                   std::string_view here, std::string_view there) {
+  if (here == there) return;
+  const int first = team.first_replica_id();
+  team.throw_announced(
+      Error(Code::mismatch,
+            fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call", call,
+                        what, there, first + static_cast<int>(i), here, first),
+            {team.communicator().rank(), first + static_cast<int>(i), std::string(call), -1}));
+}
+
+void gather_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
+  ReplicaTeam& team = StrategyAccess::team(strategy);
+  const GatherPart& first = part_of<GatherPart>(parts, 0);
+  std::vector<std::vector<ConstTensorView>> values(first.inputs.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const GatherPart& part = part_of<GatherPart>(parts, i);
+    require_equal(team, "all_gather", "axis", i, std::to_string(first.axis), std::to_string(part.axis));
+    require_equal(team, "all_gather", "the number of leaves", i, std::to_string(first.inputs.size()),
+                  std::to_string(part.inputs.size()));
+    for (std::size_t k = 0; k < values.size(); ++k) values[k].push_back(part.inputs[k]);
+  }
+  if (values.empty()) return;
+  team.collective([&](Communicator& communicator) {
+    auto results =
+        gather_values(StrategyAccess::ops(strategy), communicator, "all_gather", values, first.axis,
+                      static_cast<int>(parts.size()), StrategyAccess::options(strategy).merged(first.options));
+    for (auto& copies : results) {
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        part_of<GatherPart>(parts, i).results.push_back(std::move(copies[i]));
+    }
+  });
+}
+
+/// Leaf k of all replicas, as the items of one collective.
+struct MixedItems {
+  std::vector<std::vector<ConstTensorView>> inputs;
+  std::vector<std::vector<TensorView>> outputs;
+  std::vector<std::vector<const IndexedSlices*>> sparse_inputs;
+  std::vector<std::vector<IndexedSlices*>> sparse_outputs;
+};
+
+MixedItems items_of(ReplicaTeam& team, std::span<const detail::MergePart> parts) {
+  const MixedPart& first = part_of<MixedPart>(parts, 0);
+  MixedItems items;
+  items.inputs.resize(first.inputs.size());
+  items.outputs.resize(first.inputs.size());
+  items.sparse_inputs.resize(first.sparse_inputs.size());
+  items.sparse_outputs.resize(first.sparse_inputs.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const MixedPart& part = part_of<MixedPart>(parts, i);
+    require_equal(team, "all_reduce", "op", i, to_string(first.op), to_string(part.op));
+    require_equal(team, "all_reduce", "the number of dense leaves", i, std::to_string(first.inputs.size()),
+                  std::to_string(part.inputs.size()));
+    require_equal(team, "all_reduce", "the number of sparse leaves", i, std::to_string(first.sparse_inputs.size()),
+                  std::to_string(part.sparse_inputs.size()));
+    for (std::size_t k = 0; k < part.inputs.size(); ++k) {
+      const ConstTensorView& mine = part.inputs[k];
+      require_equal(team, "all_reduce", fmt::format("dense leaf {}", k), i,
+                    fmt::format("{}{}", to_string(first.inputs[k].dtype), to_string(first.inputs[k].shape)),
+                    fmt::format("{}{}", to_string(mine.dtype), to_string(mine.shape)));
+      items.inputs[k].push_back(mine);
+      items.outputs[k].push_back(part.outputs[k]);
+    }
+    for (std::size_t k = 0; k < part.sparse_inputs.size(); ++k) {
+      items.sparse_inputs[k].push_back(part.sparse_inputs[k]);
+      items.sparse_outputs[k].push_back(part.sparse_outputs[k]);
+    }
+  }
+  return items;
+}
+
+void reduce_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
+  ReplicaTeam& team = StrategyAccess::team(strategy);
+  const MixedPart& first = part_of<MixedPart>(parts, 0);
+  MixedItems mixed = items_of(team, parts);
+  std::vector<Item> items;
+  for (std::size_t k = 0; k < mixed.inputs.size(); ++k) items.push_back({mixed.inputs[k], mixed.outputs[k]});
+  try {
+    check_distributed_items(items, first.op, "all_reduce", team.local_replicas(), team.first_replica_id());
+    check_slices(mixed.sparse_inputs, first.op, "all_reduce", team.local_replicas());
+  } catch (const Error& error) {
+    team.throw_announced(error);
+  }
+  if (!items.empty()) team.reduce(items, first.op, {}, first.options);
+  const std::vector<int> copies(mixed.sparse_inputs.size(), static_cast<int>(parts.size()));
+  team.collective([&](Communicator& communicator) {
+    auto results = reduce_slices(StrategyAccess::ops(strategy), communicator, "all_reduce", mixed.sparse_inputs,
+                                 first.op, copies, StrategyAccess::options(strategy).merged(first.options));
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      for (std::size_t i = 0; i < parts.size(); ++i) *mixed.sparse_outputs[k][i] = std::move(results[k][i]);
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOptions& options) {
+  std::vector<Tensor> results;
+  GatherPart part{inputs_, axis, options, results};
+  step_.meet(
+      local_,
+      {CallKind::all_gather, ReduceOp::sum, {}, {}, {&typeid(GatherPart), &part, nullptr}, {nullptr, &gather_parts}});
+  return results;
+}
+
+void ReplicaContext::all_reduce_mixed(ReduceOp op, const CommunicationOptions& options) {
+  MixedPart part{op, inputs_, outputs_, sparse_inputs_, sparse_outputs_, options};
+  step_.meet(local_,
+             {CallKind::all_reduce_mixed, op, {}, {}, {&typeid(MixedPart), &part, nullptr}, {nullptr, &reduce_parts}});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/strategy/strategy.hpp>
+
+namespace lockstep {
+
+/// The library's own access to what a strategy reduces with.
+struct StrategyAccess {
+  [[nodiscard]] static ReplicaTeam& team(Strategy& strategy) noexcept { return *strategy.team_; }
+  [[nodiscard]] static CrossDeviceOps& ops(Strategy& strategy) noexcept { return *strategy.ops_; }
+  [[nodiscard]] static const CommunicationOptions& options(Strategy& strategy) noexcept {
+    return strategy.communication_options_;
+  }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// reduce, gather and their relatives. A tree of the cases becomes a tuple of tuples: nothing else is needed of its
+// static type, and its names are put back into the result.
+
+#include "conformance/steps.hpp"
+
+#include <lockstep/lockstep.hpp>
+
+#include <concepts>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace lockstep::conformance {
+namespace {
+
+using P = PerReplica<Tensor>;
+using SparseP = PerReplica<IndexedSlices>;
+
+bool is_tree(const Json& json) {
+  static const std::vector<const char*> leaf_keys = {"replicas", "value", "indices", "mirrored"};
+  if (!json.is_object()) return json.is_array() && !json.empty() && !json.front().is_number();
+  return std::ranges::none_of(leaf_keys, [&](const char* key) { return json.contains(key); });
+}
+
+std::string structure_of(const Json& json) {
+  if (!is_tree(json)) return "*";
+  std::string text = "(";
+  for (const Json& part : json) text += structure_of(part);
+  return text + ")";
+}
+
+/// The k-th child of a list or an object.
+const Json& child(const Json& json, std::size_t k) {
+  return json.is_array() ? json[k] : std::next(json.begin(), static_cast<std::ptrdiff_t>(k)).value();
+}
+
+/// `use(tree)`, where the leaves of the tree are `leaf(json)`.
+template <class Leaf, class Use>
+Json with_tree(const Json& json, const Leaf& leaf, const Use& use) {
+  const auto at = [&](std::size_t k) { return leaf(child(json, k)); };
+  const std::string structure = structure_of(json);
+  if (structure == "(**)") return use(std::tuple(at(0), at(1)));
+  const Json& inner = child(json, 1);
+  if (structure == "(*(*))") return use(std::tuple(at(0), std::make_tuple(leaf(child(inner, 0)))));
+  if (structure == "(*(*(*)))") {
+    return use(std::tuple(at(0), std::tuple(leaf(child(inner, 0)), std::make_tuple(leaf(child(child(inner, 1), 0))))));
+  }
+  throw std::logic_error("no static type for a tree " + structure);
+}
+
+/// `result`, whose nodes are lists, with the names of `tree`.
+Json renamed(const Json& tree, const Json& result) {
+  if (!is_tree(tree)) return result;
+  Json named = tree.is_array() ? Json::array() : Json::object();
+  std::size_t k = 0;
+  for (const auto& [key, part] : tree.items()) {
+    const Json one = renamed(part, result[k++]);
+    if (tree.is_array()) {
+      named.push_back(one);
+    } else {
+      named[key] = one;
+    }
+  }
+  return named;
+}
+
+/// The results of the local replicas, each a tree, as one tree with components.
+Json transposed(const Json& parts, int first) {
+  if (!parts.front().is_array()) return {{"$replicas", parts}, {"first", first}};
+  Json result = Json::array();
+  for (std::size_t k = 0; k < parts.front().size(); ++k) {
+    Json column = Json::array();
+    for (const Json& part : parts) column.push_back(part[k]);
+    result.push_back(transposed(column, first));
+  }
+  return result;
+}
+
+std::string op_of(const Json& step) { return step["op"].get<std::string>(); }
+
+// ---- cross-replica ----
+
+Json reduce_along(World& world, const Json& step, const auto& value) {
+  if (!step.contains("axis") || step["axis"].is_null()) return result_of(world.strategy().reduce(op_of(step), value));
+  if (step["axis"].is_number()) return result_of(world.strategy().reduce(op_of(step), value, step["axis"].get<int>()));
+  return result_of(world.strategy().reduce(op_of(step), value, step["axis"].get<std::vector<int>>()));
+}
+
+Json reduce_value(World& world, const Json& step) {
+  const Json& value = step["value"];
+  if (is_tree(value)) {
+    return renamed(value, with_tree(
+                              value, [&](const Json& json) { return world.operand_as<P>(json); },
+                              [&](const auto& tree) { return result_of(world.strategy().reduce(op_of(step), tree)); }));
+  }
+  return std::visit(
+      [&]<class Leaf>(const Leaf& leaf) -> Json {
+        if constexpr (std::same_as<Leaf, Variable>) {
+          return result_of(world.strategy().reduce(op_of(step), leaf));
+        } else if constexpr (std::same_as<Leaf, IndexedSlices> || std::same_as<Leaf, SparseP>) {
+          throw std::logic_error("no case reduces sparse rows by reduce");
+        } else {
+          return reduce_along(world, step, leaf);
+        }
+      },
+      world.operand(value));
+}
+
+Json reduce_call(World& world, const Json& step) {
+  return world.in_context(step, [&] { return reduce_value(world, step); });
+}
+
+/// reduce_to, with the destinations that the step names: by default the value's own.
+Json reduce_to_call(World& world, const Json& step) {
+  auto& extended = world.strategy().extended();
+  const Scope scope = world.strategy().scope();
+  return std::visit(
+      [&]<class Leaf>(const Leaf& leaf) -> Json {
+        if constexpr (std::same_as<Leaf, SparseP>) {
+          const Mirrored<IndexedSlices> result = extended.reduce_to(op_of(step), leaf, leaf);
+          if (!step.value("dense", false)) return result_of(result);
+          std::vector<Tensor> copies;
+          for (int i = 0; i < result.size(); ++i) copies.push_back(to_dense(result.component(i)));
+          return result_of(Mirrored<Tensor>(std::move(copies)));
+        } else if constexpr (std::same_as<Leaf, P>) {
+          const std::string to = step.value("destinations", "");
+          if (to.starts_with("cpu:")) return result_of(extended.reduce_to(op_of(step), leaf, to).value());
+          if (world.given().contains("variables") && world.given()["variables"].contains(to))
+            return result_of(extended.reduce_to(op_of(step), leaf, world.variable(to)));
+          return result_of(extended.reduce_to(op_of(step), leaf, leaf));
+        } else {
+          throw std::logic_error("reduce_to takes a value with a component for each replica");
+        }
+      },
+      world.operand(step["value"]));
+}
+
+Json gather_value(World& world, const Json& step) {
+  const int axis = step["axis"].get<int>();
+  return std::visit(
+      [&]<class Leaf>(const Leaf& leaf) -> Json {
+        if constexpr (std::same_as<Leaf, P> || std::same_as<Leaf, SparseP> || std::same_as<Leaf, Tensor>) {
+          return result_of(world.strategy().gather(leaf, axis));
+        } else {
+          throw std::logic_error("no case gathers such a value");
+        }
+      },
+      world.operand(step["value"]));
+}
+
+Json gather_call(World& world, const Json& step) {
+  return world.in_context(step, [&] { return gather_value(world, step); });
+}
+
+Json broadcast_to_call(World& world, const Json& step) {
+  const Scope scope = world.strategy().scope();
+  const Variable& to = world.variable(step["destinations"].get<std::string>());
+  return result_of(world.strategy().extended().broadcast_to(std::get<Tensor>(world.operand(step["value"])), to));
+}
+
+// ---- in a step function ----
+
+/// `call(replica, tree of this replica's tensors)` on every replica; the results with one component per replica.
+template <class Call>
+Json on_replicas(World& world, const Json& value, const Call& call) {
+  std::vector<Json> parts(static_cast<std::size_t>(world.local_replicas()));
+  const auto keep = [&](ReplicaContext& replica, const Json& part) {
+    parts[static_cast<std::size_t>(replica.local_replica())] = part;
+  };
+  if (is_tree(value)) {
+    with_tree(
+        value, [&](const Json& json) { return world.per_replica(json); },
+        [&](const auto& tree) {
+          world.strategy().run(
+              [&](ReplicaContext& replica, const auto& mine) { keep(replica, result_of(call(replica, mine))); }, tree);
+          return Json();
+        });
+  } else if (const Value operand = world.operand(value); std::holds_alternative<SparseP>(operand)) {
+    world.strategy().run(
+        [&](ReplicaContext& replica, const IndexedSlices& mine) { keep(replica, result_of(call(replica, mine))); },
+        std::get<SparseP>(operand));
+  } else {
+    world.strategy().run(
+        [&](ReplicaContext& replica, const Tensor& mine) { keep(replica, result_of(call(replica, mine))); },
+        world.per_replica(value));
+  }
+  return renamed(value, transposed(parts, world.first_replica()));
+}
+
+Json all_reduce_call(World& world, const Json& step) {
+  return on_replicas(world, step["value"], [&]<class Tree>(ReplicaContext& replica, const Tree& mine) {
+    if constexpr (std::same_as<Tree, IndexedSlices>) {
+      const IndexedSlices total = replica.all_reduce(op_of(step), mine);
+      return step.value("dense", false) ? result_of(to_dense(total)) : result_of(total);
+    } else {
+      return replica.all_reduce(op_of(step), mine);
+    }
+  });
+}
+
+Json all_gather_call(World& world, const Json& step) {
+  return on_replicas(world, step["value"], [&](ReplicaContext& replica, const auto& mine) {
+    return replica.all_gather(mine, step["axis"].get<int>());
+  });
+}
+
+}  // namespace
+
+void add_reduce_calls(Calls& calls) {
+  calls["reduce"] = reduce_call;
+  calls["reduce_to"] = reduce_to_call;
+  calls["gather"] = gather_call;
+  calls["broadcast_to"] = broadcast_to_call;
+  calls["all_reduce"] = all_reduce_call;
+  calls["all_gather"] = all_gather_call;
+}
+
+}  // namespace lockstep::conformance

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "conformance/runner.hpp"
+
+#include "conformance/steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+namespace lockstep::conformance {
+namespace {
+
+const std::set<std::string> later_areas = {"input", "checkpoint", "cluster"};
+
+/// Areas whose results do not depend on where replicas live.
+const std::set<std::string> movable_areas = {"reduce", "all_reduce", "batch_reduce", "gather", "sparse",
+                                             "update", "variable",   "scatter",      "values", "run"};
+
+/// Why a case of those areas stays where it is.
+const std::map<std::string, std::string> pinned = {
+    {"P13", "a plain value counts once per rank where each rank has one replica"},
+    {"P187", "a plain value counts once per rank where each rank has one replica"},
+};
+
+std::vector<Device> devices(int count) {
+  std::vector<Device> result;
+  for (int i = 0; i < count; ++i) result.push_back({DeviceKind::cpu, i});
+  return result;
+}
+
+/// The strategy of a placement; the default one belongs to its thread.
+struct OwnedStrategy {
+  std::unique_ptr<Strategy> own;
+  Strategy* strategy = nullptr;
+};
+
+OwnedStrategy make_strategy(const Placement& placement, Communicator* communicator) {
+  OwnedStrategy made;
+  if (placement.strategy == "default") {
+    made.strategy = &get_strategy();
+    return made;
+  }
+  if (placement.strategy == "one_device") {
+    made.own = std::make_unique<OneDeviceStrategy>("cpu:0");
+  } else if (placement.strategy == "mirrored") {
+    made.own = std::make_unique<MirroredStrategy>(devices(placement.counts.front()));
+  } else if (placement.strategy == "multi_worker_mirrored") {
+    made.own = std::make_unique<MultiWorkerMirroredStrategy>(*communicator);
+  } else {
+    throw std::logic_error("strategy \"" + placement.strategy + "\" is unknown");
+  }
+  made.strategy = made.own.get();
+  return made;
+}
+
+bool may_move(const Json& one_case) {
+  const auto& layout = one_case["layout"];
+  return movable_areas.contains(one_case["area"].get<std::string>()) && layout["replicas"].get<int>() > 1 &&
+         std::ranges::none_of(one_case["action"], [](const Json& step) { return step.is_string(); }) &&
+         !pinned.contains(one_case["id"].get<std::string>());
+}
+
+std::vector<int> counts_of(const Json& layout) {
+  if (layout.contains("replicas_per_rank")) return layout["replicas_per_rank"].get<std::vector<int>>();
+  const int ranks = layout["ranks"].get<int>();
+  return std::vector<int>(static_cast<std::size_t>(ranks), layout["replicas"].get<int>() / ranks);
+}
+
+}  // namespace
+
+const Json& all_cases() {
+  static const Json cases = [] {
+    std::ifstream file(CONFORMANCE_CASES);
+    if (!file) throw std::runtime_error("cannot open " CONFORMANCE_CASES);
+    return Json::parse(file);
+  }();
+  return cases;
+}
+
+bool is_later(const Json& one_case) { return later_areas.contains(one_case["area"].get<std::string>()); }
+
+std::string not_applicable(const Json& one_case) {
+  static const std::map<std::string, std::string> reasons = {
+      {"P22", "arguments are typed: tests/compile_fail/run_arguments.cpp shows that it does not compile"},
+  };
+  const auto found = reasons.find(one_case["id"].get<std::string>());
+  return found == reasons.end() ? "" : found->second;
+}
+
+std::vector<Placement> placements_of(const Json& one_case) {
+  const auto& layout = one_case["layout"];
+  const auto strategy = layout["strategy"].get<std::string>();
+  const Placement own{strategy, counts_of(layout), false};
+  std::vector<Placement> result{own};
+  if (!may_move(one_case)) return result;
+  const int replicas = layout["replicas"].get<int>();
+  std::vector<std::vector<int>> counts{{replicas}, std::vector<int>(static_cast<std::size_t>(replicas), 1)};
+  if (replicas > 2) counts.push_back({replicas - 1, 1});
+  for (auto& one : counts) {
+    if (strategy == "multi_worker_mirrored" && one == own.counts) continue;
+    result.push_back({"multi_worker_mirrored", std::move(one), true});
+  }
+  return result;
+}
+
+CommunicatorOptions options_of(const Json& one_case) {
+  CommunicatorOptions options;
+  options.fail_after = std::chrono::seconds(20);
+  if (one_case["given"].contains("timeout_seconds"))
+    options.fail_after = std::chrono::seconds(one_case["given"]["timeout_seconds"].get<int>());
+  options.warn_after = options.fail_after / 2;
+  return options;
+}
+
+std::vector<std::string> run_case(const Json& one_case, const Placement& placement, Communicator* communicator) {
+  const auto id = one_case["id"].get<std::string>();
+  const OwnedStrategy made = make_strategy(placement, communicator);
+  World world(*made.strategy, one_case["given"]);
+  const auto script_maker = scripts().find(id);
+  const Script script = script_maker == scripts().end() ? Script{} : script_maker->second();
+  std::vector<std::string> failures;
+  std::size_t sentences = 0;
+  for (std::size_t k = 0; k < one_case["action"].size(); ++k) {
+    const Json& step = one_case["action"][k];
+    Json result;
+    if (step.is_string()) {
+      if (sentences >= script.size()) {
+        failures.push_back(fmt::format("{} step {} has no code: {}", id, k, step.dump()));
+        return failures;
+      }
+      result = outcome_of([&] { return script[sentences](world); });
+      ++sentences;
+    } else {
+      const auto call = calls().find(step["call"].get<std::string>());
+      if (call == calls().end()) {
+        failures.push_back(fmt::format("{} step {} has no code: {}", id, k, step.dump()));
+        return failures;
+      }
+      result = outcome_of([&] { return call->second(world, step); });
+    }
+    const auto found = difference(one_case["expect"][k], result, {world.rank(), placement.moved});
+    if (found) failures.push_back(fmt::format("{} step {}, rank {}: {}\n{}", id, k, world.rank(), step.dump(), *found));
+  }
+  return failures;
+}
+
+}  // namespace lockstep::conformance

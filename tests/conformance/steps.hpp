@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is run for a step: a function for each `call`, and one for each step that is a sentence.
+
+#pragma once
+
+#include "conformance/world.hpp"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lockstep::conformance {
+
+/// Runs a step that is an object. What it returns, or throws, is the step's result.
+using CallStep = std::function<Json(World&, const Json& step)>;
+/// By the name of the call.
+using Calls = std::map<std::string, CallStep>;
+
+/// Runs a step that is a sentence.
+using SentenceStep = std::function<Json(World&)>;
+/// The sentences of one case, in order.
+using Script = std::vector<SentenceStep>;
+/// By the case's id: makes the script anew for each run, since its steps share state.
+using Scripts = std::map<std::string, std::function<Script()>>;
+
+void add_context_calls(Calls& calls);
+void add_option_calls(Calls& calls);
+void add_reduce_calls(Calls& calls);
+void add_run_calls(Calls& calls);
+void add_variable_calls(Calls& calls);
+
+void add_context_scripts(Scripts& scripts);
+void add_run_scripts(Scripts& scripts);
+void add_reduce_scripts(Scripts& scripts);
+void add_variable_scripts(Scripts& scripts);
+void add_strategy_scripts(Scripts& scripts);
+void add_training_scripts(Scripts& scripts);
+void add_v1_scripts(Scripts& scripts);
+
+const Calls& calls();
+const Scripts& scripts();
+
+}  // namespace lockstep::conformance

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "conformance/tensor_math.hpp"
+
+#include <cstddef>
+#include <stdexcept>
+
+namespace lockstep::conformance {
+namespace {
+
+template <class T>
+Number widened(T value) {
+  if constexpr (std::same_as<T, Float16> || std::same_as<T, BFloat16>) {
+    return static_cast<Number>(static_cast<float>(value));
+  } else {
+    return static_cast<Number>(value);
+  }
+}
+
+template <class T>
+T narrowed(Number value) {
+  if constexpr (std::same_as<T, Float16> || std::same_as<T, BFloat16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace
+
+Tensor combined(const Tensor& a, const Tensor& b, const std::function<Number(Number, Number)>& fn) {
+  if (b.element_count() != a.element_count() && b.element_count() != 1)
+    throw std::invalid_argument("operands of different sizes");
+  Tensor result(a.dtype(), a.shape());
+  detail::visit_dtype(a.dtype(), [&]<class A>() {
+    detail::visit_dtype(b.dtype(), [&]<class B>() {
+      const auto left = a.elements<A>();
+      const auto right = b.elements<B>();
+      const auto to = result.elements<A>();
+      for (std::size_t i = 0; i < left.size(); ++i)
+        to[i] = narrowed<A>(fn(widened(left[i]), widened(right[right.size() == 1 ? 0 : i])));
+    });
+  });
+  return result;
+}
+
+Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn) {
+  return combined(a, Tensor::scalar(0.0), [&](Number x, Number) { return fn(x); });
+}
+
+Tensor sum_of(const Tensor& a) {
+  Tensor result(a.dtype(), Shape{});
+  detail::visit_dtype(a.dtype(), [&]<class T>() {
+    Number sum = 0;
+    for (const T element : a.elements<T>()) sum += widened(element);
+    result.elements<T>().front() = narrowed<T>(sum);
+  });
+  return result;
+}
+
+Number number_in(const Tensor& a) {
+  if (a.element_count() != 1) throw std::invalid_argument("a tensor of several elements is no number");
+  return detail::visit_dtype(a.dtype(), [&]<class T>() { return widened(a.elements<T>().front()); });
+}
+
+}  // namespace lockstep::conformance

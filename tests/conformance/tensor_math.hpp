@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of the cases' small functions, on tensors of any numbers. Computed in f64, kept in the first operand's
+// type.
+
+#pragma once
+
+#include <lockstep/lockstep.hpp>
+
+#include "core/visit_dtype.hpp"
+
+#include <functional>
+#include <type_traits>
+
+namespace lockstep::conformance {
+
+using Number = double;
+
+/// `fn(a[i], b[i])`; one element of `b` stands for all.
+Tensor combined(const Tensor& a, const Tensor& b, const std::function<Number(Number, Number)>& fn);
+Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn);
+/// The sum of all elements, a scalar.
+Tensor sum_of(const Tensor& a);
+/// The only element.
+Number number_in(const Tensor& a);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return combined(a, b, std::plus<>()); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return combined(a, b, std::minus<>()); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return combined(a, b, std::multiplies<>()); }
+inline Tensor operator+(const Tensor& a, Number b) {
+  return mapped(a, [b](Number x) { return x + b; });
+}
+inline Tensor operator-(const Tensor& a, Number b) { return a + -b; }
+inline Tensor operator*(Number a, const Tensor& b) {
+  return mapped(b, [a](Number x) { return a * x; });
+}
+
+}  // namespace lockstep::conformance

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategies with cross-device ops and communication options of the user.
+
+#include "unit/strategy/strategies.hpp"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+namespace lockstep::test {
+namespace {
+
+using Floats = std::vector<float>;
+
+/// Adds from the last replica to the first, so that its sums show.
+void add_backwards(std::span<const ConstTensorView> values, TensorView sum) {
+  float* const to = static_cast<float*>(sum.data);
+  for (std::size_t r = values.size(); r-- > 0;) {
+    for (std::int64_t i = 0; i < sum.element_count(); ++i) to[i] += static_cast<const float*>(values[r].data)[i];
+  }
+}
+
+/// Counts its calls.
+class Counting : public AllReduceCrossDeviceOps {
+ public:
+  int calls = 0;
+  std::size_t items = 0;
+
+ protected:
+  void do_batch_reduce(Communicator& communicator, std::span<const Item> list, ReduceOp op,
+                       const CommunicationOptions& options) override {
+    ++calls;
+    items += list.size();
+    AllReduceCrossDeviceOps::do_batch_reduce(communicator, list, op, options);
+  }
+};
+
+std::vector<Device> cpus(int count) {
+  std::vector<Device> devices;
+  for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});
+  return devices;
+}
+
+TEST(CrossDeviceOps_, of_the_user_reduce_all_that_the_strategy_reduces) {
+  const auto ops = std::make_shared<Counting>();
+  MirroredStrategy strategy(cpus(2), ops);
+  const PerReplica<float> x({1, 2});
+  EXPECT_EQ(strategy.reduce("SUM", x), 3.0F);
+  EXPECT_EQ(ops->calls, 1);
+  EXPECT_EQ(strategy.extended().reduce_to("SUM", x, x).value(), 3.0F);
+  EXPECT_EQ(strategy.extended().batch_reduce_to("SUM", std::vector{std::pair(x, x), std::pair(x, x)}).size(), 2U);
+  EXPECT_EQ(ops->calls, 3);
+  EXPECT_EQ(ops->items, 4U);
+  EXPECT_EQ(strategy.reduce("MEAN", PerReplica<Floats>({{5, 6}, {7}}), 0), 6.0F);
+  EXPECT_EQ(ops->calls, 4);
+  const auto variable = strategy.variable<float>(0.0F, {.aggregation = VariableAggregation::sum});
+  strategy.run([&](ReplicaContext& r) {
+    EXPECT_EQ(r.all_reduce("SUM", 1.0F), 2.0F);
+    variable.assign_add(1.0F);
+  });
+  EXPECT_EQ(ops->calls, 6);
+  EXPECT_EQ(variable.value(), 2.0F);
+}
+
+TEST(CrossDeviceOps_, with_a_function_give_what_it_gives_and_canonical_sums_without) {
+  const PerReplica<float> x({1e8F, 1, -1e8F, 1, 1});
+  MirroredStrategy canonical(cpus(5), std::make_shared<ReductionToOneDevice>());
+  EXPECT_EQ(canonical.reduce("SUM", x), 1.0F);
+  MirroredStrategy backwards(cpus(5), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));
+  EXPECT_EQ(backwards.reduce("SUM", x), 0.0F);  // 1 + 1 - 1e8 + 1 + 1e8 in f32
+  EXPECT_EQ(backwards.reduce("MEAN", PerReplica<float>({1, 2, 3, 4, 5})), 3.0F);
+  EXPECT_EQ(backwards.reduce(ReduceOp::max, x), 1e8F);
+}
+
+TEST(CrossDeviceOps_, may_throw_and_the_strategy_works_on) {
+  bool broken = true;
+  const auto fail = [&](std::span<const ConstTensorView> values, TensorView sum) {
+    if (broken) throw std::runtime_error("cannot add");
+    add_backwards(values, sum);
+  };
+  MirroredStrategy strategy(cpus(2), std::make_shared<ReductionToOneDevice>(std::nullopt, fail));
+  const PerReplica<float> x({1, 2});
+  EXPECT_THROW((void)strategy.reduce("SUM", x), std::runtime_error);
+  EXPECT_THROW(strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F); }), std::runtime_error);
+  broken = false;
+  EXPECT_EQ(strategy.reduce("SUM", x), 3.0F);
+}
+
+TEST(Describe, says_layout_devices_reducer_and_why) {
+  const std::string text = mirrored(2).describe();
+  for (const char* part : {"MirroredStrategy: 2 replicas", "cpu:0 cpu:1", "[2]", "AllReduceCrossDeviceOps(num_packs 1)",
+                           "canonical order", "no cross_device_ops were given"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in: " << text;
+  }
+  MirroredStrategy own(cpus(1), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));
+  EXPECT_NE(own.describe().find("an order of its own, because it was given as cross_device_ops"), std::string::npos)
+      << own.describe();
+  on_workers({2, 1}, [](Strategy& strategy) {
+    EXPECT_NE(strategy.describe().find("replicas per rank [2, 1]"), std::string::npos) << strategy.describe();
+  });
+}
+
+TEST(CommunicationOptions_, of_a_strategy_set_its_deadline) {
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerOptions options;
+    options.communication_options.timeout_seconds = 0.5;
+    MultiWorkerMirroredStrategy strategy(communicator, options);
+    const auto start = std::chrono::steady_clock::now();
+    if (communicator.rank() == 0) {
+      expect_error(Code::deadline_exceeded, {"rank 1"},
+                   [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F); }); });
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+    }
+    communicator.barrier();
+  });
+}
+
+TEST(CommunicationOptions_, of_one_call_set_the_deadline_of_that_call) {
+  on_workers({1, 1}, [](Strategy& strategy) {
+    if (strategy.communicator().rank() == 0) {
+      expect_error(Code::deadline_exceeded, {"rank 1", "0.3 s"}, [&] {
+        strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F, {.timeout_seconds = 0.3}); });
+      });
+    } else {
+      // the failure of the other rank, as soon as this one comes
+      const auto x = strategy.run([] { return 1.0F; });
+      expect_error(Code::deadline_exceeded, {"rank 1"}, [&] {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        (void)strategy.reduce("SUM", x);
+      });
+    }
+    EXPECT_EQ(strategy.reduce("SUM", strategy.run([] { return 1; })), 2);
+  });
+}
+
+TEST(CommunicationOptions_, that_ask_for_what_is_not_here_are_refused) {
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerOptions options;
+    options.communication_options.implementation = "NCCL";
+    expect_error(Code::unavailable, {"NCCL", "AUTO or RING"},
+                 [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+  });
+  MirroredStrategy strategy = mirrored(2);
+  expect_error(Code::unavailable, {"NCCL"}, [&] {
+    strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F, {.implementation = "NCCL"}); });
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -20,7 +20,7 @@ namespace {
 
 /// What one replica of a step asks for; borrowed.
 struct VariableRequest {
-  const detail::Initializer* initial;
+  const VariableInitializer* initial;
   const VariableOptions* options;
   Device device;
 };
@@ -84,7 +84,7 @@ VariableOptions Strategy::with_synchronization(VariableOptions options, Variable
   return options;
 }
 
-Variable Strategy::create_variable(const detail::Initializer& initial, const VariableOptions& options,
+Variable Strategy::create_variable(const VariableInitializer& initial, const VariableOptions& options,
                                    std::optional<DType> dtype) {
   const ThreadContext& context = thread_context();
   detail::require_no_other_strategy(*team_, "variable \"" + options.name + "\"");

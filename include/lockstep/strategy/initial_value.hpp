@@ -14,7 +14,18 @@
 #include <type_traits>
 #include <utility>
 
-namespace lockstep::detail {
+namespace lockstep {
+
+/// An initial value, borrowed: a tensor that is there already, or a function that makes it.
+struct VariableInitializer {
+  const Tensor* value = nullptr;
+  void* object = nullptr;
+  Tensor (*make)(void* object) = nullptr;
+
+  [[nodiscard]] Tensor operator()() const { return value != nullptr ? *value : make(object); }
+};
+
+namespace detail {
 
 /// `initial`, or what the function `initial` returns, as a tensor; a number is converted to T.
 template <Element T, class Initial>
@@ -37,26 +48,19 @@ Tensor initial_tensor(Initial&& initial) {
   }
 }
 
-/// An initial value, borrowed: a tensor that is there already, or a function that makes it.
-struct Initializer {
-  const Tensor* value = nullptr;
-  void* object = nullptr;
-  Tensor (*make)(void* object) = nullptr;
-
-  [[nodiscard]] Tensor operator()() const { return value != nullptr ? *value : make(object); }
-};
-
 /// `create(initializer)` for `initial`, which is called, if it is a function, when `create` asks for it. Numbers become
 /// T, tensors stay what they are.
 template <Element T, class Initial, class Create>
 auto with_initializer(Initial&& initial, const Create& create) {
   if constexpr (std::invocable<Initial&>) {
     auto call = [&initial] { return initial_tensor<T>(initial); };
-    return create(Initializer{nullptr, &call, [](void* object) { return (*static_cast<decltype(call)*>(object))(); }});
+    return create(
+        VariableInitializer{nullptr, &call, [](void* object) { return (*static_cast<decltype(call)*>(object))(); }});
   } else {
     const Tensor value = initial_tensor<T>(std::forward<Initial>(initial));
-    return create(Initializer{.value = &value});
+    return create(VariableInitializer{.value = &value});
   }
 }
 
-}  // namespace lockstep::detail
+}  // namespace detail
+}  // namespace lockstep

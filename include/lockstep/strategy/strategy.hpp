@@ -233,7 +233,7 @@ class LOCKSTEP_API Strategy {
   template <std::invocable Make>
     requires std::same_as<std::invoke_result_t<Make&>, Tensor>
   [[nodiscard]] Variable variable(Make&& initial, const VariableOptions& options = {}) {
-    return detail::with_initializer<float>(std::forward<Make>(initial), [&](const detail::Initializer& initializer) {
+    return detail::with_initializer<float>(std::forward<Make>(initial), [&](const VariableInitializer& initializer) {
       return create_variable(initializer, options, std::nullopt);
     });
   }
@@ -365,7 +365,7 @@ class LOCKSTEP_API Strategy {
   template <Element T, class Initial>
   [[nodiscard]] Variable create_typed(Initial&& initial, const VariableOptions& options,
                                       VariableSynchronization synchronization) {
-    return detail::with_initializer<T>(std::forward<Initial>(initial), [&](const detail::Initializer& initializer) {
+    return detail::with_initializer<T>(std::forward<Initial>(initial), [&](const VariableInitializer& initializer) {
       return create_variable(initializer, with_synchronization(options, synchronization), dtype_of<T>);
     });
   }
@@ -373,7 +373,7 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] VariableOptions with_synchronization(VariableOptions options,
                                                      VariableSynchronization synchronization) const;
   /// Elements are `dtype`, if one is given.
-  [[nodiscard]] Variable create_variable(const detail::Initializer& initial, const VariableOptions& options,
+  [[nodiscard]] Variable create_variable(const VariableInitializer& initial, const VariableOptions& options,
                                          std::optional<DType> dtype);
 
   std::shared_ptr<ReplicaTeam> team_;

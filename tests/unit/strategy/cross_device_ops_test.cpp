@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <tuple>
 
 namespace lockstep::test {
 namespace {
@@ -132,6 +133,22 @@ TEST(CommunicationOptions_, of_one_call_set_the_deadline_of_that_call) {
       });
     }
     EXPECT_EQ(strategy.reduce("SUM", strategy.run([] { return 1; })), 2);
+  });
+}
+
+TEST(CommunicationOptions_, leave_errors_what_they_are_on_every_rank) {
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerOptions options;
+    options.communication_options.bytes_per_pack = 4;
+    MultiWorkerMirroredStrategy strategy(communicator, options);
+    const std::size_t size = communicator.rank() == 0 ? 2 : 3;
+    expect_error(Code::mismatch, {"[2]", "[3]"}, [&] {
+      strategy.run([&](ReplicaContext& r) { (void)r.all_reduce("SUM", std::tuple(1.0F, Floats(size), 1.0F)); });
+    });
+    const auto tree = strategy.run([] { return std::tuple(1.0F, Floats{1, 2}, 3); });
+    const auto sums = strategy.reduce("SUM", tree);
+    EXPECT_EQ(std::get<1>(sums), (Floats{2, 4}));
+    EXPECT_EQ(std::get<2>(sums), 6);
   });
 }
 

@@ -114,6 +114,12 @@ Json reduce_call(World& world, const Json& step) {
   return world.in_context(step, [&] { return reduce_value(world, step); });
 }
 
+Json densified(const Mirrored<IndexedSlices>& value) {
+  std::vector<Tensor> copies;
+  for (int i = 0; i < value.size(); ++i) copies.push_back(to_dense(value.component(i)));
+  return result_of(Mirrored<Tensor>(std::move(copies)));
+}
+
 /// reduce_to, with the destinations that the step names: by default the value's own.
 Json reduce_to_call(World& world, const Json& step) {
   auto& extended = world.strategy().extended();
@@ -122,10 +128,7 @@ Json reduce_to_call(World& world, const Json& step) {
       [&]<class Leaf>(const Leaf& leaf) -> Json {
         if constexpr (std::same_as<Leaf, SparseP>) {
           const Mirrored<IndexedSlices> result = extended.reduce_to(op_of(step), leaf, leaf);
-          if (!step.value("dense", false)) return result_of(result);
-          std::vector<Tensor> copies;
-          for (int i = 0; i < result.size(); ++i) copies.push_back(to_dense(result.component(i)));
-          return result_of(Mirrored<Tensor>(std::move(copies)));
+          return step.value("dense", false) ? densified(result) : result_of(result);
         } else if constexpr (std::same_as<Leaf, P>) {
           const std::string to = step.value("destinations", "");
           if (to.starts_with("cpu:")) return result_of(extended.reduce_to(op_of(step), leaf, to).value());
@@ -137,6 +140,38 @@ Json reduce_to_call(World& world, const Json& step) {
         }
       },
       world.operand(step["value"]));
+}
+
+/// Values of any kind, each with its own destinations.
+Json batch_reduce_to_call(World& world, const Json& step) {
+  std::vector<ReducePair> pairs;
+  for (const Json& name : step["values"]) {
+    std::visit(
+        [&]<class Leaf>(const Leaf& leaf) {
+          if constexpr (std::same_as<Leaf, IndexedSlices>) {
+            throw std::logic_error("no case reduces one sparse value");
+          } else if constexpr (std::same_as<Leaf, Tensor>) {
+            pairs.push_back({leaf, "cpu:0"});
+          } else {
+            pairs.push_back({leaf, leaf});
+          }
+        },
+        world.operand(name));
+  }
+  const Scope scope = world.strategy().scope();
+  Json results = Json::array();
+  for (const ReducedValue& result : world.strategy().extended().batch_reduce_to(op_of(step), pairs)) {
+    results.push_back(std::visit(
+        [&]<class Result>(const Result& one) {
+          if constexpr (std::same_as<Result, Mirrored<IndexedSlices>>) {
+            return step.value("dense", false) ? densified(one) : result_of(one);
+          } else {
+            return result_of(one);
+          }
+        },
+        result));
+  }
+  return results;
 }
 
 Json gather_value(World& world, const Json& step) {
@@ -202,6 +237,17 @@ Json all_reduce_call(World& world, const Json& step) {
   });
 }
 
+Json all_reduce_gradient_call(World& world, const Json& step) {
+  return on_replicas(world, step["upstream"], [&]<class Tree>(ReplicaContext& replica, const Tree& upstream) {
+    if constexpr (std::same_as<Tree, Tensor>) {
+      return Tensor(all_reduce_gradient(replica, op_of(step), upstream));
+    } else {
+      throw std::logic_error("the gradients of the cases are tensors");
+      return Tensor();
+    }
+  });
+}
+
 Json all_gather_call(World& world, const Json& step) {
   return on_replicas(world, step["value"], [&](ReplicaContext& replica, const auto& mine) {
     return replica.all_gather(mine, step["axis"].get<int>());
@@ -213,9 +259,11 @@ Json all_gather_call(World& world, const Json& step) {
 void add_reduce_calls(Calls& calls) {
   calls["reduce"] = reduce_call;
   calls["reduce_to"] = reduce_to_call;
+  calls["batch_reduce_to"] = batch_reduce_to_call;
   calls["gather"] = gather_call;
   calls["broadcast_to"] = broadcast_to_call;
   calls["all_reduce"] = all_reduce_call;
+  calls["all_reduce_gradient"] = all_reduce_gradient_call;
   calls["all_gather"] = all_gather_call;
 }
 

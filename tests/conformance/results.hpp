@@ -34,10 +34,15 @@ Json result_of(const Variable& variable);
 inline Json result_of(const Json& json) { return json; }
 inline Json result_of(const std::string& text) { return text; }
 inline Json result_of(const char* text) { return text; }
-inline Json result_of(bool value) { return value; }
 template <class T>
-  requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>)
+  requires std::same_as<T, bool>
 Json result_of(T value) {
+  return value;
+}
+/// Numbers, and whatever else is a leaf.
+template <class T>
+  requires(TensorLike<T> && !std::same_as<T, bool>)
+Json result_of(const T& value) {
   return result_of(ConstTensorView(tensor_traits<T>::view(value)));
 }
 
@@ -46,6 +51,7 @@ Json result_of(const PerReplica<T>& value);
 template <class T>
 Json result_of(const Mirrored<T>& value);
 template <class T>
+  requires(!TensorLike<std::vector<T>>)
 Json result_of(const std::vector<T>& list);
 template <class T>
 Json result_of(const std::map<std::string, T>& map);
@@ -68,16 +74,13 @@ Json result_of(const Mirrored<T>& value) {
   for (int i = 0; i < value.size(); ++i) components.push_back(result_of(value.component(i)));
   return {{"$mirrored", components}};
 }
-/// A list; a vector of elements is a tensor.
+/// A list, of other than elements.
 template <class T>
+  requires(!TensorLike<std::vector<T>>)
 Json result_of(const std::vector<T>& list) {
-  if constexpr (TensorLike<std::vector<T>>) {
-    return result_of(ConstTensorView(tensor_traits<std::vector<T>>::view(list)));
-  } else {
-    Json result = Json::array();
-    for (const auto& element : list) result.push_back(result_of(T(element)));
-    return result;
-  }
+  Json result = Json::array();
+  for (const auto& element : list) result.push_back(result_of(T(element)));
+  return result;
 }
 template <class T>
 Json result_of(const std::map<std::string, T>& map) {

@@ -295,8 +295,7 @@ void add_scripts_of_update(Scripts& scripts) {
           const Scope scope = world.strategy().scope();
           const Variable& v = world.variable("v");
           return result_of(
-              world.strategy().extended().update(
-                        ungrouped, v, [&](const TensorView&) { return 10 * v.read(); }));
+              world.strategy().extended().update(ungrouped, v, [&](const TensorView&) { return 10 * v.read(); }));
         }};
   };
   scripts["P214"] = [] {

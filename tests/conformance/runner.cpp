@@ -20,17 +20,24 @@
 namespace lockstep::conformance {
 namespace {
 
-const std::set<std::string> later_areas = {"input", "checkpoint", "cluster"};
-
 /// Areas whose results do not depend on where replicas live.
-const std::set<std::string> movable_areas = {"reduce", "all_reduce", "batch_reduce", "gather", "sparse",
-                                             "update", "variable",   "scatter",      "values", "run"};
+bool is_movable_area(const std::string& area) {
+  static const std::set<std::string> areas = {"reduce", "all_reduce", "batch_reduce", "gather", "sparse",
+                                              "update", "variable",   "scatter",      "values", "run"};
+  return areas.contains(area);
+}
 
-/// Why a case of those areas stays where it is.
-const std::map<std::string, std::string> pinned = {
-    {"P13", "a plain value counts once per rank where each rank has one replica"},
-    {"P187", "a plain value counts once per rank where each rank has one replica"},
-};
+/// Cases of those areas that stay where they are: a plain value counts once per rank where each rank has one replica
+/// (P12, P13, P187), and structures are compared within a rank (P24).
+bool is_pinned(const std::string& id) {
+  static const std::set<std::string> ids = {"P12", "P13", "P187", "P24"};
+  return ids.contains(id);
+}
+
+/// Whether a step asks for the components of one rank.
+bool is_about_a_rank(const Json& step) {
+  return step.is_string() || step["call"] == "local_results" || !step.value("group", true);
+}
 
 std::vector<Device> devices(int count) {
   std::vector<Device> result;
@@ -65,9 +72,8 @@ OwnedStrategy make_strategy(const Placement& placement, Communicator* communicat
 
 bool may_move(const Json& one_case) {
   const auto& layout = one_case["layout"];
-  return movable_areas.contains(one_case["area"].get<std::string>()) && layout["replicas"].get<int>() > 1 &&
-         std::ranges::none_of(one_case["action"], [](const Json& step) { return step.is_string(); }) &&
-         !pinned.contains(one_case["id"].get<std::string>());
+  return is_movable_area(one_case["area"].get<std::string>()) && layout["replicas"].get<int>() > 1 &&
+         std::ranges::none_of(one_case["action"], is_about_a_rank) && !is_pinned(one_case["id"].get<std::string>());
 }
 
 std::vector<int> counts_of(const Json& layout) {
@@ -87,7 +93,10 @@ const Json& all_cases() {
   return cases;
 }
 
-bool is_later(const Json& one_case) { return later_areas.contains(one_case["area"].get<std::string>()); }
+bool is_later(const Json& one_case) {
+  static const std::set<std::string> areas = {"input", "checkpoint", "cluster"};
+  return areas.contains(one_case["area"].get<std::string>());
+}
 
 std::string not_applicable(const Json& one_case) {
   static const std::map<std::string, std::string> reasons = {
@@ -115,10 +124,11 @@ std::vector<Placement> placements_of(const Json& one_case) {
 
 CommunicatorOptions options_of(const Json& one_case) {
   CommunicatorOptions options;
-  options.fail_after = std::chrono::seconds(20);
+  std::chrono::milliseconds patience = std::chrono::seconds(20);
   if (one_case["given"].contains("timeout_seconds"))
-    options.fail_after = std::chrono::seconds(one_case["given"]["timeout_seconds"].get<int>());
-  options.warn_after = options.fail_after / 2;
+    patience = std::chrono::seconds(one_case["given"]["timeout_seconds"].get<int>());
+  options.fail_after = patience;
+  options.warn_after = patience / 2;
   return options;
 }
 

@@ -87,8 +87,8 @@ Tensor as_f32(const Tensor& value) {
 
 Json components_of(World& world, const char* name) {
   const Variable& variable = world.variable(name);
-  return result_of(P(variable.component_count(), world.first_replica(),
-                     [&](int i) { return variable.component(i).clone(); }));
+  return result_of(
+      P(variable.component_count(), world.first_replica(), [&](int i) { return variable.component(i).clone(); }));
 }
 
 Json total_and_count(World& world) {

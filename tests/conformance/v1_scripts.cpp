@@ -44,7 +44,8 @@ void add_iterator_scripts(Scripts& scripts) {
   scripts["P98"] = [] {
     const auto program = std::make_shared<Program>();
     const auto run = [program] {
-      return result_of(program->strategy.experimental_run([](const Tensor& x) { return x.clone(); }, *program->iterator));
+      return result_of(
+          program->strategy.experimental_run([](const Tensor& x) { return x.clone(); }, *program->iterator));
     };
     return Script{[program, run](World&) {
                     program->iterator.emplace(program->strategy.make_dataset_iterator(range(4, 2)));
@@ -58,8 +59,8 @@ void add_iterator_scripts(Scripts& scripts) {
   scripts["P99"] = [] {
     return Script{[](World&) -> Json {
       Program program;
-      program.iterator.emplace(program.strategy.make_input_fn_iterator(
-          [](const InputContext&) { return range(4, 2); }, InputReplicationMode::per_replica));
+      program.iterator.emplace(program.strategy.make_input_fn_iterator([](const InputContext&) { return range(4, 2); },
+                                                                       InputReplicationMode::per_replica));
       return "made";
     }};
   };
@@ -120,7 +121,8 @@ void add_method_scripts(Scripts& scripts) {
     return Script{[](World& world) -> Json {
       Program program;
       const P x = world.operand_as<P>("x");
-      return {result_of(program.strategy.reduce(ReduceOp::sum, x)), result_of(program.strategy.reduce(ReduceOp::mean, x, 0)),
+      return {result_of(program.strategy.reduce(ReduceOp::sum, x)),
+              result_of(program.strategy.reduce(ReduceOp::mean, x, 0)),
               result_of(program.strategy.num_replicas_in_sync()),
               result_of(program.strategy.experimental_local_results(x))};
     }};
@@ -131,8 +133,8 @@ void add_method_scripts(Scripts& scripts) {
       Iterator iterator = strategy.make_dataset_iterator(range(4, 2));
       iterator.initialize();
       const P list({Tensor::from(std::vector<float>{1, 2, 3})});
-      return {result_of(strategy.run([](int x) { return 2 * x; }, 4)), result_of(strategy.reduce(ReduceOp::sum, list, 0)),
-              result_of(iterator.get_next())};
+      return {result_of(strategy.run([](int x) { return 2 * x; }, 4)),
+              result_of(strategy.reduce(ReduceOp::sum, list, 0)), result_of(iterator.get_next())};
     }};
   };
   scripts["P110"] = [] {

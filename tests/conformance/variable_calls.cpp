@@ -31,9 +31,18 @@ Json components_of(World& world, const Variable& variable) {
 using Write = void (*)(const Variable&, const Tensor&);
 using ScatterWrite = void (*)(const Variable&, const IndexedSlices&);
 
-/// `write(variable, value)` in the step's context; in replica and update context each copy gets its component.
+/// `write(variable, value)` in a scope or a merge.
 template <class Value, class Fn>
-Json write_in_context(World& world, const Json& step, const Value& value, const Fn& fn) {
+Json write_one_value(World& world, const Json& step, const Value& value, const Fn& fn) {
+  return world.in_context(step, [&]() -> Json {
+    fn(variable_of(world, step), value);
+    return "ok";
+  });
+}
+
+/// In replica and update context: each copy gets its component.
+template <class Value, class Fn>
+Json write_components(World& world, const Json& step, const Value& value, const Fn& fn) {
   const Variable& variable = variable_of(world, step);
   const std::string where = step.value("in", "cross_replica");
   if (where == "replica") {
@@ -45,10 +54,7 @@ Json write_in_context(World& world, const Json& step, const Value& value, const 
     world.strategy().extended().update(variable, [&](const auto&, const auto& mine) { fn(variable, mine); }, value);
     return "ok";
   }
-  return world.in_context(step, [&]() -> Json {
-    fn(variable, value);
-    return "ok";
-  });
+  throw std::logic_error("a value with a component for each replica is written by the replicas");
 }
 
 CallStep writer(Write fn) {
@@ -56,18 +62,16 @@ CallStep writer(Write fn) {
     const DType dtype = variable_of(world, step).dtype();
     const std::string where = step.value("in", "cross_replica");
     if (where == "replica" || where == "update")
-      return write_in_context(world, step, world.per_replica(step["value"], dtype), fn);
-    const auto value = std::get<Tensor>(world.operand(step["value"], dtype));
-    return write_in_context(world, step, value,
-                            [fn](const Variable& variable, const Tensor& one) { fn(variable, one); });
+      return write_components(world, step, world.per_replica(step["value"], dtype), fn);
+    return write_one_value(world, step, std::get<Tensor>(world.operand(step["value"], dtype)), fn);
   };
 }
 
 CallStep scatterer(ScatterWrite fn) {
   return [fn](World& world, const Json& step) {
     const Value value = world.operand(step["value"]);
-    if (const auto* components = std::get_if<SparseP>(&value)) return write_in_context(world, step, *components, fn);
-    return write_in_context(world, step, std::get<IndexedSlices>(value), fn);
+    if (const auto* components = std::get_if<SparseP>(&value)) return write_components(world, step, *components, fn);
+    return write_one_value(world, step, std::get<IndexedSlices>(value), fn);
   };
 }
 

@@ -132,8 +132,8 @@ void add_ownership_scripts(Scripts& scripts) {
                   },
                   [](World& world) -> Json {
                     const Tensor plain = f32(3);
-                    return std::as_const(plain).data() ==
-                           std::as_const(world.strategy().extended().value_container(plain)).data();
+                    const Tensor container = world.strategy().extended().value_container(plain);
+                    return plain.data() == container.data();
                   }};
   };
   scripts["P203"] = [] {

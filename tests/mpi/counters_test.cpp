@@ -8,6 +8,7 @@
 #include <lockstep/interop/mpi.hpp>
 
 #include "support/batch.hpp"
+#include "support/counted_allocations.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -18,33 +19,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <new>
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-[[gnu::noinline]] void* counted_allocation(std::size_t bytes, std::size_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* const block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted_allocation(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted_allocation(bytes, static_cast<std::size_t>(alignment));
-}
-// not inlined: the compiler would complain of memory from one function that goes back through another
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
 
 namespace lockstep::test {
 namespace {

@@ -34,10 +34,7 @@ namespace lockstep {
 class ReplicaTeam;
 class Strategy;
 
-namespace detail {
-
-
-}  // namespace detail
+namespace detail {}  // namespace detail
 
 /// Reached by `Strategy::extended()`; lives as long as the strategy.
 /// All methods belong to cross-replica context: inside a step function go through merge_call. Thread-safety: one thread

@@ -6,6 +6,7 @@
 #include "unit/strategy/strategies.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -92,6 +93,7 @@ TEST(Variable, is_a_key_by_identity) {
   EXPECT_EQ(std::unordered_set<MirroredVariable<float>>({a, b, a}).size(), 2U);
   EXPECT_TRUE(a == Variable(a));
   EXPECT_FALSE(static_cast<const Variable&>(a) == b);
+  static_assert(!std::totally_ordered<Variable> && !std::totally_ordered<MirroredVariable<float>>);
 }
 
 TEST(VariableComponent, knows_its_container) {

@@ -39,7 +39,7 @@ void check_item(const Item& item, ReduceOp op, std::string_view call, int local_
       detail::throw_error(
           Code::invalid_argument,
           "{}: the {} of {} is {}, which the result's element type {} cannot hold; name the result's type, as in "
-          "reduce<double>(ReduceOp::mean, value)",
+          "reduce<double>(ReduceOp::mean, value), or give Tensors",
           call, to_string(op), to_string(first.dtype), to_string(result_dtype(op, first.dtype)),
           to_string(output.dtype));
     }

@@ -3,8 +3,6 @@
 
 #include <lockstep/strategy/destinations.hpp>
 
-#include <lockstep/base/error.hpp>
-
 #include "base/check.hpp"
 
 namespace lockstep {

@@ -52,8 +52,8 @@ struct ReduceOptions {
   std::optional<Order> order;
   /// Shown in errors, and compared between ranks when not empty.
   std::string_view name = {};
-  /// Deadline of this call alone, positive; the first rank whose deadline passes ends it on every rank. Default: the
-  /// communicator's. Not for send and recv.
+  /// Deadline of this call alone; the first rank whose deadline passes ends it on every rank. Default, and where it is
+  /// not positive: the communicator's. Not for send and recv.
   std::optional<std::chrono::milliseconds> fail_after = {};
 };
 

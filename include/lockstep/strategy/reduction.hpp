@@ -244,6 +244,12 @@ std::vector<ConstTensorView> views_of_components(const Leaf& leaf, std::vector<T
   return views;
 }
 
+template <class Leaf>
+struct gives_no_tensor : std::bool_constant<!std::same_as<reduced_t<void, Leaf>, Tensor>> {};
+/// Whether a reduction gives a Tensor for every leaf, with axes and without.
+template <class Tree>
+inline constexpr bool only_tensors = !any_leaf<Tree, gives_no_tensor>::value;
+
 /// Throws Error(invalid_argument) unless `value` is one element of `dtype`.
 LOCKSTEP_API void check_axis_result(const Tensor& value, DType dtype, ReduceOp op);
 

@@ -142,6 +142,9 @@ class LOCKSTEP_API Strategy {
   /// `reduce(op, value)`.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes) {
+    if constexpr (detail::only_tensors<Tree>) {
+      if (axes.empty()) return reduce(op, value);
+    }
     const ReduceOp checked = begin_reduction("reduce", op);
     std::vector<std::vector<ConstTensorView>> leaves;
     std::vector<Tensor> read;  // of variables

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/context/replica_context.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +23,14 @@ struct GradientBucketsOptions {
   /// A bucket is closed when it holds at least this many bytes. Large buckets cost fewer messages, small ones start
   /// earlier. Equal on all ranks.
   std::size_t bucket_bytes = std::size_t{4} << 20;
+
+  /// These options with buckets of `options.bytes_per_pack` bytes, if it asks for a size. Local.
+  [[nodiscard]] GradientBucketsOptions with(const CommunicationOptions& options) const {
+    GradientBucketsOptions result = *this;
+    if (options.bytes_per_pack > 0)
+      result.bucket_bytes = static_cast<std::size_t>(std::int64_t{options.bytes_per_pack});
+    return result;
+  }
 };
 
 /// A list of tensors that are reduced in place, in buckets: tensors are put into buckets in the order of the list (give

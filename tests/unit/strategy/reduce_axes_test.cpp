@@ -76,6 +76,16 @@ TEST(ReduceAxes, may_be_one_several_or_none) {
   EXPECT_EQ(strategy.reduce("SUM", PerReplica<Floats>({{1, 2}, {3, 4}}), std::nullopt), (Floats{4, 6}));
 }
 
+TEST(ReduceAxes, that_are_none_at_run_time_leave_tensors_as_without_axes) {
+  MirroredStrategy strategy = mirrored(2);
+  const Tensor zero = Tensor::from(Floats{-0.0F});
+  const Tensor sum = strategy.reduce("SUM", PerReplica<Tensor>({zero, zero}), Axes());
+  EXPECT_TRUE(std::signbit(sum.elements<float>()[0]));
+  const PerReplica<Tensor> numbers({Tensor::scalar(3), Tensor::scalar(4)});
+  EXPECT_EQ(elements_of<int>(strategy.reduce(ReduceOp::max, numbers, Axes(std::nullopt))), (std::vector<int>{4}));
+  EXPECT_EQ(elements_of<double>(strategy.reduce("MEAN", numbers, std::vector<int>{})), (std::vector<double>{3.5}));
+}
+
 TEST(ReduceAxes, of_a_tree_reduce_every_leaf_in_one_collective) {
   MirroredStrategy strategy = mirrored(2);
   const std::map<std::string, std::tuple<PerReplica<Floats>, PerReplica<Tensor>>> tree{

@@ -56,6 +56,18 @@ std::vector<std::vector<TensorView>> views_of(std::span<const Replica> replicas)
   return views;
 }
 
+TEST(GradientBuckets, take_their_size_from_communication_options_that_ask_for_one) {
+  Replica replica;
+  replica.fill(0);
+  const Communicator communicator = self_communicator();
+  const auto buckets_of = [&](const CommunicationOptions& options) {
+    const GradientBucketsOptions chosen = GradientBucketsOptions{.bucket_bytes = std::size_t{1} << 30}.with(options);
+    return GradientBuckets(communicator, views_of(std::span(&replica, 1)), chosen).bucket_count();
+  };
+  EXPECT_EQ(buckets_of({}), 1U);
+  EXPECT_GT(buckets_of({.bytes_per_pack = 5000}), 1U);
+}
+
 TEST(GradientBuckets, give_the_bits_of_one_call_per_tensor) {
   for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 30}) {
     on_ranks({1, 2, 1}, [&](Communicator& comm) {

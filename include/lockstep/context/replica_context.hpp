@@ -13,7 +13,9 @@
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/reduced.hpp>
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -43,16 +45,25 @@ struct MergeFunction {
   void (*call)(void* object, std::span<const MergePart> parts, Strategy& strategy) = nullptr;
 };
 
+/// Keeps this thread's context and restores it when it ends.
+class LOCKSTEP_API SavedContext {
+ public:
+  SavedContext() noexcept;
+  SavedContext(const SavedContext&) = delete;
+  SavedContext& operator=(const SavedContext&) = delete;
+  ~SavedContext();
+
+ private:
+  alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // without memory of its own: updates are many
+};
+
 /// Sets the update context of one replica's own component for its lifetime.
 class LOCKSTEP_API ReplicaUpdate {
  public:
   explicit ReplicaUpdate(const ReplicaContext& replica);
-  ReplicaUpdate(const ReplicaUpdate&) = delete;
-  ReplicaUpdate& operator=(const ReplicaUpdate&) = delete;
-  ~ReplicaUpdate();
 
  private:
-  int previous_component_;
+  SavedContext saved_;
 };
 
 }  // namespace detail

@@ -126,9 +126,32 @@ class LOCKSTEP_API ReplicaContext {
   /// `fn` ends the step on all local replicas.
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
-    using Arguments = std::tuple<std::decay_t<Args>...>;
-    using Merged = std::invoke_result_t<F&, Strategy&, merged_t<std::decay_t<Args>>...>;
-    Arguments arguments(std::forward<Args>(args)...);
+    constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;
+    static_assert(callable,
+                  "merge_call: the function must be callable as fn(Strategy&, merged...), where the arguments of this "
+                  "call come merged: an int as PerReplica<int>, a variable as itself");
+    if constexpr (callable) return merge_arguments(fn, std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...));
+  }
+
+  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
+  /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
+  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
+  /// Collectives are refused inside.
+  template <class VariableType, class F, class... Args>
+  auto update(const VariableType& variable, F&& fn, Args&&... args) {
+    const detail::ReplicaUpdate context(*this);
+    return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
+  }
+
+ private:
+  friend class Step;
+  friend struct StepAccess;  // the library's own access, lib/context
+  ReplicaContext(Step& step, int local);
+
+  template <class F, class... Args>
+  auto merge_arguments(F& fn, std::tuple<Args...> arguments) {
+    using Arguments = std::tuple<Args...>;
+    using Merged = std::invoke_result_t<F&, Strategy&, merged_t<Args>...>;
     if constexpr (std::is_void_v<Merged>) {
       auto call = [&](std::span<const detail::MergePart> parts, Strategy& strategy) {
         call_merged<Arguments>(fn, parts, strategy, std::index_sequence_for<Args...>{});
@@ -147,22 +170,6 @@ class LOCKSTEP_API ReplicaContext {
       return std::move(*part);
     }
   }
-
-  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
-  /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
-  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
-  /// Collectives are refused inside.
-  template <class VariableType, class F, class... Args>
-  auto update(const VariableType& variable, F&& fn, Args&&... args) {
-    const detail::ReplicaUpdate context(*this);
-    return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
-  }
-
- private:
-  friend class Step;
-  friend struct StepAccess;  // the library's own access, lib/context
-  ReplicaContext(Step& step, int local);
-
   template <class Arguments, class F, std::size_t... k>
   decltype(auto) call_merged(F& fn, std::span<const detail::MergePart> parts, Strategy& strategy,
                              std::index_sequence<k...>) {

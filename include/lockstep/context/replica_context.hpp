@@ -123,7 +123,9 @@ class LOCKSTEP_API ReplicaContext {
   /// replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas
   /// (of this rank; ranks meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes
   /// PerReplica<int>, a variable stays. `fn` and its captures are those of the first local replica. An exception of
-  /// `fn` ends the step on all local replicas.
+  /// `fn` ends the step on all local replicas. Where replicas of one rank make a different number of calls, all get
+  /// Error(failed_precondition) at once; where ranks do, the collectives of `fn` meet others or nobody: Error(mismatch)
+  /// or Error(deadline_exceeded), which says so here.
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;

@@ -264,7 +264,16 @@ void Step::merge(const MeetingCall& call) {
   parts_.clear();
   for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
   const ContextGuard guard({Mode::cross_replica, 0, &strategy, &team_, this, nullptr, thread_context().scope});
-  call.function.call(call.function.object, parts_, strategy);
+  try {
+    call.function.call(call.function.object, parts_, strategy);
+  } catch (const Error& error) {
+    const bool others_differ = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
+    if (!others_differ || team_.communicator().size() == 1) throw;
+    team_.throw_with_advice(error,
+                            "; this rank was inside a merge_call: where the ranks' replicas make a different number of "
+                            "merge_call calls, the "
+                            "collectives in them meet others, or nobody");
+  }
 }
 
 }  // namespace lockstep

@@ -7,6 +7,9 @@
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
 
+#include <cstring>
+#include <type_traits>
+
 namespace lockstep {
 
 ReplicaContext::ReplicaContext(Step& step, int local)
@@ -58,17 +61,21 @@ void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction functio
 
 namespace detail {
 
-ReplicaUpdate::ReplicaUpdate(const ReplicaContext& replica) : previous_component_(thread_context().component) {
+SavedContext::SavedContext() noexcept {
+  static_assert(std::is_trivially_copyable_v<ThreadContext> && sizeof(ThreadContext) <= sizeof(bytes_));
+  std::memcpy(bytes_.data(), &thread_context(), sizeof(ThreadContext));
+}
+
+SavedContext::~SavedContext() {
+  std::memcpy(&thread_context(), bytes_.data(), sizeof(ThreadContext));
+  leave_ended_scopes();
+}
+
+ReplicaUpdate::ReplicaUpdate(const ReplicaContext& replica) {
   StepAccess::check_use(replica, "update");
   ThreadContext& context = thread_context();
   context.mode = context.replica != nullptr ? Mode::update : Mode::outside;
   context.component = replica.local_replica();
-}
-
-ReplicaUpdate::~ReplicaUpdate() {
-  ThreadContext& context = thread_context();
-  context.mode = context.replica != nullptr ? Mode::replica : Mode::outside;
-  context.component = previous_component_;
 }
 
 }  // namespace detail

@@ -134,6 +134,13 @@ void ReplicaTeam::announce(const std::exception_ptr& failure) {
   told_text_ = std::move(text);
 }
 
+void ReplicaTeam::throw_with_advice(const Error& error, std::string_view advice) {
+  if (told_text_ != error.what()) throw Error(error);
+  const Error advised(error.code(), error.text() + std::string(advice), error.context());
+  told_text_ = advised.what();
+  throw Error(advised);
+}
+
 void ReplicaTeam::throw_announced(const Error& error) {
   if (communicator_.size() > 1) communicator_.announce_failure(error.what());
   told_text_ = error.what();

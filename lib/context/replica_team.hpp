@@ -106,6 +106,8 @@ class ReplicaTeam {
       }
     });
   }
+  /// Throws `error`, which all ranks know, with `advice` added for this one; `error` itself where not all know it.
+  [[noreturn]] void throw_with_advice(const Error& error, std::string_view advice);
   /// Throws `error` here after telling it to the other ranks.
   [[noreturn]] void throw_announced(const Error& error);
   void add_meeting_seconds(double seconds) noexcept { statistics_.meeting_seconds += seconds; }

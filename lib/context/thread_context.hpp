@@ -36,7 +36,7 @@ struct ThreadContext {
 struct ScopeRecord {
   ThreadContext replaced;  ///< what it took the place of
   std::thread::id thread;  ///< that opened it
-  bool ended = false;      ///< by another than its own closing, or in the middle of a step that began in it
+  bool ended = false;      ///< closed in the middle of a step, merge or update that began in it
 };
 
 /// Of the calling thread.

@@ -16,21 +16,18 @@
 namespace lockstep {
 namespace {
 
-/// Whether `record` is an open scope of this thread, and no step, merge or update has begun in it.
-bool can_be_closed(const ScopeRecord& record) noexcept {
-  const ThreadContext& context = thread_context();
-  if (context.mode != Mode::cross_replica || context.step != record.replaced.step) return false;
-  for (const ScopeRecord* open = context.scope; open != nullptr; open = open->replaced.scope) {
-    if (open == &record) return true;
-  }
-  return false;
-}
-
+/// Whether `record` is a scope that this thread is in.
 bool is_open(const ScopeRecord& record) noexcept {
   for (const ScopeRecord* open = thread_context().scope; open != nullptr; open = open->replaced.scope) {
     if (open == &record) return true;
   }
   return false;
+}
+
+/// Whether no step, merge or update has begun in the open scope `record`.
+bool can_be_closed(const ScopeRecord& record) noexcept {
+  const ThreadContext& context = thread_context();
+  return context.mode == Mode::cross_replica && context.step == record.replaced.step;
 }
 
 }  // namespace
@@ -60,7 +57,7 @@ Scope::~Scope() {
     static_cast<void>(record_.release());  // that thread's context goes on pointing to it
     return;
   }
-  if (record_->ended || !is_open(*record_)) return;  // with an outer one, or with the merge that it was opened in
+  if (!is_open(*record_)) return;  // ended with an outer one, or with the merge that it was opened in
   if (!can_be_closed(*record_)) {
     detail::log_warning(
         "scope: nesting error: a scope of {} is closed inside a step, merge_call or update that began in it, and ends "
@@ -71,11 +68,7 @@ Scope::~Scope() {
   }
   for (ScopeRecord* open = thread_context().scope; open != record_.get();) {
     ScopeRecord* const outer = open->replaced.scope;
-    if (open->ended) {
-      delete open;  // its Scope is gone already
-    } else {
-      open->ended = true;
-    }
+    if (open->ended) delete open;  // its Scope is gone already
     open = outer;
   }
   thread_context() = record_->replaced;

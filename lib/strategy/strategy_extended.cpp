@@ -96,25 +96,10 @@ namespace detail {
 
 UpdateScope::UpdateScope(Strategy& strategy, int local) noexcept {
   ThreadContext& context = thread_context();
-  mode_ = static_cast<std::uint8_t>(context.mode);
-  scope_ = context.scope;
-  component_ = context.component;
-  strategy_ = context.strategy;
-  team_ = context.team;
   context.mode = Mode::update;
   context.component = local;
   context.strategy = &strategy;
   context.team = strategy.team_.get();
-}
-
-UpdateScope::~UpdateScope() {
-  ThreadContext& context = thread_context();
-  context.mode = static_cast<Mode>(mode_);
-  context.scope = scope_;
-  context.component = component_;
-  context.strategy = strategy_;
-  context.team = team_;
-  leave_ended_scopes();
 }
 
 }  // namespace detail

@@ -100,7 +100,7 @@ bool is_later(const Json& one_case) {
 
 std::string not_applicable(const Json& one_case) {
   static const std::map<std::string, std::string> reasons = {
-      {"P22", "arguments are typed: tests/compile_fail/run_arguments.cpp shows that it does not compile"},
+      {"P22", "arguments are not one list but a pack, checked by the compiler: tests/compile_fail/run_with_a_missing_argument.cpp"},
   };
   const auto found = reasons.find(one_case["id"].get<std::string>());
   return found == reasons.end() ? "" : found->second;

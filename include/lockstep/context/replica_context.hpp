@@ -17,6 +17,7 @@
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/reduced.hpp>
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -49,16 +50,25 @@ struct MergeFunction {
   void (*call)(void* object, std::span<const MergePart> parts, Strategy& strategy) = nullptr;
 };
 
+/// Keeps this thread's context and restores it when it ends.
+class LOCKSTEP_API SavedContext {
+ public:
+  SavedContext() noexcept;
+  SavedContext(const SavedContext&) = delete;
+  SavedContext& operator=(const SavedContext&) = delete;
+  ~SavedContext();
+
+ private:
+  alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // without memory of its own: updates are many
+};
+
 /// Sets the update context of one replica's own component for its lifetime.
 class LOCKSTEP_API ReplicaUpdate {
  public:
   explicit ReplicaUpdate(const ReplicaContext& replica);
-  ReplicaUpdate(const ReplicaUpdate&) = delete;
-  ReplicaUpdate& operator=(const ReplicaUpdate&) = delete;
-  ~ReplicaUpdate();
 
  private:
-  int previous_component_;
+  SavedContext saved_;
 };
 
 }  // namespace detail
@@ -176,12 +186,37 @@ class LOCKSTEP_API ReplicaContext {
   /// replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas
   /// (of this rank; ranks meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes
   /// PerReplica<int>, a variable stays. `fn` and its captures are those of the first local replica. An exception of
-  /// `fn` ends the step on all local replicas.
+  /// `fn` ends the step on all local replicas. Where replicas of one rank make a different number of calls, all get
+  /// Error(failed_precondition) at once; where ranks do, the collectives of `fn` meet others or nobody: Error(mismatch)
+  /// or Error(deadline_exceeded), which says so here.
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
-    using Arguments = std::tuple<std::decay_t<Args>...>;
-    using Merged = std::invoke_result_t<F&, Strategy&, merged_t<std::decay_t<Args>>...>;
-    Arguments arguments(std::forward<Args>(args)...);
+    constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;
+    static_assert(callable,
+                  "merge_call: the function must be callable as fn(Strategy&, merged...), where the arguments of this "
+                  "call come merged: an int as PerReplica<int>, a variable as itself");
+    if constexpr (callable) return merge_arguments(fn, std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...));
+  }
+
+  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
+  /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
+  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
+  /// Collectives are refused inside.
+  template <class VariableType, class F, class... Args>
+  auto update(const VariableType& variable, F&& fn, Args&&... args) {
+    const detail::ReplicaUpdate context(*this);
+    return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
+  }
+
+ private:
+  friend class Step;
+  friend struct StepAccess;  // the library's own access, lib/context
+  ReplicaContext(Step& step, int local);
+
+  template <class F, class... Args>
+  auto merge_arguments(F& fn, std::tuple<Args...> arguments) {
+    using Arguments = std::tuple<Args...>;
+    using Merged = std::invoke_result_t<F&, Strategy&, merged_t<Args>...>;
     if constexpr (std::is_void_v<Merged>) {
       auto call = [&](std::span<const detail::MergePart> parts, Strategy& strategy) {
         call_merged<Arguments>(fn, parts, strategy, std::index_sequence_for<Args...>{});
@@ -200,22 +235,6 @@ class LOCKSTEP_API ReplicaContext {
       return std::move(*part);
     }
   }
-
-  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
-  /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
-  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
-  /// Collectives are refused inside.
-  template <class VariableType, class F, class... Args>
-  auto update(const VariableType& variable, F&& fn, Args&&... args) {
-    const detail::ReplicaUpdate context(*this);
-    return std::invoke(std::forward<F>(fn), variable.updatable_component(), std::forward<Args>(args)...);
-  }
-
- private:
-  friend class Step;
-  friend struct StepAccess;  // the library's own access, lib/context
-  ReplicaContext(Step& step, int local);
-
   template <class Arguments, class F, std::size_t... k>
   decltype(auto) call_merged(F& fn, std::span<const detail::MergePart> parts, Strategy& strategy,
                              std::index_sequence<k...>) {

@@ -129,12 +129,16 @@ class LOCKSTEP_API StrategyExtended {
   /// it written.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
-    return update_copies<detail::Grouping::grouped>(variable, fn, args...);
+    detail::require_updater<F&, VariableType, Args...>();
+    if constexpr (detail::is_updater<F&, VariableType, Args...>)
+      return update_copies<detail::Grouping::grouped>(variable, fn, args...);
   }
   /// As above; the results come as a tree of std::vector, with one element per copy of this rank.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(Ungrouped, const VariableType& variable, F&& fn, Args&&... args) {
-    return update_copies<detail::Grouping::ungrouped>(variable, fn, args...);
+    detail::require_updater<F&, VariableType, Args...>();
+    if constexpr (detail::is_updater<F&, VariableType, Args...>)
+      return update_copies<detail::Grouping::ungrouped>(variable, fn, args...);
   }
 
   /// `fn(args...)` once for each of `devices`, in update context of the copies that live there; `args` and results are
@@ -192,11 +196,6 @@ class LOCKSTEP_API StrategyExtended {
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {
     using Parts = detail::ArgumentParts<Args...>;
-    static_assert(
-        std::is_invocable_v<F&, decltype(variable.updatable_component()), decltype(detail::argument_part(args, 0))...>,
-        "update: the function must be callable as fn(component, args...), where component is a std::span<T> "
-        "of a MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one "
-        "component");
     const auto update_all = [&](const auto& parts_of) {
       return detail::call_for_copies<grouping>(variable.component_count(), [&](int i) {
         const detail::UpdateScope context(strategy_, i);

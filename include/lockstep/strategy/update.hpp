@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/context/replica_context.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/tree.hpp>
@@ -22,9 +23,7 @@
 
 namespace lockstep {
 
-class ReplicaTeam;
 class Strategy;
-struct ScopeRecord;
 
 /// As the first argument of `update` and `update_non_slot` it asks for the results one by one: tf.distribute's
 /// `group=False`.
@@ -39,17 +38,9 @@ namespace detail {
 class LOCKSTEP_API UpdateScope {
  public:
   UpdateScope(Strategy& strategy, int local) noexcept;
-  UpdateScope(const UpdateScope&) = delete;
-  UpdateScope& operator=(const UpdateScope&) = delete;
-  ~UpdateScope();
 
  private:
-  // what it replaced of the thread's context
-  std::uint8_t mode_;
-  int component_;
-  ScopeRecord* scope_;
-  Strategy* strategy_;
-  ReplicaTeam* team_;
+  SavedContext saved_;
 };
 
 enum class Grouping : std::uint8_t { grouped, ungrouped };
@@ -57,6 +48,19 @@ enum class Grouping : std::uint8_t { grouped, ungrouped };
 /// The arguments of one copy's call: references, but for trees that had to be sliced.
 template <class... Args>
 using ArgumentParts = std::tuple<decltype(argument_part(std::declval<Args&>(), 0))...>;
+
+template <class F, class VariableType, class... Args>
+inline constexpr bool is_updater =
+    std::is_invocable_v<F, decltype(std::declval<const VariableType&>().updatable_component()),
+                        decltype(argument_part(std::declval<std::remove_reference_t<Args>&>(), 0))...>;
+
+template <class F, class VariableType, class... Args>
+constexpr void require_updater() {
+  static_assert(
+      is_updater<F, VariableType, Args...>,
+      "update: the function must be callable as fn(component, args...), where component is a std::span<T> of a "
+      "MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one component");
+}
 
 /// `fn(first..., parts...)`; what was sliced is moved on.
 template <class F, class Parts, class... First>

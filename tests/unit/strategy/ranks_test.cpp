@@ -114,6 +114,33 @@ TEST(Ranks, miss_a_replica_that_never_calls) {
       impatient(300));
 }
 
+TEST(Ranks, that_make_a_different_number_of_merge_calls_get_an_error) {
+  const auto sum_in_merge = [](ReplicaContext& replica) {
+    replica.merge_call([](Strategy& current, const PerReplica<int>& x) { (void)current.reduce(ReduceOp::sum, x); }, 1);
+  };
+  on_workers({2, 1}, [&](Strategy& strategy) {
+    const bool merges = strategy.communicator().rank() == 0;
+    const auto step = [&](ReplicaContext& replica) {
+      if (merges) sum_in_merge(replica);
+      (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+    };
+    if (merges) {
+      expect_error(Code::mismatch, {"reduce", "different number of merge_call calls"}, [&] { strategy.run(step); });
+    } else {
+      expect_error(Code::mismatch, {"reduce"}, [&] { strategy.run(step); });
+    }
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
+  });
+  on_workers(
+      {1, 1},
+      [&](Strategy& strategy) {
+        if (strategy.communicator().rank() == 1) return strategy.run([] {});
+        expect_error(Code::deadline_exceeded, {"rank 1", "different number of merge_call calls"},
+                     [&] { strategy.run(sum_in_merge); });
+      },
+      impatient(300));
+}
+
 TEST(Ranks, fail_together_inside_merge_call_and_go_on) {
   on_workers({2, 1}, [](Strategy& strategy) {
     for (int round = 0; round < 10; ++round) {

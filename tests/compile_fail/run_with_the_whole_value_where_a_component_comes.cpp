@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// must not compile: run: the function must be callable as fn(ReplicaContext&, args...) or as fn(args...)
+
+#include <lockstep/lockstep.hpp>
+
+void misuse(lockstep::Strategy& strategy, const lockstep::PerReplica<float>& x) {
+  strategy.run([](const lockstep::PerReplica<float>& all) { return all.size(); }, x);
+}

@@ -100,7 +100,9 @@ bool is_later(const Json& one_case) {
 
 std::string not_applicable(const Json& one_case) {
   static const std::map<std::string, std::string> reasons = {
-      {"P22", "arguments are not one list but a pack, checked by the compiler: tests/compile_fail/run_with_a_missing_argument.cpp"},
+      {"P22",
+       "arguments are not one list but a pack, checked by the compiler: "
+       "tests/compile_fail/run_with_a_missing_argument.cpp"},
   };
   const auto found = reasons.find(one_case["id"].get<std::string>());
   return found == reasons.end() ? "" : found->second;

@@ -32,7 +32,7 @@ def main():
         bare = re.sub(r'^(vtable|typeinfo|typeinfo name|VTT|guard variable|construction vtable) for ', '', name)
         if not bare.startswith('lockstep::'):
             problem = 'is exported, but no name of lockstep'
-        elif 'detail::' in bare and not bare.startswith(('lockstep::detail::', *PRIVATE)):
+        elif 'detail::' in bare and not bare.startswith(('lockstep::detail::', 'lockstep::v1::detail::', *PRIVATE)):
             problem = 'has lockstep::detail in its signature'
         else:
             continue

@@ -28,6 +28,10 @@ class Agreement {
     do_open(epoch, sequence, head);
   }
   void close() noexcept { open_ = false; }
+  /// Whether other ranks may have seen that this one has come.
+  [[nodiscard]] bool is_shown() const noexcept { return open_ && do_is_shown(); }
+  /// All operations of earlier epochs are over for this rank.
+  virtual void enter_epoch(std::uint64_t) noexcept {}
   /// Moves on without waiting; whether all ranks have come.
   [[nodiscard]] virtual bool advance() = 0;
   /// After the last step: whether all ranks call the same, and what they call.
@@ -42,6 +46,7 @@ class Agreement {
 
  private:
   virtual void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) = 0;
+  [[nodiscard]] virtual bool do_is_shown() const noexcept { return true; }
   bool open_ = false;
 };
 

@@ -211,7 +211,7 @@ void Engine::announce_failure(const std::string& text) {
   const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
                         context_of(transport_->rank())};
   // the others may have entered the head of the queue with this rank: that one is still completed
-  const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_->is_open());
+  const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_->is_shown());
   if (!head_is_shared) {
     declare(failure);
     unobserved_ = nullptr;  // the caller knows
@@ -383,7 +383,7 @@ void Engine::finish_head(std::exception_ptr error) {
 
 void Engine::fail_epoch(const Failure& failure) {
   // others may have begun to work on the head before this rank knows that all have come
-  bool is_shared = agreement_->is_open() || (!queue_.empty() && queue_.front()->agreed);
+  bool is_shared = agreement_->is_shown() || (!queue_.empty() && queue_.front()->agreed);
   if (is_shared) agreement_->abandon();
   const auto error = std::make_exception_ptr(failure.error());
   if (!queue_.empty()) unobserved_ = error;
@@ -401,6 +401,7 @@ void Engine::fail_epoch(const Failure& failure) {
   roll_called_ = warned_ = false;
   ++epoch_;
   sequence_ = 0;
+  agreement_->enter_epoch(epoch_);
   control_.enter_epoch(epoch_);
   transport_->enter_epoch(epoch_);
 }

@@ -21,6 +21,7 @@ class HostsAgreement final : public Agreement {
   /// `group` is that of this rank's node, `node_leaders` as in Transport.
   HostsAgreement(ControlChannel& control, NodeGroup& group, int rank, std::span<const int> node_leaders);
 
+  void enter_epoch(std::uint64_t epoch) noexcept override { node_.enter_epoch(epoch); }
   [[nodiscard]] bool advance() override;
   [[nodiscard]] bool all_agree() const override { return summary_.differing.rank < 0; }
   [[nodiscard]] Summary summary() const override { return summary_; }
@@ -32,6 +33,7 @@ class HostsAgreement final : public Agreement {
   enum class Phase : std::uint8_t { in_node, between_nodes, told };
 
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
+  [[nodiscard]] bool do_is_shown() const noexcept override { return node_.is_shown(); }
   [[nodiscard]] bool advance_between_nodes();
   [[nodiscard]] bool hear_verdict();
   void tell_leaders();

@@ -33,21 +33,42 @@ void NodeAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operatio
   tag_ = operation_tag(epoch, sequence);
   slot_ = Board::slot_of(tag_);
   hash_ = head.descriptor().hash;
+  head_ = &head;
   next_ = 0;
   differs_ = false;
+  is_shown_ = false;
+  show();
+}
+
+bool NodeAgreement::show() {
+  if (const std::uint64_t epoch = epoch_of_tag(tag_); epoch != followed_epoch_) {
+    // who has announced two failures is two epochs ahead of who still waits in an operation that was completed before
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      if (group_.board(rank).epoch.value.load(std::memory_order_acquire) + 1 < epoch) return false;
+    }
+    followed_epoch_ = epoch;
+  }
   Board& board = group_.own_board();
   Arrival& arrival = board.arrivals[slot_];
   arrival.hash = hash_;
   if (written_[slot_] != hash_) {  // a steady program writes the same again and again
-    std::memcpy(board.descriptors[slot_].bytes.data(), &head.descriptor(), sizeof(Descriptor));
+    std::memcpy(board.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
     written_[slot_] = hash_;
   }
-  head.arrive(tag_, arrival);
+  head_->arrive(tag_, arrival);
   at_flag();
   arrival.tag.store(tag_, std::memory_order_release);
+  is_shown_ = true;
+  return true;
+}
+
+void NodeAgreement::enter_epoch(std::uint64_t epoch) noexcept {
+  at_flag();
+  group_.own_board().epoch.value.store(epoch, std::memory_order_release);
 }
 
 bool NodeAgreement::advance() {
+  if (!is_shown_ && !show()) return false;
   at_flag();
   const auto& peers = peers_[slot_];
   for (; next_ < peers.size(); ++next_) {

@@ -85,7 +85,8 @@ struct Board {
 
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
-  Word clock;    ///< steps that the rank has done, of all operations
+  Word clock;  ///< steps that the rank has done, of all operations
+  Word epoch;  ///< that the rank is in; its slots may be needed by who is in the one before, not by who is behind that
   Word working;  ///< the tag of the operation whose memory the rank touches now; 0: none
   Word results;  ///< NodeAddress of the results that it has staged for others
   std::array<DescriptorBytes, slots> descriptors;

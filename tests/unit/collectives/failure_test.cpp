@@ -161,6 +161,27 @@ TEST(Failure, can_happen_again_and_again) {
   });
 }
 
+TEST(Failure, may_follow_another_with_nothing_between_them) {
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    on_ranks(
+        {1, 1},
+        [](Communicator& comm) {
+          for (int round = 0; round < 2; ++round) {
+            comm.barrier();
+            if (comm.rank() == 1) {
+              comm.announce_failure("first");
+              comm.announce_failure("second");
+            } else {
+              expect_all(error_of([&] { comm.barrier(); }), {"unavailable:", "first"});
+              expect_all(error_of([&] { comm.barrier(); }), {"unavailable:", "second"});
+            }
+            comm.barrier();
+          }
+        },
+        impatient(5000));
+  }
+}
+
 /// Calls barrier until it succeeds; the errors before.
 int barriers_that_failed(Communicator& comm) {
   int failed = 0;

@@ -54,7 +54,8 @@ Scope::~Scope() {
     detail::log_warning(
         "scope: a scope is closed on another thread than the one that opened it, whose context stays as it is; close a "
         "scope where it was opened");
-    static_cast<void>(record_.release());  // that thread's context goes on pointing to it
+    // that thread's context goes on pointing to it
+    [[maybe_unused]] const ScopeRecord* const left_to_the_thread = record_.release();
     return;
   }
   if (!is_open(*record_)) return;  // ended with an outer one, or with the merge that it was opened in

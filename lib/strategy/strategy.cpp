@@ -13,6 +13,7 @@
 
 namespace lockstep {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): `ops` is looked at once more after it could be moved
 Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops,
                    const CommunicationOptions& options)
     : team_(std::move(team)),

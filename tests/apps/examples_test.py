@@ -45,6 +45,8 @@ def all_are_short_and_run_here():
 
 
 LINE = "y = 3.00 x + 1.00, loss below 1e-6: yes\n"
+V1_LINE = "y = 2.00 x after 50 steps, variables of each session's own: yes\n"
+LOG = "1: mean of 3 x f32[2]\n2: sum of 3 x f64[]\n3: mean of 3 x f32[]\nmean loss 2, total 6\n"
 AVERAGES = "in a step of two replicas: 1.5\nin cross-replica context: 1.875\nwithout a strategy: 1.5\n"
 
 sys.exit(run_cases([
@@ -53,6 +55,10 @@ sys.exit(run_cases([
     ("a training loop on 3 devices", prints(LINE, "example-mirrored", 3)),
     ("one device", prints("1 replica, sum 90\n", "example-one-device")),
     ("a library function in each context", prints(AVERAGES, "example-library-function")),
+    ("a v1 loop on 1 device", prints(V1_LINE, "example-v1-loop", 1)),
+    ("a v1 loop on 2 devices", prints(V1_LINE, "example-v1-loop")),
+    ("a v1 loop on 3 devices", prints(V1_LINE, "example-v1-loop", 3)),
+    ("cross-device ops of the user", prints(LOG, "example-cross-device-ops")),
     ("workers have the same digits on every layout", prints_the_same_on_every_layout),
     ("every example is short and is run here", all_are_short_and_run_here),
 ]))

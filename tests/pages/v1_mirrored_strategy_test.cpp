@@ -89,7 +89,7 @@ TEST(V1MirroredStrategyPage, reduce) {
   v1::MirroredStrategy strategy({"cpu:0", "cpu:1"});
   const auto step_fn = [] { return get_replica_context()->replica_id_in_sync_group(); };
   const auto per_replica_result = strategy.run(step_fn);
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, per_replica_result), 1);
+  EXPECT_EQ(strategy.reduce("SUM", per_replica_result, std::nullopt), 1);
 }
 
 TEST(V1MirroredStrategyPage, reduce_and_the_devices_of_its_values) {
@@ -104,7 +104,7 @@ TEST(V1MirroredStrategyPage, reduce_and_the_devices_of_its_values) {
   const auto local_results = strategy.experimental_local_results(per_replica_result);
   EXPECT_EQ(to_string(local_results[0].device()), "cpu:0");
   EXPECT_EQ(to_string(local_results[1].device()), "cpu:1");
-  const Tensor total = strategy.reduce(ReduceOp::sum, per_replica_result);
+  const Tensor total = strategy.reduce("SUM", per_replica_result, std::nullopt);
   EXPECT_EQ(printed(total), "1");
   EXPECT_EQ(total.dtype(), DType::i32);
   EXPECT_EQ(to_string(total.device()), "cpu:0");
@@ -113,8 +113,8 @@ TEST(V1MirroredStrategyPage, reduce_and_the_devices_of_its_values) {
 TEST(V1MirroredStrategyPage, reduce_without_and_with_axis) {
   v1::MirroredStrategy strategy({"cpu:0", "cpu:1"});
   const PerReplica<std::vector<float>> per_replica_result({{0, 1, 2, 3}, {4, 5, 6, 7}});
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, per_replica_result), (std::vector<float>{0 + 4, 1 + 5, 2 + 6, 3 + 7}));
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, per_replica_result, 0), 0 + 1 + 2 + 3 + 4 + 5 + 6 + 7);
+  EXPECT_EQ(strategy.reduce("sum", per_replica_result, std::nullopt), (std::vector<float>{0 + 4, 1 + 5, 2 + 6, 3 + 7}));
+  EXPECT_EQ(strategy.reduce("sum", per_replica_result, 0), 0 + 1 + 2 + 3 + 4 + 5 + 6 + 7);
 }
 
 TEST(V1MirroredStrategyPage, reduce_of_a_last_partial_batch) {
@@ -144,7 +144,7 @@ TEST(V1MirroredStrategyPage, run_with_all_reduce) {
   v1::MirroredStrategy strategy({"cpu:0", "cpu:1"});
   const auto distributed_values = strategy.experimental_distribute_values_from_function(
       [](const ValueContext& value_context) { return value_context.replica_id_in_sync_group; });
-  const auto replica_fn = [](int input) { return get_replica_context()->all_reduce(ReduceOp::sum, input); };
+  const auto replica_fn = [](int input) { return get_replica_context()->all_reduce("sum", input); };
   EXPECT_EQ(printed(strategy.run(replica_fn, distributed_values)), "PerReplica:{0: 1, 1: 1}");
 }
 

@@ -94,6 +94,10 @@ TEST(RunOptions_, of_tpus_are_ignored_and_said_so_once) {
   EXPECT_NE(log.find("experimental_xla_options"), std::string::npos) << log;
   EXPECT_NE(log.find("MirroredStrategy ignores"), std::string::npos) << log;
   EXPECT_EQ(log_of([&] { strategy.run(options, [] {}); }), "");
+  MirroredStrategy another = mirrored(2);
+  options = {.experimental_enable_dynamic_batch_size = false};
+  EXPECT_NE(log_of([&] { another.run(options, [] {}); }).find("experimental_enable_dynamic_batch_size"),
+            std::string::npos);
 }
 
 TEST(LogicalDevices, return_the_tensor_after_the_checks) {

@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-const LambOptions& checked(const LambOptions& options) {
+LambOptions checked(const LambOptions& options) {
   const auto is_decay = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
   if (!is_decay(options.beta_1) || !is_decay(options.beta_2)) {
     detail::throw_error(Code::invalid_argument, "Lamb: beta_1 is {}, beta_2 {}; both must be at least 0 and below 1",

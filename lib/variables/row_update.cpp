@@ -68,8 +68,9 @@ R combine(RowOp op, R row, R slice) {
 std::vector<std::size_t> by_row(std::span<const std::int64_t> indices) {
   std::vector<std::size_t> places(indices.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
-  std::stable_sort(places.begin(), places.end(),
-                   [indices](std::size_t a, std::size_t b) { return indices[a] < indices[b]; });
+  std::sort(places.begin(), places.end(), [indices](std::size_t a, std::size_t b) {
+    return indices[a] != indices[b] ? indices[a] < indices[b] : a < b;
+  });
   return places;
 }
 

@@ -3,12 +3,12 @@
 
 #include "transport/buffer.hpp"
 
+#include "base/given_up.hpp"
+
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <mutex>
 #include <new>
-#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -17,11 +17,6 @@ constexpr std::size_t line_bytes = 64;
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// Below, a huge page would be mostly empty, and few small pages cost little.
 constexpr std::size_t least_huge_bytes = std::size_t{64} << 10;
-
-struct GivenUp {
-  std::mutex mutex;
-  std::vector<const std::byte*> blocks;
-};
 
 }  // namespace
 
@@ -36,15 +31,7 @@ Buffer::Buffer(std::size_t bytes) {
 }
 
 void Buffer::leak() noexcept {
-  if (!block_) return;
-  const std::byte* const block = block_.release();
-  try {
-    // never destroyed: threads may give memory up while the process ends
-    static GivenUp& given_up = *new GivenUp;
-    const std::lock_guard lock(given_up.mutex);
-    given_up.blocks.push_back(block);
-  } catch (...) {  // no memory to remember it in: it is given up all the same
-  }
+  if (block_) give_up(block_.release());
 }
 
 void Buffer::Free::operator()(std::byte* block) const noexcept { std::free(block); }

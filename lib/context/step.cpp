@@ -59,9 +59,10 @@ void Step::run_replica(int local) noexcept {
     fail(local, std::current_exception());
   }
   if (replicas_.size() == 1) return;
+  ReplicaTeam& team = team_;
   pass_turn(local);
   slot(local).finished.store(true);
-  team_.waiter().wake();
+  team.waiter().wake();  // a step inside of a merge may be gone by now, the team is not
 }
 
 void Step::wait_for_all() {

@@ -101,15 +101,17 @@ lane_slow() {
 lane_clang() {
   export QUICK_TESTS=1
   # Also runs clang-tidy, on the compile commands of this build.
-  CC=clang-19 CXX=clang++-19 build clang build-clang -Doptimization=1 -Ddebug=false &&
-    check clang build-clang --suite unit --suite mpi --suite lint --timeout-multiplier 2
+  CC=clang-19 CXX=clang++-19 build clang build-clang -Doptimization=1 -Ddebug=false || return
+  check clang build-clang --suite unit --suite lint --timeout-multiplier 2
+  check clang-mpi build-clang --timeout-multiplier 2 communicator-2 memory-2 processes-2 conformance-2
 }
 
 lane_mpich() {
   export QUICK_TESTS=1
   targets=rank-programs
-  build mpich build-mpich -Dmpi=mpich -Doptimization=1 -Ddebug=false &&
-    check mpich build-mpich --suite mpi --suite apps --no-suite slow --no-suite bench --timeout-multiplier 2
+  build mpich build-mpich -Dmpi=mpich -Doptimization=1 -Ddebug=false -Dkernels=few || return
+  check mpich build-mpich --suite mpi --timeout-multiplier 2
+  check mpich-apps build-mpich --timeout-multiplier 2 programs examples
 }
 
 lane_asan() {
@@ -128,7 +130,7 @@ lane_asan() {
   check asan-mpi build-asan --timeout-multiplier 4 communicator-1 communicator-2
   # Their parts have been through the leak checker above.
   export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
-  check asan-apps build-asan --timeout-multiplier 4 --suite apps --no-suite bench --no-suite slow
+  check asan-apps build-asan --timeout-multiplier 4 programs examples
 }
 
 # Ranks as threads only: MPI is not instrumented, and what two processes share no sanitizer sees.
@@ -137,8 +139,9 @@ lane_tsan() {
   export TSAN_OPTIONS="suppressions=$root/tests/sanitizers/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0"
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
-  targets=unit-programs
-  build tsan build-tsan -Db_sanitize=thread -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 && check tsan build-tsan --suite unit --timeout-multiplier 6
+  targets=thread-programs
+  build tsan build-tsan -Db_sanitize=thread -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 &&
+    check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 
 for name in $lanes; do

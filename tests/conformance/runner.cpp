@@ -70,6 +70,19 @@ OwnedStrategy make_strategy(const Placement& placement, Communicator* communicat
   return made;
 }
 
+/// Ranks leave a case together, each having heard of what went wrong for another: nothing that is on its way is left
+/// for who comes after.
+void leave_together(const Strategy& strategy) {
+  constexpr int more_than_there_are_failures = 5;
+  Communicator communicator = strategy.communicator();
+  for (int k = 0; k < more_than_there_are_failures; ++k) {
+    try {
+      communicator.barrier();
+      return;
+    } catch (const Error&) {}  // said once to every rank
+  }
+}
+
 bool may_move(const Json& one_case) {
   const auto& layout = one_case["layout"];
   return is_movable_area(one_case["area"].get<std::string>()) && layout["replicas"].get<int>() > 1 &&
@@ -163,6 +176,7 @@ std::vector<std::string> run_case(const Json& one_case, const Placement& placeme
     const auto found = difference(one_case["expect"][k], result, {world.rank(), placement.moved});
     if (found) failures.push_back(fmt::format("{} step {}, rank {}: {}\n{}", id, k, world.rank(), step.dump(), *found));
   }
+  if (communicator != nullptr) leave_together(*made.strategy);
   return failures;
 }
 

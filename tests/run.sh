@@ -123,7 +123,7 @@ lane_asan() {
   targets='unit-programs rank-programs'
   # -g1: lines for the reports; more than that takes a quarter of the time that the compiler needs
   build asan build-asan -Db_sanitize=address,undefined -Doptimization=1 -Ddebug=false \
-    "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
+    -Dkernels=few "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check asan build-asan --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.
   export LSAN_OPTIONS=suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0

@@ -24,6 +24,7 @@
 #include "device/host/arena.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -104,7 +105,7 @@ struct Communicator::State {
 
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how) {
-    auto state = std::make_unique<Request::State>(engine, acquire(call, items, how));
+    auto state = std::make_unique<Request::State>(engine, acquire(call, items, how), detail::blocks_of(items));
     engine->post_async(state->use.operation());
     return state;
   }
@@ -123,7 +124,7 @@ struct Communicator::State {
           detail::make_descriptor(OperationKind::send, ReduceOp::sum, Order::canonical, -1, signatures, how.name);
       auto made = std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked));
       static_cast<void>(made->try_acquire());  // nobody else has it
-      auto state = std::make_unique<Request::State>(engine, made);
+      auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
       engine->post_pair(made, progress);
       return state;
     } catch (const Error& error) {
@@ -246,14 +247,9 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
   state->operation = state->make();
   const detail::Arena& arena = detail::Arena::of_this_process();
   state->frees = arena.frees();
-  const auto watch = [&](const ConstTensorView& view) {
-    if (view.byte_count() != 0 && arena.contains(view.data, view.byte_count()))
-      state->arena_buffers.push_back({view.data, view.byte_count()});
-  };
-  for (const Item& item : items) {
-    std::for_each(item.inputs.begin(), item.inputs.end(), watch);
-    std::for_each(item.outputs.begin(), item.outputs.end(), watch);
-  }
+  state->buffers = detail::blocks_of(items);
+  std::copy_if(state->buffers->begin(), state->buffers->end(), std::back_inserter(state->arena_buffers),
+               [&](const detail::MemoryBlock& it) { return it.bytes != 0 && arena.contains(it.data, it.bytes); });
   return Plan(std::move(state));
 }
 void Communicator::reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {

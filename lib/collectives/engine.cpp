@@ -205,6 +205,27 @@ bool Engine::test(Operation& operation) {
   return true;
 }
 
+bool Engine::await_end(Operation& operation) noexcept {
+  if (is_forked_copy()) return true;  // the parent's operation writes to the parent's memory
+  try {
+    const bool may_drive = any_thread_may_call_ || transport_->this_thread_may_call();
+    const auto patience = operation.fail_after.count() > 0 ? operation.fail_after : options_.fail_after;
+    const Clock::time_point until = Clock::now() + patience + std::chrono::seconds(1);
+    Backoff backoff(spins_);
+    do {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (!operation.done && may_drive) drive();
+        if (operation.done) return true;
+      }
+      backoff.pause();
+    } while (Clock::now() < until);
+  } catch (const std::exception& error) {
+    log_warning("{}: {}", options_.name, error.what());
+  }
+  return false;
+}
+
 void Engine::announce_failure(const std::string& text) {
   if (is_forked_copy()) return;
   const std::scoped_lock lock(mutex_);

@@ -62,6 +62,9 @@ class Engine {
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
   /// Drives once; whether `operation` is done. Throws its error.
   bool test(Operation& operation);
+  /// Drives until `operation` is done, however it ends, as long as an operation may take; whether it is. What it throws
+  /// is left to who waits for it.
+  [[nodiscard]] bool await_end(Operation& operation) noexcept;
   /// Ends this rank's epoch: peers hear `text`, queued operations fail.
   void announce_failure(const std::string& text);
 

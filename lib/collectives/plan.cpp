@@ -48,7 +48,7 @@ void Plan::run() {
 }
 
 Request Plan::run_async() {
-  auto state = std::make_unique<Request::State>(state_->engine, state_->next());
+  auto state = std::make_unique<Request::State>(state_->engine, state_->next(), state_->buffers);
   state->engine->post_async(state->use.operation());
   return Request(std::move(state));
 }

@@ -6,8 +6,8 @@
 #include <lockstep/collectives/plan.hpp>
 
 #include "collectives/engine.hpp"
+#include "device/host/memory_use.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,16 +16,12 @@
 namespace lockstep {
 
 struct Plan::State {
-  struct Buffer {
-    const void* data;
-    std::size_t bytes;
-  };
-
   std::shared_ptr<detail::Engine> engine;
   std::function<std::shared_ptr<detail::Operation>()> make;
   std::shared_ptr<detail::Operation> operation;
-  std::vector<Buffer> arena_buffers;  // those that can be found to be freed
-  std::uint64_t frees = 0;            // the arena's count when they were all there
+  detail::MemoryBlocks buffers;
+  std::vector<detail::MemoryBlock> arena_buffers;  // those that can be found to be freed
+  std::uint64_t frees = 0;                         // the arena's count when they were all there
 
   /// The operation of the next run.
   [[nodiscard]] std::shared_ptr<detail::Operation> next();

@@ -5,10 +5,21 @@
 
 #include "base/log.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 namespace lockstep {
+
+detail::MemoryBlocks detail::blocks_of(std::span<const Item> items) {
+  std::vector<MemoryBlock> blocks;
+  const auto add = [&](const ConstTensorView& view) { blocks.push_back({view.data, view.byte_count()}); };
+  for (const Item& item : items) {
+    std::for_each(item.inputs.begin(), item.inputs.end(), add);
+    std::for_each(item.outputs.begin(), item.outputs.end(), add);
+  }
+  return std::make_shared<const std::vector<MemoryBlock>>(std::move(blocks));
+}
 
 Request::Request() noexcept = default;
 Request::Request(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}

@@ -3,21 +3,48 @@
 
 #pragma once
 
+#include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/request.hpp>
 
 #include "collectives/engine.hpp"
+#include "device/host/memory_use.hpp"
 
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
 struct Request::State {
-  State(std::shared_ptr<detail::Engine> with, std::shared_ptr<detail::Operation> acquired)
-      : engine(std::move(with)), use(std::move(acquired)) {}
+  /// `acquired`, not yet posted, will read and write `blocks`.
+  State(std::shared_ptr<detail::Engine> with, std::shared_ptr<detail::Operation> acquired, detail::MemoryBlocks blocks)
+      : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
 
   std::shared_ptr<detail::Engine> engine;
   detail::OperationUse use;
+  detail::MemoryUse memory;
+
+ private:
+  class User final : public detail::MemoryUser {
+   public:
+    User(std::shared_ptr<detail::Engine> engine, std::shared_ptr<detail::Operation> operation)
+        : engine_(std::move(engine)), operation_(std::move(operation)) {}
+    [[nodiscard]] bool finish() noexcept override { return engine_->await_end(*operation_); }
+    [[nodiscard]] std::string name() const override { return describe(operation_->descriptor()); }
+
+   private:
+    std::shared_ptr<detail::Engine> engine_;
+    std::shared_ptr<detail::Operation> operation_;
+  };
 };
+
+namespace detail {
+
+/// The memory that the views of `items` show.
+[[nodiscard]] MemoryBlocks blocks_of(std::span<const Item> items);
+
+}  // namespace detail
 
 }  // namespace lockstep

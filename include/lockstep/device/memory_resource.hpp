@@ -23,8 +23,10 @@ class LOCKSTEP_API MemoryResource {
   /// freed too. Local. Throws std::bad_alloc. The caller owns the block until it hands it to `deallocate` of the same
   /// resource.
   [[nodiscard]] void* allocate(std::size_t bytes) { return do_allocate(bytes); }
-  /// Takes back a block of `allocate(bytes)`. Local. Never throws.
-  void deallocate(void* block, std::size_t bytes) noexcept { do_deallocate(block, bytes); }
+  /// Takes back a block of `allocate(bytes)`. Local. Never throws. While an asynchronous operation of this process
+  /// works with the block, waits for its end, bounded by the communicator's deadline, and logs that; a block of an
+  /// operation that has not ended by then is kept for ever.
+  void deallocate(void* block, std::size_t bytes) noexcept;
 
  protected:
   [[nodiscard]] virtual void* do_allocate(std::size_t bytes) = 0;

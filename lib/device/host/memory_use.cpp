@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/host/memory_use.hpp"
+
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+struct Uses {
+  std::mutex mutex;
+  std::vector<const MemoryUse*> all;  // guarded by mutex
+  std::atomic<std::size_t> count{0};  // of them
+};
+Uses& uses() {
+  static auto* const value = new Uses;  // tensors may be freed while static objects die
+  return *value;
+}
+
+bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
+  const auto end = [](const MemoryBlock& block) { return static_cast<const std::byte*>(block.data) + block.bytes; };
+  return std::less<>{}(static_cast<const std::byte*>(a.data), end(b)) &&
+         std::less<>{}(static_cast<const std::byte*>(b.data), end(a));
+}
+
+}  // namespace
+
+MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks)
+    : user_(std::move(user)), blocks_(std::move(blocks)) {
+  const std::scoped_lock lock(uses().mutex);
+  uses().all.push_back(this);
+  ++uses().count;
+}
+
+MemoryUse::~MemoryUse() {
+  const std::scoped_lock lock(uses().mutex);
+  std::erase(uses().all, this);
+  --uses().count;
+}
+
+bool has_no_user(const void* data, std::size_t bytes) noexcept {
+  if (uses().count.load(std::memory_order_acquire) == 0) return true;
+  try {
+    std::vector<std::shared_ptr<MemoryUser>> users;
+    {
+      const std::scoped_lock lock(uses().mutex);
+      for (const MemoryUse* const use : uses().all) {
+        const auto is_block = [&](const MemoryBlock& block) { return overlap(block, {data, bytes}); };
+        if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);
+      }
+    }
+    // outside of the lock: what is waited for may end a use
+    bool is_free = true;
+    for (const auto& user : users) {
+      const bool has_ended = user->finish();
+      log_warning("memory of {} bytes was freed while {} was under way with it: {}", bytes, user->name(),
+                  has_ended ? "waited for its end" : "it has not ended in time, so the memory is not used again");
+      is_free = is_free && has_ended;
+    }
+    return is_free;
+  } catch (const std::exception& error) {
+    log_warning("memory that operations may use is not used again: {}", error.what());
+    return false;
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that is freed while an asynchronous operation works with it.
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/device/tensor.hpp>
+
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Has one block, and counts how often it is freed.
+class OneBlock final : public MemoryResource {
+ public:
+  [[nodiscard]] int frees() const { return frees_; }
+
+ private:
+  void* do_allocate(std::size_t) override { return block_.data(); }
+  void do_deallocate(void*, std::size_t) noexcept override { ++frees_; }
+
+  alignas(64) std::array<std::byte, 256> block_{};
+  std::atomic<int> frees_{0};
+};
+
+/// Sums a tensor in place.
+Request sum_async(Communicator& comm, Tensor& tensor) {
+  const ConstTensorView input = tensor.view();
+  const TensorView output = tensor.view();
+  const Item item{std::span(&input, 1), std::span(&output, 1)};
+  return comm.all_reduce_async(std::span(&item, 1), ReduceOp::sum);
+}
+
+TEST(Memory, of_an_operation_under_way_is_freed_after_the_operation) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    const auto memory = std::make_shared<OneBlock>();
+    std::optional<Tensor> tensor(Tensor(DType::f32, Shape{4}, memory));
+    if (comm.rank() == 1) std::this_thread::sleep_for(100ms);
+    Request request = sum_async(comm, *tensor);
+    EXPECT_EQ(memory->frees(), 0);
+    tensor.reset();
+    EXPECT_EQ(memory->frees(), 1);
+    EXPECT_TRUE(request.test());  // that it was waited for does not take its outcome away
+  });
+}
+
+TEST(Memory, of_a_plan_under_way_is_freed_after_its_run) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    const auto memory = std::make_shared<OneBlock>();
+    std::optional<Tensor> tensor(Tensor(DType::f32, Shape{4}, memory));
+    const ConstTensorView input = tensor->view();
+    const TensorView output = tensor->view();
+    const Item item{std::span(&input, 1), std::span(&output, 1)};
+    Plan plan = comm.prepare_all_reduce(std::span(&item, 1), ReduceOp::sum);
+    if (comm.rank() == 1) std::this_thread::sleep_for(100ms);
+    Request request = plan.run_async();
+    tensor.reset();
+    EXPECT_EQ(memory->frees(), 1);
+    EXPECT_TRUE(request.test());
+  });
+}
+
+TEST(Memory, of_a_message_that_nobody_takes_is_freed_when_that_has_failed) {
+  on_ranks(
+      {1, 1},
+      [](Communicator& comm) {
+        if (comm.rank() == 1) return;
+        const auto memory = std::make_shared<OneBlock>();
+        std::optional<Tensor> tensor(Tensor(DType::f32, Shape{4}, memory));
+        const ConstTensorView view = tensor->view();
+        Request request = comm.send_async(std::span(&view, 1), 1);
+        testing::internal::CaptureStderr();
+        tensor.reset();
+        const std::string said = testing::internal::GetCapturedStderr();
+        EXPECT_EQ(memory->frees(), 1);
+        EXPECT_NE(said.find("memory of 16 bytes was freed while send of f32 [4] was under way with it: waited"),
+                  std::string::npos)
+            << said;
+        EXPECT_THROW(request.wait(), Error);
+      },
+      impatient());
+}
+
+TEST(Memory, beside_that_of_an_operation_is_freed_at_once) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    Tensor used(DType::f32, Shape{4});
+    Tensor signal(DType::f32, Shape{1});
+    const ConstTensorView sent = signal.view();
+    const TensorView received = signal.view();
+    const auto memory = std::make_shared<OneBlock>();
+    std::optional<Tensor> other(Tensor(DType::f32, Shape{4}, memory));
+    if (comm.rank() == 1) comm.recv(std::span(&received, 1), 0);  // comes when rank 0 has freed
+    Request request = sum_async(comm, used);
+    if (comm.rank() == 0) {
+      other.reset();
+      EXPECT_EQ(memory->frees(), 1);
+      EXPECT_FALSE(request.test());
+      comm.send(std::span(&sent, 1), 1);
+    }
+    request.wait();
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

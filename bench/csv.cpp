@@ -11,7 +11,7 @@
 namespace perf {
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -20,7 +20,7 @@ std::string quoted(const std::string& text) {
 
 std::string field(const nlohmann::ordered_json& value) {
   if (value.is_null()) return {};
-  return quoted(value.is_string() ? value.get<std::string>() : value.dump());
+  return in_quotes(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::string field(const nlohmann::ordered_json& value) {
 std::string csv_of(const nlohmann::ordered_json& rows) {
   std::vector<std::string> names;
   if (!rows.empty()) {
-    for (const auto& [name, value] : rows.front().items()) names.push_back(quoted(name));
+    for (const auto& [name, value] : rows.front().items()) names.push_back(in_quotes(name));
   }
   std::string text = fmt::format("{}\n", fmt::join(names, ","));
   for (const auto& row : rows) {

@@ -451,11 +451,8 @@ TEST(RandomPrograms, leave_every_thread_in_the_context_it_was_in) {
   const std::uint64_t first = setting("LOCKSTEP_TEST_FIRST_SEED", 1);
   Program::prepare();
   std::vector<std::unique_ptr<MirroredStrategy>> strategies;
-  for (int count = 1; count <= 4; ++count) {
-    std::vector<Device> devices;
-    for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});
-    strategies.push_back(std::make_unique<MirroredStrategy>(devices));
-  }
+  for (int count = 1; count <= 4; ++count)
+    strategies.push_back(std::make_unique<MirroredStrategy>(logical_cpus(count)));
   MirroredStrategy other = mirrored(2);
   Counts counts{};
   for (std::uint64_t seed = first; seed < first + programs; ++seed) {

@@ -5,10 +5,10 @@
 
 #include "base/check.hpp"
 #include "core/refusal.hpp"
+#include "core/with_extent.hpp"
 #include "cross_device/elements.hpp"
 #include "cross_device/shape_exchange.hpp"
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,12 +25,6 @@ struct SlicesGathering {
   std::vector<TensorView> index_outputs;
 };
 
-Shape with_rows(const Shape& shape, std::int64_t rows) {
-  std::array<std::int64_t, Shape::max_rank> extents{};
-  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = i == 0 ? rows : shape[i];
-  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
-}
-
 SlicesGathering prepare(std::span<const ComponentShape> components, const std::vector<const IndexedSlices*>& mine,
                         int copies) {
   std::int64_t rows = 0;
@@ -42,7 +36,7 @@ SlicesGathering prepare(std::span<const ComponentShape> components, const std::v
   }
   const ComponentShape& first = components.front();
   for (int i = 0; i < copies; ++i) {
-    result.copies.push_back({Tensor::uninitialized(first.dtype, with_rows(first.shape, rows)),
+    result.copies.push_back({Tensor::uninitialized(first.dtype, detail::with_extent(first.shape, 0, rows)),
                              Tensor::uninitialized(DType::i64, Shape{rows}), first.rows});
     result.value_outputs.push_back(result.copies.back().values.view());
     result.index_outputs.push_back(result.copies.back().indices.view());

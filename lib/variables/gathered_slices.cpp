@@ -4,6 +4,7 @@
 #include "variables/gathered_slices.hpp"
 
 #include "context/replica_team.hpp"
+#include "core/with_extent.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
 
@@ -19,12 +20,7 @@ namespace {
 
 /// `count` rows like those of `like`, to be written.
 IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
-  std::array<std::int64_t, Shape::max_rank> extents{};
-  const Shape& shape = like.values.shape();
-  const auto rank = static_cast<std::size_t>(shape.rank());
-  for (std::size_t i = 0; i < rank; ++i) extents[i] = shape[static_cast<int>(i)];
-  extents[0] = count;
-  return {Tensor::uninitialized(like.values.dtype(), Shape(std::span<const std::int64_t>(extents.data(), rank))),
+  return {Tensor::uninitialized(like.values.dtype(), detail::with_extent(like.values.shape(), 0, count)),
           Tensor::uninitialized(DType::i64, Shape{count}), like.rows};
 }
 

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "core/refusal.hpp"
 #include "core/with_extent.hpp"
+#include "cross_device/distributed_items.hpp"
 #include "cross_device/elements.hpp"
 #include "cross_device/shape_exchange.hpp"
 
@@ -59,11 +60,7 @@ void check_slices(std::span<const std::vector<const IndexedSlices*>> values, Red
                           "{}: {} of sparse rows is not defined; use sum or mean, or reduce to_dense(value)", call,
                           to_string(op));
     }
-    if (components.size() != static_cast<std::size_t>(local_replicas)) {
-      detail::throw_error(Code::invalid_argument,
-                          "{}: value has {} components, but this rank has {} replicas; it must have one for each", call,
-                          components.size(), local_replicas);
-    }
+    check_component_count(components.size(), call, local_replicas);
     for (const IndexedSlices* part : components) {
       part->validate(std::string(call).c_str());
       if (!supports(op, part->values.dtype())) {

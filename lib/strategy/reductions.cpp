@@ -13,8 +13,6 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <utility>
 
@@ -109,12 +107,10 @@ void Strategy::check_gather() const {
 
 std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis) {
   if (leaves.empty()) return {};
-  for (const auto& components : leaves) {
-    if (components.size() == static_cast<std::size_t>(local_replicas())) continue;
-    team_->throw_announced(
-        Error(Code::invalid_argument,
-              fmt::format("gather: value has {} components, but this rank has {} replicas; it must have one for each",
-                          components.size(), local_replicas())));
+  try {
+    for (const auto& components : leaves) check_component_count(components.size(), "gather", local_replicas());
+  } catch (const Error& error) {
+    team_->throw_announced(error);
   }
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {

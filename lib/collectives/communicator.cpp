@@ -382,6 +382,10 @@ void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr
   communicator.state_->shared_loop = std::move(loop);
 }
 
+void CommunicatorAccess::count_merge(const Communicator& communicator, std::uint64_t run) {
+  communicator.state_->engine->count_merge(run);
+}
+
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
                                       std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules,
                                       std::shared_ptr<detail::Family> family) {

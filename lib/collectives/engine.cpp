@@ -91,8 +91,22 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
   if (!run_at_once(operation)) {
     wait(*operation);
   } else if (operation->error) {
-    std::rethrow_exception(operation->error);
+    const std::scoped_lock lock(mutex_);
+    throw_error_of(*operation);
   }
+}
+
+void Engine::throw_error_of(const Operation& operation) {
+  merges_ = {};
+  std::rethrow_exception(operation.error);
+}
+
+void Engine::count_merge(std::uint64_t run) {
+  const std::scoped_lock lock(mutex_);
+  if (merges_.run != run) merges_.in_run = 0;
+  merges_.run = run;
+  ++merges_.in_run;
+  ++merges_.calls;
 }
 
 /// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
@@ -105,6 +119,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     return false;
   }
   operation->epoch = epoch_;
+  operation->note_merges(merges_);
   Backoff backoff(spins_);
   try {
     agreement_->open(epoch_, sequence_, *operation);
@@ -144,6 +159,7 @@ void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
     return;
   }
   operation->epoch = leaving_ ? epoch_ + 1 : epoch_;
+  operation->note_merges(merges_);
   queue_.push_back(operation);
 }
 
@@ -200,7 +216,7 @@ bool Engine::test(Operation& operation) {
   if (!operation.done) return false;
   if (operation.error) {
     if (operation.error == unobserved_) unobserved_ = nullptr;
-    std::rethrow_exception(operation.error);
+    throw_error_of(operation);
   }
   return true;
 }
@@ -208,6 +224,7 @@ bool Engine::test(Operation& operation) {
 void Engine::announce_failure(const std::string& text) {
   if (is_forked_copy()) return;
   const std::scoped_lock lock(mutex_);
+  merges_ = {};
   const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
                         context_of(transport_->rank())};
   // the others may have entered the head of the queue with this rank: that one is still completed
@@ -353,8 +370,9 @@ void Engine::conclude_agreement() {
   ErrorContext context = context_of(b.rank);
   finish_head(std::make_exception_ptr(
       Error(Code::mismatch,
-            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence,
-                        options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
+            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}", context.sequence,
+                        options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor),
+                        difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges)),
             context)));
 }
 

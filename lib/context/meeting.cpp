@@ -265,6 +265,7 @@ void Step::merge(const MeetingCall& call) {
   parts_.clear();
   for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
   const ContextGuard guard({Mode::cross_replica, 0, &strategy, &team_, this, nullptr, thread_context().scope});
+  if (call.kind == CallKind::merge_call) team_.count_merge();
   try {
     call.function.call(call.function.object, parts_, strategy);
   } catch (const Error& error) {

@@ -10,6 +10,7 @@
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/gather.hpp"
 #include "cross_device/slices.hpp"
+#include "variables/variable_access.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
 
@@ -121,6 +122,11 @@ std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTens
 }
 
 namespace detail {
+
+bool has_value_per_replica(const Variable& variable, const Sharing& sharing) noexcept {
+  return variable.synchronization() == VariableSynchronization::on_read && sharing.strategy != nullptr &&
+         !VariableAccess::team(variable).is_default() && sharing.strategy->variable_created_in_scope(variable);
+}
 
 void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
   throw_error(Code::invalid_argument,

@@ -242,7 +242,7 @@ void Program::call_datasets(Dice& dice, const Place& place) {
   };
   const std::int64_t count_of_all = std::int64_t{steps} * replicas();
   const std::int64_t expected = count_of_all * (count_of_all - 1) / 2;
-  const bool throws = dice.roll(12) == 0;
+  const bool throws = dice.roll(5) == 0;
   const auto own_data = [&](const InputContext& context) {
     check(place, "a dataset function");
     if (throws) {

@@ -4,10 +4,10 @@
 #include <lockstep/collectives/communication_options.hpp>
 
 #include "base/check.hpp"
+#include "core/enum_names.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 
 namespace lockstep {
@@ -19,20 +19,13 @@ constexpr double most_seconds = 1e9;
 }  // namespace
 
 std::string_view to_string(CommunicationImplementation implementation) noexcept {
-  const auto index = static_cast<std::size_t>(implementation);
-  return index < names.size() ? names[index] : "unknown";
+  return detail::name_of(implementation, names);
 }
 
 CommunicationImplementation parse_communication_implementation(std::string_view name) {
-  std::string upper(name);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  const auto found = std::find(names.begin(), names.end(), upper);
-  if (found == names.end()) {
-    detail::throw_error(Code::invalid_argument,
-                        "CommunicationOptions: implementation \"{}\" is unknown; give AUTO, RING or NCCL", name);
-  }
-  return static_cast<CommunicationImplementation>(found - names.begin());
+  if (const auto found = detail::find_enumerator<CommunicationImplementation>(name, names)) return *found;
+  detail::throw_error(Code::invalid_argument,
+                      "CommunicationOptions: implementation \"{}\" is unknown; give AUTO, RING or NCCL", name);
 }
 
 void PackBytes::refuse(std::int64_t bytes) {

@@ -109,6 +109,19 @@ std::string operation_name(const Descriptor& descriptor) {
   return descriptor.name[0] != '\0' ? std::string(descriptor.name.data()) : std::string(to_string(descriptor.kind));
 }
 
+std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank, const MergeCount& other) {
+  if (merges.calls == other.calls) return {};
+  const auto text = [](const MergeCount& count) {
+    if (count.calls == 0) return std::string("none");
+    if (count.in_run == count.calls) return fmt::format("{} in run #{}", count.calls, count.run);
+    return fmt::format("{}, the last {} of them in run #{}", count.calls, count.in_run, count.run);
+  };
+  return fmt::format(
+      "; the replicas of the ranks made a different number of merge_call calls before it, rank {} {}, rank {} {}; each "
+      "rank must make as many, in the same order",
+      rank, text(merges), other_rank, text(other));
+}
+
 std::string describe(const Descriptor& descriptor) {
   std::string text(to_string(descriptor.kind));
   if (reduces(descriptor.kind)) text += fmt::format(" {}", to_string(descriptor.op));

@@ -42,6 +42,14 @@ struct ItemSignature {
   Shape shape;
 };
 
+/// The merge_call calls of a rank's replicas since it last heard of a failure. What is done in them is the rank's own
+/// affair, but how many there are is not.
+struct MergeCount {
+  std::uint32_t calls = 0;   ///< compared between ranks
+  std::uint32_t in_run = 0;  ///< of these in the run of the last one; shown only
+  std::uint64_t run = 0;     ///< that run's number
+};
+
 /// Trivially copyable: it travels as bytes. Two ranks agree when their hashes are equal; the rest is for the error's
 /// text.
 struct Descriptor {
@@ -62,6 +70,7 @@ struct Descriptor {
   std::array<char, name_bytes> name{};         ///< the caller's, cut off
   std::array<char, schedule_bytes> radices{};  ///< that the environment demands, cut off
   std::array<char, rows_bytes> rows{};         ///< by replica, where they may differ, cut off
+  MergeCount merges;                           ///< when the operation was posted
 };
 
 [[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root,
@@ -72,6 +81,15 @@ void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows);
 
 /// Makes ranks disagree that would not run the same schedule. `demanded` is shown, where somebody demands one.
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded);
+
+/// The hash of an operation that was posted after so many merge_call calls, `hash` being that of one after none.
+[[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges) noexcept {
+  return hash ^ (merges.calls * 0x9e3779b97f4a7c15u);
+}
+
+/// "; the replicas of rank 1 made 2 merge_call calls, ..." where the two differ in that, else nothing.
+[[nodiscard]] std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank,
+                                               const MergeCount& other);
 
 /// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);

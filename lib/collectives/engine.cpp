@@ -91,8 +91,17 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
   if (!run_at_once(operation)) {
     wait(*operation);
   } else if (operation->error) {
-    std::rethrow_exception(operation->error);
+    const std::scoped_lock lock(mutex_);
+    throw_error_of(*operation);
   }
+}
+
+void Engine::count_merge(std::uint64_t run) {
+  const std::scoped_lock lock(mutex_);
+  if (merges_.run != run) merges_.in_run = 0;
+  merges_.run = run;
+  ++merges_.in_run;
+  ++merges_.calls;
 }
 
 /// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
@@ -105,6 +114,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     return false;
   }
   operation->epoch = epoch_;
+  operation->note_merges(merges_);
   Backoff backoff(spins_);
   try {
     agreement_->open(epoch_, sequence_, *operation);
@@ -144,6 +154,7 @@ void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
     return;
   }
   operation->epoch = leaving_ ? epoch_ + 1 : epoch_;
+  operation->note_merges(merges_);
   queue_.push_back(operation);
 }
 
@@ -200,7 +211,7 @@ bool Engine::test(Operation& operation) {
   if (!operation.done) return false;
   if (operation.error) {
     if (operation.error == unobserved_) unobserved_ = nullptr;
-    std::rethrow_exception(operation.error);
+    throw_error_of(operation);
   }
   return true;
 }
@@ -224,23 +235,6 @@ bool Engine::await_end(Operation& operation) noexcept {
     log_warning("{}: {}", options_.name, error.what());
   }
   return false;
-}
-
-void Engine::announce_failure(const std::string& text) {
-  if (is_forked_copy()) return;
-  const std::scoped_lock lock(mutex_);
-  const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),
-                        context_of(transport_->rank())};
-  // the others may have entered the head of the queue with this rank: that one is still completed
-  const bool head_is_shared = !queue_.empty() && (queue_.front()->agreed || agreement_->is_shown());
-  if (!head_is_shared) {
-    declare(failure);
-    unobserved_ = nullptr;  // the caller knows
-    return;
-  }
-  if (leaving_) return;
-  tell(sequence_ + 1, failure);
-  leaving_ = failure;
 }
 
 void Engine::tell_whereabouts(const std::string& what) noexcept {
@@ -306,15 +300,6 @@ void Engine::drive() {
   }
 }
 
-void Engine::stop_head(const std::exception& error) {
-  const auto* const ours = dynamic_cast<const Error*>(&error);
-  const Failure failure{ours != nullptr ? ours->code() : Code::internal, ours != nullptr ? ours->text() : error.what(),
-                        context_of(transport_->rank())};
-  // the operation stopped half-way: nobody knows what still moves
-  if (!lost_) lost_ = failure;
-  declare(failure);
-}
-
 void Engine::drive_head() {
   if (!transport_->is_alive()) {
     fail_epoch({Code::failed_precondition, "MPI was finalised before the operation was complete",
@@ -374,18 +359,10 @@ void Engine::conclude_agreement() {
   ErrorContext context = context_of(b.rank);
   finish_head(std::make_exception_ptr(
       Error(Code::mismatch,
-            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}", context.sequence,
-                        options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor)),
+            fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}", context.sequence,
+                        options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor),
+                        difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges)),
             context)));
-}
-
-std::exception_ptr Engine::error_of(const Operation& head) const {
-  const Failure* const failure = head.failure();
-  if (failure == nullptr) return nullptr;
-  ErrorContext context = failure->context;
-  context.operation = operation_name(head.descriptor());
-  context.sequence = sequence_;
-  return std::make_exception_ptr(Error(failure->code, fmt::format("{}: {}", text_of(head), failure->text), context));
 }
 
 void Engine::finish_head(std::exception_ptr error) {
@@ -400,53 +377,6 @@ void Engine::finish_head(std::exception_ptr error) {
     fail_epoch(Failure(*leaving_));
     unobserved_ = nullptr;  // who announced it knows
   }
-}
-
-void Engine::fail_epoch(const Failure& failure) {
-  // others may have begun to work on the head before this rank knows that all have come
-  bool is_shared = agreement_->is_shown() || (!queue_.empty() && queue_.front()->agreed);
-  if (is_shared) agreement_->abandon();
-  const auto error = std::make_exception_ptr(failure.error());
-  if (!queue_.empty()) unobserved_ = error;
-  // what was posted after this rank had announced its departure belongs to the next epoch
-  while (!queue_.empty() && queue_.front()->epoch <= epoch_) {
-    Operation& operation = *queue_.front();
-    if (std::exchange(is_shared, false) && operation.abandon(*transport_) && !lost_) lost_ = failure;
-    operation.error = error;
-    operation.done = true;
-    queue_.erase(queue_.begin());
-  }
-  agreement_->close();
-  leaving_.reset();
-  head_since_.reset();
-  roll_called_ = warned_ = false;
-  ++epoch_;
-  sequence_ = 0;
-  agreement_->enter_epoch(epoch_);
-  control_.enter_epoch(epoch_);
-  transport_->enter_epoch(epoch_);
-}
-
-void Engine::tell(std::int64_t sequence, const Failure& failure) {
-  try {
-    control_.send_failure(epoch_, sequence, failure);
-  } catch (const Error& error) {
-    log_warning("another rank could not be told of a failure: {}", error.what());
-  }
-}
-
-void Engine::declare(const Failure& failure) {
-  tell(sequence_, failure);
-  // this rank reads the letter that the others get
-  fail_epoch(failure_of(failure_message(epoch_, sequence_, failure)));
-}
-
-ErrorContext Engine::context_of(int rank) const {
-  ErrorContext context;
-  context.rank = rank;
-  context.sequence = sequence_;
-  if (!queue_.empty()) context.operation = operation_name(queue_.front()->descriptor());
-  return context;
 }
 
 }  // namespace lockstep::detail

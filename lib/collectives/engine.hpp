@@ -68,6 +68,10 @@ class Engine {
   /// Ends this rank's epoch: peers hear `text`, queued operations fail.
   void announce_failure(const std::string& text);
 
+  /// The replicas of this rank have met in a merge_call, in `run` of their strategy: the operations to come say how
+  /// often.
+  void count_merge(std::uint64_t run);
+
   /// Tells the peers that this rank is busy with `what`, elsewhere; unless another thread is in here. Never waits.
   void tell_whereabouts(const std::string& what) noexcept;
 
@@ -105,6 +109,8 @@ class Engine {
   /// Of the operation at the head.
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
   [[nodiscard]] ErrorContext context_of(int rank) const;
+  /// To the caller, whose ranks' common course begins anew.
+  [[noreturn]] void throw_error_of(const Operation& operation);
 
   void run_progress(const std::stop_token& stop);
 
@@ -122,6 +128,7 @@ class Engine {
   std::vector<std::shared_ptr<Operation>> queue_;  // short: a deque would allocate now and then for ever
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
+  MergeCount merges_;
   std::optional<Failure> leaving_;  // announced here, takes effect when the head of the queue is done
   std::exception_ptr unobserved_;   // ended operations of this rank, but nobody has heard of it yet
   std::optional<Failure> lost_;     // set when a message was lost: nothing works any more

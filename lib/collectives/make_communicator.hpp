@@ -31,6 +31,8 @@ struct CommunicatorAccess {
                                          std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
   /// From now on large reductions of this rank are loops that others may share. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop);
+  /// The local replicas have met in a merge_call, in `run` of their strategy. Local.
+  static void count_merge(const Communicator& communicator, std::uint64_t run);
   /// As `selected_schedule`.
   [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
 };

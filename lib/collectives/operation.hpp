@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -34,12 +35,17 @@ class Workspace {
 /// One that is reusable lives again when it is acquired again.
 class Operation {
  public:
-  explicit Operation(const Descriptor& descriptor) : descriptor_(descriptor) {}
+  explicit Operation(const Descriptor& descriptor) : descriptor_(descriptor), own_hash_(descriptor.hash) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
   [[nodiscard]] const Descriptor& descriptor() const noexcept { return descriptor_; }
+  /// To be compared with those of the other ranks. Before the agreement.
+  void note_merges(const MergeCount& merges) noexcept {
+    descriptor_.merges = merges;
+    descriptor_.hash = hash_after(own_hash_, merges);
+  }
 
   /// On a node with shared memory: this rank comes to the operation. What others need to know of its buffers goes into
   /// `arrival`. Called once per life, before the agreement.
@@ -81,6 +87,7 @@ class Operation {
 
  private:
   Descriptor descriptor_;
+  std::uint64_t own_hash_;
   std::atomic<bool> in_use_{false};
 };
 

@@ -4,6 +4,7 @@
 #include <lockstep/context/gradients.hpp>
 
 #include "base/check.hpp"
+#include "core/with_extent.hpp"
 
 #include <lockstep/core/axes.hpp>
 
@@ -19,16 +20,13 @@ namespace {
 /// Steps [begin, begin + extent) along `axis`.
 Tensor part_of(const Tensor& tensor, int axis, std::int64_t begin, std::int64_t extent) {
   const Shape& shape = tensor.shape();
-  std::array<std::int64_t, Shape::max_rank> extents{};
   std::size_t outer = 1;
   std::size_t inner_bytes = size_of(tensor.dtype());
   for (int i = 0; i < shape.rank(); ++i) {
-    extents[static_cast<std::size_t>(i)] = i == axis ? extent : shape[i];
     if (i < axis) outer *= static_cast<std::size_t>(shape[i]);
     if (i > axis) inner_bytes *= static_cast<std::size_t>(shape[i]);
   }
-  const std::span<const std::int64_t> all(extents.data(), static_cast<std::size_t>(shape.rank()));
-  Tensor result = Tensor::uninitialized(tensor.dtype(), Shape(all));
+  Tensor result = Tensor::uninitialized(tensor.dtype(), with_extent(shape, axis, extent));
   const std::size_t bytes = static_cast<std::size_t>(extent) * inner_bytes;
   const std::size_t stride = static_cast<std::size_t>(shape[axis]) * inner_bytes;
   const auto* from = static_cast<const std::byte*>(tensor.data()) + static_cast<std::size_t>(begin) * inner_bytes;

@@ -253,8 +253,9 @@ void Step::broadcast(const MeetingCall& call) {
   gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
   const int root = team_.communicator().layout().rank_of(call.root);
   // ranks that mean different replicas of one rank differ in the name
-  const std::string name =
-      call.root == 0 ? std::string(call.variable) : fmt::format("broadcast of replica {}", call.root);
+  std::string other_root;
+  std::string_view name = call.variable;
+  if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);
   team_.collective(
       [&](Communicator& communicator) { communicator.broadcast(items_, root, {.order = {}, .name = name}); });
 }
@@ -264,6 +265,7 @@ void Step::merge(const MeetingCall& call) {
   parts_.clear();
   for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
   const ContextGuard guard({Mode::cross_replica, 0, &strategy, &team_, this, nullptr, thread_context().scope});
+  if (call.kind == CallKind::merge_call) team_.count_merge();
   try {
     call.function.call(call.function.object, parts_, strategy);
   } catch (const Error& error) {

@@ -41,8 +41,8 @@ std::span<const TensorView> ReplicaContext::all_reduce(const ReduceOpArgument& o
   begin("all_reduce");
   const ReduceOp checked = op.op("all_reduce");
   inputs_.assign(views.begin(), views.end());
-  outputs_.assign(views.begin(), views.end());
-  all_reduce_views(checked, options);
+  step_.meet(local_,
+             {CallKind::all_reduce, checked, inputs_, views, {}, {}, options.is_default() ? nullptr : &options});
   return views;
 }
 

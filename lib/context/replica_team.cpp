@@ -6,7 +6,6 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
-#include "collectives/make_communicator.hpp"
 #include "context/step.hpp"
 
 #include <utility>

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "collectives/make_communicator.hpp"
 #include "collectives/shared_loop.hpp"
 #include "context/thread_context.hpp"
 #include "context/waiter.hpp"
@@ -110,6 +111,11 @@ class ReplicaTeam {
   [[noreturn]] void throw_with_advice(const Error& error, std::string_view advice);
   /// Throws `error` here after telling it to the other ranks.
   [[noreturn]] void throw_announced(const Error& error);
+  /// The local replicas meet in a merge_call: the next collective compares how often they did on each rank.
+  void count_merge() {
+    if (communicator_.size() > 1)
+      CommunicatorAccess::count_merge(communicator_, static_cast<std::uint64_t>(statistics_.runs));
+  }
   void add_meeting_seconds(double seconds) noexcept { statistics_.meeting_seconds += seconds; }
 
   /// Number of the last step that was handed to the threads.

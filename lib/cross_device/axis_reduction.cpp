@@ -3,7 +3,6 @@
 
 #include "cross_device/axis_reduction.hpp"
 
-#include "base/check.hpp"
 #include "cross_device/axis_sum.hpp"
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/elements.hpp"
@@ -56,13 +55,7 @@ AxisReduction::AxisReduction(std::span<const AxisLeaf> leaves, ReduceOp op, cons
 }
 
 void AxisReduction::check_leaf(const AxisLeaf& leaf, const Leaf& local, int local_replicas, int first_replica) const {
-  for (std::size_t i = 0; i < leaf.components.size(); ++i) {
-    if (leaf.components[i].dtype == local.dtype) continue;
-    detail::throw_error(Code::invalid_argument,
-                        "reduce: value is {} on replica {} but {} on replica {}; element types must match",
-                        to_string(leaf.components[i].dtype), first_replica + static_cast<int>(i),
-                        to_string(local.dtype), first_replica);
-  }
+  check_same_dtype(leaf.components, "reduce", first_replica);
   const std::vector<ConstTensorView> views = views_of(local.sums);
   const Item item{views, {}};
   check_distributed_items(std::span(&item, 1), ReduceOp::sum, "reduce", local_replicas, first_replica);

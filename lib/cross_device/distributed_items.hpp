@@ -8,10 +8,17 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/reduce_op.hpp>
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
 namespace lockstep {
+
+/// Throws Error(invalid_argument) unless there is a component for each local replica. Local.
+void check_component_count(std::size_t components, std::string_view call, int local_replicas);
+
+/// Throws Error(invalid_argument) unless all components have the same element type. Local.
+void check_same_dtype(std::span<const ConstTensorView> components, std::string_view call, int first_replica);
 
 /// What this rank alone can see wrong in values that are to be reduced: a number of components other than the local
 /// replicas, or dtypes, shapes that differ between them, an element type without that op. Local. Throws

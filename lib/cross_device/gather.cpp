@@ -3,11 +3,11 @@
 
 #include "cross_device/gather.hpp"
 
+#include "core/with_extent.hpp"
 #include "cross_device/shape_exchange.hpp"
 
 #include <lockstep/core/axes.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,12 +31,6 @@ struct Gathering {
   [[nodiscard]] bool in_place() const noexcept { return axis == 0; }
 };
 
-Shape with_extent(const Shape& shape, int axis, std::int64_t extent) {
-  std::array<std::int64_t, Shape::max_rank> extents{};
-  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = i == axis ? extent : shape[i];
-  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
-}
-
 Gathering prepare(std::span<const ComponentShape> components, std::span<const ConstTensorView> mine, int axis,
                   int copies, std::string_view call) {
   const ComponentShape& first = components.front();
@@ -53,7 +47,7 @@ Gathering prepare(std::span<const ComponentShape> components, std::span<const Co
     if (i < result.axis) result.outer *= first.shape[i];
     if (i > result.axis) result.inner_bytes *= static_cast<std::size_t>(first.shape[i]);
   }
-  const Shape shape = with_extent(first.shape, result.axis, total);
+  const Shape shape = detail::with_extent(first.shape, result.axis, total);
   for (int i = 0; i < copies; ++i) result.copies.push_back(Tensor::uninitialized(first.dtype, shape));
   if (result.in_place()) {
     result.inputs.assign(mine.begin(), mine.end());

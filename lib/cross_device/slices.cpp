@@ -5,10 +5,11 @@
 
 #include "base/check.hpp"
 #include "core/refusal.hpp"
+#include "core/with_extent.hpp"
+#include "cross_device/distributed_items.hpp"
 #include "cross_device/elements.hpp"
 #include "cross_device/shape_exchange.hpp"
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,12 +26,6 @@ struct SlicesGathering {
   std::vector<TensorView> index_outputs;
 };
 
-Shape with_rows(const Shape& shape, std::int64_t rows) {
-  std::array<std::int64_t, Shape::max_rank> extents{};
-  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = i == 0 ? rows : shape[i];
-  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
-}
-
 SlicesGathering prepare(std::span<const ComponentShape> components, const std::vector<const IndexedSlices*>& mine,
                         int copies) {
   std::int64_t rows = 0;
@@ -42,7 +37,7 @@ SlicesGathering prepare(std::span<const ComponentShape> components, const std::v
   }
   const ComponentShape& first = components.front();
   for (int i = 0; i < copies; ++i) {
-    result.copies.push_back({Tensor::uninitialized(first.dtype, with_rows(first.shape, rows)),
+    result.copies.push_back({Tensor::uninitialized(first.dtype, detail::with_extent(first.shape, 0, rows)),
                              Tensor::uninitialized(DType::i64, Shape{rows}), first.rows});
     result.value_outputs.push_back(result.copies.back().values.view());
     result.index_outputs.push_back(result.copies.back().indices.view());
@@ -65,11 +60,7 @@ void check_slices(std::span<const std::vector<const IndexedSlices*>> values, Red
                           "{}: {} of sparse rows is not defined; use sum or mean, or reduce to_dense(value)", call,
                           to_string(op));
     }
-    if (components.size() != static_cast<std::size_t>(local_replicas)) {
-      detail::throw_error(Code::invalid_argument,
-                          "{}: value has {} components, but this rank has {} replicas; it must have one for each", call,
-                          components.size(), local_replicas);
-    }
+    check_component_count(components.size(), call, local_replicas);
     for (const IndexedSlices* part : components) {
       part->validate(std::string(call).c_str());
       if (!supports(op, part->values.dtype())) {

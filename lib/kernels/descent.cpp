@@ -42,18 +42,26 @@ void descend_with_momentum_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT
   });
 }
 
+/// Adds the gradients from element i on to the moments. `mean` and `square` are these then; vectors without a size at
+/// compile time cannot be members of what is returned.
+template <class D>
+HWY_INLINE void adapt_moments_at(D d, std::size_t i, float* HWY_RESTRICT m, float* HWY_RESTRICT v,
+                                 const float* HWY_RESTRICT g, float beta_1, float beta_2, hn::Vec<D>& mean,
+                                 hn::Vec<D>& square) {
+  const auto gradient = hn::LoadU(d, g + i);
+  mean = hn::Add(hn::Mul(hn::Set(d, beta_1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, 1.0F - beta_1), gradient));
+  square = hn::Add(hn::Mul(hn::Set(d, beta_2), hn::LoadU(d, v + i)),
+                   hn::Mul(hn::Set(d, 1.0F - beta_2), hn::Mul(gradient, gradient)));
+  hn::StoreU(mean, d, m + i);
+  hn::StoreU(square, d, v + i);
+}
+
 void adapt_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                       std::size_t count, AdaptFactors factors) {
-  const float rest_1 = 1.0F - factors.beta_1;
-  const float rest_2 = 1.0F - factors.beta_2;
   for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
-    const auto gradient = hn::LoadU(d, g + i);
-    const auto mean =
-        hn::Add(hn::Mul(hn::Set(d, factors.beta_1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest_1), gradient));
-    const auto square = hn::Add(hn::Mul(hn::Set(d, factors.beta_2), hn::LoadU(d, v + i)),
-                                hn::Mul(hn::Set(d, rest_2), hn::Mul(gradient, gradient)));
-    hn::StoreU(mean, d, m + i);
-    hn::StoreU(square, d, v + i);
+    auto mean = hn::Zero(d);
+    auto square = hn::Zero(d);
+    adapt_moments_at(d, i, m, v, g, factors.beta_1, factors.beta_2, mean, square);
     const auto step =
         hn::Div(hn::Mul(hn::Set(d, factors.rate), mean), hn::Add(hn::Sqrt(square), hn::Set(d, factors.epsilon)));
     hn::StoreU(hn::Sub(hn::LoadU(d, p + i), step), d, p + i);
@@ -62,15 +70,10 @@ void adapt_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT m, float* HWY_R
 
 void adapt_moments_in_vectors(float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                               std::size_t count, float beta_1, float beta_2) {
-  const float rest_1 = 1.0F - beta_1;
-  const float rest_2 = 1.0F - beta_2;
   for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
-    const auto gradient = hn::LoadU(d, g + i);
-    hn::StoreU(hn::Add(hn::Mul(hn::Set(d, beta_1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest_1), gradient)), d,
-               m + i);
-    hn::StoreU(hn::Add(hn::Mul(hn::Set(d, beta_2), hn::LoadU(d, v + i)),
-                       hn::Mul(hn::Set(d, rest_2), hn::Mul(gradient, gradient))),
-               d, v + i);
+    auto mean = hn::Zero(d);
+    auto square = hn::Zero(d);
+    adapt_moments_at(d, i, m, v, g, beta_1, beta_2, mean, square);
   });
 }
 

@@ -8,7 +8,7 @@
 namespace lockstep {
 
 std::optional<Device> Destinations::one_device(std::string_view call) const {
-  if (!name_) return std::nullopt;
+  if (!name_) return device_;
   try {
     return parse_device(*name_);
   } catch (const Error& error) {

@@ -10,10 +10,9 @@
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/gather.hpp"
 #include "cross_device/slices.hpp"
+#include "variables/variable_access.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
-
-#include <fmt/format.h>
 
 #include <optional>
 #include <utility>
@@ -109,12 +108,10 @@ void Strategy::check_gather() const {
 
 std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis) {
   if (leaves.empty()) return {};
-  for (const auto& components : leaves) {
-    if (components.size() == static_cast<std::size_t>(local_replicas())) continue;
-    team_->throw_announced(
-        Error(Code::invalid_argument,
-              fmt::format("gather: value has {} components, but this rank has {} replicas; it must have one for each",
-                          components.size(), local_replicas())));
+  try {
+    for (const auto& components : leaves) check_component_count(components.size(), "gather", local_replicas());
+  } catch (const Error& error) {
+    team_->throw_announced(error);
   }
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {
@@ -125,6 +122,11 @@ std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTens
 }
 
 namespace detail {
+
+bool has_value_per_replica(const Variable& variable, const Sharing& sharing) noexcept {
+  return variable.synchronization() == VariableSynchronization::on_read && sharing.strategy != nullptr &&
+         !VariableAccess::team(variable).is_default() && sharing.strategy->variable_created_in_scope(variable);
+}
 
 void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
   throw_error(Code::invalid_argument,

@@ -17,6 +17,13 @@ namespace {
 using TensorCells = std::vector<detail::Cell<Tensor>>;
 using SlicesCells = std::vector<detail::Cell<IndexedSlices>>;
 
+template <class Result>
+std::vector<detail::Cell<Result>> room_for_cells(int count) {
+  std::vector<detail::Cell<Result>> cells;
+  cells.reserve(static_cast<std::size_t>(count));
+  return cells;
+}
+
 }  // namespace
 
 ReduceOp StrategyExtended::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
@@ -41,22 +48,29 @@ int StrategyExtended::copies_at(std::string_view call, const Destinations& desti
 }
 
 detail::Sharing StrategyExtended::sharing() const noexcept {
-  return {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank()};
+  return {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank(), this};
+}
+
+const std::shared_ptr<MemoryResource>& StrategyExtended::result_memory() const noexcept {
+  return strategy_.result_memory_;
 }
 
 std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgument& op,
                                                             std::span<const ReducePair> pairs,
                                                             const CommunicationOptions& options) {
   const ReduceOp checked = begin_reduction("batch_reduce_to", op);
-  detail::ReductionList list;
+  const detail::Sharing rules = sharing();
+  detail::ReductionList list(result_memory());
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
   for (const ReducePair& pair : pairs) {
     const int count = copies_at("batch_reduce_to", pair.destinations);
     std::visit(
         [&]<class Leaf>(const Leaf& leaf) {
-          results.emplace_back(
-              detail::start_copies<detail::reduced_t<void, Leaf>>(leaf, checked, count, sharing(), list));
+          using Result = detail::reduced_t<void, Leaf>;
+          auto cells = room_for_cells<Result>(count);
+          detail::start_copies<Result>(leaf, checked, count, rules, list, cells);
+          results.emplace_back(std::move(cells));
         },
         pair.value);
   }
@@ -64,7 +78,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
   std::vector<ReducedValue> reduced;
   reduced.reserve(pairs.size());
   for (auto& result : results) {
-    std::visit([&](auto& cells) { reduced.emplace_back(detail::mirrored_of(std::move(cells))); }, result);
+    std::visit([&](auto& cells) { reduced.emplace_back(detail::mirrored_of(std::span(cells))); }, result);
   }
   return reduced;
 }

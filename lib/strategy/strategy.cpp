@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
+#include "device/host/steady_memory.hpp"
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 
@@ -20,6 +21,7 @@ Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDevic
       ops_(ops != nullptr ? ops : std::make_shared<AllReduceCrossDeviceOps>()),
       ops_are_given_(ops != nullptr),
       communication_options_(options),
+      result_memory_(detail::steady_memory()),
       extended_(*this) {
   // the team outlives the strategy where variables hold it
   team_->set_reducer(

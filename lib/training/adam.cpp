@@ -4,31 +4,14 @@
 #include <lockstep/training/adam.hpp>
 
 #include "kernels/descent.hpp"
+#include "training/moments.hpp"
 #include "training/zeros_like.hpp"
-
-#include <lockstep/base/error.hpp>
-
-#include <fmt/format.h>
 
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
 namespace lockstep {
-namespace {
-
-void check(const AdamOptions& options) {
-  const auto is_decay = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
-  if (!is_decay(options.beta_1) || !is_decay(options.beta_2)) {
-    throw Error(Code::invalid_argument,
-                fmt::format("Adam: beta_1 is {}, beta_2 {}; both must be at least 0 and below 1", options.beta_1,
-                            options.beta_2));
-  }
-  if (!(options.epsilon > 0.0F))
-    throw Error(Code::invalid_argument, fmt::format("Adam: epsilon is {}; it must be positive", options.epsilon));
-}
-
-}  // namespace
 
 Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options)
     : parameters_(std::move(parameters)),
@@ -36,7 +19,7 @@ Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
       squares_(detail::zeros_like(strategy, parameters_, "square")),
       steps_(strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false})),
       options_(options) {
-  check(options_);
+  detail::check_moments("Adam", options_);
 }
 
 void Adam::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "kernels/descent.hpp"
+#include "training/moments.hpp"
 #include "training/norm.hpp"
 #include "training/zeros_like.hpp"
 
@@ -18,13 +19,7 @@ namespace lockstep {
 namespace {
 
 LambOptions checked(const LambOptions& options) {
-  const auto is_decay = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
-  if (!is_decay(options.beta_1) || !is_decay(options.beta_2)) {
-    detail::throw_error(Code::invalid_argument, "Lamb: beta_1 is {}, beta_2 {}; both must be at least 0 and below 1",
-                        options.beta_1, options.beta_2);
-  }
-  if (!(options.epsilon > 0.0F))
-    detail::throw_error(Code::invalid_argument, "Lamb: epsilon is {}; it must be positive", options.epsilon);
+  detail::check_moments("Lamb", options);
   if (!(options.weight_decay >= 0.0F)) {
     detail::throw_error(Code::invalid_argument, "Lamb: weight_decay is {}; it must not be negative",
                         options.weight_decay);

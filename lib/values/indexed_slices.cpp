@@ -5,10 +5,10 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "core/with_extent.hpp"
 
 #include <lockstep/values/reduced.hpp>
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -36,13 +36,7 @@ void add_rows(const IndexedSlices& slices, Tensor& dense) {
 
 }  // namespace
 
-Shape IndexedSlices::dense_shape() const {
-  std::array<std::int64_t, Shape::max_rank> extents{};
-  const Shape& shape = values.shape();
-  for (int i = 0; i < shape.rank(); ++i) extents[static_cast<std::size_t>(i)] = shape[i];
-  extents[0] = rows;
-  return Shape(std::span<const std::int64_t>(extents.data(), static_cast<std::size_t>(shape.rank())));
-}
+Shape IndexedSlices::dense_shape() const { return detail::with_extent(values.shape(), 0, rows); }
 
 void IndexedSlices::validate(const char* call) const {
   if (indices.dtype() != DType::i64 || indices.shape().rank() != 1) {

@@ -4,13 +4,15 @@
 #include "variables/gathered_slices.hpp"
 
 #include "context/replica_team.hpp"
+#include "core/with_extent.hpp"
+#include "cross_device/slices.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -19,46 +21,24 @@ namespace {
 
 /// `count` rows like those of `like`, to be written.
 IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
-  std::array<std::int64_t, Shape::max_rank> extents{};
-  const Shape& shape = like.values.shape();
-  const auto rank = static_cast<std::size_t>(shape.rank());
-  for (std::size_t i = 0; i < rank; ++i) extents[i] = shape[static_cast<int>(i)];
-  extents[0] = count;
-  return {Tensor::uninitialized(like.values.dtype(), Shape(std::span<const std::int64_t>(extents.data(), rank))),
+  return {Tensor::uninitialized(like.values.dtype(), detail::with_extent(like.values.shape(), 0, count)),
           Tensor::uninitialized(DType::i64, Shape{count}), like.rows};
-}
-
-/// Replicas' numbers of rows, in replica order.
-std::vector<std::int64_t> row_counts(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
-  std::vector<std::int64_t> mine;
-  for (const IndexedSlices& slices : local) mine.push_back(slices.indices.element_count());
-  std::vector<ConstTensorView> inputs;
-  for (const std::int64_t& count : mine) inputs.push_back(view_of(std::span(&count, 1)));
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(team.replicas()));
-  const TensorView output = view_of(std::span(counts));
-  const Item item{inputs, std::span(&output, 1)};
-  team.collective(
-      [&](Communicator& communicator) { communicator.all_gather(std::span(&item, 1), {.order = {}, .name = name}); });
-  return counts;
 }
 
 }  // namespace
 
 IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
   if (team.replicas() == 1) return local.front();
-  const std::vector<std::int64_t> counts = row_counts(team, local, name);
-  IndexedSlices all = rows_like(local.front(), std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
-  if (all.indices.element_count() == 0) return all;
-  std::vector<ConstTensorView> values;
-  std::vector<ConstTensorView> indices;
-  for (const IndexedSlices& slices : local) {
-    values.push_back(slices.values.view());
-    indices.push_back(slices.indices.view());
-  }
-  const std::array<TensorView, 2> outputs{all.values.view(), all.indices.view()};
-  const std::array<Item, 2> items{Item{values, std::span(outputs).first(1)}, Item{indices, std::span(outputs).last(1)}};
-  team.collective(
-      [&](Communicator& communicator) { communicator.all_gather_v(items, counts, {.order = {}, .name = name}); });
+  std::vector<const IndexedSlices*> components;
+  for (const IndexedSlices& slices : local) components.push_back(&slices);
+  constexpr int copies = 1;
+  IndexedSlices all;
+  team.collective([&](Communicator& communicator) {
+    AllReduceCrossDeviceOps ops;
+    auto results =
+        reduce_slices(ops, communicator, name, std::span(&components, 1), ReduceOp::sum, std::span(&copies, 1), {});
+    all = std::move(results.front().front());
+  });
   return all;
 }
 

@@ -14,7 +14,7 @@ class ReplicaTeam;
 
 /// The rows of all replicas of all ranks, one after the other in replica order; `local` are those of this rank's. Their
 /// numbers differ, all else is equal. Cross-replica context; collective; ranks that give other names get
-/// Error(mismatch). Cost: one all_gather of 8 bytes per replica, one all_gather_v of the rows.
+/// Error(mismatch). Cost: as reduce_slices.
 [[nodiscard]] IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
                                           std::string_view name);
 

@@ -4,13 +4,12 @@
 #include <lockstep/variables/variable_options.hpp>
 
 #include "base/check.hpp"
+#include "core/enum_names.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstddef>
 
 namespace lockstep {
@@ -21,22 +20,10 @@ constexpr std::array<std::string_view, 4> synchronizations{"auto", "none", "on_w
 constexpr std::array<std::string_view, 4> aggregations{"none", "sum", "mean", "only_first_replica"};
 
 template <class Enum>
-std::string_view name_of(Enum value, const std::array<std::string_view, 4>& names) noexcept {
-  const auto index = static_cast<std::size_t>(value);
-  return index < names.size() ? names[index] : "unknown";
-}
-
-template <class Enum>
 Enum parse(std::string_view name, std::string_view kind, const std::array<std::string_view, 4>& names) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto found = std::find(names.begin(), names.end(), lower);
-  if (found == names.end()) {
-    detail::throw_error(Code::invalid_argument, "{} \"{}\" is unknown; the names are {}", kind, name,
-                        fmt::join(names, ", "));
-  }
-  return static_cast<Enum>(found - names.begin());
+  if (const auto found = detail::find_enumerator<Enum>(name, names)) return *found;
+  detail::throw_error(Code::invalid_argument, "{} \"{}\" is unknown; the names are {}", kind, name,
+                      fmt::join(names, ", "));
 }
 
 std::string_view without_number(std::string_view segment) {
@@ -48,10 +35,12 @@ std::string_view without_number(std::string_view segment) {
 }  // namespace
 
 std::string_view to_string(VariableSynchronization synchronization) noexcept {
-  return name_of(synchronization, synchronizations);
+  return detail::name_of(synchronization, synchronizations);
 }
 
-std::string_view to_string(VariableAggregation aggregation) noexcept { return name_of(aggregation, aggregations); }
+std::string_view to_string(VariableAggregation aggregation) noexcept {
+  return detail::name_of(aggregation, aggregations);
+}
 
 VariableSynchronization parse_variable_synchronization(std::string_view name) {
   return parse<VariableSynchronization>(name, "variable synchronization", synchronizations);

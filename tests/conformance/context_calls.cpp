@@ -5,6 +5,7 @@
 
 #include "conformance/steps.hpp"
 #include "conformance/user_error.hpp"
+#include "support/logical_cpus.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -71,15 +72,9 @@ Json context_call(World& world, const Json& step) {
   return world.in_context(step, [&] { return seen_from_outside_of_run(world); });
 }
 
-Json replica_ids(Strategy& strategy) {
-  return result_of(strategy.run([](ReplicaContext& replica) { return replica.replica_id_in_sync_group(); }));
-}
-
 /// A second strategy of the same size.
 std::unique_ptr<MirroredStrategy> another(int replicas) {
-  std::vector<Device> devices;
-  for (int i = 0; i < replicas; ++i) devices.push_back({DeviceKind::cpu, i});
-  return std::make_unique<MirroredStrategy>(devices);
+  return std::make_unique<MirroredStrategy>(test::logical_cpus(replicas));
 }
 
 void add_scope_scripts(Scripts& scripts) {

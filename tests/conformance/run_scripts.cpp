@@ -36,18 +36,10 @@ struct lockstep::tree_members<lockstep::conformance::NamedArguments> {
 namespace lockstep::conformance {
 namespace {
 
-Json replica_ids(World& world) {
-  return result_of(world.strategy().run([](ReplicaContext& replica) { return replica.replica_id_in_sync_group(); }));
-}
+Json ids_of_all(World& world) { return replica_ids(world.strategy()); }
 
 Tensor id_tensor(const ReplicaContext& replica, float plus = 0) {
   return Tensor::scalar(static_cast<float>(replica.replica_id_in_sync_group()) + plus);
-}
-
-Json components_of(World& world, const char* name) {
-  const Variable& variable = world.variable(name);
-  return result_of(
-      P(variable.component_count(), world.first_replica(), [&](int i) { return variable.component(i).clone(); }));
 }
 
 /// The sum over replicas of what each brings, through a merge.
@@ -88,7 +80,7 @@ void add_scripts_of_run(Scripts& scripts) {
                     });
                     return "ok";
                   },
-                  replica_ids};
+                  ids_of_all};
   };
   scripts["P27"] = [] {
     return Script{[](World& world) {
@@ -182,7 +174,7 @@ void add_scripts_of_merging(Scripts& scripts) {
                     });
                     return "ok";
                   },
-                  [inside](World&) { return result_of(inside->load()); }, replica_ids};
+                  [inside](World&) { return result_of(inside->load()); }, ids_of_all};
   };
   scripts["P34"] = [] {
     return Script{[](World& world) {
@@ -241,7 +233,7 @@ void add_scripts_of_merging(Scripts& scripts) {
                       return world.variable("v").read();
                     }));
                   },
-                  [](World& world) { return components_of(world, "v"); }};
+                  [](World& world) { return result_of(world.components("v")); }};
   };
   scripts["P185"] = [] {
     return Script{[](World& world) -> Json {
@@ -257,7 +249,7 @@ void add_scripts_of_merging(Scripts& scripts) {
                     });
                     return "ok";
                   },
-                  [](World& world) { return components_of(world, "v"); }};
+                  [](World& world) { return result_of(world.components("v")); }};
   };
 }
 
@@ -282,7 +274,7 @@ void add_scripts_of_update(Scripts& scripts) {
           world.strategy().extended().update(
               v, [&](const TensorView&, const std::map<std::string, Tensor>& named) { v.assign_add(named.at("a")); },
               std::map<std::string, Mirrored<Tensor>>{{"a", a}});
-          return components_of(world, "v");
+          return result_of(world.components("v"));
         },
         [](World& world) -> Json {
           const Scope scope = world.strategy().scope();
@@ -308,7 +300,7 @@ void add_scripts_of_update(Scripts& scripts) {
         if (copy++ == 1) v.assign(Tensor::scalar(100.0F));
         seen.push_back(result_of(v.read()));
       });
-      return {seen, components_of(world, "v")};
+      return {seen, result_of(world.components("v"))};
     }};
   };
   scripts["P215"] = [] {
@@ -317,7 +309,7 @@ void add_scripts_of_update(Scripts& scripts) {
       world.strategy().run([&] {
         world.strategy().extended().update(v, [&](const TensorView&) { v.assign_add(Tensor::scalar(5.0F)); });
       });
-      return components_of(world, "v");
+      return result_of(world.components("v"));
     }};
   };
   scripts["P217"] = [] {

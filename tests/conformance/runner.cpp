@@ -4,6 +4,7 @@
 #include "conformance/runner.hpp"
 
 #include "conformance/steps.hpp"
+#include "support/logical_cpus.hpp"
 
 #include <fmt/format.h>
 
@@ -39,12 +40,6 @@ bool is_about_a_rank(const Json& step) {
   return step.is_string() || step["call"] == "local_results" || !step.value("group", true);
 }
 
-std::vector<Device> devices(int count) {
-  std::vector<Device> result;
-  for (int i = 0; i < count; ++i) result.push_back({DeviceKind::cpu, i});
-  return result;
-}
-
 /// The strategy of a placement; the default one belongs to its thread.
 struct OwnedStrategy {
   std::unique_ptr<Strategy> own;
@@ -60,7 +55,7 @@ OwnedStrategy make_strategy(const Placement& placement, Communicator* communicat
   if (placement.strategy == "one_device") {
     made.own = std::make_unique<OneDeviceStrategy>("cpu:0");
   } else if (placement.strategy == "mirrored") {
-    made.own = std::make_unique<MirroredStrategy>(devices(placement.counts.front()));
+    made.own = std::make_unique<MirroredStrategy>(test::logical_cpus(placement.counts.front()));
   } else if (placement.strategy == "multi_worker_mirrored") {
     made.own = std::make_unique<MultiWorkerMirroredStrategy>(*communicator);
   } else {

@@ -5,6 +5,7 @@
 
 #include "conformance/steps.hpp"
 #include "conformance/tensor_math.hpp"
+#include "support/logical_cpus.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -85,12 +86,6 @@ Tensor as_f32(const Tensor& value) {
   return combined(result, value, [](Number, Number x) { return x; });
 }
 
-Json components_of(World& world, const char* name) {
-  const Variable& variable = world.variable(name);
-  return result_of(
-      P(variable.component_count(), world.first_replica(), [&](int i) { return variable.component(i).clone(); }));
-}
-
 Json total_and_count(World& world) {
   Strategy& strategy = world.strategy();
   for (const P& batch : numbers(strategy, 10, 4)) {
@@ -125,15 +120,13 @@ Json two_updates(World& world) {
       world.variable("t").assign_add(Tensor::scalar(1.0F));
     });
   }
-  return {components_of(world, "w"), components_of(world, "b"), components_of(world, "t")};
+  return {result_of(world.components("w")), result_of(world.components("b")), result_of(world.components("t"))};
 }
 
 /// One step of w x + b on the squared error, whose mean is over the global batch. [w, b]
 SentenceStep gradient_descent(int replicas) {
   return [replicas](World& world) -> Json {
-    std::vector<Device> devices;
-    for (int i = 0; i < replicas; ++i) devices.push_back({DeviceKind::cpu, i});
-    MirroredStrategy strategy(devices);
+    MirroredStrategy strategy(test::logical_cpus(replicas));
     const Tensor x = world.operand_as<Tensor>("x");
     const Tensor y = world.operand_as<Tensor>("y");
     const auto rate = world.given()["learning_rate"].get<Number>();

@@ -21,11 +21,6 @@ const Variable& variable_of(World& world, const Json& step) {
   return world.variable(step["variable"].get<std::string>());
 }
 
-Json components_of(World& world, const Variable& variable) {
-  return result_of(
-      P(variable.component_count(), world.first_replica(), [&](int i) { return variable.component(i).clone(); }));
-}
-
 // ---- writes ----
 
 using Write = void (*)(const Variable&, const Tensor&);
@@ -175,7 +170,9 @@ Json create_variable_call(World& world, const Json& step) {
 
 void add_variable_calls(Calls& calls) {
   add_writes(calls);
-  calls["components"] = [](World& world, const Json& step) { return components_of(world, variable_of(world, step)); };
+  calls["components"] = [](World& world, const Json& step) {
+    return result_of(world.components(variable_of(world, step)));
+  };
   calls["read"] = read_call;
   calls["add"] = add_call;
   calls["update"] = update_call;

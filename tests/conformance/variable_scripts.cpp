@@ -21,13 +21,8 @@ namespace {
 
 using P = PerReplica<Tensor>;
 
-Json components_of(World& world, const Variable& variable) {
-  return result_of(
-      P(variable.component_count(), world.first_replica(), [&](int i) { return variable.component(i).clone(); }));
-}
-
 SentenceStep components_step(const char* name) {
-  return [name](World& world) { return components_of(world, world.variable(name)); };
+  return [name](World& world) { return result_of(world.components(name)); };
 }
 
 Tensor f32(float value) { return Tensor::scalar(value); }
@@ -94,7 +89,7 @@ void add_creation_scripts(Scripts& scripts) {
         if (replica.local_replica() == 0) made = v;
         return v.read();
       });
-      return {result_of(read), components_of(world, *made)};
+      return {result_of(read), result_of(world.components(*made))};
     }};
   };
   scripts["P208"] = [] {

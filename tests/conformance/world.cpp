@@ -101,6 +101,10 @@ Tensor tensor_of(const Json& json, std::optional<DType> dtype) {
   return tensor;
 }
 
+Json replica_ids(Strategy& strategy) {
+  return result_of(strategy.run([](ReplicaContext& replica) { return replica.replica_id_in_sync_group(); }));
+}
+
 World::World(Strategy& strategy, const Json& given) : strategy_(strategy), given_(given) {
   if (!given.contains("variables")) return;
   for (const auto& [name, json] : given["variables"].items())
@@ -146,6 +150,11 @@ PerReplica<Tensor> World::per_replica(const Json& json, std::optional<DType> dty
   if (const auto* components = std::get_if<PerReplica<Tensor>>(&value)) return *components;
   const Tensor one = std::get<Tensor>(value);
   return PerReplica<Tensor>(local_replicas(), first_replica(), [&](int) { return one.clone(); });
+}
+
+PerReplica<Tensor> World::components(const Variable& variable) const {
+  return PerReplica<Tensor>(variable.component_count(), first_replica(),
+                            [&](int i) { return variable.component(i).clone(); });
 }
 
 Json World::in_context(const Json& step, const std::function<Json()>& body) const {

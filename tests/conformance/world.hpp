@@ -22,6 +22,9 @@ namespace lockstep::conformance {
 using Value =
     std::variant<Tensor, PerReplica<Tensor>, Mirrored<Tensor>, IndexedSlices, PerReplica<IndexedSlices>, Variable>;
 
+/// The ids that the replicas of a step have.
+[[nodiscard]] Json replica_ids(Strategy& strategy);
+
 /// A tensor of nested arrays or of {"value", "shape"}. Without `dtype`: f32 when a number has a point, else i32.
 Tensor tensor_of(const Json& json, std::optional<DType> dtype = std::nullopt);
 
@@ -37,6 +40,9 @@ class World {
   [[nodiscard]] int first_replica() const;
 
   [[nodiscard]] const Variable& variable(const std::string& name) const { return variables_.at(name); }
+  /// This rank's copies of a variable, as they are now.
+  [[nodiscard]] PerReplica<Tensor> components(const Variable& variable) const;
+  [[nodiscard]] PerReplica<Tensor> components(const std::string& name) const { return components(variable(name)); }
   void keep(const std::string& name, Value value) { values_.insert_or_assign(name, std::move(value)); }
 
   /// The operand that a step names, or that it is: a name from `given`, a literal, {"dtype", "replicas"}, ...

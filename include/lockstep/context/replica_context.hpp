@@ -187,8 +187,8 @@ class LOCKSTEP_API ReplicaContext {
   /// (of this rank; ranks meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes
   /// PerReplica<int>, a variable stays. `fn` and its captures are those of the first local replica. An exception of
   /// `fn` ends the step on all local replicas. Where replicas of one rank make a different number of calls, all get
-  /// Error(failed_precondition) at once; where ranks do, the collectives of `fn` meet others or nobody: Error(mismatch)
-  /// or Error(deadline_exceeded), which says so here.
+  /// Error(failed_precondition) at once; where ranks do, the next collective of the strategy, in a merge or anywhere
+  /// else, is Error(mismatch) that names both numbers, or where the others never come to one Error(deadline_exceeded).
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;

@@ -27,7 +27,7 @@ class LOCKSTEP_API Destinations {
   template <class T>
   Destinations(const Mirrored<T>&) {}
   Destinations(const Variable&) {}
-  Destinations(Device device) : name_(to_string(device)) {}
+  Destinations(Device device) : device_(device) {}
   Destinations(std::string_view device) : name_(device) {}
   Destinations(const char* device) : name_(device) {}
   Destinations(const std::string& device) : name_(device) {}
@@ -38,6 +38,7 @@ class LOCKSTEP_API Destinations {
   [[nodiscard]] std::optional<Device> one_device(std::string_view call) const;
 
  private:
+  std::optional<Device> device_;
   std::optional<std::string> name_;
 };
 

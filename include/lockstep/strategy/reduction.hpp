@@ -8,17 +8,24 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/reduce_op.hpp>
+#include <lockstep/device/memory_resource.hpp>
+#include <lockstep/device/tensor.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/reduced.hpp>
+#include <lockstep/variables/variable.hpp>
 
 #include <concepts>
 #include <cstddef>
-#include <deque>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+namespace lockstep {
+class StrategyExtended;
+}
 
 namespace lockstep::detail {
 
@@ -68,145 +75,192 @@ using reduced_t = typename reduced<Result, Leaf>::type;
 
 /// How values that are no PerReplica count.
 struct Sharing {
-  int replicas = 1;            ///< of the strategy
-  bool once_per_rank = false;  ///< a plain value is that of its rank, which has one replica
+  int replicas = 1;                            ///< of the strategy
+  bool once_per_rank = false;                  ///< a plain value is that of its rank, which has one replica
+  const StrategyExtended* strategy = nullptr;  ///< whose variables have a copy per replica
 };
 
-/// Whether `Leaf` is reduced over replicas, and not one value.
+/// Whether each replica has a value of its own in `variable`: one of that strategy that is synchronized on read.
+[[nodiscard]] LOCKSTEP_API bool has_value_per_replica(const Variable& variable, const Sharing& sharing) noexcept;
+
+/// Whether `leaf` is reduced over replicas, and not one value.
 template <class Leaf>
-[[nodiscard]] constexpr bool is_reduced(const Sharing& sharing) noexcept {
-  if constexpr (stays_whole<Leaf> || is_mirrored<Leaf>) return false;
-  return is_per_replica<Leaf> || sharing.once_per_rank;
+[[nodiscard]] bool is_reduced([[maybe_unused]] const Leaf& leaf, [[maybe_unused]] const Sharing& sharing) noexcept {
+  if constexpr (stays_whole<Leaf>) {
+    return has_value_per_replica(leaf, sharing);
+  } else if constexpr (is_mirrored<Leaf>) {
+    return false;
+  } else {
+    return is_per_replica<Leaf> || sharing.once_per_rank;
+  }
 }
 
 /// The values of one reduction, dense and sparse, and where their results go. Values must live, and results stay where
 /// they are, until it is done.
 class ReductionList {
  public:
+  /// Tensors that are results come from `memory`.
+  explicit ReductionList(std::shared_ptr<MemoryResource> memory) : memory_(std::move(memory)) {}
+  [[nodiscard]] const std::shared_ptr<MemoryResource>& memory() const noexcept { return memory_; }
+  /// Room for so many dense values, with so many components and results in all.
+  void reserve(std::size_t values, std::size_t components, std::size_t results) {
+    input_ends_.reserve(values);
+    output_ends_.reserve(values);
+    inputs_.reserve(components);
+    outputs_.reserve(results);
+  }
+
   template <class T>
   void add_inputs(const PerReplica<T>& value) {
     if constexpr (is_slices<T>) {
       auto& parts = sparse_inputs_.emplace_back();
       for (int i = 0; i < value.size(); ++i) parts.push_back(&value.component(i));
     } else {
-      std::vector<ConstTensorView>& views = inputs_.emplace_back();
-      for (int i = 0; i < value.size(); ++i) views.push_back(tensor_traits<T>::view(value.component(i)));
+      for (int i = 0; i < value.size(); ++i) inputs_.push_back(tensor_traits<T>::view(value.component(i)));
+      input_ends_.push_back(inputs_.size());
     }
+  }
+  void add_copies(const Variable& variable) {
+    for (int i = 0; i < variable.component_count(); ++i) inputs_.push_back(std::as_const(variable).component(i).view());
+    input_ends_.push_back(inputs_.size());
   }
   template <class T>
   void add_input(const T& value) {
     if constexpr (is_slices<T>) {
       sparse_inputs_.push_back({&value});
     } else {
-      inputs_.emplace_back().push_back(tensor_traits<T>::view(value));
+      inputs_.push_back(tensor_traits<T>::view(value));
+      input_ends_.push_back(inputs_.size());
     }
   }
   /// All of `results` get the reduction of one value; in the order of the inputs, dense and sparse each.
   template <class Result>
-  void add_outputs(std::span<Result* const> results) {
+  void add_outputs(std::span<Cell<Result>> results) {
     if constexpr (is_slices<Result>) {
-      sparse_outputs_.emplace_back(results.begin(), results.end());
+      auto& places = sparse_outputs_.emplace_back();
+      for (auto& result : results) places.push_back(&result.value);
     } else {
-      std::vector<TensorView>& views = outputs_.emplace_back();
-      for (Result* result : results) views.push_back(tensor_traits<Result>::view(*result));
+      for (auto& result : results) outputs_.push_back(tensor_traits<Result>::view(result.value));
+      output_ends_.push_back(outputs_.size());
     }
   }
+  template <class Result>
+  void add_output(Result& result) {
+    if constexpr (is_slices<Result>) {
+      sparse_outputs_.push_back({&result});
+    } else {
+      outputs_.push_back(tensor_traits<Result>::view(result));
+      output_ends_.push_back(outputs_.size());
+    }
+  }
+  /// They refer to this list.
   [[nodiscard]] std::vector<Item> items() const {
     std::vector<Item> result;
-    for (std::size_t k = 0; k < inputs_.size(); ++k) result.push_back({inputs_[k], outputs_[k]});
+    result.reserve(input_ends_.size());
+    std::size_t input = 0;
+    std::size_t output = 0;
+    for (std::size_t k = 0; k < input_ends_.size(); ++k) {
+      result.push_back({std::span(inputs_).subspan(input, input_ends_[k] - input),
+                        std::span(outputs_).subspan(output, output_ends_[k] - output)});
+      input = input_ends_[k];
+      output = output_ends_[k];
+    }
     return result;
   }
   [[nodiscard]] std::span<const std::vector<const IndexedSlices*>> sparse_inputs() const { return sparse_inputs_; }
   [[nodiscard]] std::span<const std::vector<IndexedSlices*>> sparse_outputs() const { return sparse_outputs_; }
 
  private:
-  // deque: the views stay where they are
-  std::deque<std::vector<ConstTensorView>> inputs_;
-  std::deque<std::vector<TensorView>> outputs_;
+  std::shared_ptr<MemoryResource> memory_;
+  // of all values, one after the other: many small lists cost more than what is in them
+  std::vector<ConstTensorView> inputs_;
+  std::vector<std::size_t> input_ends_;
+  std::vector<TensorView> outputs_;
+  std::vector<std::size_t> output_ends_;
   std::vector<std::vector<const IndexedSlices*>> sparse_inputs_;
   std::vector<std::vector<IndexedSlices*>> sparse_outputs_;
 };
 
+/// Room for the reduction of a leaf; its elements are written by that.
+template <class Result, class Leaf>
+Result room_for(const Leaf& leaf, ReduceOp op, const ReductionList& list) {
+  if constexpr (is_slices<Result>) {
+    return {};
+  } else if constexpr (std::same_as<Result, Tensor>) {
+    const ConstTensorView view = tensor_traits<Leaf>::view(leaf);
+    return Tensor::uninitialized(result_dtype(op, view.dtype), view.shape, list.memory());
+  } else {
+    return owning_result<Result>(leaf, op);
+  }
+}
+
 /// The result of one leaf: final, or with room for the reduction that `list` gets.
 template <class Result, class Leaf>
 Result start_reduction(const Leaf& leaf, ReduceOp op, const Sharing& sharing, ReductionList& list) {
-  if constexpr (!stays_whole<Leaf>) {
-    if constexpr (!is_slices<component_t<Leaf>>) require_reducible<component_t<Leaf>>();
+  const bool reduced = is_reduced(leaf, sharing);
+  if (!reduced && sharing.replicas > 1 && !keeps_one_value(op)) {
+    throw_no_sum_of_one_value(op, stays_whole<Leaf>   ? "variable"
+                                  : is_mirrored<Leaf> ? "mirrored value"
+                                                      : "plain value");
   }
-  if (!is_reduced<Leaf>(sharing)) {
-    if (sharing.replicas > 1 && !keeps_one_value(op)) {
-      throw_no_sum_of_one_value(op, stays_whole<Leaf>   ? "variable"
-                                    : is_mirrored<Leaf> ? "mirrored value"
-                                                        : "plain value");
-    }
-    if constexpr (stays_whole<Leaf>) {
-      return leaf.read();
+  if constexpr (stays_whole<Leaf>) {
+    if (!reduced) return leaf.read();
+    list.add_copies(leaf);
+    return room_for<Result>(static_cast<const Tensor&>(leaf.component(0)), op, list);
+  } else {
+    using Component = component_t<Leaf>;
+    if constexpr (!is_slices<Component>) require_reducible<Component>();
+    if constexpr (is_per_replica<Leaf>) {
+      list.add_inputs(leaf);
+      return room_for<Result>(leaf.component(0), op, list);
     } else if constexpr (is_mirrored<Leaf>) {
       return owning_copy<Result>(leaf.value());
-    } else if constexpr (!is_per_replica<Leaf>) {
-      return owning_copy<Result>(leaf);
+    } else {
+      if (!reduced) return owning_copy<Result>(leaf);
+      list.add_input(leaf);
+      return room_for<Result>(leaf, op, list);
     }
   }
-  if constexpr (is_per_replica<Leaf>) {
-    list.add_inputs(leaf);
-    if constexpr (is_slices<Result>)
-      return {};
-    else
-      return owning_result<Result>(leaf.component(0), op);
-  } else if constexpr (!stays_whole<Leaf> && !is_mirrored<Leaf>) {
-    list.add_input(leaf);
-    if constexpr (is_slices<Result>)
-      return {};
-    else
-      return owning_result<Result>(leaf, op);
-  }
-  __builtin_unreachable();
 }
 
 /// Where the results of the leaves in `list` go: `result` has one leaf for each leaf of `value`.
 template <class Tree, class ResultTree>
 void add_outputs(const Tree& value, ResultTree& result, const Sharing& sharing, ReductionList& list) {
   std::vector<bool> reduced;
-  for_each_leaf(value, [&]<class Leaf>(const Leaf&) { reduced.push_back(is_reduced<Leaf>(sharing)); });
+  for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) { reduced.push_back(is_reduced(leaf, sharing)); });
   std::size_t k = 0;
   for_each_leaf(result, [&]<class Leaf>(Leaf& leaf) {
-    Leaf* const target = &leaf;
-    if (reduced[k++]) list.add_outputs<Leaf>(std::span(&target, 1));
+    if (reduced[k++]) list.add_output(leaf);
   });
 }
 
-/// `count` copies of the result of one leaf, as start_reduction, with their places in `list`.
+/// `count` copies of the result of one leaf, as start_reduction, with their places in `list`. They are added to
+/// `cells`, which has room for them.
 template <class Result, class Leaf>
-std::vector<Cell<Result>> start_copies(const Leaf& leaf, ReduceOp op, int count, const Sharing& sharing,
-                                       ReductionList& list) {
-  const bool reduced = is_reduced<Leaf>(sharing);
-  std::vector<Cell<Result>> cells;
-  cells.reserve(static_cast<std::size_t>(count));
+void start_copies(const Leaf& leaf, ReduceOp op, int count, const Sharing& sharing, ReductionList& list,
+                  std::vector<Cell<Result>>& cells) {
+  const bool reduced = is_reduced(leaf, sharing);
+  const std::size_t first = cells.size();
   cells.push_back({start_reduction<Result>(leaf, op, sharing, list)});
   if constexpr (std::same_as<Result, Tensor>) {
-    if (!reduced) cells.front().value = cells.front().value.clone();  // results share no memory with values
+    if (!reduced) cells.back().value = cells.back().value.clone();  // results share no memory with values
   }
   for (int i = 1; i < count; ++i) {
+    const Result& like = cells[first].value;
     if constexpr (std::same_as<Result, Tensor>) {
-      const Tensor& first = cells.front().value;
-      cells.push_back({reduced ? Tensor(first.dtype(), first.shape()) : first.clone()});
+      cells.push_back({reduced ? Tensor::uninitialized(like.dtype(), like.shape(), list.memory()) : like.clone()});
     } else {
-      cells.push_back({Result(cells.front().value)});
+      cells.push_back({Result(like)});
     }
   }
-  if (reduced) {
-    std::vector<Result*> targets;
-    for (auto& cell : cells) targets.push_back(&cell.value);
-    list.add_outputs<Result>(targets);
-  }
-  return cells;
+  if (reduced) list.add_outputs(std::span(cells).subspan(first));
 }
 
+/// What the cells hold, moved away.
 template <class Result>
-Mirrored<Result> mirrored_of(std::vector<Cell<Result>>&& cells) {
-  std::vector<Result> copies;
-  for (auto& cell : cells) copies.push_back(std::move(cell.value));
-  return Mirrored<Result>(std::move(copies));
+Mirrored<Result> mirrored_of(std::span<Cell<Result>> cells) {
+  return Mirrored<Result>(static_cast<int>(cells.size()),
+                          [cells](int i) { return Result(std::move(cells[static_cast<std::size_t>(i)].value)); });
 }
 
 /// What `Strategy::gather` makes of a leaf.
@@ -224,12 +278,17 @@ struct gathered_value<Leaf> {
   using type = Tensor;
 };
 
-/// The components of a leaf; those of a variable are read into `read`.
+/// The components of a leaf; a variable that has one value is read into `read`.
 template <class Leaf>
-std::vector<ConstTensorView> views_of_components(const Leaf& leaf, std::vector<Tensor>& read) {
+std::vector<ConstTensorView> views_of_components(const Leaf& leaf, [[maybe_unused]] const Sharing& sharing,
+                                                 [[maybe_unused]] std::vector<Tensor>& read) {
   std::vector<ConstTensorView> views;
   if constexpr (stays_whole<Leaf>) {
-    views.push_back(std::as_const(read.emplace_back(leaf.read())).view());
+    if (has_value_per_replica(leaf, sharing)) {
+      for (int i = 0; i < leaf.component_count(); ++i) views.push_back(std::as_const(leaf).component(i).view());
+    } else {
+      views.push_back(std::as_const(read.emplace_back(leaf.read())).view());
+    }
   } else {
     using Component = component_t<Leaf>;
     require_reducible<Component>();

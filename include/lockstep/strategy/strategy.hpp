@@ -116,12 +116,13 @@ class LOCKSTEP_API Strategy {
   /// result named, `reduce<double>("MEAN", ids)`. A value that is no PerReplica is one value: with one replica it is
   /// returned; with one replica on each rank it counts once per rank; otherwise, and for Mirrored values and variables,
   /// mean, min, max, band and bor return it, while sum, prod and bxor are Error(invalid_argument). So are components of
-  /// different dtypes or shapes; between ranks they are Error(mismatch).
+  /// different dtypes or shapes; between ranks they are Error(mismatch). A variable of this strategy that is
+  /// synchronized on read has a value on each replica: `op` joins these, whatever the variable's own aggregation.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
     const ReduceOp checked = begin_reduction("reduce", op);
-    const detail::Sharing sharing{num_replicas_in_sync(), counts_once_per_rank()};
-    detail::ReductionList list;
+    const detail::Sharing sharing = extended_.sharing();
+    detail::ReductionList list(result_memory_);
     auto result = map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> detail::reduced_t<Result, Leaf> {
       return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
     });
@@ -149,10 +150,10 @@ class LOCKSTEP_API Strategy {
     std::vector<std::vector<ConstTensorView>> leaves;
     std::vector<Tensor> read;  // of variables
     std::vector<bool> is_shared;
-    const detail::Sharing sharing{num_replicas_in_sync(), counts_once_per_rank()};
+    const detail::Sharing sharing = extended_.sharing();
     for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
-      is_shared.push_back(!detail::is_reduced<Leaf>(sharing));
-      leaves.push_back(detail::views_of_components(leaf, read));
+      is_shared.push_back(!detail::is_reduced(leaf, sharing));
+      leaves.push_back(detail::views_of_components(leaf, sharing, read));
     });
     const std::vector<Tensor> totals = reduce_axes(checked, leaves, is_shared, axes);
     std::size_t k = 0;
@@ -176,7 +177,7 @@ class LOCKSTEP_API Strategy {
         detail::throw_sparse_not_gathered("gather");
       else if constexpr (detail::is_per_replica<Leaf>) {
         std::vector<Tensor> none;
-        leaves.push_back(detail::views_of_components(leaf, none));
+        leaves.push_back(detail::views_of_components(leaf, {}, none));
       }
     });
     const std::vector<Tensor> results = gather_views(leaves, axis);
@@ -383,6 +384,7 @@ class LOCKSTEP_API Strategy {
   std::shared_ptr<CrossDeviceOps> ops_;
   bool ops_are_given_ = false;  // by the user
   CommunicationOptions communication_options_;
+  std::shared_ptr<MemoryResource> result_memory_;  // of reductions
   StrategyExtended extended_;
 };
 

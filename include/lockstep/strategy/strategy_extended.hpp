@@ -23,6 +23,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -53,16 +54,20 @@ class LOCKSTEP_API StrategyExtended {
   /// not written), a PerReplica or Mirrored value, or one Device or its name. Collective. PerReplica components of one
   /// dtype and shape, else Error(invalid_argument), between ranks Error(mismatch); of PerReplica<IndexedSlices> the
   /// rows of all replicas one after the other, which a mean divides by their number. A value that is no PerReplica
-  /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum.
+  /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum. Results that are Tensors are made in
+  /// memory that the strategy keeps for those to come, 16 MiB of it at most.
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
     const ReduceOp checked = begin_reduction("reduce_to", op);
-    detail::ReductionList list;
-    auto copies = detail::start_copies<detail::reduced_t<void, Leaf>>(
-        value, checked, copies_at("reduce_to", destinations), sharing(), list);
+    using Result = detail::reduced_t<void, Leaf>;
+    detail::ReductionList list(result_memory());
+    const int copies = copies_at("reduce_to", destinations);
+    std::vector<detail::Cell<Result>> cells;
+    cells.reserve(static_cast<std::size_t>(copies));
+    detail::start_copies<Result>(value, checked, copies, sharing(), list, cells);
     run_reduction("reduce_to", checked, list, options);
-    return detail::mirrored_of(std::move(copies));
+    return detail::mirrored_of<Result>(cells);
   }
 
   /// As reduce_to for every pair (value, destinations), as one collective; results in the same order. Collective.
@@ -73,16 +78,32 @@ class LOCKSTEP_API StrategyExtended {
       const CommunicationOptions& options = {}) {
     using Result = detail::owning_t<T>;
     const ReduceOp checked = begin_reduction("batch_reduce_to", op);
-    detail::ReductionList list;
-    std::vector<std::vector<detail::Cell<Result>>> results;
-    results.reserve(value_destination_pairs.size());
+    std::vector<std::size_t> copies;
+    copies.reserve(value_destination_pairs.size());
+    std::size_t components = 0;
+    std::size_t results = 0;
     for (const auto& [value, destination] : value_destination_pairs) {
-      results.push_back(
-          detail::start_copies<Result>(value, checked, copies_at("batch_reduce_to", destination), sharing(), list));
+      copies.push_back(static_cast<std::size_t>(copies_at("batch_reduce_to", destination)));
+      components += static_cast<std::size_t>(value.size());
+      results += copies.back();
+    }
+    const detail::Sharing rules = sharing();
+    detail::ReductionList list(result_memory());
+    list.reserve(copies.size(), components, results);
+    std::vector<detail::Cell<Result>> cells;
+    cells.reserve(results);
+    for (std::size_t k = 0; k < copies.size(); ++k) {
+      detail::start_copies<Result>(value_destination_pairs[k].first, checked, static_cast<int>(copies[k]), rules, list,
+                                   cells);
     }
     run_reduction("batch_reduce_to", checked, list, options);
     std::vector<Mirrored<Result>> mirrored;
-    for (auto& cells : results) mirrored.push_back(detail::mirrored_of(std::move(cells)));
+    mirrored.reserve(copies.size());
+    std::size_t next = 0;
+    for (const std::size_t count : copies) {
+      mirrored.push_back(detail::mirrored_of(std::span(cells).subspan(next, count)));
+      next += count;
+    }
     return mirrored;
   }
 
@@ -114,7 +135,7 @@ class LOCKSTEP_API StrategyExtended {
       std::vector<TensorView> outputs;
       for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
       broadcast_views(tensor_traits<Value>::view(value), outputs, options);
-      return detail::mirrored_of(std::move(cells));
+      return detail::mirrored_of<Result>(cells);
     }
   }
 
@@ -250,6 +271,7 @@ class LOCKSTEP_API StrategyExtended {
   /// How many copies of a value `destinations` ask for on this rank.
   [[nodiscard]] int copies_at(std::string_view call, const Destinations& destinations);
   [[nodiscard]] detail::Sharing sharing() const noexcept;
+  [[nodiscard]] const std::shared_ptr<MemoryResource>& result_memory() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
 
   Strategy& strategy_;

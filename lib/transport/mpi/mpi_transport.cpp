@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <limits>
 #include <string>
@@ -19,6 +20,32 @@
 
 namespace lockstep::detail {
 namespace {
+
+/// A message as it travels. MPI may give the context of a communicator that was freed to the next one, while a letter
+/// of the old one is on its way: each transport has a number, and takes no letter of another one.
+struct Letter {
+  std::uint64_t number;
+  Message message;
+};
+
+/// Greater than that of every transport that a rank of `comm` had before. Collective.
+std::uint64_t agree_on_number(MPI_Comm comm) {
+  static std::atomic<std::uint64_t> last{0};
+  std::uint64_t number = last.load() + 1;
+  mpi::check(MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  for (std::uint64_t known = last.load(); known < number && !last.compare_exchange_weak(known, number);) {}
+  return number;
+}
+
+// Tags, of which every MPI has 32768: of letters 0, of messages between two ranks alone odd, of transfers even. They
+// differ between transports that follow one another, so that no transfer meets one that nobody took.
+constexpr int letter_tag = 0;
+constexpr std::uint64_t tags_of_a_kind = 16382;
+int aside_tag_of(std::uint64_t number) { return 1 + 2 * static_cast<int>(number % tags_of_a_kind); }
+int transfer_tag_of(std::uint64_t number, std::uint64_t epoch) {
+  constexpr std::uint64_t epochs_apart = 509;
+  return 2 + 2 * static_cast<int>((number % tags_of_a_kind * epochs_apart + epoch) % tags_of_a_kind);
+}
 
 class MpiTransport final : public Transport {
  public:
@@ -30,7 +57,9 @@ class MpiTransport final : public Transport {
         rank_(signals_.rank()),
         size_(signals_.size()),
         nodes_(mpi::find_nodes(signals_.get())),
-        thread_level_(mpi::thread_level()) {
+        thread_level_(mpi::thread_level()),
+        number_(agree_on_number(data_.get())),
+        tag_(transfer_tag_of(number_, 0)) {
     nodes_.count == 1 ? share_node() : share_nodes();
     start_receiving();
   }
@@ -45,9 +74,10 @@ class MpiTransport final : public Transport {
       MPI_Cancel(&incoming_request_);
       MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE);
     }
-    const bool clean = drain_outgoing() && slots_in_use_ == 0;
+    const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_failed_;
     if (!clean) {
-      // messages that nobody takes still refer to the communicators and to this object's memory: leave both behind
+      // messages that nobody takes still refer to the communicators and to this object's memory: leave both behind; so
+      // that no other communicator gets their context while a letter that tells of a failure may be on its way
       signals_.release();
       data_.release();
       static auto* const kept = new std::deque<std::deque<Outgoing>>;
@@ -66,28 +96,32 @@ class MpiTransport final : public Transport {
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
   bool is_alive() const override { return mpi::is_active(); }
   void enter_epoch(std::uint64_t epoch) override {
-    tag_ = static_cast<int>(epoch % 32768);
-  }  // every MPI has that many tags
+    tag_ = transfer_tag_of(number_, epoch);
+    has_failed_ = true;
+  }
   bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
 
   void post(int target, const Message& message) override {
     const auto lock = mpi::serialize();
     while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
-    Outgoing& out = outgoing_.emplace_back(Outgoing{message, MPI_REQUEST_NULL});
-    mpi::check(MPI_Isend(out.message.data(), static_cast<int>(message_bytes), MPI_BYTE, target, 0, signals_.get(),
+    Outgoing& out = outgoing_.emplace_back(Outgoing{{number_, message}, MPI_REQUEST_NULL});
+    mpi::check(MPI_Isend(&out.letter, static_cast<int>(sizeof(Letter)), MPI_BYTE, target, letter_tag, signals_.get(),
                          &out.request),
                "MPI_Isend");
   }
 
   std::optional<ReceivedMessage> poll() override {
     const auto lock = mpi::serialize();
-    int flag = 0;
-    MPI_Status status;
-    mpi::check(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
-    if (flag == 0) return std::nullopt;
-    ReceivedMessage received{status.MPI_SOURCE, incoming_};
-    start_receiving();
-    return received;
+    for (;;) {
+      int flag = 0;
+      MPI_Status status;
+      mpi::check(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
+      if (flag == 0) return std::nullopt;
+      const bool is_for_us = incoming_.number == number_;
+      ReceivedMessage received{status.MPI_SOURCE, incoming_.message};
+      start_receiving();
+      if (is_for_us) return received;
+    }
   }
 
   Transfer send(int target, std::span<const std::byte> data) override {
@@ -97,10 +131,10 @@ class MpiTransport final : public Transport {
     return start_receiving_from(source, data, data_.get(), tag_);
   }
   Transfer send_aside(int target, std::span<const std::byte> data) override {
-    return start_sending(target, data, signals_.get(), aside_tag);
+    return start_sending(target, data, signals_.get(), aside_tag_of(number_));
   }
   Transfer receive_aside(int source, std::span<std::byte> data) override {
-    return start_receiving_from(source, data, signals_.get(), aside_tag);
+    return start_receiving_from(source, data, signals_.get(), aside_tag_of(number_));
   }
 
   bool test(Transfer transfer) override {
@@ -147,10 +181,8 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  static constexpr int aside_tag = 1;  // signals have 0
-
   struct Outgoing {
-    Message message;
+    Letter letter;
     MPI_Request request;
   };
   struct Slot {
@@ -204,8 +236,8 @@ class MpiTransport final : public Transport {
   }
 
   void start_receiving() {
-    mpi::check(MPI_Irecv(incoming_.data(), static_cast<int>(message_bytes), MPI_BYTE, MPI_ANY_SOURCE, 0, signals_.get(),
-                         &incoming_request_),
+    mpi::check(MPI_Irecv(&incoming_, static_cast<int>(sizeof(Letter)), MPI_BYTE, MPI_ANY_SOURCE, letter_tag,
+                         signals_.get(), &incoming_request_),
                "MPI_Irecv");
   }
 
@@ -278,9 +310,11 @@ class MpiTransport final : public Transport {
   int size_;
   mpi::Nodes nodes_;
   int thread_level_;
+  std::uint64_t number_;
+  int tag_;  // of transfers of this epoch
+  bool has_failed_ = false;
   std::unique_ptr<NodeGroup> group_;
-  int tag_ = 0;
-  Message incoming_{};
+  Letter incoming_{};
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::deque<Outgoing> outgoing_;  // a deque keeps addresses while it grows and shrinks at its ends
   std::deque<Slot> slots_;

@@ -38,15 +38,9 @@ class Counting : public AllReduceCrossDeviceOps {
   }
 };
 
-std::vector<Device> cpus(int count) {
-  std::vector<Device> devices;
-  for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});
-  return devices;
-}
-
 TEST(CrossDeviceOps_, of_the_user_reduce_all_that_the_strategy_reduces) {
   const auto ops = std::make_shared<Counting>();
-  MirroredStrategy strategy(cpus(2), ops);
+  MirroredStrategy strategy(logical_cpus(2), ops);
   const PerReplica<float> x({1, 2});
   EXPECT_EQ(strategy.reduce("SUM", x), 3.0F);
   EXPECT_EQ(ops->calls, 1);
@@ -67,9 +61,9 @@ TEST(CrossDeviceOps_, of_the_user_reduce_all_that_the_strategy_reduces) {
 
 TEST(CrossDeviceOps_, with_a_function_give_what_it_gives_and_canonical_sums_without) {
   const PerReplica<float> x({1e8F, 1, -1e8F, 1, 1});
-  MirroredStrategy canonical(cpus(5), std::make_shared<ReductionToOneDevice>());
+  MirroredStrategy canonical(logical_cpus(5), std::make_shared<ReductionToOneDevice>());
   EXPECT_EQ(canonical.reduce("SUM", x), 1.0F);
-  MirroredStrategy backwards(cpus(5), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));
+  MirroredStrategy backwards(logical_cpus(5), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));
   EXPECT_EQ(backwards.reduce("SUM", x), 0.0F);  // 1 + 1 - 1e8 + 1 + 1e8 in f32
   EXPECT_EQ(backwards.reduce("MEAN", PerReplica<float>({1, 2, 3, 4, 5})), 3.0F);
   EXPECT_EQ(backwards.reduce(ReduceOp::max, x), 1e8F);
@@ -81,7 +75,7 @@ TEST(CrossDeviceOps_, may_throw_and_the_strategy_works_on) {
     if (broken) throw std::runtime_error("cannot add");
     add_backwards(values, sum);
   };
-  MirroredStrategy strategy(cpus(2), std::make_shared<ReductionToOneDevice>(std::nullopt, fail));
+  MirroredStrategy strategy(logical_cpus(2), std::make_shared<ReductionToOneDevice>(std::nullopt, fail));
   const PerReplica<float> x({1, 2});
   EXPECT_THROW((void)strategy.reduce("SUM", x), std::runtime_error);
   EXPECT_THROW(strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F); }), std::runtime_error);
@@ -95,7 +89,7 @@ TEST(Describe, says_layout_devices_reducer_and_why) {
                            "canonical order", "no cross_device_ops were given"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in: " << text;
   }
-  MirroredStrategy own(cpus(1), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));
+  MirroredStrategy own(logical_cpus(1), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));
   EXPECT_NE(own.describe().find("an order of its own, because it was given as cross_device_ops"), std::string::npos)
       << own.describe();
   on_workers({2, 1}, [](Strategy& strategy) {

@@ -141,6 +141,52 @@ TEST(Ranks, that_make_a_different_number_of_merge_calls_get_an_error) {
       impatient(300));
 }
 
+TEST(Ranks, whose_merge_calls_without_collectives_differ_in_number_get_an_error_that_names_both) {
+  const auto nothing = [](Strategy&) {};
+  on_workers({2, 1, 1}, [&](Strategy& strategy) {
+    const int rank = strategy.communicator().rank();
+    const PerReplica<int> ones = strategy.run([](ReplicaContext& replica) {
+      replica.merge_call([](Strategy&) {});
+      return 1;
+    });
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, ones), 4);
+    strategy.run([&](ReplicaContext& replica) {
+      for (int k = 0; k < (rank == 1 ? 2 : 3); ++k) replica.merge_call(nothing);
+    });
+    expect_error(Code::mismatch,
+                 {"different number of merge_call calls", "rank 0 4, the last 3 of them in run #2",
+                  "rank 1 3, the last 2 of them in run #2"},
+                 [&] { (void)strategy.reduce(ReduceOp::sum, ones); });
+    // from here on they count anew
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, ones), 4);
+    if (rank == 2) strategy.run([&](ReplicaContext& replica) { replica.merge_call(nothing); });
+    expect_error(Code::mismatch, {"rank 0 none, rank 2 1 in run #3"},
+                 [&] { strategy.run([](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, 1); }); });
+    strategy.run([&](ReplicaContext& replica) { replica.merge_call(nothing); });
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, ones), 4);
+  });
+}
+
+TEST(Ranks, count_merge_calls_anew_after_an_exception_in_one_of_them) {
+  on_workers({1, 2}, [](Strategy& strategy) {
+    const bool throws = strategy.communicator().rank() == 1;
+    const auto step = [&](ReplicaContext& replica) {
+      replica.merge_call([](Strategy&) {});
+      if (throws) throw std::runtime_error("boom");
+      replica.merge_call([](Strategy&) {});
+      (void)replica.all_reduce(ReduceOp::sum, 1);
+    };
+    for (int round = 0; round < 5; ++round) {
+      EXPECT_THROW(strategy.run(step), std::runtime_error);
+      const PerReplica<int> ones = strategy.run([](ReplicaContext& replica) {
+        replica.merge_call([](Strategy&) {});
+        return 1;
+      });
+      EXPECT_EQ(strategy.reduce(ReduceOp::sum, ones), 3);
+    }
+  });
+}
+
 TEST(Ranks, fail_together_inside_merge_call_and_go_on) {
   on_workers({2, 1}, [](Strategy& strategy) {
     for (int round = 0; round < 10; ++round) {

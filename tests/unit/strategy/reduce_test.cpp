@@ -200,5 +200,28 @@ TEST(LocalResults, are_the_components_in_replica_order) {
   EXPECT_EQ(elements_of<float>(copies_of_variable[1]), (Floats{9}));
 }
 
+TEST(Reduce, of_a_variable_on_read_joins_its_copies_by_the_named_op_whatever_its_aggregation) {
+  using Aggregation = VariableAggregation;
+  for (const std::vector<int>& counts : {std::vector{3}, std::vector{1, 2}, std::vector{1, 1, 1}}) {
+    on_workers(counts, [](Strategy& strategy) {
+      for (const auto aggregation : {Aggregation::none, Aggregation::sum, Aggregation::only_first_replica}) {
+        const auto variable = strategy.sync_on_read_variable<int>(std::vector<int>{0, 0}, {.aggregation = aggregation});
+        strategy.run([&](ReplicaContext& replica) {
+          const int id = replica.replica_id_in_sync_group();
+          variable.assign(std::vector<int>{id, 10 * id});
+        });
+        EXPECT_EQ(elements_of<int>(strategy.reduce("SUM", variable)), (std::vector<int>{3, 30}));
+        EXPECT_EQ(elements_of<int>(strategy.reduce(ReduceOp::max, variable)), (std::vector<int>{2, 20}));
+        EXPECT_EQ(elements_of<double>(strategy.reduce("MEAN", variable)), (std::vector<double>{1, 10}));
+        EXPECT_EQ(elements_of<int>(strategy.reduce("SUM", variable, 0)), (std::vector<int>{33}));
+        EXPECT_EQ(elements_of<double>(strategy.reduce("MEAN", variable, 0)), (std::vector<double>{5.5}));
+        const auto [both, plain] = strategy.reduce("MEAN", std::tuple(variable, Tensor::scalar(7.0F)));
+        EXPECT_EQ(elements_of<double>(both), (std::vector<double>{1, 10}));
+        EXPECT_EQ(elements_of<float>(plain), (Floats{7}));
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -5,6 +5,7 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include <algorithm>
 #include <variant>
 
 namespace lockstep::test {
@@ -145,6 +146,52 @@ TEST(ReduceTo, with_a_name_that_is_no_device_is_refused_on_all_ranks) {
     expect_error(wrong ? Code::invalid_argument : Code::unavailable, {"reduce_to: as destination", "chair:0"},
                  [&] { (void)strategy.extended().reduce_to("SUM", x, wrong ? "chair:0" : "cpu:0"); });
     EXPECT_EQ(strategy.extended().reduce_to("SUM", x, "cpu:0").value(), 2.0F);
+  });
+}
+
+TEST(BatchReduceTo, makes_its_results_where_those_were_that_are_gone) {
+  for (const int count : {1, 3}) {
+    MirroredStrategy strategy = mirrored(count);
+    const PerReplica<Tensor> ones(count, 0, [](int) { return Tensor::from(Floats(5, 1.0F)); });
+    const PerReplica<Tensor> twos(count, 0, [](int) { return Tensor::from(Floats(5, 2.0F)); });
+    const std::vector pairs{std::pair(ones, ones), std::pair(twos, ones)};
+    const auto places = [](const std::vector<Mirrored<Tensor>>& results) {
+      std::vector<const void*> all;
+      for (const auto& result : results) {
+        for (int i = 0; i < result.size(); ++i) all.push_back(result.component(i).data());
+      }
+      return all;
+    };
+    const auto reduce = [&] { return strategy.extended().batch_reduce_to("SUM", pairs); };
+    const auto first = places(reduce());
+    const auto kept = reduce();
+    EXPECT_EQ(places(kept), first);
+    const auto other = reduce();
+    for (const void* const place : places(other)) EXPECT_EQ(std::ranges::count(first, place), 0);
+    EXPECT_EQ(elements_of<float>(kept.back().component(count - 1)), Floats(5, 2.0F * static_cast<float>(count)));
+    EXPECT_EQ(elements_of<float>(other.front().component(count - 1)), Floats(5, static_cast<float>(count)));
+  }
+}
+
+TEST(BatchReduceTo, leaves_results_that_outlive_the_strategy_as_they_are) {
+  std::vector<Mirrored<Tensor>> results;
+  {
+    MirroredStrategy strategy = mirrored(2);
+    const PerReplica<Tensor> ones(2, 0, [](int) { return Tensor::from(Floats(5, 1.0F)); });
+    results = strategy.extended().batch_reduce_to("SUM", std::vector{std::pair(ones, ones)});
+  }
+  EXPECT_EQ(elements_of<float>(results.front().component(1)), Floats(5, 2.0F));
+}
+
+TEST(ReduceTo, of_a_variable_on_read_joins_its_copies_by_the_named_op) {
+  on_workers({2, 1}, [](Strategy& strategy) {
+    const auto variable = strategy.sync_on_read_variable<int>(0, {.aggregation = VariableAggregation::sum});
+    strategy.run([&](ReplicaContext& replica) { variable.assign(replica.replica_id_in_sync_group() + 1); });
+    const Mirrored<Tensor> most = strategy.extended().reduce_to(ReduceOp::max, variable, variable);
+    ASSERT_EQ(most.size(), strategy.communicator().local_replicas());
+    EXPECT_EQ(elements_of<int>(most.component(most.size() - 1)), (std::vector<int>{3}));
+    const auto sums = strategy.extended().batch_reduce_to("SUM", std::vector<ReducePair>{{variable, "cpu:0"}});
+    EXPECT_EQ(elements_of<int>(std::get<Mirrored<Tensor>>(sums.front()).value()), (std::vector<int>{6}));
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "support/logical_cpus.hpp"
 #include "support/ranks.hpp"
 #include "unit/context/expect_error.hpp"
 
@@ -22,11 +23,7 @@
 namespace lockstep::test {
 
 /// A MirroredStrategy of `count` logical devices.
-inline MirroredStrategy mirrored(int count) {
-  std::vector<Device> devices;
-  for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});
-  return MirroredStrategy(std::move(devices));
-}
+inline MirroredStrategy mirrored(int count) { return MirroredStrategy(logical_cpus(count)); }
 
 /// `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
 inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body,

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Enumerators by name: `names[i]` is that of the enumerator with the value i.
+
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace lockstep::detail {
+
+/// Whether `a` and `b` are the same but for the case of ASCII letters.
+[[nodiscard]] inline bool same_letters(std::string_view a, std::string_view b) noexcept {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// "unknown" for a value that is no enumerator.
+template <class Enum>
+[[nodiscard]] std::string_view name_of(Enum value, std::span<const std::string_view> names) noexcept {
+  const auto index = static_cast<std::size_t>(value);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+/// In any case of letters; none if no enumerator has that name.
+template <class Enum>
+[[nodiscard]] std::optional<Enum> find_enumerator(std::string_view name, std::span<const std::string_view> names) {
+  const auto found =
+      std::find_if(names.begin(), names.end(), [name](std::string_view known) { return same_letters(name, known); });
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one transport leaves on its way when it ends, and those that come after it.
+
+#include "bindings/mpi/mpi.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr auto patience = std::chrono::seconds(10);
+
+Message message_of(int number) {
+  Message message{};
+  message.front() = static_cast<std::byte>(number);
+  return message;
+}
+
+/// The first message that comes.
+std::optional<int> next_message(Transport& transport) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < end) {
+    if (const auto received = transport.poll()) return static_cast<int>(received->message.front());
+  }
+  return std::nullopt;
+}
+
+bool completes(Transport& transport, Transfer transfer) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < end) {
+    if (transport.test(transfer)) return true;
+  }
+  return false;
+}
+
+/// A transport of which rank 1 has left when `late` is called on rank 0; then that has left, too.
+template <class Late>
+void end_transport(const Late& late) {
+  auto transport = make_mpi_transport(MPI_COMM_WORLD, false);
+  const bool is_late = transport->rank() == 0;
+  if (!is_late) transport.reset();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (is_late) late(*transport);
+  transport.reset();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Whether rank 1 hears first what rank 0 says on a new transport.
+void expect_a_new_start(int round) {
+  const auto next = make_mpi_transport(MPI_COMM_WORLD, false);
+  if (next->rank() == 0) next->post(1, message_of(2));
+  if (next->rank() == 1) {
+    EXPECT_EQ(next_message(*next), 2) << "round " << round;
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Open MPI counts a message that comes for a communicator after its end as one of the next communicator with its
+/// number, and then loses a message of that one.
+bool loses_messages() { return mpi::library_version().find("Open MPI") != std::string::npos; }
+
+TEST(MpiTransport, hears_nothing_of_the_failure_of_one_that_has_ended) {
+  for (int round = 0; round < 5; ++round) {
+    end_transport([](Transport& old) {
+      old.post(1, message_of(1));
+      old.enter_epoch(1);
+    });
+    expect_a_new_start(round);
+  }
+}
+
+TEST(MpiTransport, hears_nothing_of_the_other_letters_of_one_that_has_ended) {
+  if (loses_messages()) GTEST_SKIP() << "with this MPI library no transport can";
+  for (int round = 0; round < 5; ++round) {
+    end_transport([](Transport& old) { old.post(1, message_of(1)); });
+    expect_a_new_start(round);
+  }
+}
+
+TEST(MpiTransport, takes_no_transfers_of_one_that_has_ended) {
+  if (loses_messages()) GTEST_SKIP() << "with this MPI library no transport can";
+  using Bytes = std::array<std::byte, 64>;
+  for (int round = 0; round < 5; ++round) {
+    end_transport([](Transport& old) {
+      const Bytes stale{std::byte{1}};
+      ASSERT_TRUE(completes(old, old.send(1, stale)));
+      ASSERT_TRUE(completes(old, old.send_aside(1, stale)));
+    });
+    const auto next = make_mpi_transport(MPI_COMM_WORLD, false);
+    if (next->rank() == 0) {
+      const Bytes fresh{std::byte{2}};
+      EXPECT_TRUE(completes(*next, next->send(1, fresh)));
+      EXPECT_TRUE(completes(*next, next->send_aside(1, fresh)));
+    } else if (next->rank() == 1) {
+      Bytes data{};
+      Bytes aside{};
+      EXPECT_TRUE(completes(*next, next->receive(0, data)));
+      EXPECT_TRUE(completes(*next, next->receive_aside(0, aside)));
+      EXPECT_EQ(data.front(), std::byte{2}) << "round " << round;
+      EXPECT_EQ(aside.front(), std::byte{2}) << "round " << round;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::detail

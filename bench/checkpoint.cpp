@@ -39,7 +39,7 @@ void settle(lockstep::Communicator& ranks) {
   ranks.barrier();
 }
 
-void copy_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+void run_cp(const std::filesystem::path& from, const std::filesystem::path& to) {
   const std::string command = "cp --reflink=never '" + from.string() + "' '" + to.string() + "'";
   const int file = std::system(command.c_str()) == 0 ? ::open(to.c_str(), O_RDONLY) : -1;
   if (file < 0 || ::fsync(file) != 0) throw std::runtime_error("cp has failed");
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     settle(ranks);
     if (ranks.rank() == 0) {
       const auto copy = directory / "copy";
-      copies.push_back(seconds_of([&] { copy_file(folder / "state.safetensors", copy); }));
+      copies.push_back(seconds_of([&] { run_cp(folder / "state.safetensors", copy); }));
       std::filesystem::remove(copy);
     }
   }

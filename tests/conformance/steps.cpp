@@ -8,6 +8,7 @@ namespace lockstep::conformance {
 const Calls& calls() {
   static const Calls all = [] {
     Calls calls;
+    add_cluster_calls(calls);
     add_context_calls(calls);
     add_option_calls(calls);
     add_reduce_calls(calls);
@@ -21,6 +22,7 @@ const Calls& calls() {
 const Scripts& scripts() {
   static const Scripts all = [] {
     Scripts scripts;
+    add_cluster_scripts(scripts);
     add_context_scripts(scripts);
     add_reduce_scripts(scripts);
     add_run_scripts(scripts);

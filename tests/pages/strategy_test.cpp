@@ -32,7 +32,7 @@ TEST(StrategyPage, cluster_resolver) {
     ASSERT_NE(resolver, nullptr);
     EXPECT_EQ(resolver->task_type(), "worker");
     EXPECT_EQ(resolver->task_id(), strategy.communicator().rank());
-    EXPECT_EQ(resolver->cluster_spec().at("worker").size(), 2U);
+    EXPECT_EQ(resolver->cluster_spec().num_tasks("worker"), 2);
   });
 }
 

@@ -304,7 +304,7 @@ class Checker:
         self.tests = tests_of(root)
         include = os.path.join(root, 'include/lockstep')
         self.files = {os.path.relpath(os.path.join(folder, name), include): code_of(os.path.join(folder, name))
-                      for folder, _, names in os.walk(include) for name in names}
+                      for folder, _, names in os.walk(include) for name in names if name.endswith('.hpp')}
 
     def place(self, declaration):
         """The header and line of `declaration`; the line is None where it is not declared."""

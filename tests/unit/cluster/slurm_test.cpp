@@ -17,8 +17,9 @@ namespace lockstep {
 namespace {
 
 using test::expect_error;
+using test::VariableMap;
 using test::Variables;
-using Names = std::map<std::string, std::string>;
+using Names = VariableMap;
 
 /// 4 tasks on n01 and n02, of which this is number 2, with other values in place of some.
 Names step(const Names& others = {}) {
@@ -110,14 +111,14 @@ TEST_F(Slurm, resolver_is_for_programs_that_srun_started) {
 
 TEST_F(Slurm, launchers_are_named_with_their_job) {
   EXPECT_EQ(detail::launcher_of_this_process(), "no launcher that is known");
-  const Variables set({{"SLURM_JOB_ID", "12"}, {"SLURM_PROCID", "0"}});
+  const Variables set(VariableMap{{"SLURM_JOB_ID", "12"}, {"SLURM_PROCID", "0"}});
   EXPECT_EQ(detail::launcher_of_this_process(), "srun in Slurm job 12");
-  const Variables more({{"OMPI_COMM_WORLD_SIZE", "4"}});
+  const Variables more(VariableMap{{"OMPI_COMM_WORLD_SIZE", "4"}});
   EXPECT_EQ(detail::launcher_of_this_process(), "Open MPI's mpirun in Slurm job 12");
   EXPECT_EQ(detail::launcher_that_hides_slurm(), "");
-  const Variables rank({{"OMPI_COMM_WORLD_RANK", "0"}});
+  const Variables rank(VariableMap{{"OMPI_COMM_WORLD_RANK", "0"}});
   EXPECT_EQ(detail::launcher_that_hides_slurm(), "Open MPI's mpirun");
-  const Variables of_srun({{"PMIX_NAMESPACE", "slurm.pmix.12.0"}});
+  const Variables of_srun(VariableMap{{"PMIX_NAMESPACE", "slurm.pmix.12.0"}});
   EXPECT_EQ(detail::launcher_that_hides_slurm(), "");
 }
 

@@ -14,6 +14,7 @@ namespace lockstep {
 namespace {
 
 using test::expect_error;
+using test::VariableMap;
 using test::Variables;
 
 constexpr const char* text_of_worker = R"({"cluster": {"worker": ["a:1", "b:2"], "ps": ["c:3"]},
@@ -27,7 +28,7 @@ void expect_refused(const std::string& text, std::initializer_list<std::string> 
 }
 
 TEST(TFConfig, tells_the_cluster_and_the_task) {
-  const Variables set({{"TF_CONFIG", text_of_worker}});
+  const Variables set(VariableMap{{"TF_CONFIG", text_of_worker}});
   const TFConfigClusterResolver resolver;
   EXPECT_EQ(resolver.task_type(), "worker");
   EXPECT_EQ(resolver.task_id(), 1);
@@ -38,7 +39,7 @@ TEST(TFConfig, tells_the_cluster_and_the_task) {
 
 TEST(TFConfig, is_an_empty_cluster_where_nothing_is_set) {
   for (const char* text : {"", "{}", R"({"cluster": {}})", R"({"rpc_layer": "grpc"})"}) {
-    const Variables set({{"TF_CONFIG", text}});
+    const Variables set(VariableMap{{"TF_CONFIG", text}});
     const TFConfigClusterResolver resolver;
     EXPECT_TRUE(resolver.cluster_spec().empty()) << text;
     EXPECT_EQ(resolver.task(), ClusterTask{}) << text;

@@ -9,10 +9,12 @@
 
 namespace lockstep::test {
 
+using VariableMap = std::map<std::string, std::string>;
+
 /// Sets environment variables, and takes them away at the end.
 class Variables {
  public:
-  explicit Variables(const std::map<std::string, std::string>& variables) : variables_(variables) {
+  explicit Variables(const VariableMap& variables) : variables_(variables) {
     for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
   }
   Variables(const Variables&) = delete;
@@ -22,7 +24,7 @@ class Variables {
   }
 
  private:
-  std::map<std::string, std::string> variables_;
+  VariableMap variables_;
 };
 
 }  // namespace lockstep::test

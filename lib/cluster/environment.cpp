@@ -38,7 +38,8 @@ detail::Settings read_settings() {
 
 /// The ranks that share memory with this one.
 struct Environment::Node {
-  int count = 1;  ///< of nodes
+  std::string launcher = detail::launcher_of_this_process();  ///< before MPI adds variables of its own
+  int count = 1;                                              ///< of nodes
   int local_rank = 0;
   std::vector<detail::ProcessorSet> processors{detail::allowed_processors()};  ///< of each rank here
 
@@ -73,6 +74,7 @@ void Environment::start(int* argc, char*** argv) {
   }
   exceptions_ = std::uncaught_exceptions();
   fork_depth_ = detail::fork_depth();
+  auto node = std::make_shared<Node>();
   if (!mpi::is_initialized()) {
     int level = MPI_THREAD_SINGLE;
     mpi::check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
@@ -91,7 +93,6 @@ void Environment::start(int* argc, char*** argv) {
       detail::throw_error(Code::failed_precondition, "Environment: {}", suspicion);
     }
   }
-  auto node = std::make_shared<Node>();
   if (size_ > 1) node->meet_others(rank_);
   node_ = std::move(node);
   if (rank_ == 0) detail::report_unknown_variables();
@@ -126,8 +127,8 @@ std::string Environment::describe() const {
       "  MPI: {}, thread level {}; kernels for {}\n"
       "  host: {}\n"
       "  cores: {}\n",
-      size_, size_ == 1 ? "" : "s", nodes(), nodes() == 1 ? "" : "s", detail::launcher_of_this_process(), rank_,
-      local_rank(), local_size(), mpi_version(), thread_level(), kernel_target(),
+      size_, size_ == 1 ? "" : "s", nodes(), nodes() == 1 ? "" : "s", node_->launcher, rank_, local_rank(),
+      local_size(), mpi_version(), thread_level(), kernel_target(),
       to_string(detail::host_topology_of(topology, own, detail::device_backends())),
       detail::to_string(node_->placement(topology)));
 }

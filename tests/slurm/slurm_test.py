@@ -36,14 +36,14 @@ def enter_or_skip():
 def finish(number, what, seconds=100):
     """The output of a job that must succeed."""
     job = cluster.wait(number, seconds)
-    text = output_of(number)
+    text = output_of_job()
     tap.expect(job.get('JobState') == 'COMPLETED', f'{what}: {job}\n{text[-3000:]}\n{cluster.logs()}')
     return text
 
 
-def output_of(number):
+def output_of_job():
     with open(output, encoding='utf-8', errors='replace') as file:
-        return file.read().replace('%j', number)
+        return file.read()
 
 
 def fresh_output():
@@ -84,7 +84,7 @@ def slurm_resolver_agrees_with_cyclic():
 
 def slurm_resolver_refuses_what_it_cannot_know():
     text = job_of('srun', '--mpi=none', '--distribution=plane=2', tasks, '--no-mpi')
-    tap.expect(text.count('slurm refused invalid_argument') == 4 and 'plane=2' in text, text)
+    tap.expect(text.count('slurm refused invalid_argument') == 4 and 'plane' in text, text)
 
 
 def mpirun_is_asked_and_slurm_is_not():

@@ -7,6 +7,9 @@
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/base/export.hpp>
+#include <lockstep/checkpoint/checkpoint.hpp>
+#include <lockstep/checkpoint/preemption_guard.hpp>
+#include <lockstep/checkpoint/safetensors.hpp>
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/environment.hpp>

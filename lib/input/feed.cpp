@@ -38,6 +38,7 @@ bool Feed::Implementation::next(StepBatches& batches) {
                         "get_next: called inside a replica's function; take the batches outside and give them to run");
   }
   const bool more = do_next(batches);
+  if (more) ++position_.step;
   const auto now = waited();
   if (total_nanoseconds_ && now != counted_) {
     const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now - std::exchange(counted_, now));
@@ -53,12 +54,19 @@ Feed::~Feed() = default;
 
 bool Feed::next(std::vector<Leaves>& batches) { return implementation_->next(batches); }
 double Feed::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
+PassPosition Feed::position() const noexcept { return implementation_->position(); }
 
 FeedSource::FeedSource(std::shared_ptr<Implementation> implementation) noexcept
     : implementation_(std::move(implementation)) {}
 
 Feed FeedSource::open() const { return implementation_->open_next(); }
 Feed FeedSource::open(std::uint64_t pass) const { return implementation_->open(pass); }
+Feed FeedSource::open(const PassPosition& position) const {
+  if (position.step < 0) {
+    detail::throw_error(Code::invalid_argument, "input position: the step is {}; it must be at least 0", position.step);
+  }
+  return implementation_->open_later(position);
+}
 int FeedSource::first_replica() const noexcept { return implementation_->first_replica(); }
 int FeedSource::local_replicas() const noexcept { return implementation_->local_replicas(); }
 double FeedSource::wait_seconds() const noexcept { return implementation_->wait_seconds(); }

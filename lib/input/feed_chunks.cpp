@@ -26,11 +26,12 @@ auto telling_peers(const InputLayout& layout, Read&& read) {
 
 class ChunkFeed final : public Feed::Implementation {
  public:
-  ChunkFeed(const Node& node, InputLayout layout, const InputOptions& options, std::uint64_t pass)
+  ChunkFeed(const Node& node, InputLayout layout, const InputOptions& options, const PassPosition& position)
       : layout_(std::move(layout)),
         split_(options.split),
         full_batch_(node.batch_size()),
-        cursor_(node.open({pass, recycling_memory()})),
+        cursor_(node.open({position.pass, recycling_memory()})),
+        skip_(position.step),
         queue_(options.prefetch_batches, [this](StepBatches& step) { return produce(step); }) {}
 
  private:
@@ -40,6 +41,9 @@ class ChunkFeed final : public Feed::Implementation {
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
   bool produce(StepBatches& step) {
+    for (; skip_ > 0; --skip_) {
+      if (!cursor_->advance()) return false;
+    }
     if (!cursor_->advance()) return false;
     const std::int64_t rows = cursor_->rows();
     const ReplicaLayout& replicas = layout_.replicas;
@@ -55,7 +59,8 @@ class ChunkFeed final : public Feed::Implementation {
   InputLayout layout_;
   SplitPolicy split_;
   std::int64_t full_batch_;
-  std::unique_ptr<Cursor> cursor_;  // the queue's thread's
+  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as is skip_
+  std::int64_t skip_;               // steps to leave out
   StepQueue queue_;
 };
 
@@ -68,8 +73,8 @@ class ChunkSource final : public FeedSource::Implementation {
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(std::uint64_t pass) override {
-    return telling_peers(layout_, [&] { return std::make_unique<ChunkFeed>(*node_, layout_, options_, pass); });
+  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(const PassPosition& position) override {
+    return telling_peers(layout_, [&] { return std::make_unique<ChunkFeed>(*node_, layout_, options_, position); });
   }
 
   std::shared_ptr<const Node> node_;

@@ -49,6 +49,9 @@ class Feed::Implementation {
   virtual ~Implementation() = default;
 
   bool next(StepBatches& batches);
+  [[nodiscard]] PassPosition position() const noexcept { return position_; }
+  /// Where it begins.
+  void set_position(const PassPosition& position) noexcept { position_ = position; }
   [[nodiscard]] double wait_seconds() const noexcept { return std::chrono::duration<double>(waited()).count(); }
   /// Where waiting is counted too.
   void count_at(std::shared_ptr<std::atomic<std::int64_t>> nanoseconds) noexcept {
@@ -60,6 +63,7 @@ class Feed::Implementation {
   [[nodiscard]] virtual std::chrono::steady_clock::duration waited() const noexcept = 0;
 
  private:
+  PassPosition position_;
   std::shared_ptr<std::atomic<std::int64_t>> total_nanoseconds_;
   std::chrono::steady_clock::duration counted_{};
 };
@@ -73,8 +77,15 @@ class FeedSource::Implementation {
   virtual ~Implementation() = default;
 
   [[nodiscard]] Feed open_next() { return open(passes_.fetch_add(1, std::memory_order_relaxed)); }
-  [[nodiscard]] Feed open(std::uint64_t pass) {
-    std::unique_ptr<Feed::Implementation> feed = do_open(pass);
+  [[nodiscard]] Feed open(std::uint64_t pass) { return open_at({pass, 0}); }
+  [[nodiscard]] Feed open_later(const PassPosition& position) {
+    std::uint64_t next = passes_.load(std::memory_order_relaxed);
+    while (next <= position.pass && !passes_.compare_exchange_weak(next, position.pass + 1)) {}
+    return open_at(position);
+  }
+  [[nodiscard]] Feed open_at(const PassPosition& position) {
+    std::unique_ptr<Feed::Implementation> feed = do_open(position);
+    feed->set_position(position);
     feed->count_at(total_nanoseconds_);
     return Feed(std::move(feed));
   }
@@ -85,7 +96,7 @@ class FeedSource::Implementation {
   }
 
  protected:
-  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(std::uint64_t pass) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(const PassPosition& position) = 0;
 
  private:
   int first_replica_;

@@ -91,23 +91,27 @@ class ElementKind {
 class PipelineFeed final : public Feed::Implementation {
  public:
   /// Collective.
-  PipelineFeed(std::unique_ptr<Cursor> cursor, Cardinality elements, std::size_t leaves,
+  PipelineFeed(std::unique_ptr<Cursor> cursor, std::int64_t skipped, Cardinality elements, std::size_t leaves,
                const Communicator& communicator, const InputOptions& options)
       : communicator_(communicator),
         local_replicas_(static_cast<std::size_t>(communicator.local_replicas())),
         kind_(leaves),
         cursor_(std::move(cursor)),
+        skip_(skipped),
         queue_(options.prefetch_batches, [this](StepBatches& step) { return produce(step); }) {
-    agree_on_steps(elements);
+    agree_on_steps(elements, skipped);
   }
 
  private:
   /// Where every rank knows its number of elements: how many steps there will be, and what elements look like.
-  void agree_on_steps(Cardinality elements) {
+  void agree_on_steps(Cardinality elements, std::int64_t skipped) {
     const auto replicas = static_cast<std::int64_t>(local_replicas_);
     std::int64_t mine = not_known;
     if (elements.is_infinite()) mine = endless;
-    if (elements.is_known()) mine = elements.count() / replicas + (elements.count() % replicas != 0 ? 1 : 0);
+    if (elements.is_known()) {
+      const std::int64_t all = elements.count() / replicas + (elements.count() % replicas != 0 ? 1 : 0);
+      mine = std::max(all - skipped, std::int64_t{0});
+    }
     const std::vector<std::int64_t> steps = gather_all(communicator_, std::vector(local_replicas_, mine));
     if (std::find(steps.begin(), steps.end(), not_known) != steps.end()) return;
     steps_left_ = *std::max_element(steps.begin(), steps.end());
@@ -167,6 +171,9 @@ class PipelineFeed final : public Feed::Implementation {
 
   bool produce(StepBatches& step) {
     step.clear();
+    for (; skip_ > 0 && !ended_; --skip_) {
+      for (std::size_t i = 0; i < local_replicas_ && !ended_; ++i) ended_ = !cursor_->advance();
+    }
     while (step.size() < local_replicas_ && !ended_) {
       ended_ = !cursor_->advance();
       if (!ended_) cursor_->read(step.emplace_back());
@@ -181,7 +188,8 @@ class PipelineFeed final : public Feed::Implementation {
   StepBatches step_;        // read, not given yet
   bool have_read_ = false;  // whether `step_` is the next one
   bool over_ = false;
-  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as is ended_
+  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as are skip_ and ended_
+  std::int64_t skip_;               // steps to leave out
   bool ended_ = false;
   StepQueue queue_;
 };
@@ -197,8 +205,9 @@ class PipelineSource final : public FeedSource::Implementation {
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(std::uint64_t pass) override {
-    return std::make_unique<PipelineFeed>(open_cursor(pass), node_->cardinality(), leaves_, communicator_, options_);
+  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(const PassPosition& position) override {
+    return std::make_unique<PipelineFeed>(open_cursor(position.pass), position.step, node_->cardinality(), leaves_,
+                                          communicator_, options_);
   }
   [[nodiscard]] std::unique_ptr<Cursor> open_cursor(std::uint64_t pass) const {
     try {

@@ -39,6 +39,13 @@ Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
   check(options_);
 }
 
+std::vector<Variable> Adam::do_state() const {
+  std::vector<Variable> state(means_.begin(), means_.end());
+  state.insert(state.end(), squares_.begin(), squares_.end());
+  state.push_back(steps_);
+  return state;
+}
+
 void Adam::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });

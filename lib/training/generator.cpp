@@ -201,4 +201,24 @@ Tensor Generator::normal(const Shape& shape, DType dtype) {
 
 void Generator::skip(std::uint64_t words) { static_cast<void>(take(words)); }
 
+GeneratorState Generator::state() const {
+  GeneratorState state{seed_, number_, common_, owner_ != nullptr, {}};
+  for (const Position& position : of_replica_) state.of_replica.push_back(position.word);
+  return state;
+}
+
+void Generator::restore(const GeneratorState& state) {
+  if (state.in_scope != (owner_ != nullptr) || state.of_replica.size() != of_replica_.size()) {
+    detail::throw_error(Code::invalid_argument,
+                        "Generator::restore: the state is of a generator made {} with {} local replicas, this one was "
+                        "made {} with {}; make both in the same way",
+                        state.in_scope ? "in a scope" : "outside of every scope", state.of_replica.size(),
+                        owner_ != nullptr ? "in a scope" : "outside of every scope", of_replica_.size());
+  }
+  seed_ = state.seed;
+  number_ = state.number;
+  common_ = state.common;
+  for (std::size_t i = 0; i < of_replica_.size(); ++i) of_replica_[i].word = state.of_replica[i];
+}
+
 }  // namespace lockstep

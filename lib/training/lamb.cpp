@@ -66,6 +66,13 @@ Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
       steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false})),
       options_(checked(options)) {}
 
+std::vector<Variable> Lamb::do_state() const {
+  std::vector<Variable> state(means_.begin(), means_.end());
+  state.insert(state.end(), squares_.begin(), squares_.end());
+  state.push_back(steps_);
+  return state;
+}
+
 void Lamb::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });

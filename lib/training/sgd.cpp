@@ -23,6 +23,8 @@ Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, co
   if (momentum_ > 0.0F) movements_ = detail::zeros_like(strategy, parameters_, "momentum");
 }
 
+std::vector<Variable> Sgd::do_state() const { return {movements_.begin(), movements_.end()}; }
+
 void Sgd::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(parameters_[k], [&](std::span<float> parameter) {

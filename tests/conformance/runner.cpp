@@ -22,8 +22,8 @@ namespace {
 
 /// Areas whose results do not depend on where replicas live.
 bool is_movable_area(const std::string& area) {
-  static const std::set<std::string> areas = {"reduce", "all_reduce", "batch_reduce", "gather", "sparse",
-                                              "update", "variable",   "scatter",      "values", "run"};
+  static const std::set<std::string> areas = {"reduce",   "all_reduce", "batch_reduce", "gather", "sparse",    "update",
+                                              "variable", "scatter",    "values",       "run",    "checkpoint"};
   return areas.contains(area);
 }
 
@@ -107,7 +107,7 @@ const Json& all_cases() {
 }
 
 bool is_later(const Json& one_case) {
-  static const std::set<std::string> areas = {"input", "checkpoint"};
+  static const std::set<std::string> areas = {"input"};
   return areas.contains(one_case["area"].get<std::string>());
 }
 

@@ -8,6 +8,7 @@ namespace lockstep::conformance {
 const Calls& calls() {
   static const Calls all = [] {
     Calls calls;
+    add_checkpoint_calls(calls);
     add_cluster_calls(calls);
     add_context_calls(calls);
     add_option_calls(calls);

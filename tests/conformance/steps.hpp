@@ -26,6 +26,7 @@ using Script = std::vector<SentenceStep>;
 /// By the case's id: makes the script anew for each run, since its steps share state.
 using Scripts = std::map<std::string, std::function<Script()>>;
 
+void add_checkpoint_calls(Calls& calls);
 void add_cluster_calls(Calls& calls);
 void add_context_calls(Calls& calls);
 void add_option_calls(Calls& calls);

@@ -31,7 +31,8 @@ namespace lockstep {
 template <ElementTree T>
 class DistributedIterator {
  public:
-  DistributedIterator(input::Feed feed, int first_replica) : feed_(std::move(feed)), first_replica_(first_replica) {}
+  DistributedIterator(input::FeedSource source, input::Feed feed)
+      : source_(std::move(source)), feed_(std::move(feed)) {}
 
   /// The next step's batches, nothing at the end, which all ranks reach after the same number of steps. A replica
   /// without data in the last steps gets a batch whose first extent is 0, the others as usual. Collective or Local as
@@ -39,7 +40,7 @@ class DistributedIterator {
   /// then over.
   [[nodiscard]] std::optional<PerReplica<T>> get_next_as_optional() {
     if (!feed_.next(batches_)) return std::nullopt;
-    return PerReplica<T>(static_cast<int>(batches_.size()), first_replica_, [this](int i) {
+    return PerReplica<T>(static_cast<int>(batches_.size()), source_.first_replica(), [this](int i) {
       return input::element_of<T>(std::move(batches_[static_cast<std::size_t>(i)]));
     });
   }
@@ -54,9 +55,16 @@ class DistributedIterator {
   /// Seconds that this iterator has kept its caller waiting for data. Local.
   [[nodiscard]] double wait_seconds() const noexcept { return feed_.wait_seconds(); }
 
+  /// Where it goes on: its pass, and the steps that it has given. For checkpoints. Local.
+  [[nodiscard]] PassPosition position() const noexcept { return feed_.position(); }
+  /// Another iterator of the same dataset that goes on at `position`, as DistributedDataset::iterate.
+  [[nodiscard]] DistributedIterator at(const PassPosition& position) const { return {source_, source_.open(position)}; }
+  /// Goes on at `position`; unchanged when that throws. As DistributedDataset::iterate.
+  void seek(const PassPosition& position) { *this = at(position); }
+
  private:
+  input::FeedSource source_;
   input::Feed feed_;
-  int first_replica_;
   std::vector<input::Leaves> batches_;  // kept for its memory
 };
 
@@ -71,9 +79,14 @@ class DistributedDataset {
   explicit DistributedDataset(input::FeedSource source) : source_(std::move(source)) {}
 
   /// Starts the next pass, or pass `pass`, which counts for nothing else.
-  [[nodiscard]] DistributedIterator<T> iterate() const { return {source_.open(), source_.first_replica()}; }
-  [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const {
-    return {source_.open(pass), source_.first_replica()};
+  [[nodiscard]] DistributedIterator<T> iterate() const { return {source_, source_.open()}; }
+  [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {source_, source_.open(pass)}; }
+  /// Goes on at `position`, which an iterator had: gives what that one would have given next, on any layout of the same
+  /// replicas. Passes that begin later are numbered from there on. What lies before is not read where the data has
+  /// random access; otherwise it is read and thrown away. A dataset from a function is its rank's own, and the position
+  /// counts its rank's steps: for the same ranks only. Throws Error(invalid_argument) for a negative step.
+  [[nodiscard]] DistributedIterator<T> iterate(const PassPosition& position) const {
+    return {source_, source_.open(position)};
   }
 
   /// As iterate(), for range-based for. The reference that the iterator gives is good until it moves on.

@@ -17,7 +17,16 @@
 #include <memory>
 #include <vector>
 
-namespace lockstep::input {
+namespace lockstep {
+
+/// A place in a distributed dataset: so many steps into that pass. A value.
+struct PassPosition {
+  std::uint64_t pass = 0;
+  std::int64_t step = 0;
+  friend bool operator==(const PassPosition&, const PassPosition&) = default;
+};
+
+namespace input {
 
 /// One pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. Destruction ends its prefetch
 /// thread: it waits for the element that is just being read, not for the rest.
@@ -35,6 +44,8 @@ class LOCKSTEP_API Feed {
   bool next(std::vector<Leaves>& batches);
   /// Seconds that `next` spent waiting for data.
   [[nodiscard]] double wait_seconds() const noexcept;
+  /// Where `next` goes on: the steps that it has given, not those that were read ahead.
+  [[nodiscard]] PassPosition position() const noexcept;
 
  private:
   std::unique_ptr<Implementation> implementation_;
@@ -50,6 +61,10 @@ class LOCKSTEP_API FeedSource {
   /// Collective for sources of `feed_pipelines`, else Local.
   [[nodiscard]] Feed open() const;
   [[nodiscard]] Feed open(std::uint64_t pass) const;
+  /// Goes on at `position`; passes that begin later have higher numbers. What lies before is not read where it can be
+  /// stepped over: of sources with random access, shuffled or not, and their batches. Throws Error(invalid_argument)
+  /// for a negative step.
+  [[nodiscard]] Feed open(const PassPosition& position) const;
   /// Global id of the first replica of this rank.
   [[nodiscard]] int first_replica() const noexcept;
   /// Replicas of this rank.
@@ -77,4 +92,5 @@ class LOCKSTEP_API FeedSource {
 /// Tells the other ranks that this one goes no further because of `error`. Local.
 LOCKSTEP_API void tell_peers(const Communicator& communicator, const std::exception_ptr& error);
 
-}  // namespace lockstep::input
+}  // namespace input
+}  // namespace lockstep

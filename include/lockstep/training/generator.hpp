@@ -24,6 +24,15 @@ class Strategy;
 LOCKSTEP_API void set_global_seed(std::uint64_t seed) noexcept;
 [[nodiscard]] LOCKSTEP_API std::uint64_t global_seed() noexcept;
 
+/// Where a Generator is in its streams. A value.
+struct GeneratorState {
+  std::uint64_t seed = 0;
+  std::uint32_t number = 0;               ///< 0, or 1 + the number given to from_global_seed
+  std::uint64_t common = 0;               ///< position in the stream that belongs to no replica
+  bool in_scope = false;                  ///< whether it was made in a strategy's scope
+  std::vector<std::uint64_t> of_replica;  ///< positions of the local replicas' streams; empty unless in_scope
+};
+
 /// Streams of random 32-bit words: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
 /// 2011), a function of (seed, stream, position), so no two streams of a seed overlap.
 ///
@@ -75,6 +84,12 @@ class LOCKSTEP_API Generator {
 
   /// Leaves out the next `words` words, as a draw of so many would. Costs nothing.
   void skip(std::uint64_t words);
+
+  /// For checkpoints. Local, outside of step functions.
+  [[nodiscard]] GeneratorState state() const;
+  /// Goes on where `state` was taken. Local, outside of step functions. Throws Error(invalid_argument) when one of both
+  /// was made in a scope and the other outside, or there is another number of local replicas; nothing changes then.
+  void restore(const GeneratorState& state);
 
  private:
   struct alignas(64) Position {  // replicas advance theirs at the same time

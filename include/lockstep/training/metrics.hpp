@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -39,6 +40,8 @@ class LOCKSTEP_API Sum {
   void update(std::span<const float> values) const;
   [[nodiscard]] double result() const;
   void reset() const;
+  /// Its variables, for checkpoints. Local.
+  [[nodiscard]] std::vector<Variable> state() const { return {total_}; }
 
  private:
   SyncOnReadVariable<double> total_;
@@ -55,6 +58,8 @@ class LOCKSTEP_API Mean {
   /// 0 where all weights together are 0, as before the first update.
   [[nodiscard]] double result() const;
   void reset() const;
+  /// Its variables, for checkpoints. Local.
+  [[nodiscard]] std::vector<Variable> state() const { return {totals_}; }
 
  private:
   friend class Accuracy;
@@ -77,6 +82,8 @@ class LOCKSTEP_API Accuracy {
   /// 0 before the first prediction.
   [[nodiscard]] double result() const { return mean_.result(); }
   void reset() const { mean_.reset(); }
+  /// Its variables, for checkpoints. Local.
+  [[nodiscard]] std::vector<Variable> state() const { return mean_.state(); }
 
  private:
   Mean mean_;

@@ -36,9 +36,13 @@ class LOCKSTEP_API Optimizer {
   void apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients, float learning_rate,
                        ReduceOp op = ReduceOp::sum);
 
+  /// What it keeps beside the parameters, in a fixed order: for checkpoints. The same variables, not copies. Local.
+  [[nodiscard]] std::vector<Variable> state() const { return do_state(); }
+
  private:
   void check_gradients(std::span<const std::span<float>> gradients) const;
   [[nodiscard]] virtual std::span<const MirroredVariable<float>> do_parameters() const = 0;
+  [[nodiscard]] virtual std::vector<Variable> do_state() const = 0;
   virtual void do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) = 0;
 };
 

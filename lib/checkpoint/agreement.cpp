@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "checkpoint/agreement.hpp"
+
+#include "base/check.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <limits>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::int64_t nobody = std::numeric_limits<std::int64_t>::max();
+
+/// The reduction of one number per rank: each of its replicas gives the same.
+template <class T>
+T reduced(Communicator& communicator, T mine, ReduceOp op) {
+  T result{};
+  const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
+                                            view_of(std::span<const T>(&mine, 1)));
+  const TensorView output = view_of(std::span<T>(&result, 1));
+  const Item item{inputs, std::span(&output, 1)};
+  communicator.all_reduce(std::span(&item, 1), op, {.name = "checkpoint"});
+  return result;
+}
+
+template <class T>
+void broadcast(Communicator& communicator, int root, std::span<T> elements) {
+  if (communicator.size() == 1 || elements.empty()) return;
+  const TensorView view = view_of(elements);
+  const ConstTensorView input(view);
+  const bool is_root = communicator.rank() == root;
+  const Item item{is_root ? std::span(&input, 1) : std::span<const ConstTensorView>(),
+                  is_root ? std::span<const TensorView>() : std::span(&view, 1)};
+  communicator.broadcast(std::span(&item, 1), root, {.name = "checkpoint"});
+}
+
+std::string broadcast_text(Communicator& communicator, int root, const std::string& text) {
+  std::uint64_t size = text.size();
+  broadcast(communicator, root, std::span(&size, 1));
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  bytes.resize(static_cast<std::size_t>(size));
+  broadcast(communicator, root, std::span(bytes));
+  return {bytes.begin(), bytes.end()};
+}
+
+struct Failure {
+  Code code = Code::internal;
+  std::string text;
+};
+
+Failure failure_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return {known.code(), known.text()};
+  } catch (const std::bad_alloc&) {
+    return {Code::unavailable, "no memory is left"};
+  } catch (const std::exception& other) {
+    return {Code::internal, other.what()};
+  } catch (...) {
+    return {Code::internal, "an exception that is no std::exception"};
+  }
+}
+
+}  // namespace
+
+void throw_together(Communicator& communicator, const std::exception_ptr& mine) {
+  const std::int64_t first = reduced<std::int64_t>(communicator, mine ? communicator.rank() : nobody, ReduceOp::min);
+  if (first == nobody) return;
+  const int rank = static_cast<int>(first);
+  Failure failure;
+  if (rank == communicator.rank()) failure = failure_of(mine);
+  auto code = static_cast<std::uint8_t>(failure.code);
+  broadcast(communicator, rank, std::span(&code, 1));
+  std::string text = broadcast_text(communicator, rank, failure.text);
+  if (communicator.size() > 1) text += fmt::format(" (found by rank {})", rank);
+  throw Error(static_cast<Code>(code), text, {.rank = rank, .replica = -1, .operation = "checkpoint", .sequence = -1});
+}
+
+std::uint64_t from_chief(Communicator& communicator, std::uint64_t number) {
+  broadcast(communicator, 0, std::span(&number, 1));
+  return number;
+}
+
+std::string from_chief(Communicator& communicator, const std::string& text) {
+  return broadcast_text(communicator, 0, text);
+}
+
+void require_same(Communicator& communicator, std::uint64_t number, const std::string& what) {
+  const auto least = reduced<std::uint64_t>(communicator, number, ReduceOp::min);
+  const auto most = reduced<std::uint64_t>(communicator, number, ReduceOp::max);
+  if (least != most) throw_error(Code::mismatch, "{}", what);
+}
+
+void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers) {
+  if (communicator.size() == 1 || numbers.empty()) return;
+  // the first replica speaks for its rank
+  const std::vector<std::uint32_t> zeros(numbers.size());
+  std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
+                                      view_of(std::span<const std::uint32_t>(zeros)));
+  inputs.front() = view_of(std::span<const std::uint32_t>(numbers));
+  std::vector<std::uint32_t> sum(numbers.size());
+  const TensorView output = view_of(std::span(sum));
+  const Item item{inputs, std::span(&output, 1)};
+  communicator.all_reduce(std::span(&item, 1), ReduceOp::sum, {.name = "checkpoint"});
+  numbers = std::move(sum);
+}
+
+Tensor gather_rows_of_replicas(Communicator& communicator, std::span<const ConstTensorView> local) {
+  const Shape row{local.front().element_count()};
+  std::vector<ConstTensorView> inputs(local.begin(), local.end());
+  for (ConstTensorView& input : inputs) input.shape = row;
+  const std::int64_t replicas = communicator.layout().replicas();
+  Tensor rows = Tensor::uninitialized(local.front().dtype, Shape{replicas * row[0]});
+  if (row[0] != 0) {
+    const TensorView output = rows.view();
+    const Item item{inputs, std::span(&output, 1)};
+    communicator.all_gather(std::span(&item, 1), {.name = "checkpoint"});
+  }
+  return rows.reshaped(Shape{replicas, row[0]});
+}
+
+}  // namespace lockstep::detail

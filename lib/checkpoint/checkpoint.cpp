@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/checkpoint/checkpoint.hpp>
+
+#include "base/check.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/directory.hpp"
+#include "checkpoint/implementation.hpp"
+#include "checkpoint/restore.hpp"
+
+#include <lockstep/context/context.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+/// Whether `text` is UTF-8, by the shape of its bytes.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    std::size_t more = 0;
+    if (first >= 0xf5 || (first >= 0x80 && first < 0xc2)) return false;
+    if (first >= 0xc2) more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    if (text.size() - i <= more) return false;
+    for (std::size_t k = 1; k <= more; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
+    }
+    i += more + 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+Checkpoint::Implementation::Implementation(const Communicator& ranks, const CheckpointOptions& chosen)
+    : communicator(ranks), options(chosen) {
+  if (options.keep_last < 0) {
+    detail::throw_error(Code::invalid_argument, "Checkpoint: keep_last is {}; give the number to keep, or 0 for all",
+                        options.keep_last);
+  }
+}
+
+bool Checkpoint::Implementation::is_taken(const std::string& name) const noexcept {
+  const auto has_name = [&name](const auto& tracked) { return tracked.name == name; };
+  return std::any_of(variables.begin(), variables.end(), has_name) || std::any_of(words.begin(), words.end(), has_name);
+}
+
+void Checkpoint::Implementation::require_free_name(const std::string& name) const {
+  if (is_taken(name)) {
+    detail::throw_error(Code::invalid_argument, "track: \"{}\" is tracked already; give each object a name of its own",
+                        name);
+  }
+  if (name.empty() || name == "__metadata__" || name.ends_with(copies_suffix)) {
+    detail::throw_error(Code::invalid_argument,
+                        "track: the name \"{}\" cannot be used; it must not be empty, __metadata__, or end in {}", name,
+                        copies_suffix);
+  }
+  if (!is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: a name is no UTF-8; a file needs it to be");
+}
+
+void Checkpoint::Implementation::require_ready(std::string_view call) const {
+  if (has_strategy() && !in_cross_replica_context()) {
+    detail::throw_error(Code::failed_precondition,
+                        "{}: called inside a replica's function; call it outside, once for all replicas", call);
+  }
+  const auto under_way = pending.lock();
+  if (under_way && !under_way->is_finished()) {
+    detail::throw_error(Code::failed_precondition,
+                        "{}: a save of this checkpoint is under way; call wait() on what save_async returned first",
+                        call);
+  }
+}
+
+Checkpoint::Checkpoint(Strategy& strategy, const CheckpointOptions& options)
+    : implementation_(std::make_unique<Implementation>(strategy.communicator(), options)) {}
+Checkpoint::Checkpoint(const CheckpointOptions& options)
+    : implementation_(std::make_unique<Implementation>(self_communicator(), options)) {}
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+Checkpoint::~Checkpoint() = default;
+
+void Checkpoint::add_variable(const std::string& name, const Variable& variable) {
+  implementation_->require_free_name(name);
+  implementation_->variables.push_back({name, variable});
+}
+
+void Checkpoint::add_variables(const std::string& name, const std::vector<Variable>& variables) {
+  for (const Variable& variable : variables) {
+    const std::string wanted = name + "/" + variable.name();
+    std::string free = wanted;
+    for (int k = 1; implementation_->is_taken(free); ++k) free = fmt::format("{}_{}", wanted, k);
+    add_variable(free, variable);
+  }
+}
+
+void Checkpoint::add_words(const std::string& name, WordsObject object) {
+  implementation_->require_free_name(name);
+  implementation_->words.push_back({name, std::move(object)});
+}
+
+std::filesystem::path Checkpoint::save(const std::filesystem::path& directory, std::int64_t step) {
+  implementation_->require_ready("save");
+  PendingSave::Implementation save(*implementation_, directory, step);
+  save.write();
+  return save.finish();
+}
+
+PendingSave Checkpoint::save_async(const std::filesystem::path& directory, std::int64_t step) {
+  implementation_->require_ready("save_async");
+  auto save = std::make_shared<PendingSave::Implementation>(*implementation_, directory, step);
+  save->copy();
+  save->write_in_background();
+  implementation_->pending = save;
+  return PendingSave(std::move(save));
+}
+
+std::int64_t Checkpoint::restore(const std::filesystem::path& path, const RestoreOptions& options) {
+  implementation_->require_ready("restore");
+  return detail::Restore(*implementation_, path, options).run();
+}
+
+std::int64_t Checkpoint::restore(const std::filesystem::path& directory, std::int64_t step,
+                                 const RestoreOptions& options) {
+  return restore(detail::step_path(directory, step), options);
+}
+
+std::optional<std::int64_t> Checkpoint::restore_latest(const std::filesystem::path& directory,
+                                                       const RestoreOptions& options) {
+  implementation_->require_ready("restore_latest");
+  Communicator& communicator = implementation_->communicator;
+  std::optional<std::filesystem::path> path;
+  detail::together(communicator, [&] {
+    if (communicator.rank() == 0) path = latest(directory);
+  });
+  const std::string name = detail::from_chief(communicator, path ? path->string() : std::string());
+  if (name.empty()) return std::nullopt;
+  return restore(name, options);
+}
+
+std::optional<std::filesystem::path> Checkpoint::latest(const std::filesystem::path& directory) {
+  const std::vector<std::int64_t> all = steps(directory);
+  if (all.empty()) return std::nullopt;
+  return detail::step_path(directory, all.back());
+}
+
+std::vector<std::int64_t> Checkpoint::steps(const std::filesystem::path& directory) {
+  return detail::steps_in(directory);
+}
+
+}  // namespace lockstep

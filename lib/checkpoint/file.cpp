@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "checkpoint/file.hpp"
+
+#include "base/check.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cerrno>
+
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+Code code_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case ENAMETOOLONG:
+    case ELOOP: return Code::invalid_argument;
+    case EACCES:
+    case EPERM:
+    case EROFS: return Code::failed_precondition;
+    default: return Code::unavailable;  // ENOSPC, EDQUOT, EFBIG, EIO, ...
+  }
+}
+
+}  // namespace
+
+void throw_system_error(std::string_view call, const Path& path, int error_number) {
+  throw_error(code_of(error_number), "{}: {}: {}", call, path.string(),
+              std::error_code(error_number, std::generic_category()).message());
+}
+
+File::File(Path path, int descriptor) noexcept : path_(std::move(path)), descriptor_(descriptor) {}
+
+File File::open_to_read(const Path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw_system_error("open to read", path, errno);
+  return {path, descriptor};
+}
+
+File File::open_to_write(const Path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw_system_error("open to write", path, errno);
+  return {path, descriptor};
+}
+
+File::File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::uint64_t File::size() const {
+  struct stat status{};
+  if (::fstat(descriptor_, &status) != 0) throw_system_error("stat", path_, errno);
+  if (!S_ISREG(status.st_mode)) throw_error(Code::invalid_argument, "stat: {}: it is no regular file", path_.string());
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw_system_error("write", path_, written < 0 ? errno : ENOSPC);
+    offset += static_cast<std::uint64_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_system_error("read", path_, errno);
+    if (got == 0) {
+      throw_error(Code::data_loss, "read: {}: it ends at byte {}, {} bytes too early; the file is truncated",
+                  path_.string(), offset, bytes.size());
+    }
+    offset += static_cast<std::uint64_t>(got);
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void File::sync() {
+  if (::fsync(descriptor_) != 0) throw_system_error("fsync", path_, errno);
+}
+
+std::string read_text(const Path& path, std::uint64_t most) {
+  const File file = File::open_to_read(path);
+  const std::uint64_t size = file.size();
+  if (size > most) {
+    throw_error(Code::data_loss, "read: {}: it has {} bytes, at most {} are expected; it is another kind of file",
+                path.string(), size, most);
+  }
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void make_directories(const Path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw_system_error("make directory", path, error.value());
+  if (!std::filesystem::is_directory(path, error)) throw_system_error("make directory", path, ENOTDIR);
+}
+
+void sync_directory(const Path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw_system_error("open directory", path, errno);
+  const int result = ::fsync(descriptor);
+  const int error_number = errno;
+  ::close(descriptor);
+  // some file systems cannot, and need not
+  if (result != 0 && error_number != EINVAL) throw_system_error("fsync", path, error_number);
+}
+
+void put_in_place(const Path& from, const Path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return;
+  if (errno != EEXIST && errno != ENOTEMPTY) throw_system_error("rename", from, errno);
+  // in one step, so that there always is one of both
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (errno != EINVAL && errno != ENOSYS) throw_system_error("rename", from, errno);
+  const Path aside = from.string() + "-old";  // a file system that cannot exchange: the other checkpoints remain
+  if (::rename(to.c_str(), aside.c_str()) != 0) throw_system_error("rename", to, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error("rename", from, errno);
+  if (::rename(aside.c_str(), from.c_str()) != 0) throw_system_error("rename", aside, errno);
+}
+
+void remove_quietly(const Path& path) noexcept {
+  try {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+  } catch (...) {  // no memory for the names: they stay
+  }
+}
+
+}  // namespace lockstep::detail

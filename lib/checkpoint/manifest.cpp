@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "checkpoint/manifest.hpp"
+
+#include "base/check.hpp"
+#include "checkpoint/crc32c.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <span>
+
+namespace lockstep::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* format_name = "lockstep checkpoint";
+
+/// Keys are in order, so the same content gives the same text.
+std::uint32_t checksum_of(const Json& body) {
+  const std::string text = body.dump();
+  return crc32c(std::as_bytes(std::span(text)));
+}
+
+Json tensors_json(const Manifest& manifest) {
+  Json all = Json::object();
+  for (const auto& [name, record] : manifest.tensors) {
+    all[name] = {{"dtype", std::string(to_string(record.dtype))},
+                 {"shape", record.shape},
+                 {"synchronization", record.synchronization},
+                 {"aggregation", record.aggregation},
+                 {"crc32c", record.checksums}};
+  }
+  return all;
+}
+
+Json words_json(const Manifest& manifest) {
+  Json all = Json::object();
+  for (const auto& [name, record] : manifest.words)
+    all[name] = {{"kind", record.kind}, {"common", record.common}, {"of_replica", record.of_replica}};
+  return all;
+}
+
+Manifest manifest_of(const Json& body) {
+  Manifest manifest;
+  body.at("step").get_to(manifest.step);
+  body.at("replicas_per_rank").get_to(manifest.layout);
+  body.at("file_bytes").get_to(manifest.file_bytes);
+  body.at("header_crc32c").get_to(manifest.header_checksum);
+  body.at("block_bytes").get_to(manifest.block_bytes);
+  for (const auto& [name, json] : body.at("tensors").items()) {
+    Manifest::TensorRecord& record = manifest.tensors[name];
+    record.dtype = parse_dtype(json.at("dtype").get<std::string>());
+    json.at("shape").get_to(record.shape);
+    json.at("synchronization").get_to(record.synchronization);
+    json.at("aggregation").get_to(record.aggregation);
+    json.at("crc32c").get_to(record.checksums);
+  }
+  for (const auto& [name, json] : body.at("state").items()) {
+    Manifest::WordsRecord& record = manifest.words[name];
+    json.at("kind").get_to(record.kind);
+    json.at("common").get_to(record.common);
+    json.at("of_replica").get_to(record.of_replica);
+  }
+  return manifest;
+}
+
+}  // namespace
+
+int Manifest::replicas() const noexcept { return std::accumulate(layout.begin(), layout.end(), 0); }
+
+std::string to_text(const Manifest& manifest) {
+  Json body = {{"format", format_name},
+               {"version", Manifest::version},
+               {"step", manifest.step},
+               {"replicas", manifest.replicas()},
+               {"replicas_per_rank", manifest.layout},
+               {"file_bytes", manifest.file_bytes},
+               {"header_crc32c", manifest.header_checksum},
+               {"block_bytes", manifest.block_bytes}};
+  body["tensors"] = tensors_json(manifest);
+  body["state"] = words_json(manifest);
+  const std::uint32_t checksum = checksum_of(body);
+  return Json{{"checkpoint", std::move(body)}, {"crc32c", checksum}}.dump(1) + "\n";
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& file) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object() || !json.contains("checkpoint") || !json["checkpoint"].is_object() ||
+      json["checkpoint"].value("format", Json()) != format_name) {
+    throw_error(Code::data_loss, "{}: it is no manifest of a lockstep checkpoint, or damaged", file);
+  }
+  const Json& body = json["checkpoint"];
+  if (json.value("crc32c", Json()) != checksum_of(body))
+    throw_error(Code::data_loss, "{}: its checksum is wrong; the manifest is damaged", file);
+  try {
+    const int version = body.at("version").get<int>();
+    if (version > Manifest::version) {
+      throw_error(Code::unimplemented, "{}: it has format version {}; this lockstep reads versions up to {}", file,
+                  version, Manifest::version);
+    }
+    return manifest_of(body);
+  } catch (const Json::exception& error) {
+    throw_error(Code::data_loss, "{}: the manifest is damaged: {}", file, error.what());
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "checkpoint/restore.hpp"
+
+#include "base/check.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/crc32c.hpp"
+#include "checkpoint/directory.hpp"
+#include "checkpoint/shares.hpp"
+#include "context/replica_team.hpp"
+#include "variables/variable_access.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::uint64_t most_manifest_bytes = std::uint64_t{1} << 30;
+
+std::string copies_name(const std::string& name) {
+  return name + std::string(Checkpoint::Implementation::copies_suffix);
+}
+
+/// How many copies there are of a variable, on all ranks.
+int replicas_of(const Variable& variable) { return VariableAccess::team(variable).replicas(); }
+
+bool is_on_read(const Variable& variable) { return variable.synchronization() == VariableSynchronization::on_read; }
+
+}  // namespace
+
+Restore::Restore(Checkpoint::Implementation& checkpoint, const Path& path, const RestoreOptions& options)
+    : checkpoint_(checkpoint), path_(path), options_(options) {}
+
+std::int64_t Restore::run() {
+  Communicator& communicator = checkpoint_.communicator;
+  together(communicator, [this] { read(); });
+  require_same(communicator, fingerprint_,
+               "restore: ranks read different files at " + path_.string() + "; all need the same directory");
+  // opening an iterator may be collective: only where all have come so far
+  together(communicator, [this] { prepare_words(); });
+  write();
+  return manifest_ ? manifest_->step : -1;
+}
+
+void Restore::read() {
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(path_, error);
+  if (error) throw_system_error("restore", path_, error.value());
+  file_ = is_folder ? path_ / state_name : path_;
+  label_ = "restore: " + file_.string();
+  std::string manifest_text;
+  if (is_folder) {
+    const Path manifest_file = path_ / manifest_name;
+    manifest_text = read_text(manifest_file, most_manifest_bytes);
+    manifest_ = parse_manifest(manifest_text, "restore: " + manifest_file.string());
+  }
+  const File file = File::open_to_read(file_);
+  const std::uint64_t size = file.size();
+  if (manifest_ && size != manifest_->file_bytes) {
+    throw_error(Code::data_loss, "{}: it has {} bytes, but the manifest says {}; the file is truncated or damaged",
+                label_, size, manifest_->file_bytes);
+  }
+  std::string header_bytes(std::min<std::uint64_t>(size, 8), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(header_bytes)));
+  const std::uint64_t length = header_length(header_bytes, size, label_);
+  header_bytes.resize(8 + static_cast<std::size_t>(length));
+  file.read_at(0, std::as_writable_bytes(std::span(header_bytes)));
+  const std::uint32_t checksum = crc32c(std::as_bytes(std::span(header_bytes)));
+  if (manifest_ && checksum != manifest_->header_checksum)
+    throw_error(Code::data_loss, "{}: the checksum of its header is wrong; the file is damaged", label_);
+  fingerprint_ = std::uint64_t{checksum} << 32 | crc32c(std::as_bytes(std::span(manifest_text)));
+  header_ = parse_header(std::string_view(header_bytes).substr(8), size, label_);
+
+  check_names();
+  for (const auto& [name, variable] : checkpoint_.variables) check_tensor(name, variable);
+  for (const auto& [name, variable] : checkpoint_.variables) {
+    const std::string source = copies_fit(name, variable) ? copies_name(name) : name;
+    loaded_.emplace(name, load(file, *find(source)));
+  }
+}
+
+const TensorEntry* Restore::find(const std::string& name) const {
+  const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
+                                  [&name](const TensorEntry& entry) { return entry.name == name; });
+  return found == header_.tensors.end() ? nullptr : &*found;
+}
+
+bool Restore::is_known(const std::string& name) const {
+  if (checkpoint_.is_taken(name)) return true;
+  constexpr std::string_view suffix = Checkpoint::Implementation::copies_suffix;
+  return name.ends_with(suffix) && checkpoint_.is_taken(name.substr(0, name.size() - suffix.size()));
+}
+
+void Restore::check_names() const {
+  for (const auto& [name, variable] : checkpoint_.variables) {
+    if (find(name) != nullptr) continue;
+    throw_error(Code::invalid_argument,
+                "{}: it has no tensor \"{}\", which is tracked; track what was saved, under the same names", label_,
+                name);
+  }
+  for (const auto& [name, object] : checkpoint_.words) {
+    const bool is_there = manifest_ && manifest_->words.contains(name) && manifest_->words.at(name).kind == object.kind;
+    if (is_there) continue;
+    throw_error(Code::invalid_argument,
+                "{}: no state of the {} \"{}\", which is tracked, was saved with it; track what was saved, under the "
+                "same names",
+                label_, object.kind == "input" ? "iterator" : object.kind, name);
+  }
+  if (options_.names == RestoredNames::tracked) return;
+  const auto refuse = [this](const std::string& name) {
+    if (is_known(name)) return;
+    throw_error(Code::invalid_argument,
+                "{}: it has \"{}\", which is not tracked; track it, or restore with RestoredNames::tracked to leave it "
+                "out",
+                label_, name);
+  };
+  for (const TensorEntry& entry : header_.tensors) refuse(entry.name);
+  if (!manifest_) return;
+  for (const auto& [name, record] : manifest_->words) refuse(name);
+}
+
+void Restore::check_tensor(const std::string& name, const Variable& variable) const {
+  const TensorEntry& entry = *find(name);
+  if (entry.dtype != variable.dtype() || entry.shape != variable.shape()) {
+    throw_error(Code::invalid_argument,
+                "{}: tensor \"{}\" is {}{}, but the variable \"{}\" is {}{}; they must be the same", label_, name,
+                to_string(entry.dtype), to_string(entry.shape), variable.name(), to_string(variable.dtype()),
+                to_string(variable.shape()));
+  }
+  if (variable.dtype() == DType::boolean && is_on_read(variable) && replicas_of(variable) > 1 &&
+      variable.aggregation() == VariableAggregation::sum) {
+    throw_error(Code::invalid_argument,
+                "{}: tensor \"{}\" is bool, which has no sum that could be spread over {} "
+                "replicas; give the variable another aggregation",
+                label_, name, replicas_of(variable));
+  }
+}
+
+bool Restore::copies_fit(const std::string& name, const Variable& variable) const {
+  if (!is_on_read(variable) || replicas_of(variable) == 1) return false;
+  const TensorEntry* const copies = find(copies_name(name));
+  return copies != nullptr && copies->dtype == variable.dtype() &&
+         copies->shape == Shape{replicas_of(variable), variable.element_count()};
+}
+
+Tensor Restore::load(const File& file, const TensorEntry& entry) const {
+  Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape);
+  const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
+  const std::uint64_t each = manifest_ ? std::max<std::uint64_t>(manifest_->block_bytes, 1) : block_bytes;
+  std::size_t number = 0;
+  for (std::uint64_t offset = 0; offset < bytes.size(); offset += each) {
+    const auto block = bytes.subspan(offset, std::min<std::uint64_t>(each, bytes.size() - offset));
+    file.read_at(header_.data_offset + entry.begin + offset, block);
+    if (manifest_) check_block(block, entry, number++);
+  }
+  return tensor;
+}
+
+void Restore::check_block(std::span<const std::byte> bytes, const TensorEntry& entry, std::size_t number) const {
+  const auto record = manifest_->tensors.find(entry.name);
+  if (record == manifest_->tensors.end() || number >= record->second.checksums.size()) {
+    throw_error(Code::data_loss, "{}: the manifest has no checksum of tensor \"{}\"; it belongs to another file",
+                label_, entry.name);
+  }
+  if (crc32c(bytes) != record->second.checksums[number]) {
+    throw_error(Code::data_loss,
+                "{}: the checksum of tensor \"{}\" is wrong, in the {} bytes from byte {} on; the file is damaged",
+                label_, entry.name, bytes.size(), number * manifest_->block_bytes);
+  }
+}
+
+void Restore::prepare_words() {
+  const Communicator& communicator = checkpoint_.communicator;
+  const int first = communicator.layout().first(communicator.rank());
+  for (const auto& [name, object] : checkpoint_.words) {
+    const Manifest::WordsRecord& record = manifest_->words.at(name);
+    Checkpoint::Words words{record.common, {}};
+    if (!record.of_replica.empty()) {
+      for (int i = 0; i < communicator.local_replicas(); ++i) {
+        const auto id = static_cast<std::size_t>(first + i);
+        words.of_replica.push_back(id < record.of_replica.size() ? record.of_replica[id] : 0);
+      }
+    }
+    try {
+      changes_.push_back(object.prepare(words));
+    } catch (const std::out_of_range&) {
+      throw_error(Code::data_loss, "restore: {}: the state of \"{}\" has too few numbers", path_.string(), name);
+    } catch (const Error& error) {
+      throw_error(error.code(), "restore: {}: the {} \"{}\": {}", path_.string(), object.kind, name, error.text());
+    }
+  }
+}
+
+void Restore::write() const {
+  for (const auto& [name, variable] : checkpoint_.variables) {
+    const Tensor& value = loaded_.at(name);
+    const bool has_copies = copies_fit(name, variable);
+    const int first = VariableAccess::team(variable).first_replica_id();
+    const bool spreads = is_on_read(variable) && variable.aggregation() == VariableAggregation::sum;
+    for (int i = 0; i < variable.component_count(); ++i) {
+      VariableComponent copy = variable.component(i);
+      const std::size_t bytes = copy.byte_count();
+      if (bytes == 0) continue;
+      if (has_copies) {
+        const std::size_t row = static_cast<std::size_t>(first + i) * bytes;
+        std::memcpy(copy.data(), static_cast<const std::byte*>(value.data()) + row, bytes);
+      } else if (spreads && replicas_of(variable) > 1) {
+        write_exact_share(copy.view(), value.view(), first + i, replicas_of(variable));
+      } else {
+        std::memcpy(copy.data(), value.data(), bytes);
+      }
+    }
+  }
+  for (const auto& change : changes_) change();
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/checkpoint/safetensors.hpp>
+
+#include "base/check.hpp"
+#include "checkpoint/file.hpp"
+#include "checkpoint/safetensors_header.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace lockstep {
+
+using detail::File;
+
+SafetensorsFile load_safetensors(const std::filesystem::path& path) {
+  const File file = File::open_to_read(path);
+  const std::uint64_t size = file.size();
+  std::string bytes(std::min<std::uint64_t>(size, 8), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(bytes)));
+  std::string text(static_cast<std::size_t>(detail::header_length(bytes, size, path.string())), '\0');
+  file.read_at(8, std::as_writable_bytes(std::span(text)));
+  detail::SafetensorsHeader header = detail::parse_header(text, size, path.string());
+  SafetensorsFile result;
+  for (const detail::TensorEntry& entry : header.tensors) {
+    Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape);
+    file.read_at(header.data_offset + entry.begin,
+                 std::span(static_cast<std::byte*>(tensor.data()), tensor.byte_count()));
+    result.tensors.emplace(entry.name, std::move(tensor));
+  }
+  result.metadata = std::move(header.metadata);
+  return result;
+}
+
+void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& content) {
+  detail::SafetensorsHeader header;
+  header.metadata = content.metadata;
+  for (const auto& [name, tensor] : content.tensors)
+    header.tensors.push_back({name, tensor.dtype(), tensor.shape(), 0, 0});
+  std::string bytes;
+  try {
+    bytes = detail::format_header(header);
+  } catch (const nlohmann::json::exception& error) {  // names that are no UTF-8
+    detail::throw_error(Code::invalid_argument, "save_safetensors: {}: {}", path.string(), error.what());
+  }
+  const detail::Path unfinished = path.string() + ".unfinished-" + std::to_string(::getpid());
+  try {
+    File file = File::open_to_write(unfinished);
+    file.write_at(0, std::as_bytes(std::span(bytes)));
+    for (const detail::TensorEntry& entry : header.tensors) {
+      const Tensor& tensor = content.tensors.at(entry.name);
+      file.write_at(header.data_offset + entry.begin,
+                    std::span(static_cast<const std::byte*>(tensor.data()), tensor.byte_count()));
+    }
+    file.sync();
+    detail::put_in_place(unfinished, path);
+    detail::sync_directory(path.has_parent_path() ? path.parent_path() : detail::Path("."));
+  } catch (...) {
+    detail::remove_quietly(unfinished);
+    throw;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "checkpoint/safetensors_header.hpp"
+
+#include "base/check.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::array<std::pair<DType, std::string_view>, dtype_count> names{{
+    {DType::f16, "F16"},
+    {DType::bf16, "BF16"},
+    {DType::f32, "F32"},
+    {DType::f64, "F64"},
+    {DType::i8, "I8"},
+    {DType::i16, "I16"},
+    {DType::i32, "I32"},
+    {DType::i64, "I64"},
+    {DType::u8, "U8"},
+    {DType::u16, "U16"},
+    {DType::u32, "U32"},
+    {DType::u64, "U64"},
+    {DType::boolean, "BOOL"},
+}};
+
+constexpr std::size_t length_bytes = 8;
+constexpr std::uint64_t data_alignment = 64;
+
+/// The text as JSON; nothing where it is none, or one name stands twice in the outermost object.
+std::optional<Json> parsed(std::string_view text) {
+  std::set<std::string> keys;
+  bool unique = true;
+  const auto look = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth == 1 && event == Json::parse_event_t::key) unique &= keys.insert(value.get<std::string>()).second;
+    return true;
+  };
+  Json json = Json::parse(text.begin(), text.end(), look, false);
+  if (json.is_discarded() || !unique || !json.is_object()) return std::nullopt;
+  return json;
+}
+
+DType dtype_in(const Json& entry, const std::string& file, const std::string& name) {
+  const auto found = entry.find("dtype");
+  if (found == entry.end() || !found->is_string())
+    throw_error(Code::data_loss, "{}: tensor \"{}\" has no dtype; the file is damaged", file, name);
+  const auto text = found->get<std::string>();
+  for (const auto& [dtype, dtype_name] : names) {
+    if (dtype_name == text) return dtype;
+  }
+  throw_error(Code::unimplemented, "{}: tensor \"{}\" has elements of type \"{}\", which lockstep has not", file, name,
+              text);
+}
+
+/// A list of numbers that are not negative, and fit.
+std::optional<std::vector<std::uint64_t>> numbers_in(const Json& entry, const char* key) {
+  const auto found = entry.find(key);
+  if (found == entry.end() || !found->is_array()) return std::nullopt;
+  std::vector<std::uint64_t> numbers;
+  for (const Json& number : *found) {
+    if (!number.is_number_unsigned()) return std::nullopt;
+    numbers.push_back(number.get<std::uint64_t>());
+  }
+  return numbers;
+}
+
+Shape shape_in(const Json& entry, const std::string& file, const std::string& name) {
+  const auto numbers = numbers_in(entry, "shape");
+  if (!numbers) throw_error(Code::data_loss, "{}: tensor \"{}\" has no shape; the file is damaged", file, name);
+  if (numbers->size() > static_cast<std::size_t>(Shape::max_rank)) {
+    throw_error(Code::unimplemented, "{}: tensor \"{}\" has {} axes; lockstep has at most {}", file, name,
+                numbers->size(), Shape::max_rank);
+  }
+  std::vector<std::int64_t> extents;
+  for (const std::uint64_t number : *numbers) {
+    if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      throw_error(Code::data_loss, "{}: tensor \"{}\" has an extent of {}; the file is damaged", file, name, number);
+    extents.push_back(static_cast<std::int64_t>(number));
+  }
+  try {
+    return Shape(std::span<const std::int64_t>(extents));
+  } catch (const Error&) {  // too many elements
+    throw_error(Code::data_loss, "{}: tensor \"{}\" has more elements than can be; the file is damaged", file, name);
+  }
+}
+
+TensorEntry entry_of(const std::string& name, const Json& json, std::uint64_t data_bytes, const std::string& file) {
+  if (!json.is_object())
+    throw_error(Code::data_loss, "{}: \"{}\" is no description of a tensor; the file is damaged", file, name);
+  TensorEntry entry{name, dtype_in(json, file, name), shape_in(json, file, name), 0, 0};
+  const auto offsets = numbers_in(json, "data_offsets");
+  if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1] || (*offsets)[1] > data_bytes) {
+    throw_error(
+        Code::data_loss,
+        "{}: tensor \"{}\" has no place inside of the file's {} bytes of data; the file is truncated or damaged", file,
+        name, data_bytes);
+  }
+  entry.begin = (*offsets)[0];
+  entry.end = (*offsets)[1];
+  const auto count = static_cast<std::uint64_t>(entry.shape.element_count());
+  const std::uint64_t size = size_of(entry.dtype);
+  if (entry.byte_count() % size != 0 || entry.byte_count() / size != count) {
+    throw_error(Code::data_loss, "{}: tensor \"{}\" is {}{} but has {} bytes; the file is damaged", file, name,
+                to_string(entry.dtype), to_string(entry.shape), entry.byte_count());
+  }
+  return entry;
+}
+
+void read_metadata(const Json& json, std::map<std::string, std::string>& metadata, const std::string& file) {
+  if (!json.is_object()) throw_error(Code::data_loss, "{}: __metadata__ is no object; the file is damaged", file);
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string())
+      throw_error(Code::data_loss, "{}: __metadata__ \"{}\" is no text; the file is damaged", file, key);
+    metadata[key] = value.get<std::string>();
+  }
+}
+
+}  // namespace
+
+std::string_view safetensors_name(DType dtype) noexcept {
+  return std::find_if(names.begin(), names.end(), [dtype](const auto& row) { return row.first == dtype; })->second;
+}
+
+std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_bytes, const std::string& file) {
+  if (file_bytes < length_bytes || first_8_bytes.size() < length_bytes) {
+    throw_error(Code::data_loss,
+                "{}: it has {} bytes, too few for a safetensors file; it is truncated, or of another "
+                "kind",
+                file, file_bytes);
+  }
+  std::uint64_t length = 0;
+  for (std::size_t i = length_bytes; i-- > 0;) length = length << 8 | static_cast<std::uint8_t>(first_8_bytes[i]);
+  if (length > most_header_bytes || length > file_bytes - length_bytes) {
+    throw_error(Code::data_loss,
+                "{}: its header would have {} bytes, but the file has {}; it is truncated, or no safetensors file",
+                file, length, file_bytes);
+  }
+  return length;
+}
+
+SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& file) {
+  const auto root = parsed(json);
+  if (!root) {
+    throw_error(
+        Code::data_loss,
+        "{}: its header is no JSON object with one entry for each tensor; it is damaged, or no safetensors file", file);
+  }
+  SafetensorsHeader header;
+  header.data_offset = length_bytes + json.size();
+  header.data_bytes = file_bytes - header.data_offset;
+  for (const auto& [name, entry] : root->items()) {
+    if (name == "__metadata__") {
+      read_metadata(entry, header.metadata, file);
+    } else {
+      header.tensors.push_back(entry_of(name, entry, header.data_bytes, file));
+    }
+  }
+  std::sort(header.tensors.begin(), header.tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  std::uint64_t next = 0;
+  for (const TensorEntry& entry : header.tensors) {
+    if (entry.begin != next) {
+      throw_error(Code::data_loss,
+                  "{}: tensor \"{}\" begins at byte {} of the data, but those before it end at {}; the "
+                  "file is damaged",
+                  file, entry.name, entry.begin, next);
+    }
+    next = entry.end;
+  }
+  if (next != header.data_bytes) {
+    throw_error(Code::data_loss, "{}: its tensors have {} bytes, but the file has {}; it is truncated or damaged", file,
+                next, header.data_bytes);
+  }
+  return header;
+}
+
+std::string format_header(SafetensorsHeader& header) {
+  std::stable_sort(header.tensors.begin(), header.tensors.end(),
+                   [](const TensorEntry& a, const TensorEntry& b) { return size_of(a.dtype) > size_of(b.dtype); });
+  OrderedJson json = OrderedJson::object();
+  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  std::uint64_t next = 0;
+  for (TensorEntry& entry : header.tensors) {
+    entry.begin = next;
+    next += static_cast<std::uint64_t>(entry.shape.element_count()) * size_of(entry.dtype);
+    entry.end = next;
+    const auto extents = entry.shape.extents();
+    json[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
+                        {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
+                        {"data_offsets", {entry.begin, entry.end}}};
+  }
+  std::string text = json.dump();
+  text.append((data_alignment - (length_bytes + text.size()) % data_alignment) % data_alignment, ' ');
+  std::string bytes;
+  for (std::size_t i = 0; i < length_bytes; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  header.data_offset = length_bytes + text.size();
+  header.data_bytes = next;
+  return bytes + text;
+}
+
+}  // namespace lockstep::detail

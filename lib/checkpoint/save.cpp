@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a checkpoint is written. Every rank makes the same list of tensors and cuts it into blocks; each writes its
+// blocks at their places in one file; then rank 0 writes the manifest and gives the folder its name.
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/crc32c.hpp"
+#include "checkpoint/directory.hpp"
+#include "checkpoint/implementation.hpp"
+#include "context/replica_team.hpp"
+#include "variables/variable_access.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include <cstring>
+#include <random>
+#include <utility>
+
+namespace lockstep {
+
+using detail::Block;
+using detail::File;
+using detail::Manifest;
+using detail::Path;
+
+namespace {
+
+void require_aggregation(const std::string& name, const Variable& variable) {
+  if (variable.aggregation() != VariableAggregation::none || VariableAccess::team(variable).is_default()) return;
+  detail::throw_error(
+      Code::invalid_argument,
+      "save: \"{}\" is synchronized on read, so what is saved is the aggregate of all replicas' copies, "
+      "but its aggregation is none. Create it with aggregation sum, mean or only_first_replica",
+      name);
+}
+
+}  // namespace
+
+std::byte* CopiedBytes::at_least(std::size_t count) {
+  if (capacity < count) {
+    bytes.reset();  // before the new one
+    bytes = std::make_unique_for_overwrite<std::byte[]>(count);
+    capacity = count;
+  }
+  return bytes.get();
+}
+
+PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoint, const Path& directory,
+                                            std::int64_t step)
+    : communicator_(checkpoint.communicator),
+      directory_(directory),
+      step_(step),
+      keep_last_(checkpoint.options.keep_last),
+      copied_(checkpoint.copied) {
+  if (step < 0) detail::throw_error(Code::invalid_argument, "save: the step is {}; it must be at least 0", step);
+  const std::string what = directory.string() + '\n' + std::to_string(step);
+  detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))),
+                       "save: ranks give different directories or steps; all save the same checkpoint");
+  unfinished_ = detail::unfinished_path(directory, step, detail::from_chief(communicator_, std::random_device()()));
+  collect(checkpoint);
+  collect_words(checkpoint);
+  lay_out(checkpoint.options.parallel_bytes);
+}
+
+PendingSave::Implementation::~Implementation() {
+  if (!thread_.joinable()) return;
+  thread_.join();
+  if (error_ || sliced_) {
+    detail::log_warning("checkpoint: the save of step {} to {} was given up before wait(), and is no checkpoint", step_,
+                        directory_.string());
+  }
+}
+
+void PendingSave::Implementation::add_tensor(const std::string& name, Tensor tensor, const Variable& variable) {
+  const auto extents = tensor.shape().extents();
+  header_.tensors.push_back({name, tensor.dtype(), tensor.shape(), 0, 0});
+  manifest_.tensors[name] = {tensor.dtype(),
+                             {extents.begin(), extents.end()},
+                             std::string(to_string(variable.synchronization())),
+                             std::string(to_string(variable.aggregation())),
+                             {}};
+  tensors_.insert_or_assign(name, std::move(tensor));
+}
+
+void PendingSave::Implementation::collect(Checkpoint::Implementation& checkpoint) {
+  const bool has_copies = communicator_.layout().replicas() > 1;
+  for (const auto& [name, variable] : checkpoint.variables) {
+    if (variable.synchronization() != VariableSynchronization::on_read) {
+      add_tensor(name, variable.component(0), variable);
+      continue;
+    }
+    require_aggregation(name, variable);
+    add_tensor(name, variable.read(), variable);
+    if (!has_copies) continue;
+    std::vector<ConstTensorView> copies;
+    for (int i = 0; i < variable.component_count(); ++i)
+      copies.push_back(std::as_const(static_cast<const Tensor&>(variable.component(i))).view());
+    add_tensor(name + std::string(Checkpoint::Implementation::copies_suffix),
+               detail::gather_rows_of_replicas(communicator_, copies), variable);
+  }
+}
+
+void PendingSave::Implementation::collect_words(Checkpoint::Implementation& checkpoint) {
+  manifest_.step = step_;
+  const auto counts = communicator_.layout().counts();
+  manifest_.layout.assign(counts.begin(), counts.end());
+  for (const auto& [name, object] : checkpoint.words) {
+    const Checkpoint::Words words = object.read();
+    Manifest::WordsRecord& record = manifest_.words[name];
+    record = {object.kind, words.common, {}};
+    if (words.of_replica.empty()) continue;
+    std::vector<ConstTensorView> local;
+    for (const std::uint64_t& word : words.of_replica) local.push_back(view_of(std::span(&word, 1)));
+    const Tensor all = detail::gather_rows_of_replicas(communicator_, local);
+    const auto elements = all.elements<std::uint64_t>();
+    record.of_replica.assign(elements.begin(), elements.end());
+  }
+}
+
+void PendingSave::Implementation::lay_out(std::size_t parallel_bytes) {
+  header_.metadata = {{"format", "np"}, {"written_by", "lockstep"}};
+  header_bytes_ = detail::format_header(header_);
+  sliced_ = communicator_.size() > 1 && header_.data_bytes >= parallel_bytes;
+  blocks_ = detail::blocks_of(header_, detail::block_bytes, sliced_ ? communicator_.size() : 1);
+  manifest_.block_bytes = detail::block_bytes;
+  manifest_.file_bytes = header_.data_offset + header_.data_bytes;
+  manifest_.header_checksum = detail::crc32c(std::as_bytes(std::span(header_bytes_)));
+  checksums_.assign(blocks_.size(), 0);
+  for (const Block& block : blocks_) {
+    const bool mine = block.writer == communicator_.rank();
+    const auto* const data =
+        static_cast<const std::byte*>(std::as_const(tensors_.at(header_.tensors[block.tensor].name)).data());
+    sources_.push_back(mine ? data + block.offset : nullptr);
+  }
+}
+
+void PendingSave::Implementation::copy() {
+  std::size_t bytes = 0;
+  for (std::size_t k = 0; k < blocks_.size(); ++k) bytes += sources_[k] != nullptr ? blocks_[k].bytes : 0;
+  std::byte* next = copied_->at_least(bytes);
+  for (std::size_t k = 0; k < blocks_.size(); ++k) {
+    if (sources_[k] == nullptr) continue;
+    std::memcpy(next, sources_[k], blocks_[k].bytes);
+    sources_[k] = std::exchange(next, next + blocks_[k].bytes);
+  }
+  tensors_.clear();
+}
+
+void PendingSave::Implementation::write_blocks() {
+  // each rank makes what it finds missing: nobody waits for rank 0
+  detail::make_directories(unfinished_);
+  File file = File::open_to_write(unfinished_ / detail::state_name);
+  if (communicator_.rank() == 0) file.write_at(0, std::as_bytes(std::span(header_bytes_)));
+  for (std::size_t k = 0; k < blocks_.size(); ++k) {
+    if (sources_[k] == nullptr) continue;
+    const std::span<const std::byte> bytes(sources_[k], blocks_[k].bytes);
+    checksums_[k] = detail::crc32c(bytes);
+    file.write_at(header_.data_offset + header_.tensors[blocks_[k].tensor].begin + blocks_[k].offset, bytes);
+  }
+  file.sync();
+}
+
+void PendingSave::Implementation::write() noexcept {
+  if (!writes()) return;
+  try {
+    write_blocks();
+    if (!sliced_) commit();
+  } catch (...) {
+    error_ = std::current_exception();
+    if (!sliced_) detail::remove_quietly(unfinished_);
+  }
+}
+
+void PendingSave::Implementation::write_in_background() {
+  if (writes()) thread_ = std::thread([this] { write(); });
+}
+
+void PendingSave::Implementation::commit() {
+  for (std::size_t k = 0; k < blocks_.size(); ++k)
+    manifest_.tensors.at(header_.tensors[blocks_[k].tensor].name).checksums.push_back(checksums_[k]);
+  const std::string text = detail::to_text(manifest_);
+  {
+    File file = File::open_to_write(unfinished_ / detail::manifest_name);
+    file.write_at(0, std::as_bytes(std::span(text)));
+    file.sync();
+  }
+  detail::commit(directory_, unfinished_, step_, keep_last_);
+}
+
+Path PendingSave::Implementation::finish() {
+  if (failure_) std::rethrow_exception(failure_);
+  if (std::exchange(finished_, true)) return detail::step_path(directory_, step_);
+  if (thread_.joinable()) thread_.join();
+  try {
+    detail::throw_together(communicator_, error_);
+    if (sliced_) {
+      detail::add_over_ranks(communicator_, checksums_);
+      detail::together(communicator_, [&] {
+        if (communicator_.rank() == 0) commit();
+      });
+    }
+  } catch (...) {
+    failure_ = std::current_exception();
+    if (communicator_.rank() == 0) detail::remove_quietly(unfinished_);
+    throw;
+  }
+  return detail::step_path(directory_, step_);
+}
+
+PendingSave::PendingSave(std::shared_ptr<Implementation> implementation) noexcept
+    : implementation_(std::move(implementation)) {}
+PendingSave::PendingSave(PendingSave&&) noexcept = default;
+PendingSave& PendingSave::operator=(PendingSave&&) noexcept = default;
+PendingSave::~PendingSave() = default;
+
+Path PendingSave::wait() { return implementation_->finish(); }
+
+}  // namespace lockstep

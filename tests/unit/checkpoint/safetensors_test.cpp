@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/checkpoint/safetensors.hpp>
+
+#include "checkpoint/blocks.hpp"
+#include "checkpoint/crc32c.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/safetensors_header.hpp"
+#include "unit/checkpoint/temporary_directory.hpp"
+#include "unit/context/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+/// A file with that header and so many zeros behind it.
+std::string file_of(const std::string& json, std::size_t data_bytes) {
+  std::string bytes;
+  for (std::size_t i = 0; i < 8; ++i) bytes += static_cast<char>(json.size() >> (8 * i) & 0xff);
+  return bytes + json + std::string(data_bytes, '\0');
+}
+
+TEST(Crc32c, is_castagnolis_by_instruction_and_by_table) {
+  EXPECT_EQ(detail::crc32c(bytes_of("123456789")), 0xe3069283U);
+  EXPECT_EQ(detail::crc32c({}), 0U);
+  std::string text(1000, '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 % 251);
+  for (std::size_t begin = 0; begin < 9; ++begin) {
+    const auto part = bytes_of(text).subspan(begin, 900 + begin);
+    EXPECT_EQ(detail::crc32c(part), detail::crc32c_by_table(part));
+  }
+}
+
+TEST(Safetensors, gives_back_every_element_type) {
+  const TemporaryDirectory directory;
+  SafetensorsFile content;
+  content.metadata = {{"origin", "a test"}};
+  for (int k = 0; k < dtype_count; ++k) {
+    const auto dtype = static_cast<DType>(k);
+    Tensor tensor(dtype, Shape{2, 3});
+    auto* const bytes = static_cast<unsigned char*>(tensor.data());
+    for (std::size_t i = 0; i < tensor.byte_count(); ++i)
+      bytes[i] = static_cast<unsigned char>(dtype == DType::boolean ? i % 2 : i + static_cast<std::size_t>(k));
+    content.tensors.emplace(std::string(to_string(dtype)), tensor);
+  }
+  content.tensors.emplace("scalar", Tensor::scalar(2.5));
+  content.tensors.emplace("empty", Tensor(DType::f32, Shape{0, 4}));
+  save_safetensors(directory.path() / "x.safetensors", content);
+
+  const SafetensorsFile loaded = load_safetensors(directory.path() / "x.safetensors");
+  EXPECT_EQ(loaded.metadata, content.metadata);
+  ASSERT_EQ(loaded.tensors.size(), content.tensors.size());
+  for (const auto& [name, tensor] : content.tensors) {
+    const Tensor& other = loaded.tensors.at(name);
+    EXPECT_EQ(other.dtype(), tensor.dtype()) << name;
+    EXPECT_EQ(other.shape(), tensor.shape()) << name;
+    if (tensor.byte_count() == 0) continue;
+    EXPECT_EQ(std::memcmp(other.data(), tensor.data(), tensor.byte_count()), 0) << name;
+  }
+  EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{"x.safetensors"}) << "nothing else is left";
+}
+
+TEST(Safetensors, places_tensors_aligned_to_their_elements) {
+  detail::SafetensorsHeader header;
+  header.tensors = {
+      {"a", DType::u8, Shape{3}, 0, 0}, {"b", DType::f64, Shape{2}, 0, 0}, {"c", DType::f16, Shape{1}, 0, 0}};
+  const std::string bytes = detail::format_header(header);
+  EXPECT_EQ(bytes.size() % 64, 0U);
+  EXPECT_EQ(header.data_offset, bytes.size());
+  for (const auto& tensor : header.tensors) EXPECT_EQ(tensor.begin % size_of(tensor.dtype), 0U);
+  const auto again = detail::parse_header(std::string_view(bytes).substr(8), bytes.size() + 21, "x");
+  EXPECT_EQ(again.tensors.front().name, "b");
+  EXPECT_EQ(again.data_bytes, 21U);
+}
+
+TEST(Safetensors, reads_what_others_write) {
+  const TemporaryDirectory directory;
+  // no padding, tensors not in the order of their bytes, metadata
+  directory.write("x", file_of(R"({"b":{"dtype":"I16","shape":[],"data_offsets":[4,6]},"__metadata__":{"format":"pt"},)"
+                               R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                               6));
+  const SafetensorsFile file = load_safetensors(directory.path() / "x");
+  EXPECT_EQ(file.tensors.at("a").shape(), Shape{1});
+  EXPECT_EQ(file.tensors.at("b").dtype(), DType::i16);
+  EXPECT_EQ(file.metadata.at("format"), "pt");
+}
+
+TEST(Safetensors, refuses_what_is_no_such_file_and_says_why) {
+  const TemporaryDirectory directory;
+  const auto refuses = [&](Code code, const std::string& content, const std::string& part) {
+    directory.write("x", content);
+    expect_error(code, {"x", part}, [&] { static_cast<void>(load_safetensors(directory.path() / "x")); });
+  };
+  const auto json = [](const std::string& tensor) { return R"({"t":)" + tensor + "}"; };
+  refuses(Code::data_loss, "", "too few");
+  refuses(Code::data_loss, "PK\3\4", "too few");
+  refuses(Code::data_loss, "some text that is no such file", "header");
+  refuses(Code::data_loss, file_of("not json", 0), "no JSON");
+  refuses(Code::data_loss, file_of("[1]", 0), "no JSON");
+  refuses(Code::data_loss, file_of(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{}})", 4), "no JSON");
+  refuses(Code::data_loss, file_of(json("7"), 0), "\"t\"");
+  refuses(Code::data_loss, file_of(json(R"({"shape":[1],"data_offsets":[0,4]})"), 4), "no dtype");
+  refuses(Code::unimplemented, file_of(json(R"({"dtype":"F8_E5M2","shape":[4],"data_offsets":[0,4]})"), 4), "F8_E5M2");
+  refuses(Code::unimplemented, file_of(json(R"({"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]})"), 1),
+          "9 axes");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","data_offsets":[0,4]})"), 4), "no shape");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})"), 4), "no shape");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]})"), 4),
+          "extent");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4]})"), 4),
+          "more elements");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1]})"), 4), "no place");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"), 4), "no place");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), 4), "truncated");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), 4), "f32[2]");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"), 8), "begins at byte 4");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), 5), "the file has 5");
+  refuses(Code::data_loss, file_of(R"({"__metadata__":{"a":1}})", 0), "__metadata__");
+  expect_error(Code::invalid_argument, {"nothing-there", "No such file"},
+               [&] { static_cast<void>(load_safetensors(directory.path() / "nothing-there")); });
+  expect_error(Code::invalid_argument, {"regular file"},
+               [&] { static_cast<void>(load_safetensors(directory.path())); });
+}
+
+TEST(Safetensors, leaves_the_old_file_when_a_new_one_cannot_be_written) {
+  const TemporaryDirectory directory;
+  directory.write("x", "old");
+  SafetensorsFile content;
+  content.tensors.emplace("\xff", Tensor::scalar(1.0F));
+  expect_error(Code::invalid_argument, {"x", "UTF-8"}, [&] { save_safetensors(directory.path() / "x", content); });
+  expect_error(Code::invalid_argument, {"nowhere"}, [&] { save_safetensors("/nowhere/at/all", {}); });
+  EXPECT_EQ(directory.read("x"), "old");
+  EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{"x"});
+}
+
+TEST(Blocks, cover_each_tensor_once_and_share_the_bytes_evenly) {
+  detail::SafetensorsHeader header;
+  header.tensors = {
+      {"a", DType::u8, Shape{1000}, 0, 0}, {"b", DType::u8, Shape{0}, 0, 0}, {"c", DType::u8, Shape{77}, 0, 0}};
+  static_cast<void>(detail::format_header(header));
+  for (const int writers : {1, 2, 3, 7}) {
+    std::vector<std::uint64_t> of_writer(static_cast<std::size_t>(writers));
+    std::uint64_t next = 0;
+    for (const auto& block : detail::blocks_of(header, 16, writers)) {
+      EXPECT_EQ(header.tensors[block.tensor].begin + block.offset, next);
+      next += block.bytes;
+      of_writer.at(static_cast<std::size_t>(block.writer)) += block.bytes;
+    }
+    EXPECT_EQ(next, 1077U);
+    for (const std::uint64_t bytes : of_writer)
+      EXPECT_NEAR(static_cast<double>(bytes), 1077.0 / writers, 17) << writers;
+  }
+}
+
+TEST(Manifest, comes_back_and_notices_damage) {
+  detail::Manifest manifest;
+  manifest.step = 12;
+  manifest.layout = {2, 1};
+  manifest.file_bytes = 100;
+  manifest.block_bytes = 8;
+  manifest.tensors["w"] = {DType::bf16, {2, 3}, "on_write", "mean", {1, 0xffffffffU}};
+  manifest.words["random"] = {"generator", {~std::uint64_t{0}}, {1, 2, 3}};
+  const std::string text = detail::to_text(manifest);
+  const auto again = detail::parse_manifest(text, "m");
+  EXPECT_EQ(again.replicas(), 3);
+  EXPECT_EQ(again.tensors.at("w").checksums, manifest.tensors.at("w").checksums);
+  EXPECT_EQ(again.words.at("random").common, manifest.words.at("random").common);
+  EXPECT_EQ(detail::to_text(again), text);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string flipped = text;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    try {
+      EXPECT_EQ(detail::to_text(detail::parse_manifest(flipped, "m")), text) << "bit of byte " << i;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::data_loss) << error.what();
+    }
+    if (i % 7 == 0)
+      expect_error(Code::data_loss, {"m"}, [&] { static_cast<void>(detail::parse_manifest(text.substr(0, i), "m")); });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test

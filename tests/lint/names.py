@@ -6,7 +6,8 @@
   names.py SOURCE BUILD
 
 A page is a .md file beside the public headers. Each name in its `code`, but for what a table's first column says of other
-libraries, must be declared in a header; each program of a page must compile. Python blocks are theirs.
+libraries, must be declared in a header; each program of a page must compile, and of a piece of one what it names of
+lockstep must be declared. Python blocks are theirs.
 """
 
 import os
@@ -21,7 +22,8 @@ BLOCK = re.compile(r'^```(\w*)\n(.*?)^```\n', re.MULTILINE | re.DOTALL)
 NAME = re.compile(r'[A-Za-z_]\w*')
 # Words of code that are no names of ours: the language, placeholders, programs, and what is said not to be here.
 OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'tests', 'lint', 'methods', 'py', 'table', 'names', 'of',
-          'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute'}
+          'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
+          'numpy', 'load_file', 'signal', 'sbatch'}
 
 
 def declared(source):
@@ -41,6 +43,12 @@ def names_of(text):
         for code in re.findall(r'`([^`]*)`', ours):
             for name in NAME.findall(re.sub(r'"[^"]*"', '', code)):
                 yield number, name
+
+
+def names_of_piece(text):
+    """What a part of a program names of lockstep: what is qualified, and members that are called."""
+    text = re.sub(r'//.*', '', text)
+    return re.findall(r'lockstep::(\w+)', text) + re.findall(r'(?:\.|->)(\w+)\(', text)
 
 
 def compiled(program, command, directory):
@@ -66,7 +74,10 @@ def main():
         missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text) if name not in words]
         results.append((f'{shown} names what is there', missing))
         for number, (language, block) in enumerate(BLOCK.findall(text), 1):
-            if language == 'cpp':
+            if language == 'cpp' and 'int main(' not in block:
+                unknown = sorted(set(names_of_piece(block)) - words)
+                results.append((f'{shown}, block {number}, names what is there', [f'no public header declares {n}' for n in unknown]))
+            elif language == 'cpp':
                 results.append((f'{shown}, block {number}, compiles', compiled(block, plain, directory)))
     print(f'1..{len(results)}')
     for number, (name, faults) in enumerate(results, 1):

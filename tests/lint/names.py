@@ -23,7 +23,7 @@ NAME = re.compile(r'[A-Za-z_]\w*')
 # Words of code that are no names of ours: the language, placeholders, programs, and what is said not to be here.
 OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'tests', 'lint', 'methods', 'py', 'table', 'names', 'of',
           'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
-          'numpy', 'load_file', 'signal', 'sbatch'}
+          'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back'}
 
 
 def declared(source):

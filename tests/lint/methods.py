@@ -80,7 +80,7 @@ PAGES = [
         ('scope', STRATEGY + '::scope', 'OneDeviceStrategyPage.class_description'),
     ]),
     ('tf.distribute.Strategy', [
-        ('Strategy', STRATEGY, 'StrategyPage.cluster_resolver'),
+        ('Strategy', STRATEGY, 'StrategyPage.distribute_datasets_from_function'),
         ('the default strategy', CONTEXT + 'get_strategy()', 'Default.has_one_replica_and_no_devices_of_its_own'),
         ('cluster_resolver', STRATEGY + '::cluster_resolver', 'StrategyPage.cluster_resolver'),
         ('extended', STRATEGY + '::extended', 'StrategyExtendedPage.locality'),

@@ -79,6 +79,15 @@ int main(int argc, char** argv) {
   lockstep::MultiWorkerMirroredStrategy strategy(local_devices(options, environment.rank()));
   const std::int64_t steps = options.steps.value_or(options.epochs * training_images / options.global_batch);
   train::Report report(options, strategy, steps);
-  report.finish(train::train(strategy, options, *images, steps, report));
+  try {
+    const train::Summary summary = train::train(strategy, options, *images, steps, report);
+    if (summary.preempted) return lockstep::PreemptionGuard::exit_code;
+    report.finish(summary);
+  } catch (const lockstep::Error& error) {
+    // what is wrong with a checkpoint is wrong on all ranks
+    if (error.operation() != "checkpoint") throw;
+    if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", error.what());
+    return bad_data;
+  }
   return ok;
 }

@@ -49,6 +49,12 @@ po::options_description description() {
   layout.add_options()(
       "replicas-per-rank", text()->value_name("N|LIST"),
       "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
+  po::options_description restarts("Checkpoints");
+  restarts.add_options()("checkpoint-dir", text()->value_name("DIR"),
+                         "save there, and at the next step boundary when SIGTERM or SIGUSR1 comes; then exit with 75");
+  restarts.add_options()("save-every", text()->value_name("N"), "save after each N steps (default: only at a signal)");
+  restarts.add_options()("keep-last", text()->value_name("N"), "checkpoints to keep, 0 for all (default: 5)");
+  restarts.add_options()("resume", po::bool_switch(), "go on where the last checkpoint was saved, if there is one");
   po::options_description output("Output");
   output.add_options()("json", text()->value_name("FILE"), "write the summary there as JSON");
   output.add_options()("quiet", po::bool_switch(), "no header and no progress");
@@ -57,7 +63,7 @@ po::options_description description() {
   po::options_description all(
       "Usage: mpirun -n P lockstep-train [options]\n"
       "Options come from the command line, then from variables such as LOCKSTEP_TRAIN_EPOCHS, then from --config FILE");
-  all.add(data).add(training).add(layout).add(output);
+  all.add(data).add(training).add(layout).add(restarts).add(output);
   return all;
 }
 
@@ -159,6 +165,16 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
   if (given("seed"))
     options.seed = number<std::uint64_t>("seed", text("seed"), 0, std::numeric_limits<std::uint64_t>::max(),
                                          "a number from 0 to 2^64 - 1");
+  if (given("checkpoint-dir")) options.checkpoint_dir = text("checkpoint-dir");
+  if (given("save-every"))
+    options.save_every = number<std::int64_t>("save-every", text("save-every"), 1, most, "a positive number");
+  if (given("keep-last"))
+    options.keep_last = number("keep-last", text("keep-last"), 0, 1'000'000, "a number from 0 on");
+  options.resume = values["resume"].as<bool>();
+  if (options.checkpoint_dir.empty()) {
+    if (options.resume) refuse("--resume: there is no directory to resume from; give --checkpoint-dir");
+    if (options.save_every != 0) refuse("--save-every: there is no directory to save to; give --checkpoint-dir");
+  }
   if (given("json")) options.json = text("json");
   options.quiet = values["quiet"].as<bool>();
   options.replicas_per_rank = replica_counts(given("replicas-per-rank") ? text("replicas-per-rank") : "1", ranks);

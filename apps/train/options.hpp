@@ -27,6 +27,10 @@ struct Options {
   std::string optimizer = "momentum";
   std::optional<double> learning_rate;  ///< else the optimizer's own default
   std::uint64_t seed = 1;
+  std::string checkpoint_dir;   ///< empty for none
+  std::int64_t save_every = 0;  ///< steps; 0: only when asked to end
+  int keep_last = 5;            ///< checkpoints; 0: all
+  bool resume = false;
   std::string json;  ///< file name; empty for none
   bool quiet = false;
   std::string help;  ///< the help text, when it was asked for

@@ -37,18 +37,31 @@ void Report::progress(const Summary& so_far) {
   if (!speaks_ || options_.quiet || Clock::now() - last_ < std::chrono::seconds(1)) return;
   last_ = Clock::now();
   const auto done = static_cast<double>(so_far.losses.size());
-  fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n",
-             so_far.losses.size(), steps_, so_far.losses.back(), images_per_second(options_, so_far),
+  const std::int64_t step = so_far.first_step + static_cast<std::int64_t>(so_far.losses.size());
+  fmt::print("step {:>6} of {}  loss {:.4f}  {:>7.0f} images/s  communication {:4.1f} %  {:.0f} s left\n", step, steps_,
+             so_far.losses.back(), images_per_second(options_, so_far),
              100 * share(so_far.communication_seconds, so_far.seconds),
-             so_far.seconds / done * (static_cast<double>(steps_) - done));
+             so_far.seconds / done * static_cast<double>(steps_ - step));
+  std::fflush(stdout);
+}
+
+void Report::resumed(std::int64_t step) const {
+  if (!speaks_ || options_.quiet) return;
+  fmt::print("resumed after step {}\n", step);
+  std::fflush(stdout);
+}
+
+void Report::preempted(std::int64_t step, const std::string& folder) const {
+  if (!speaks_) return;
+  fmt::print("preempted: saved after step {} to {}\n", step, folder);
   std::fflush(stdout);
 }
 
 void Report::finish(const Summary& summary) const {
   if (!speaks_) return;
   fmt::print("loss {:.4f}  test accuracy {:.4f}  {:.0f} images/s  communication {:.1f} %  waiting for input {:.2f} %\n",
-             summary.losses.back(), summary.test_accuracy, images_per_second(options_, summary),
-             100 * share(summary.communication_seconds, summary.seconds),
+             summary.losses.empty() ? 0.0 : summary.losses.back(), summary.test_accuracy,
+             images_per_second(options_, summary), 100 * share(summary.communication_seconds, summary.seconds),
              100 * share(summary.input_wait_seconds, summary.seconds));
   fmt::print("parameters 0x{:016x}\n", summary.parameters);
   std::fflush(stdout);
@@ -58,6 +71,7 @@ void Report::finish(const Summary& summary) const {
                                   strategy_.communicator().layout().counts().end())},
       {"replicas", strategy_.num_replicas_in_sync()},
       {"steps", summary.losses.size()},
+      {"first_step", summary.first_step},
       {"loss", summary.losses},
       {"test_accuracy", summary.test_accuracy},
       {"images_per_second", images_per_second(options_, summary)},

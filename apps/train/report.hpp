@@ -18,8 +18,10 @@ namespace train {
 
 /// What a run was like.
 struct Summary {
-  std::vector<double> losses;  ///< mean loss of each step's global batch
-  double seconds = 0;          ///< of all steps
+  std::int64_t first_step = 0;  ///< where the run began: not 0 when it was resumed
+  bool preempted = false;       ///< it was asked to end, and saved
+  std::vector<double> losses;   ///< mean loss of each step's global batch
+  double seconds = 0;           ///< of all steps
   double communication_seconds = 0;
   double input_wait_seconds = 0;
   double test_accuracy = 0;
@@ -33,6 +35,8 @@ class Report {
 
   /// Prints a line of progress, at most once a second.
   void progress(const Summary& so_far);
+  void resumed(std::int64_t step) const;
+  void preempted(std::int64_t step, const std::string& folder) const;
   /// Prints the summary, and writes it as JSON where that was asked for. Throws std::runtime_error when the file cannot
   /// be written.
   void finish(const Summary& summary) const;

@@ -8,6 +8,7 @@
 #include "train/learner.hpp"
 
 #include <chrono>
+#include <optional>
 
 namespace train {
 
@@ -26,8 +27,18 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
       training_batches(images, options.global_batch, options.seed), {.prefetch_batches = 8});
   auto next_batch = batches.iterate();
   Summary summary;
+  lockstep::Checkpoint checkpoint(strategy, {.keep_last = options.keep_last});
+  checkpoint.track("model", parameters).track("optimizer", *optimizer).track("input", next_batch);
+  std::optional<lockstep::PreemptionGuard> guard;
+  if (!options.checkpoint_dir.empty()) guard.emplace(strategy);
+  if (options.resume) {
+    if (const auto step = checkpoint.restore_latest(options.checkpoint_dir)) {
+      summary.first_step = *step;
+      report.resumed(*step);
+    }
+  }
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t step = 0; step < steps; ++step) {
+  for (std::int64_t step = summary.first_step; step < steps; ++step) {
     strategy.run(
         [&](ReplicaContext& replica, const Rows& rows, Learner& learner) {
           learner.differentiate(parameters, std::get<0>(rows), std::get<1>(rows), options.global_batch,
@@ -41,6 +52,15 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
     summary.communication_seconds = buckets.wait_seconds();
     summary.input_wait_seconds = next_batch.wait_seconds();
     report.progress(summary);
+    const std::int64_t done = step + 1;
+    summary.preempted = guard && guard->should_stop();
+    if (summary.preempted || (options.save_every != 0 && done % options.save_every == 0)) {
+      const auto folder = checkpoint.save(options.checkpoint_dir, done);
+      if (summary.preempted) {
+        report.preempted(done, folder);
+        return summary;
+      }
+    }
   }
 
   std::int64_t tested = 0;

@@ -11,7 +11,8 @@
 
 namespace train {
 
-/// Trains and tests. Collective over the ranks of `strategy`.
+/// Trains and tests. Ends early, without a test, when a signal asks for it and the state has been saved. Collective
+/// over the ranks of `strategy`.
 [[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images,
                             std::int64_t steps, Report& report);
 

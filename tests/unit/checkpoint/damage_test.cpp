@@ -42,6 +42,7 @@ struct Job {
   MirroredVariable<float> w;
   MirroredVariable<std::int64_t> n;
   Generator random;
+  std::optional<Generator> inside;  // made in scope
   Checkpoint checkpoint;
 };
 
@@ -162,9 +163,9 @@ TEST(ForeignCheckpoint, is_refused_when_a_generator_was_made_elsewhere) {
       Code::invalid_argument, {"\"random\"", "outside of every scope", "in a scope"}, [](const auto&) {},
       [](Job& job, Strategy& strategy) {
         const Scope scope = strategy.scope();
-        static Generator inside = Generator::from_seed(1);
+        job.inside = Generator::from_seed(1);
         job.checkpoint = Checkpoint(strategy);
-        job.checkpoint.track("w", job.w).track("n", job.n).track("random", inside);
+        job.checkpoint.track("w", job.w).track("n", job.n).track("random", *job.inside);
       });
 }
 

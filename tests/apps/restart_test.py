@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep-train killed at random moments, also inside saves, and resumed on other layouts: one hash, each time.
+
+restart_test.py MOMENTS TRAIN MPIEXEC [OPTION...]
+"""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from programs import Launcher, expect, expect_in, run_cases
+
+moments, train = int(sys.argv[1]), sys.argv[2]
+launcher = Launcher(sys.argv[3:])
+STEPS = 40
+WORK = ["--data", "synthetic", "--global-batch", "64", "--quiet"]
+# four replicas, always
+LAYOUTS = ["1,1,1,1", "4", "2,2", "2,1,1", "1,3", "1,1,2"]
+PREEMPTED = 75
+seed = int(os.environ.get("RESTART_SEED", random.randrange(1 << 30)))
+chance = random.Random(seed)
+
+
+def arguments(layout, folder, *more, steps=STEPS):
+    return [train, *WORK, "--steps", str(steps), "--replicas-per-rank", layout, "--checkpoint-dir", folder, *more]
+
+
+def ranks_of(layout):
+    return len(layout.split(","))
+
+
+def hash_in(text):
+    found = re.findall(r"^parameters (0x[0-9a-f]{16})$", text, re.MULTILINE)
+    expect(len(found) == 1, "one rank prints the hash:\n" + text)
+    return found[0]
+
+
+def uninterrupted():
+    if not hasattr(uninterrupted, "hash"):
+        result = launcher.run(2, train, *WORK, "--steps", str(STEPS), "--replicas-per-rank", "2,2")
+        expect(result.returncode == 0, result.stderr)
+        uninterrupted.hash = hash_in(result.stdout)
+    return uninterrupted.hash
+
+
+def start(layout, folder, *more, steps=STEPS):
+    command = launcher.command + ["-n", str(ranks_of(layout))]
+    command += [str(a) for a in arguments(layout, folder, *more, steps=steps)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def descendants_of(process):
+    """Processes that `process` has started, directly or not."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                pass  # it has ended
+    found = [process.pid]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
+def ranks_under(process):
+    """The ranks' process ids, when all are there."""
+    name = pathlib.Path(train).name[:15]
+    ranks = []
+    for pid in descendants_of(process):
+        try:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                ranks.append(pid)
+        except OSError:
+            pass
+    return ranks
+
+
+def kill(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def wait_for_checkpoint(process, folder):
+    """Until the first one is there: from then on every moment is inside or between saves."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if list(folder.glob("step-*")):
+            return
+        time.sleep(0.005)
+    kill(descendants_of(process), signal.SIGKILL)
+    expect(False, f"no checkpoint in {folder}: {process.communicate()[0]}")
+
+
+def kill_once(layout, folder):
+    """Whether it was killed before it was done; then what is there."""
+    process = start(layout, folder, "--save-every", "1", "--resume", "--keep-last", "2")
+    wait_for_checkpoint(process, folder)
+    time.sleep(chance.uniform(0, 0.4))
+    pids = ranks_under(process)
+    # all at once as when a node goes down, or one, and mpirun ends the others
+    kill(pids if chance.random() < 0.5 else pids[:1], signal.SIGKILL)
+    process.communicate(timeout=60)
+    return process.returncode != 0
+
+
+def killed_and_resumed(layout):
+    def case():
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name, "checkpoints")
+            killed = kill_once("1,1,1,1", folder)
+            left = sorted(p.name for p in folder.iterdir())
+            result = launcher.run(ranks_of(layout), *arguments(layout, folder, "--resume"))
+            expect(result.returncode == 0, f"{left}\n{result.stdout}{result.stderr}")
+            expect(hash_in(result.stdout) == uninterrupted(), f"seed {seed}, killed {killed}, {left}: another hash")
+            print(f"# {layout}: {'killed' if killed else 'was done'} with {left}")
+
+    return case
+
+
+def preempted(number):
+    def case():
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name, "checkpoints")
+            process = start("1,1,1,1", folder, "--save-every", "1", steps=100_000)
+            wait_for_checkpoint(process, folder)
+            kill(ranks_under(process)[-1:], number)
+            text = process.communicate(timeout=60)[0]
+            expect(process.returncode == PREEMPTED, f"exit code {process.returncode}:\n{text}")
+            found = re.findall(r"^preempted: saved after step (\d+) to (.*)$", text, re.MULTILINE)
+            expect(len(found) == 1, text)
+            last = sorted(p.name for p in folder.glob("step-*"))[-1]
+            expect(found[0][1].endswith(last) and int(last[5:]) == int(found[0][0]), f"{found}, but last is {last}")
+
+    return case
+
+
+def goes_on_after_a_preemption():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name, "checkpoints")
+        process = start("2,2", folder, "--save-every", "1")
+        wait_for_checkpoint(process, folder)
+        kill(ranks_under(process)[:1], signal.SIGUSR1)
+        text = process.communicate(timeout=60)[0]
+        expect(process.returncode in (0, PREEMPTED), text)
+        result = launcher.run(3, *arguments("1,2,1", folder, "--resume"))
+        expect(result.returncode == 0, result.stderr)
+        expect(hash_in(result.stdout) == uninterrupted(), "another hash")
+
+
+def names_a_damaged_checkpoint():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name, "checkpoints")
+        result = launcher.run(2, *arguments("2,2", folder, "--save-every", str(STEPS)))
+        expect(result.returncode == 0, result.stderr)
+        file = next(folder.glob("step-*")) / "state.safetensors"
+        content = bytearray(file.read_bytes())
+        content[-5] ^= 16
+        file.write_bytes(content)
+        result = launcher.run(2, *arguments("2,2", folder, "--resume"))
+        expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stderr}")
+        expect_in(["data_loss", str(file), "checksum of tensor"], result.stderr)
+        expect(result.stderr.count("lockstep-train: ") == 1, "printed more than once:\n" + result.stderr)
+
+
+def refuses_to_resume_from_nowhere():
+    result = launcher.run(2, train, *WORK, "--resume")
+    expect(result.returncode == 2, result.stderr)
+    expect_in(["--resume", "--checkpoint-dir"], result.stderr)
+
+
+print(f"# RESTART_SEED={seed}")
+cases = [(f"killed at random moment {k + 1} and resumed as {layout}", killed_and_resumed(layout))
+         for k, layout in ((k, LAYOUTS[(k + 3) % len(LAYOUTS)]) for k in range(moments))]
+cases += [
+    ("a signal to one rank makes all save the same step and leave", preempted(signal.SIGUSR1)),
+    ("what was preempted goes on where it was", goes_on_after_a_preemption),
+    ("a damaged checkpoint is named", names_a_damaged_checkpoint),
+    ("resuming needs a directory", refuses_to_resume_from_nowhere),
+]
+sys.exit(run_cases(cases))

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Python's safetensors reads our files, and we read theirs.
+
+safetensors_test.py COPY TRAIN MPIEXEC [OPTION...]
+COPY reads a safetensors file and writes it anew. Skips where Python has no safetensors or no numpy.
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from programs import Launcher, expect, run_cases
+
+try:
+    import numpy
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+except ImportError as error:
+    print(f"1..0 # SKIP {error}: pip install safetensors numpy")
+    sys.exit(0)
+
+copy, train = sys.argv[1:3]
+launcher = Launcher(sys.argv[3:])
+TYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
+
+
+def theirs():
+    numbers = numpy.random.default_rng(1)
+    tensors = {t: (numbers.random((3, 5)) * 100).astype(t) for t in TYPES}
+    tensors.update({"scalar": numpy.array(2.5), "empty": numpy.zeros((0, 7), "float32"), "größe €": numpy.arange(3)})
+    return tensors
+
+
+def same(left, right):
+    expect(left.keys() == right.keys(), f"{left.keys()} and {right.keys()}")
+    for name, tensor in left.items():
+        other = right[name]
+        expect(other.dtype == tensor.dtype and other.shape == tensor.shape, f"{name}: {other.dtype}{other.shape}")
+        expect(other.tobytes() == tensor.tobytes(), f"{name} has other bytes")
+
+
+def their_file_comes_through_ours():
+    with tempfile.TemporaryDirectory() as name:
+        before, after = pathlib.Path(name, "before"), pathlib.Path(name, "after")
+        save_file(theirs(), before, metadata={"format": "np", "note": "theirs"})
+        result = subprocess.run([copy, before, after], capture_output=True, text=True, check=False)
+        expect(result.returncode == 0, result.stderr)
+        same(theirs(), load_file(after))
+        with safe_open(after, "numpy") as file:
+            expect(file.metadata() == {"format": "np", "note": "theirs"}, file.metadata())
+
+
+def a_checkpoint_is_a_file_like_any():
+    with tempfile.TemporaryDirectory() as name:
+        result = launcher.run(2, train, "--data", "synthetic", "--steps", "3", "--quiet", "--checkpoint-dir", name,
+                              "--save-every", "3", "--optimizer", "adam")
+        expect(result.returncode == 0, result.stderr)
+        tensors = load_file(pathlib.Path(name, "step-000000000003", "state.safetensors"))
+    expect(tensors["optimizer/adam/steps"].tolist() == 3, tensors["optimizer/adam/steps"])
+    parameters = [t for key, t in tensors.items() if key.startswith("model/")]
+    expect(len(parameters) == 4 and all(t.dtype == numpy.float32 for t in parameters), tensors.keys())
+    expect(all(numpy.isfinite(t).all() and t.any() for t in parameters), "no parameters")
+
+
+sys.exit(run_cases([
+    ("their file comes through ours", their_file_comes_through_ours),
+    ("a checkpoint is a file like any", a_checkpoint_is_a_file_like_any),
+]))

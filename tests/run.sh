@@ -126,7 +126,7 @@ lane_asan() {
     -Dkernels=few "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check asan build-asan --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.
-  export LSAN_OPTIONS=suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0
+  export LSAN_OPTIONS="suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0"
   check asan-mpi build-asan --timeout-multiplier 4 communicator-1 communicator-2
   # Their parts have been through the leak checker above.
   export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1

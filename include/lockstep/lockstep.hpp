@@ -11,8 +11,14 @@
 #include <lockstep/checkpoint/preemption_guard.hpp>
 #include <lockstep/checkpoint/safetensors.hpp>
 #include <lockstep/cluster/cluster_resolver.hpp>
+#include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/host_list.hpp>
+#include <lockstep/cluster/host_topology.hpp>
+#include <lockstep/cluster/mpi_cluster_resolver.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
+#include <lockstep/cluster/slurm_cluster_resolver.hpp>
+#include <lockstep/cluster/tf_config_cluster_resolver.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/plan.hpp>

@@ -9,11 +9,17 @@
 #include "bindings/mpi/mpi.hpp"
 #include "cluster/abort.hpp"
 #include "cluster/launcher.hpp"
+#include "cluster/placement.hpp"
 #include "cluster/settings.hpp"
 #include "kernels/target.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -30,6 +36,30 @@ detail::Settings read_settings() {
 }
 }  // namespace
 
+/// The ranks that share memory with this one.
+struct Environment::Node {
+  std::string launcher = detail::launcher_of_this_process();  ///< before MPI adds variables of its own
+  int count = 1;                                              ///< of nodes
+  int local_rank = 0;
+  std::vector<detail::ProcessorSet> processors{detail::allowed_processors()};  ///< of each rank here
+
+  [[nodiscard]] detail::Placement placement(const detail::Topology& topology) const {
+    return detail::place(topology, processors, static_cast<std::size_t>(local_rank));
+  }
+  /// Collective over MPI_COMM_WORLD.
+  void meet_others(int rank) {
+    namespace mpi = detail::mpi;
+    const mpi::Nodes nodes = mpi::find_nodes(MPI_COMM_WORLD);
+    const mpi::Comm here = mpi::Comm::split_of(MPI_COMM_WORLD, nodes.leaders[static_cast<std::size_t>(rank)], rank);
+    count = nodes.count;
+    local_rank = here.rank();
+    const detail::ProcessorSet own = processors.front();
+    processors.resize(static_cast<std::size_t>(nodes.ranks_here));
+    constexpr int bytes = sizeof(detail::ProcessorSet);
+    mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, processors.data(), bytes, MPI_BYTE, here.get()), "MPI_Allgather");
+  }
+};
+
 Environment::Environment(int& argc, char**& argv) { start(&argc, &argv); }
 Environment::Environment() { start(nullptr, nullptr); }
 
@@ -44,6 +74,7 @@ void Environment::start(int* argc, char*** argv) {
   }
   exceptions_ = std::uncaught_exceptions();
   fork_depth_ = detail::fork_depth();
+  auto node = std::make_shared<Node>();
   if (!mpi::is_initialized()) {
     int level = MPI_THREAD_SINGLE;
     mpi::check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
@@ -62,6 +93,8 @@ void Environment::start(int* argc, char*** argv) {
       detail::throw_error(Code::failed_precondition, "Environment: {}", suspicion);
     }
   }
+  if (size_ > 1) node->meet_others(rank_);
+  node_ = std::move(node);
   if (rank_ == 0) detail::report_unknown_variables();
 }
 
@@ -79,5 +112,25 @@ Environment::~Environment() {
 std::string Environment::thread_level() const { return detail::mpi::thread_level_name(detail::mpi::thread_level()); }
 std::string Environment::kernel_target() const { return std::string(detail::kernel_target()); }
 std::string Environment::mpi_version() const { return detail::mpi::library_version(); }
+
+int Environment::local_rank() const noexcept { return node_->local_rank; }
+int Environment::local_size() const noexcept { return static_cast<int>(node_->processors.size()); }
+int Environment::nodes() const noexcept { return node_->count; }
+int Environment::threads_per_rank() const { return node_->placement(detail::Topology()).threads; }
+
+std::string Environment::describe() const {
+  const detail::Topology topology;
+  const auto& own = node_->processors[static_cast<std::size_t>(node_->local_rank)];
+  return fmt::format(
+      "{} rank{} on {} node{}, started by {}\n"
+      "  this rank: {}, of its node {} of {} (from MPI)\n"
+      "  MPI: {}, thread level {}; kernels for {}\n"
+      "  host: {}\n"
+      "  cores: {}\n",
+      size_, size_ == 1 ? "" : "s", nodes(), nodes() == 1 ? "" : "s", node_->launcher, rank_, local_rank(),
+      local_size(), mpi_version(), thread_level(), kernel_target(),
+      to_string(detail::host_topology_of(topology, own, detail::device_backends())),
+      detail::to_string(node_->placement(topology)));
+}
 
 }  // namespace lockstep

@@ -30,14 +30,21 @@ constexpr std::array<Variable, 7> variables{{
     {"SLURM_PROCID", 1, "srun"},
 }};
 
+struct Batch {
+  const char* name;  // of the variable with the job's number
+  const char* system;
+};
+
+constexpr std::array<Batch, 4> batches{{
+    {"SLURM_JOB_ID", "Slurm"},
+    {"PBS_JOBID", "PBS"},
+    {"LSB_JOBID", "LSF"},
+    {"FLUX_JOB_ID", "Flux"},
+}};
+
 std::optional<long> number(const char* name) {
   const char* const text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  const std::string_view view(text);
-  long value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc{} || end != view.data() + view.size()) return std::nullopt;
-  return value;
+  return text == nullptr ? std::nullopt : number_of(text);
 }
 
 }  // namespace
@@ -53,6 +60,35 @@ std::string suspicion_of_wrong_launcher(const std::string& mpi_version) {
         variable.name, *value, variable.launcher, mpi_version);
   }
   return {};
+}
+
+std::string launcher_of_this_process() {
+  std::string text = "no launcher that is known";
+  for (const Variable& variable : variables) {
+    if (std::getenv(variable.name) == nullptr) continue;
+    text = variable.launcher;
+    break;
+  }
+  for (const Batch& batch : batches) {
+    const char* const job = std::getenv(batch.name);
+    if (job != nullptr) return fmt::format("{} in {} job {}", text, batch.system, job);
+  }
+  return text;
+}
+
+std::string launcher_that_hides_slurm() {
+  const char* const space = std::getenv("PMIX_NAMESPACE");
+  if (space != nullptr && std::string_view(space).starts_with("slurm.")) return {};
+  if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr) return "Open MPI's mpirun";
+  if (std::getenv("MPI_LOCALNRANKS") != nullptr) return "MPICH's or Intel MPI's mpiexec";
+  return {};
+}
+
+std::optional<long> number_of(std::string_view text) {
+  long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 }  // namespace lockstep::detail

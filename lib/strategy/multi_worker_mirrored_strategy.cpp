@@ -17,8 +17,42 @@ namespace {
 
 constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
 
+/// A cluster written by hand, or for another job, is found here and not by what it leads to.
+void check_resolver(const ClusterResolver& resolver, const Communicator& communicator) {
+  const ClusterSpec& spec = resolver.cluster_spec();
+  if (spec.empty()) return;
+  if (resolver.task_type() != "worker" && resolver.task_type() != "chief") {
+    detail::throw_error(
+        Code::invalid_argument,
+        "{}: cluster_resolver says that this rank is the task \"{}\"; ranks are of type worker or chief", strategy_name,
+        resolver.task_type());
+  }
+  const int tasks = worker_count(spec, resolver.task_type());
+  if (tasks != communicator.size()) {
+    detail::throw_error(
+        Code::invalid_argument,
+        "{}: the cluster of cluster_resolver has {} workers, chief included, but there are {} ranks; start as "
+        "many ranks, or leave cluster_resolver out",
+        strategy_name, tasks, communicator.size());
+  }
+  const int id = id_in_cluster(spec, resolver.task_type(), resolver.task_id());
+  if (id != communicator.rank()) {
+    detail::throw_error(
+        Code::invalid_argument,
+        "{}: cluster_resolver says that this rank is {} {}, number {} of all, but its rank is {}; give each rank "
+        "the task that has its number",
+        strategy_name, resolver.task_type(), resolver.task_id(), id, communicator.rank());
+  }
+}
+
+ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerOptions& options) {
+  if (options.cluster_resolver && !options.cluster_resolver->cluster_spec().empty()) return *options.cluster_resolver;
+  return {communicator.rank(), communicator.size()};
+}
+
 std::vector<Device> devices_of(Communicator communicator, const MultiWorkerOptions& options) {
   try {
+    if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);
     if (options.communication_options.implementation == CommunicationImplementation::nccl) {
       detail::throw_error(Code::unavailable, "{}: implementation NCCL is not in this build; give AUTO or RING",
                           strategy_name);
@@ -60,6 +94,6 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOption
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator,
                                                          const MultiWorkerOptions& options)
     : Strategy(make_team(communicator, options), nullptr, options_of_calls(options.communication_options)),
-      resolver_(communicator.rank(), communicator.size()) {}
+      resolver_(resolver_of(communicator, options)) {}
 
 }  // namespace lockstep

@@ -102,7 +102,7 @@ const Json& all_cases() {
 }
 
 bool is_later(const Json& one_case) {
-  static const std::set<std::string> areas = {"input", "cluster"};
+  static const std::set<std::string> areas = {"input"};
   return areas.contains(one_case["area"].get<std::string>());
 }
 

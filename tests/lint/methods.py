@@ -80,7 +80,7 @@ PAGES = [
         ('scope', STRATEGY + '::scope', 'OneDeviceStrategyPage.class_description'),
     ]),
     ('tf.distribute.Strategy', [
-        ('Strategy', STRATEGY, 'StrategyPage.cluster_resolver'),
+        ('Strategy', STRATEGY, 'StrategyPage.distribute_datasets_from_function'),
         ('the default strategy', CONTEXT + 'get_strategy()', 'Default.has_one_replica_and_no_devices_of_its_own'),
         ('cluster_resolver', STRATEGY + '::cluster_resolver', 'StrategyPage.cluster_resolver'),
         ('extended', STRATEGY + '::extended', 'StrategyExtendedPage.locality'),
@@ -304,7 +304,7 @@ class Checker:
         self.tests = tests_of(root)
         include = os.path.join(root, 'include/lockstep')
         self.files = {os.path.relpath(os.path.join(folder, name), include): code_of(os.path.join(folder, name))
-                      for folder, _, names in os.walk(include) for name in names}
+                      for folder, _, names in os.walk(include) for name in names if name.endswith('.hpp')}
 
     def place(self, declaration):
         """The header and line of `declaration`; the line is None where it is not declared."""

@@ -26,13 +26,23 @@ TEST(StrategyPage, a_custom_training_loop) {
 TEST(StrategyPage, cluster_resolver) {
   MirroredStrategy single;
   EXPECT_EQ(single.cluster_resolver(), nullptr);
-  // the sample's cluster comes from TF_CONFIG, this one from the ranks
-  on_workers({1, 2}, [](Strategy& strategy) {
+  on_ranks({1, 2}, [](Communicator& communicator) {
+    const std::string tf_config = R"({
+      "cluster": {
+        "worker": ["localhost:12345", "localhost:23456"],
+        "ps": ["localhost:34567"]
+      },
+      "task": {"type": "worker", "index": )" +
+                                  std::to_string(communicator.rank()) + "}}";
+    // where the sample sets a variable, each of these threads has a text of its own
+    const MultiWorkerMirroredStrategy strategy(communicator,
+                                               {.cluster_resolver = TFConfigClusterResolver::from_text(tf_config)});
     const ClusterResolver* resolver = strategy.cluster_resolver();
     ASSERT_NE(resolver, nullptr);
     EXPECT_EQ(resolver->task_type(), "worker");
-    EXPECT_EQ(resolver->task_id(), strategy.communicator().rank());
-    EXPECT_EQ(resolver->cluster_spec().at("worker").size(), 2U);
+    EXPECT_EQ(resolver->task_id(), communicator.rank());
+    EXPECT_EQ(resolver->cluster_spec().num_tasks("worker"), 2);
+    EXPECT_EQ(resolver->cluster_spec().task_address("ps", 0), "localhost:34567");
   });
 }
 

@@ -4,6 +4,8 @@
 // A main for tests that run on several ranks: every rank runs every test, rank 0 reports, and one rank's failure is
 // everybody's.
 
+#include "support/mpi_environment.hpp"
+
 #include <lockstep/cluster/environment.hpp>
 
 #include <gtest/gtest.h>
@@ -13,6 +15,8 @@
 #include <memory>
 
 namespace {
+
+const lockstep::Environment* the_environment = nullptr;
 
 /// Failures of ranks that are muted otherwise.
 class FailurePrinter : public testing::EmptyTestEventListener {
@@ -40,9 +44,12 @@ class SharedVerdict : public testing::EmptyTestEventListener {
 
 }  // namespace
 
+const lockstep::Environment& lockstep::test::environment() { return *the_environment; }
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   lockstep::Environment environment(argc, argv);
+  the_environment = &environment;
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (environment.rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());

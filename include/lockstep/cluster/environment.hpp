@@ -8,6 +8,7 @@
 #include <lockstep/base/export.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace lockstep {
@@ -42,7 +43,22 @@ class LOCKSTEP_API Environment {
   [[nodiscard]] std::string kernel_target() const;
   [[nodiscard]] bool initialized_mpi() const noexcept { return initialized_mpi_; }
 
+  /// The ranks of this node, which are those that MPI says share memory. Launchers' variables are not believed: under
+  /// mpirun, Slurm's are those of mpirun's daemon. Local.
+  [[nodiscard]] int local_rank() const noexcept;
+  [[nodiscard]] int local_size() const noexcept;
+  /// Local.
+  [[nodiscard]] int nodes() const noexcept;
+  /// How many threads a rank may use without taking another's core: the cores that this rank may run on, divided by the
+  /// ranks that may run there too; at least 1. Nothing is bound by it, and what the launcher has bound stays. Looks at
+  /// the host with hwloc; some milliseconds. Local.
+  [[nodiscard]] int threads_per_rank() const;
+  /// Some lines, for people: ranks and nodes, who started them, MPI's and the kernels' version, cores and NUMA nodes of
+  /// this rank, and, where ranks share cores, that they do and what to change. Local.
+  [[nodiscard]] std::string describe() const;
+
  private:
+  struct Node;  // this rank's
   void start(int* argc, char*** argv);
 
   int rank_ = 0;
@@ -50,6 +66,7 @@ class LOCKSTEP_API Environment {
   int exceptions_ = 0;
   std::uint32_t fork_depth_ = 0;
   bool initialized_mpi_ = false;
+  std::shared_ptr<const Node> node_;
 };
 
 }  // namespace lockstep

@@ -25,6 +25,10 @@ struct MultiWorkerOptions {
   /// Of all collectives of the strategy, equal on all ranks: `timeout_seconds` goes before the deadlines above, the
   /// rest is merged with what single calls give. An implementation that is not here is Error(unavailable).
   CommunicationOptions communication_options = {};
+  /// What the strategy's `cluster_resolver()` gives. Its chief and workers must be the ranks: as many, in the order of
+  /// id_in_cluster. Nothing else of it is used; ranks find one another through MPI. Default, and where its cluster is
+  /// empty, as without TF_CONFIG: every rank is a worker with the address "rank:<number>".
+  std::optional<ClusterResolver> cluster_resolver = std::nullopt;
 };
 
 /// All ranks of a communicator, each with its own devices; replicas have ids in the order of ranks, then of devices.
@@ -37,7 +41,8 @@ class LOCKSTEP_API MultiWorkerMirroredStrategy : public Strategy {
   explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
   /// Over the ranks of `communicator`, which is duplicated: the strategy has messages and a sequence of its own.
   /// Collective. Throws Error(invalid_argument) for an empty list of devices or a device that is named twice,
-  /// Error(unavailable) for one that is not here; the other ranks then get Error(unavailable) with the text.
+  /// Error(unavailable) for one that is not here, Error(invalid_argument) for a resolver that knows other ranks; the
+  /// other ranks then get Error(unavailable) with the text.
   explicit MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options = {});
 
  private:

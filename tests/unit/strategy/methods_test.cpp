@@ -139,6 +139,43 @@ TEST(Resolver, is_there_for_strategies_of_several_ranks_alone) {
   expect_error(Code::invalid_argument, {"rank 2", "0 to 1"}, [] { ClusterResolver resolver(2, 2); });
 }
 
+TEST(Resolver, given_to_a_strategy_must_know_its_ranks) {
+  const ClusterSpec spec{{"chief", {"a:1"}}, {"worker", {"b:1"}}};
+  on_ranks({1, 2}, [&](Communicator& communicator) {
+    const bool is_chief = communicator.rank() == 0;
+    const SimpleClusterResolver right(spec, is_chief ? ClusterTask{"chief", 0} : ClusterTask{"worker", 0});
+    const MultiWorkerMirroredStrategy strategy(communicator, {.cluster_resolver = right});
+    EXPECT_EQ(strategy.cluster_resolver()->master(), is_chief ? "a:1" : "b:1");
+    // as without TF_CONFIG
+    const MultiWorkerMirroredStrategy plain(communicator, {.cluster_resolver = SimpleClusterResolver(ClusterSpec())});
+    EXPECT_EQ(plain.cluster_resolver()->task_id(), communicator.rank());
+    EXPECT_EQ(plain.cluster_resolver()->cluster_spec().num_tasks("worker"), 2);
+  });
+}
+
+/// Every rank gives `resolver`, the first of them to make a mistake says it, the other may hear of it.
+void expect_resolver_refused(const ClusterResolver& resolver, std::initializer_list<std::string> parts) {
+  on_ranks({1, 1}, [&](Communicator& communicator) {
+    try {
+      const MultiWorkerMirroredStrategy strategy(communicator, {.cluster_resolver = resolver});
+      ADD_FAILURE() << "rank " << communicator.rank() << " has a strategy";
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == Code::invalid_argument || error.code() == Code::unavailable) << error.what();
+      for (const std::string& part : parts) EXPECT_NE(error.text().find(part), std::string::npos) << error.what();
+    }
+  });
+}
+
+TEST(Resolver, that_knows_other_ranks_is_refused_on_all_ranks) {
+  const ClusterSpec two{{"worker", {"a:1", "b:1"}}, {"ps", {"c:1"}}};
+  // right for rank 0, and wrong for rank 1 that gives the same
+  expect_resolver_refused(SimpleClusterResolver(two, {"worker", 0}), {"worker 0, number 0 of all, but its rank is 1"});
+  expect_resolver_refused(SimpleClusterResolver(ClusterSpec{{"worker", {"a:1", "b:1", "c:1"}}}, {"worker", 0}),
+                          {"3 workers, chief included, but there are 2 ranks"});
+  expect_resolver_refused(SimpleClusterResolver(two, {"ps", 0}), {"the task \"ps\"", "worker or chief"});
+  expect_resolver_refused(SimpleClusterResolver(two), {"the task \"\"", "worker or chief"});
+}
+
 TEST(Run, slices_and_merges_variants) {
   MirroredStrategy strategy = mirrored(2);
   using Either = std::variant<PerReplica<int>, float>;

@@ -1,0 +1,17 @@
+#!/bin/bash
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# LSF.
+#
+#   bsub <lsf.sh         with the last line as you need it
+#
+#BSUB -J lockstep
+#BSUB -n 4
+#BSUB -R "span[ptile=2]"
+#BSUB -W 1:00
+#BSUB -o lockstep-%J.out
+
+# The file has a line for each rank. An Open MPI that was built for LSF would find it alone; Debian's was not.
+# shellcheck disable=SC2086
+exec mpirun --hostfile "$LSB_DJOB_HOSTFILE" -n "$(wc -l <"$LSB_DJOB_HOSTFILE")" ${PROGRAM:-lockstep-train --epochs 5}

@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# PBS (OpenPBS, PBS Professional).
+#
+#   qsub pbs.sh          with the last line as you need it, or: qsub -v PROGRAM="lockstep-train --epochs 5" pbs.sh
+#
+#PBS -N lockstep
+#PBS -l select=2:ncpus=2:mpiprocs=2
+#PBS -l walltime=01:00:00
+#PBS -j oe
+
+cd "$PBS_O_WORKDIR" || exit 1
+
+# The file has a line for each rank. An Open MPI that was built for PBS would find it alone; Debian's was not.
+# shellcheck disable=SC2086
+exec mpirun --hostfile "$PBS_NODEFILE" -n "$(wc -l <"$PBS_NODEFILE")" ${PROGRAM:-lockstep-train --epochs 5}

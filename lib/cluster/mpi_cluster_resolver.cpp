@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/cluster/mpi_cluster_resolver.hpp>
+
+#include "base/check.hpp"
+#include "bindings/mpi/mpi.hpp"
+#include "cluster/cluster_tasks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view call = "MpiClusterResolver";
+using HostName = std::array<char, MPI_MAX_PROCESSOR_NAME>;
+
+std::vector<HostName> names_of_hosts(int ranks) {
+  HostName own{};
+  int length = 0;
+  detail::mpi::check(MPI_Get_processor_name(own.data(), &length), "MPI_Get_processor_name");
+  std::vector<HostName> all(static_cast<std::size_t>(ranks));
+  detail::mpi::check(MPI_Allgather(own.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all.data(), MPI_MAX_PROCESSOR_NAME,
+                                   MPI_CHAR, MPI_COMM_WORLD),
+                     "MPI_Allgather");
+  return all;
+}
+
+/// The most ranks that a host has.
+int ranks_of_one(const std::vector<HostName>& hosts) {
+  std::map<std::string_view, int> counts;
+  int most = 0;
+  for (const HostName& host : hosts) most = std::max(most, ++counts[host.data()]);
+  return most;
+}
+
+SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
+  namespace mpi = detail::mpi;
+  if (!mpi::is_active()) {
+    detail::throw_error(Code::failed_precondition, "{}: MPI is not initialised; make a lockstep::Environment first",
+                        call);
+  }
+  const auto inside = mpi::serialize();
+  int rank = 0;
+  int ranks = 0;
+  mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  const std::vector<HostName> hosts = names_of_hosts(ranks);
+  // from here on all ranks see the same, and throw the same
+  detail::check_ports(options.port_base, ranks_of_one(hosts), call);
+  std::map<std::string_view, int> ports;
+  std::vector<std::string> addresses;
+  for (const HostName& host : hosts) {
+    const int port = ports.try_emplace(host.data(), options.port_base).first->second++;
+    addresses.push_back(fmt::format("{}:{}", host.data(), port));
+  }
+  ClusterSpec spec = detail::deal_to_jobs(options.jobs, std::move(addresses), call, "the ranks are");
+  auto [type, id] = detail::task_of_rank(options.jobs, rank);
+  return SimpleClusterResolver(std::move(spec), {std::move(type), id});
+}
+
+}  // namespace
+
+MpiClusterResolver::MpiClusterResolver(const MpiResolverOptions& options) : ClusterResolver(resolver_of(options)) {}
+
+}  // namespace lockstep

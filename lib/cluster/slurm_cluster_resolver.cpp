@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/cluster/slurm_cluster_resolver.hpp>
+
+#include "base/check.hpp"
+#include "cluster/cluster_tasks.hpp"
+#include "cluster/launcher.hpp"
+
+#include <lockstep/cluster/host_list.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view call = "SlurmClusterResolver";
+
+std::optional<std::string> variable(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  return text;
+}
+
+std::string needed(const char* name) {
+  if (auto text = variable(name)) return *text;
+  detail::throw_error(
+      Code::failed_precondition,
+      "{}: the variable {} is not set; start the program with srun, or use MpiClusterResolver under mpirun", call,
+      name);
+}
+
+int number(const char* name, const std::string& text, int least) {
+  const auto value = detail::number_of(text);
+  if (!value || *value < least || *value > 1'000'000'000) {
+    detail::throw_error(Code::invalid_argument, "{}: {}=\"{}\" is no whole number from {} on", call, name, text, least);
+  }
+  return static_cast<int>(*value);
+}
+
+void check_that_srun_started_us() {
+  const std::string launcher = detail::launcher_that_hides_slurm();
+  if (launcher.empty()) return;
+  detail::throw_error(
+      Code::failed_precondition,
+      "{}: {} started this rank, and Slurm's variables are those of its daemon, the same for every rank of a node; "
+      "use MpiClusterResolver, which asks the communicator",
+      call, launcher);
+}
+
+/// What Slurm says of the step.
+struct Step {
+  int task = 0;
+  std::vector<std::string> hosts;
+  std::vector<int> tasks_per_node;
+  int tasks = 0;
+};
+
+Step read_step() {
+  Step step;
+  step.task = number("SLURM_PROCID", needed("SLURM_PROCID"), 0);
+  step.tasks = number("SLURM_STEP_NUM_TASKS", needed("SLURM_STEP_NUM_TASKS"), 1);
+  step.hosts = expand_hostlist(needed("SLURM_STEP_NODELIST"));
+  step.tasks_per_node = expand_tasks_per_node(needed("SLURM_STEP_TASKS_PER_NODE"));
+  if (step.hosts.size() != step.tasks_per_node.size()) {
+    detail::throw_error(Code::invalid_argument,
+                        "{}: SLURM_STEP_NODELIST names {} nodes, but SLURM_STEP_TASKS_PER_NODE {}", call,
+                        step.hosts.size(), step.tasks_per_node.size());
+  }
+  const long long sum = std::accumulate(step.tasks_per_node.begin(), step.tasks_per_node.end(), 0LL);
+  if (sum != step.tasks) {
+    detail::throw_error(Code::invalid_argument,
+                        "{}: SLURM_STEP_TASKS_PER_NODE counts {} tasks, but SLURM_STEP_NUM_TASKS is {}", call, sum,
+                        step.tasks);
+  }
+  if (step.task >= step.tasks) {
+    detail::throw_error(Code::invalid_argument, "{}: SLURM_PROCID is {}, but the step has {} tasks", call, step.task,
+                        step.tasks);
+  }
+  return step;
+}
+
+/// The node of each task, as Slurm spreads them: filling node after node, or one to each in turn.
+std::vector<std::size_t> nodes_of_tasks(const Step& step) {
+  const std::string distribution = variable("SLURM_DISTRIBUTION").value_or("block");
+  const std::string over_nodes = distribution.substr(0, distribution.find_first_of(":,"));
+  std::vector<std::size_t> nodes;
+  if (over_nodes == "block") {
+    for (std::size_t node = 0; node < step.hosts.size(); ++node) {
+      nodes.insert(nodes.end(), static_cast<std::size_t>(step.tasks_per_node[node]), node);
+    }
+  } else if (over_nodes == "cyclic") {
+    const int rounds = std::ranges::max(step.tasks_per_node);
+    for (int round = 0; round < rounds; ++round) {
+      for (std::size_t node = 0; node < step.hosts.size(); ++node) {
+        if (round < step.tasks_per_node[node]) nodes.push_back(node);
+      }
+    }
+  } else {
+    detail::throw_error(
+        Code::invalid_argument,
+        "{}: SLURM_DISTRIBUTION=\"{}\" does not tell which task is on which node; use block or cyclic, or "
+        "MpiClusterResolver, which asks the communicator",
+        call, distribution);
+  }
+  return nodes;
+}
+
+void check_own_node(const Step& step, const std::string& host) {
+  const auto own = variable("SLURMD_NODENAME");
+  if (!own || *own == host) return;
+  detail::throw_error(
+      Code::invalid_argument,
+      "{}: task {} is on node {} by Slurm's lists, but runs on {}; tasks are spread in a way that the variables do "
+      "not tell. Use MpiClusterResolver, which asks the communicator",
+      call, step.task, host, *own);
+}
+
+std::vector<std::string> addresses_of(const Step& step, int port_base) {
+  detail::check_ports(port_base, std::ranges::max(step.tasks_per_node), call);
+  const std::vector<std::size_t> nodes = nodes_of_tasks(step);
+  check_own_node(step, step.hosts[nodes[static_cast<std::size_t>(step.task)]]);
+  std::vector<int> next(step.hosts.size(), port_base);
+  std::vector<std::string> addresses;
+  for (const std::size_t node : nodes) addresses.push_back(fmt::format("{}:{}", step.hosts[node], next[node]++));
+  return addresses;
+}
+
+Accelerators accelerators_of(const Step& step, const SlurmOptions& options) {
+  std::optional<int> on_node = options.gpus_per_node;
+  if (!on_node) {
+    if (const auto text = variable("SLURM_GPUS_ON_NODE")) on_node = number("SLURM_GPUS_ON_NODE", *text, 0);
+  }
+  const int most_tasks = std::ranges::max(step.tasks_per_node);
+  if (!options.gpus_per_task && on_node.value_or(0) == 0) return {};
+  const int per_task = options.gpus_per_task.value_or(on_node.value_or(0) / most_tasks);
+  if (per_task < 0 || on_node.value_or(0) < 0 ||
+      (on_node && static_cast<long long>(per_task) * most_tasks > *on_node)) {
+    detail::throw_error(Code::invalid_argument, "{}: {} GPUs per task and {} tasks on a node are more than its {} GPUs",
+                        call, per_task, most_tasks, on_node.value_or(0));
+  }
+  return {{"GPU", per_task}};
+}
+
+SimpleClusterResolver resolver_of(const SlurmOptions& options) {
+  check_that_srun_started_us();
+  const Step step = read_step();
+  ClusterSpec spec =
+      detail::deal_to_jobs(options.jobs, addresses_of(step, options.port_base), call, "Slurm's step has");
+  auto [type, id] = detail::task_of_rank(options.jobs, step.task);
+  return SimpleClusterResolver(std::move(spec), {std::move(type), id}, accelerators_of(step, options));
+}
+
+}  // namespace
+
+SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) : ClusterResolver(resolver_of(options)) {}
+
+}  // namespace lockstep

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/check.hpp"
+#include "cluster/cluster_tasks.hpp"
+
+#include <lockstep/cluster/tf_config_cluster_resolver.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view form =
+    R"({"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}})";
+
+/// Throws with the place in the document, such as cluster.worker[1].
+template <class... Args>
+[[noreturn]] void refuse(std::string_view place, fmt::format_string<Args...> text, Args&&... args) {
+  detail::throw_error(Code::invalid_argument, "TF_CONFIG: {}: {}", place,
+                      fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// A value as it is shown: in one short line, whatever bytes it has.
+std::string shown(const Json& value) {
+  constexpr std::size_t most = 40;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > most) text = text.substr(0, most) + "...";
+  return text;
+}
+
+/// Looks at members while they are read: one that is there twice is refused, since one of the two would be lost, and
+/// nesting has a bound, since printing follows it.
+class Reader {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    if (depth > most_levels) refuse("the whole", "it has more than {} levels; it reads {}", most_levels, form);
+    if (event == Json::parse_event_t::object_start) open_.emplace_back();
+    if (event == Json::parse_event_t::object_end) open_.pop_back();
+    if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
+      refuse(shown(value), "this member is there twice; give each once");
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int most_levels = 32;
+  std::vector<std::set<std::string>> open_;
+};
+
+Json parsed(const std::string& text) {
+  Json document;
+  try {
+    document = Json::parse(text, Reader());
+  } catch (const Json::parse_error& error) {
+    detail::throw_error(Code::invalid_argument, "TF_CONFIG: this is no JSON, from byte {} on; it reads {}", error.byte,
+                        form);
+  } catch (const Json::exception& error) {  // a number that no type holds
+    detail::throw_error(Code::invalid_argument, "TF_CONFIG: it cannot be read: {}; it reads {}", error.what(), form);
+  }
+  if (!document.is_object()) refuse("the whole", "it is {}, not an object; it reads {}", document.type_name(), form);
+  return document;
+}
+
+/// A member that must be an object; null where it is missing.
+const Json* object_in(const Json& document, const char* name) {
+  const auto found = document.find(name);
+  if (found == document.end()) return nullptr;
+  if (!found->is_object()) refuse(name, "it is {}, not an object; TF_CONFIG reads {}", found->type_name(), form);
+  return &*found;
+}
+
+std::string address_from(const Json& value, const std::string& place) {
+  if (!value.is_string())
+    refuse(place, "{} is {}; an address is a string such as \"host:2222\"", shown(value), value.type_name());
+  auto address = value.get<std::string>();
+  if (address.empty()) refuse(place, "the address is empty; write \"host:port\"");
+  return address;
+}
+
+int number_from(const std::string& text, const std::string& place) {
+  int number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (text.empty() || error != std::errc{} || end != last || number < 0) {
+    refuse(place, "{} is no number of a task; numbers are 0 to {}", shown(text), std::numeric_limits<int>::max());
+  }
+  return number;
+}
+
+ClusterSpec::Tasks tasks_from(const Json& job, const std::string& place) {
+  ClusterSpec::Tasks tasks;
+  if (job.is_array()) {
+    for (const Json& address : job) {
+      const int id = static_cast<int>(tasks.size());
+      tasks.emplace(id, address_from(address, fmt::format("{}[{}]", place, id)));
+    }
+  } else if (job.is_object()) {
+    for (const auto& [key, address] : job.items()) {
+      const int id = number_from(key, place);
+      if (!tasks.emplace(id, address_from(address, fmt::format("{}.{}", place, key))).second) {
+        refuse(place, "task {} is there twice, in two ways to write the number", id);
+      }
+    }
+  } else {
+    refuse(place, "{} is {}; a job is a list of addresses, or an object of addresses by number", shown(job),
+           job.type_name());
+  }
+  return tasks;
+}
+
+ClusterSpec cluster_from(const Json& document) {
+  std::map<std::string, ClusterSpec::Tasks> jobs;
+  if (const Json* cluster = object_in(document, "cluster")) {
+    for (const auto& [name, job] : cluster->items()) {
+      if (name.empty()) refuse("cluster", "a job has an empty name; name it, such as \"worker\"");
+      jobs.emplace(name, tasks_from(job, fmt::format("cluster.{}", shown(name))));
+    }
+  }
+  return ClusterSpec(std::move(jobs));
+}
+
+int index_from(const Json& value) {
+  if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<int>::max()) {
+    refuse("task.index", "{} is {}; it must be a whole number from 0 to {}, without quotes", shown(value),
+           value.is_number_integer() ? "out of range" : value.type_name(), std::numeric_limits<int>::max());
+  }
+  return value.get<int>();
+}
+
+ClusterTask task_from(const Json& document, const TFConfigOptions& options) {
+  ClusterTask task;
+  if (const Json* given = object_in(document, "task")) {
+    if (const auto type = given->find("type"); type != given->end()) {
+      if (!type->is_string() || type->get_ref<const std::string&>().empty()) {
+        refuse("task.type", "{} is no job's name; write such as \"worker\"", shown(*type));
+      }
+      task.type = type->get<std::string>();
+    }
+    if (const auto index = given->find("index"); index != given->end()) task.id = index_from(*index);
+  }
+  task.type = options.task_type.value_or(task.type);
+  task.id = options.task_id.value_or(task.id);
+  if (task.type.empty() != (task.id < 0)) {
+    refuse("task", "{} is missing; a task has a type and an index", task.type.empty() ? "\"type\"" : "\"index\"");
+  }
+  return task;
+}
+
+SimpleClusterResolver resolver_from(const std::string& text, const TFConfigOptions& options) {
+  const Json document = text.empty() ? Json::object() : parsed(text);
+  ClusterSpec spec = cluster_from(document);
+  ClusterTask task = task_from(document, options);
+  if (!task.type.empty() && !spec.empty()) detail::check_task(spec, "TF_CONFIG: task", task.type, task.id);
+  return SimpleClusterResolver(std::move(spec), std::move(task), options.accelerators);
+}
+
+std::string variable() {
+  const char* const text = std::getenv("TF_CONFIG");
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace
+
+TFConfigClusterResolver::TFConfigClusterResolver(const TFConfigOptions& options)
+    : TFConfigClusterResolver(variable(), options) {}
+
+TFConfigClusterResolver::TFConfigClusterResolver(const std::string& text, const TFConfigOptions& options)
+    : ClusterResolver(resolver_from(text, options)) {}
+
+TFConfigClusterResolver TFConfigClusterResolver::from_text(const std::string& text, const TFConfigOptions& options) {
+  return {text, options};
+}
+
+std::string to_tf_config(const ClusterResolver& resolver) {
+  Json document = Json::object();
+  Json& cluster = document["cluster"] = Json::object();
+  for (const auto& [name, tasks] : resolver.cluster_spec().as_dict()) {
+    Json& job = cluster[name] = detail::is_dense(tasks) ? Json::array() : Json::object();
+    for (const auto& [id, address] : tasks) {
+      if (job.is_array()) {
+        job.push_back(address);
+      } else {
+        job[std::to_string(id)] = address;
+      }
+    }
+  }
+  if (!resolver.task_type().empty()) document["task"] = {{"type", resolver.task_type()}, {"index", resolver.task_id()}};
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/topology.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace lockstep {
+namespace detail {
+namespace {
+
+ProcessorSet set_of(hwloc_const_cpuset_t cpus) {
+  ProcessorSet set;
+  if (cpus == nullptr) return set;
+  for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu)) {
+    if (static_cast<std::size_t>(cpu) >= most_processors) break;  // an infinite set goes on for ever
+    set.set(static_cast<std::size_t>(cpu));
+  }
+  return set;
+}
+
+void check(int result, const char* call) {
+  if (result == 0) return;
+  throw_error(Code::unavailable, "host_topology: hwloc cannot read this host: {} failed: {}", call,
+              std::strerror(errno));
+}
+
+hwloc_topology_t initialized() {
+  hwloc_topology_t handle = nullptr;
+  check(hwloc_topology_init(&handle), "hwloc_topology_init");
+  return handle;
+}
+
+// no entry: lockstep computes on hosts today
+constexpr std::array<DeviceBackend, 0> backends{};
+
+}  // namespace
+
+Topology::Topology(const std::string& synthetic) : handle_(initialized()) {
+  if (!synthetic.empty()) check(hwloc_topology_set_synthetic(get(), synthetic.c_str()), "hwloc_topology_set_synthetic");
+  // cores that this process may not use are cores of the host all the same
+  check(hwloc_topology_set_flags(get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED), "hwloc_topology_set_flags");
+  check(hwloc_topology_load(get()), "hwloc_topology_load");
+  processors_ = set_of(hwloc_topology_get_topology_cpuset(get()));
+  hwloc_obj_t core = nullptr;
+  while ((core = hwloc_get_next_obj_by_type(get(), HWLOC_OBJ_CORE, core)) != nullptr)
+    cores_.push_back(set_of(core->cpuset));
+  if (!cores_.empty()) return;
+  // some virtual machines tell of no cores: each processor is one
+  for (const int cpu : numbers_of(processors_)) cores_.push_back(set_of(std::vector<int>{cpu}));
+}
+
+std::span<const DeviceBackend> device_backends() noexcept { return backends; }
+
+int cores_of(const Topology& topology, const ProcessorSet& set) {
+  return static_cast<int>(
+      std::ranges::count_if(topology.cores(), [&](const ProcessorSet& core) { return (core & set).any(); }));
+}
+
+HostTopology host_topology_of(const Topology& topology, const ProcessorSet& allowed,
+                              std::span<const DeviceBackend> some) {
+  HostTopology host;
+  const ProcessorSet mine = allowed.any() ? allowed & topology.processors() : topology.processors();
+  host.processors = numbers_of(mine);
+  host.processors_of_host = static_cast<int>(topology.processors().count());
+  host.cores = cores_of(topology, mine);
+  host.cores_of_host = static_cast<int>(topology.cores().size());
+  hwloc_obj_t node = nullptr;
+  while ((node = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, node)) != nullptr) {
+    const ProcessorSet near = set_of(node->cpuset) & mine;
+    if (near.none()) continue;
+    host.numa_nodes.push_back({static_cast<int>(node->os_index), numbers_of(near), node->attr->numanode.local_memory});
+  }
+  if (host.numa_nodes.empty()) host.numa_nodes.push_back({0, host.processors, 0});
+  for (const DeviceBackend& backend : some) {
+    std::vector<LocalDevice> found = backend.find(topology);
+    std::ranges::move(found, std::back_inserter(host.devices));
+  }
+  return host;
+}
+
+}  // namespace detail
+
+HostTopology host_topology() {
+  return detail::host_topology_of(detail::Topology(), detail::allowed_processors(), detail::device_backends());
+}
+
+std::string to_string(const HostTopology& topology) {
+  const std::size_t nodes = topology.numa_nodes.size();
+  std::string text =
+      fmt::format("{} of {} cores (processors {}), {} NUMA node{}", topology.cores, topology.cores_of_host,
+                  detail::to_string(detail::set_of(topology.processors)), nodes, nodes == 1 ? "" : "s");
+  for (const LocalDevice& device : topology.devices)
+    text += fmt::format(", {} {}", to_string(device.device), device.name);
+  return text;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slurm's lists of hosts and of tasks: any text is a list, or an Error(invalid_argument).
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/cluster/host_list.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace {
+
+template <class Expand>
+void expand(std::string_view text, const Expand& function) {
+  constexpr std::size_t most = 65536;
+  try {
+    const auto list = function(text);
+    if (list.empty() || list.size() > most) std::abort();
+  } catch (const lockstep::Error& error) {
+    if (error.code() != lockstep::Code::invalid_argument) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  expand(text, [](std::string_view list) { return lockstep::expand_hostlist(list); });
+  expand(text, [](std::string_view list) { return lockstep::expand_tasks_per_node(list); });
+  return 0;
+}

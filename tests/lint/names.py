@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Looks up what pages for users say in the headers. Prints TAP.
+
+  names.py SOURCE BUILD
+
+A page is a .md file beside the public headers. Each name in its `code`, but for what a table's first column says of other
+libraries, must be declared in a header; each program of a page must compile, and of a piece of one what it names of
+lockstep must be declared. Python blocks are theirs.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import headers
+
+BLOCK = re.compile(r'^```(\w*)\n(.*?)^```\n', re.MULTILINE | re.DOTALL)
+NAME = re.compile(r'[A-Za-z_]\w*')
+# Words of code that are no names of ours: the language, placeholders, programs, and what is said not to be here.
+OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'tests', 'lint', 'methods', 'py', 'table', 'names', 'of',
+          'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
+          'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back'}
+
+
+def declared(source):
+    """Every word of the headers' code; comments declare nothing, though variables and texts may stand there."""
+    words = set()
+    for header in headers.public_headers(source):
+        with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
+            words.update(NAME.findall(re.sub(r'//.*', '', file.read())))
+    return words
+
+
+def names_of(text):
+    """(line number, name) of the code of a page outside of its blocks; a row's first cell is left out."""
+    text = BLOCK.sub(lambda found: '\n' * found.group().count('\n'), text)
+    for number, line in enumerate(text.splitlines(), 1):
+        ours = line.split('|', 2)[2] if line.startswith('|') else line
+        for code in re.findall(r'`([^`]*)`', ours):
+            for name in NAME.findall(re.sub(r'"[^"]*"', '', code)):
+                yield number, name
+
+
+def names_of_piece(text):
+    """What a part of a program names of lockstep: what is qualified, and members that are called."""
+    text = re.sub(r'//.*', '', text)
+    return re.findall(r'lockstep::(\w+)', text) + re.findall(r'(?:\.|->)(\w+)\(', text)
+
+
+def compiled(program, command, directory):
+    with tempfile.TemporaryDirectory() as scratch:
+        unit = os.path.join(scratch, 'program.cpp')
+        with open(unit, 'w', encoding='utf-8') as file:
+            file.write(program)
+        done = subprocess.run(command + ['-Werror', '-fsyntax-only', unit], cwd=directory, capture_output=True, text=True)
+    return [] if done.returncode == 0 else done.stderr.splitlines()[:20]
+
+
+def main():
+    source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
+    words = declared(source) | OTHERS
+    plain, directory = headers.options(build, '/apps/hello/')
+    pages = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(os.path.join(source, 'include')))
+             for name in sorted(names) if name.endswith('.md')]
+    results = []
+    for page in pages:
+        with open(page, encoding='utf-8') as file:
+            text = file.read()
+        shown = os.path.relpath(page, source)
+        missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text) if name not in words]
+        results.append((f'{shown} names what is there', missing))
+        for number, (language, block) in enumerate(BLOCK.findall(text), 1):
+            if language == 'cpp' and 'int main(' not in block:
+                unknown = sorted(set(names_of_piece(block)) - words)
+                results.append((f'{shown}, block {number}, names what is there', [f'no public header declares {n}' for n in unknown]))
+            elif language == 'cpp':
+                results.append((f'{shown}, block {number}, compiles', compiled(block, plain, directory)))
+    print(f'1..{len(results)}')
+    for number, (name, faults) in enumerate(results, 1):
+        print(f'{"not ok" if faults else "ok"} {number} - {name}')
+        print(''.join(f'# {fault}\n' for fault in faults), end='')
+    return 1 if any(faults for _, faults in results) or not results else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

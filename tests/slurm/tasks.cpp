@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each rank of a job knows of its place, one line each:
+//
+//   HOST slurm TYPE ID ADDRESS                                the resolver of Slurm's variables, without MPI
+//   (slurm-tasks --no-mpi) HOST slurm refused TEXT                                   where it must not be believed HOST
+//   mpi TYPE ID ADDRESS local LOCAL_RANK LOCAL_SIZE      from the communicator
+
+#include <lockstep/lockstep.hpp>
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace {
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::string described(const lockstep::ClusterResolver& resolver) {
+  return resolver.task_type() + " " + std::to_string(resolver.task_id()) + " " + resolver.master();
+}
+
+std::string from_slurm() {
+  try {
+    return "slurm " + described(lockstep::SlurmClusterResolver());
+  } catch (const lockstep::Error& error) {
+    return std::string("slurm refused ") + error.what();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool with_mpi = argc < 2 || std::string_view(argv[1]) != "--no-mpi";
+  const std::string host = own_host();
+  std::optional<lockstep::Environment> environment;
+  if (with_mpi) environment.emplace(argc, argv);
+  std::string text = host + " " + from_slurm() + "\n";
+  if (with_mpi) {
+    text += host + " mpi " + described(lockstep::MpiClusterResolver()) + " local " +
+            std::to_string(environment->local_rank()) + " " + std::to_string(environment->local_size()) + "\n";
+    if (environment->rank() == 0) text += environment->describe();
+  }
+  // in one piece: ranks share the output
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1;
+}

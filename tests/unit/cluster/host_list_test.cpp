@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/cluster/host_list.hpp>
+
+#include "unit/context/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lockstep {
+namespace {
+
+using Names = std::vector<std::string>;
+
+void expect_refused(const std::string& text, std::initializer_list<std::string> parts) {
+  SCOPED_TRACE(text);
+  test::expect_error(Code::invalid_argument, {"expand_hostlist"}, [&] { (void)expand_hostlist(text); });
+  test::expect_error(Code::invalid_argument, parts, [&] { (void)expand_hostlist(text); });
+}
+
+TEST(HostList, names_each_host_in_order) {
+  EXPECT_EQ(expand_hostlist("n[01-03,7],m5-[1-2]"), (Names{"n01", "n02", "n03", "n7", "m5-1", "m5-2"}));
+  EXPECT_EQ(expand_hostlist("login.site.org"), (Names{"login.site.org"}));
+  EXPECT_EQ(expand_hostlist("b,a,b"), (Names{"b", "a", "b"}));
+}
+
+TEST(HostList, keeps_the_width_of_the_first_number) {
+  EXPECT_EQ(expand_hostlist("n[098-101]"), (Names{"n098", "n099", "n100", "n101"}));
+  EXPECT_EQ(expand_hostlist("n[8-11]"), (Names{"n8", "n9", "n10", "n11"}));
+  EXPECT_EQ(expand_hostlist("n[08-011]"), (Names{"n08", "n09", "n10", "n11"}));
+}
+
+TEST(HostList, combines_several_brackets_the_last_one_fastest) {
+  EXPECT_EQ(expand_hostlist("r[1-2]n[1-2].x"), (Names{"r1n1.x", "r1n2.x", "r2n1.x", "r2n2.x"}));
+  EXPECT_EQ(expand_hostlist("[1-2][3-4]"), (Names{"13", "14", "23", "24"}));
+}
+
+TEST(HostList, says_where_a_text_is_wrong_and_what) {
+  expect_refused("", {"character 1", "name of a host"});
+  expect_refused("a,,b", {"character 3", "name of a host"});
+  expect_refused("a,", {"character 3", "name of a host"});
+  expect_refused("n[1-2", {"character 6", "]"});
+  expect_refused("n[1;2]", {"character 4", "]"});
+  expect_refused("n1]", {"character 3", "no host's name"});
+  expect_refused("n 1", {"character 2", "no host's name"});
+  expect_refused("n[]", {"character 3", "number"});
+  expect_refused("n[1-]", {"character 5", "number"});
+  expect_refused("n[a-b]", {"character 3", "number"});
+  expect_refused("n[3-1]", {"3 down to 1", "smaller number first"});
+  expect_refused("n[1-[2-3]]", {"character 5", "number"});
+  expect_refused("n[1[2]]", {"character 4", "brackets stand in one another"});
+  expect_refused(std::string("n\0", 2), {"\"n?\"", "no host's name"});
+}
+
+TEST(HostList, has_a_bound_before_memory_is_used) {
+  EXPECT_EQ(expand_hostlist("n[1-65536]").size(), 65536U);
+  expect_refused("n[0-65536]", {"more than 65536 hosts"});
+  expect_refused("n[1-999999999]", {"more than 65536 hosts"});
+  expect_refused("n[1-9999999999]", {"more than 9 digits"});
+  expect_refused("a[1-1000]b[1-1000]", {"more than 65536 hosts"});
+  expect_refused("a[1-40000],b[1-40000]", {"more than 65536 hosts"});
+  expect_refused("a[1-40000,1-40000]", {"more than 65536 hosts"});
+  EXPECT_EQ(expand_hostlist(std::string(255, 'a')).size(), 1U);
+  expect_refused(std::string(256, 'a'), {"more than 255 characters"});
+}
+
+TEST(TasksPerNode, repeats_what_is_in_parentheses) {
+  EXPECT_EQ(expand_tasks_per_node("3(x2),2,1"), (std::vector<int>{3, 3, 2, 1}));
+  EXPECT_EQ(expand_tasks_per_node("128"), (std::vector<int>{128}));
+}
+
+TEST(TasksPerNode, says_where_a_text_is_wrong_and_what) {
+  const auto refused = [](const std::string& text, std::initializer_list<std::string> parts) {
+    SCOPED_TRACE(text);
+    test::expect_error(Code::invalid_argument, parts, [&] { (void)expand_tasks_per_node(text); });
+  };
+  refused("", {"expand_tasks_per_node", "character 1", "number"});
+  refused("2,", {"character 3", "number"});
+  refused("0", {"at least 1 task"});
+  refused("-1", {"number"});
+  refused("2(2)", {"character 3", "3(x2)"});
+  refused("2(x0)", {"number of nodes is at least 1"});
+  refused("2(x2", {"character 5", ") is expected"});
+  refused("2 3", {"character 2", "comma"});
+  refused("1(x65537)", {"more than 65536 nodes"});
+  refused("1(x65536),1", {"more than 65536 nodes"});
+  refused("1(x9999999999)", {"more than 9 digits"});
+}
+
+}  // namespace
+}  // namespace lockstep

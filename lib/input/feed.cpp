@@ -38,6 +38,7 @@ bool Feed::Implementation::next(StepBatches& batches) {
                         "get_next: called inside a replica's function; take the batches outside and give them to run");
   }
   const bool more = do_next(batches);
+  if (more) ++position_.step;
   const auto now = waited();
   if (total_nanoseconds_ && now != counted_) {
     const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now - std::exchange(counted_, now));
@@ -52,13 +53,15 @@ Feed& Feed::operator=(Feed&&) noexcept = default;
 Feed::~Feed() = default;
 
 bool Feed::next(std::vector<Leaves>& batches) { return implementation_->next(batches); }
+ReadingPosition Feed::position() const noexcept { return implementation_->position(); }
 double Feed::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
 
 FeedSource::FeedSource(std::shared_ptr<Implementation> implementation) noexcept
     : implementation_(std::move(implementation)) {}
 
 Feed FeedSource::open() const { return implementation_->open_next(); }
-Feed FeedSource::open(std::uint64_t pass) const { return implementation_->open(pass); }
+Feed FeedSource::open(std::uint64_t pass) const { return implementation_->open({pass, 0}); }
+Feed FeedSource::resume(ReadingPosition position) const { return implementation_->resume(position); }
 int FeedSource::first_replica() const noexcept { return implementation_->first_replica(); }
 int FeedSource::local_replicas() const noexcept { return implementation_->local_replicas(); }
 double FeedSource::wait_seconds() const noexcept { return implementation_->wait_seconds(); }

@@ -26,11 +26,12 @@ auto telling_peers(const InputLayout& layout, Read&& read) {
 
 class ChunkFeed final : public Feed::Implementation {
  public:
-  ChunkFeed(const Node& node, InputLayout layout, const InputOptions& options, std::uint64_t pass)
+  ChunkFeed(const Node& node, InputLayout layout, const InputOptions& options, ReadingPosition position)
       : layout_(std::move(layout)),
         split_(options.split),
         full_batch_(node.batch_size()),
-        cursor_(node.open({pass, recycling_memory()})),
+        cursor_(node.open({position.pass, recycling_memory()})),
+        passed_over_(position.step),
         queue_(options.prefetch_batches, [this](StepBatches& step) { return produce(step); }) {}
 
  private:
@@ -40,6 +41,9 @@ class ChunkFeed final : public Feed::Implementation {
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
   bool produce(StepBatches& step) {
+    for (; passed_over_ > 0; --passed_over_) {
+      if (!cursor_->advance()) return false;
+    }
     if (!cursor_->advance()) return false;
     const std::int64_t rows = cursor_->rows();
     const ReplicaLayout& replicas = layout_.replicas;
@@ -56,6 +60,7 @@ class ChunkFeed final : public Feed::Implementation {
   SplitPolicy split_;
   std::int64_t full_batch_;
   std::unique_ptr<Cursor> cursor_;  // the queue's thread's
+  std::uint64_t passed_over_;       // the queue's thread's: batches before the first one that is given
   StepQueue queue_;
 };
 
@@ -68,8 +73,8 @@ class ChunkSource final : public FeedSource::Implementation {
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(std::uint64_t pass) override {
-    return telling_peers(layout_, [&] { return std::make_unique<ChunkFeed>(*node_, layout_, options_, pass); });
+  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
+    return telling_peers(layout_, [&] { return std::make_unique<ChunkFeed>(*node_, layout_, options_, position); });
   }
 
   std::shared_ptr<const Node> node_;

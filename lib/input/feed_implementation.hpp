@@ -49,11 +49,14 @@ class Feed::Implementation {
   virtual ~Implementation() = default;
 
   bool next(StepBatches& batches);
+  [[nodiscard]] ReadingPosition position() const noexcept { return position_; }
   [[nodiscard]] double wait_seconds() const noexcept { return std::chrono::duration<double>(waited()).count(); }
   /// Where waiting is counted too.
   void count_at(std::shared_ptr<std::atomic<std::int64_t>> nanoseconds) noexcept {
     total_nanoseconds_ = std::move(nanoseconds);
   }
+  /// Where it was opened.
+  void start_at(ReadingPosition position) noexcept { position_ = position; }
 
  protected:
   virtual bool do_next(StepBatches& batches) = 0;
@@ -62,6 +65,7 @@ class Feed::Implementation {
  private:
   std::shared_ptr<std::atomic<std::int64_t>> total_nanoseconds_;
   std::chrono::steady_clock::duration counted_{};
+  ReadingPosition position_;
 };
 
 class FeedSource::Implementation {
@@ -72,11 +76,16 @@ class FeedSource::Implementation {
   Implementation& operator=(const Implementation&) = delete;
   virtual ~Implementation() = default;
 
-  [[nodiscard]] Feed open_next() { return open(passes_.fetch_add(1, std::memory_order_relaxed)); }
-  [[nodiscard]] Feed open(std::uint64_t pass) {
-    std::unique_ptr<Feed::Implementation> feed = do_open(pass);
+  [[nodiscard]] Feed open_next() { return open({passes_.fetch_add(1, std::memory_order_relaxed), 0}); }
+  [[nodiscard]] Feed open(ReadingPosition position) {
+    std::unique_ptr<Feed::Implementation> feed = do_open(position);
     feed->count_at(total_nanoseconds_);
+    feed->start_at(position);
     return Feed(std::move(feed));
+  }
+  [[nodiscard]] Feed resume(ReadingPosition position) {
+    passes_.store(position.pass + 1, std::memory_order_relaxed);
+    return open(position);
   }
   [[nodiscard]] int first_replica() const noexcept { return first_replica_; }
   [[nodiscard]] int local_replicas() const noexcept { return local_replicas_; }
@@ -85,7 +94,7 @@ class FeedSource::Implementation {
   }
 
  protected:
-  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(std::uint64_t pass) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) = 0;
 
  private:
   int first_replica_;

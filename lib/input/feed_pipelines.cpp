@@ -92,22 +92,24 @@ class PipelineFeed final : public Feed::Implementation {
  public:
   /// Collective.
   PipelineFeed(std::unique_ptr<Cursor> cursor, Cardinality elements, std::size_t leaves,
-               const Communicator& communicator, const InputOptions& options)
+               const Communicator& communicator, const InputOptions& options, std::uint64_t first_step)
       : communicator_(communicator),
         local_replicas_(static_cast<std::size_t>(communicator.local_replicas())),
         kind_(leaves),
         cursor_(std::move(cursor)),
+        passed_over_(first_step * local_replicas_),
         queue_(options.prefetch_batches, [this](StepBatches& step) { return produce(step); }) {
-    agree_on_steps(elements);
+    agree_on_steps(elements, first_step);
   }
 
  private:
   /// Where every rank knows its number of elements: how many steps there will be, and what elements look like.
-  void agree_on_steps(Cardinality elements) {
+  void agree_on_steps(Cardinality elements, std::uint64_t first_step) {
     const auto replicas = static_cast<std::int64_t>(local_replicas_);
     std::int64_t mine = not_known;
     if (elements.is_infinite()) mine = endless;
     if (elements.is_known()) mine = elements.count() / replicas + (elements.count() % replicas != 0 ? 1 : 0);
+    if (elements.is_known()) mine -= static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(mine), first_step));
     const std::vector<std::int64_t> steps = gather_all(communicator_, std::vector(local_replicas_, mine));
     if (std::find(steps.begin(), steps.end(), not_known) != steps.end()) return;
     steps_left_ = *std::max_element(steps.begin(), steps.end());
@@ -166,6 +168,7 @@ class PipelineFeed final : public Feed::Implementation {
   }
 
   bool produce(StepBatches& step) {
+    for (; passed_over_ > 0 && !ended_; --passed_over_) ended_ = !cursor_->advance();
     step.clear();
     while (step.size() < local_replicas_ && !ended_) {
       ended_ = !cursor_->advance();
@@ -181,7 +184,8 @@ class PipelineFeed final : public Feed::Implementation {
   StepBatches step_;        // read, not given yet
   bool have_read_ = false;  // whether `step_` is the next one
   bool over_ = false;
-  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as is ended_
+  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as are the next two
+  std::uint64_t passed_over_;       // elements before the first one that is given
   bool ended_ = false;
   StepQueue queue_;
 };
@@ -197,8 +201,9 @@ class PipelineSource final : public FeedSource::Implementation {
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(std::uint64_t pass) override {
-    return std::make_unique<PipelineFeed>(open_cursor(pass), node_->cardinality(), leaves_, communicator_, options_);
+  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
+    return std::make_unique<PipelineFeed>(open_cursor(position.pass), node_->cardinality(), leaves_, communicator_,
+                                          options_, position.step);
   }
   [[nodiscard]] std::unique_ptr<Cursor> open_cursor(std::uint64_t pass) const {
     try {

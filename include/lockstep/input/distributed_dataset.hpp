@@ -51,6 +51,10 @@ class DistributedIterator {
     return std::move(*next);
   }
 
+  /// Where this iterator stands: what get_next gives next, whatever has been prepared ahead. Local. Kept with the
+  /// variables in a checkpoint, it lets DistributedDataset::resume go on where this iterator was.
+  [[nodiscard]] ReadingPosition position() const noexcept { return feed_.position(); }
+
   /// Seconds that this iterator has kept its caller waiting for data. Local.
   [[nodiscard]] double wait_seconds() const noexcept { return feed_.wait_seconds(); }
 
@@ -74,6 +78,13 @@ class DistributedDataset {
   [[nodiscard]] DistributedIterator<T> iterate() const { return {source_.open(), source_.first_replica()}; }
   [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const {
     return {source_.open(pass), source_.first_replica()};
+  }
+  /// Goes on where an iterator of an equal dataset was when it said `position`; the next iterate() starts the pass
+  /// after that one. Collective as iterate(): every rank gives the same position. Where the dataset is sharded
+  /// automatically, the position may be from any layout of as many replicas. Elements before it are passed over: at no
+  /// cost with random access, read again otherwise. A position at or behind the end gives an iterator at its end.
+  [[nodiscard]] DistributedIterator<T> resume(ReadingPosition position) const {
+    return {source_.resume(position), source_.first_replica()};
   }
 
   /// As iterate(), for range-based for. The reference that the iterator gives is good until it moves on.

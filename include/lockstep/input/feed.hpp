@@ -17,6 +17,18 @@
 #include <memory>
 #include <vector>
 
+namespace lockstep {
+
+/// Where reading a distributed dataset stands: `step` steps of pass `pass` have been given. Where the dataset is
+/// sharded automatically it is the same on all ranks and means the same on any layout of as many replicas. A value.
+struct ReadingPosition {
+  std::uint64_t pass = 0;
+  std::uint64_t step = 0;
+  friend bool operator==(const ReadingPosition&, const ReadingPosition&) = default;
+};
+
+}  // namespace lockstep
+
 namespace lockstep::input {
 
 /// One pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. Destruction ends its prefetch
@@ -33,6 +45,8 @@ class LOCKSTEP_API Feed {
   /// the same number of steps. Throws what reading throws; the pass is then over here, and the peers, if there are any,
   /// are told. Throws Error(invalid_argument) when called inside a replica's function.
   bool next(std::vector<Leaves>& batches);
+  /// What the next call of `next` gives; what has been prepared ahead does not count. Local.
+  [[nodiscard]] ReadingPosition position() const noexcept;
   /// Seconds that `next` spent waiting for data.
   [[nodiscard]] double wait_seconds() const noexcept;
 
@@ -50,6 +64,8 @@ class LOCKSTEP_API FeedSource {
   /// Collective for sources of `feed_pipelines`, else Local.
   [[nodiscard]] Feed open() const;
   [[nodiscard]] Feed open(std::uint64_t pass) const;
+  /// Goes on at `position`; the pass after it is then the next one. Collective as `open`.
+  [[nodiscard]] Feed resume(ReadingPosition position) const;
   /// Global id of the first replica of this rank.
   [[nodiscard]] int first_replica() const noexcept;
   /// Replicas of this rank.

@@ -46,6 +46,7 @@
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/pipeline.hpp>
 #include <lockstep/input/scale.hpp>
+#include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/destinations.hpp>
 #include <lockstep/strategy/initial_value.hpp>

@@ -34,6 +34,7 @@ class MapNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapCursor>(source_->open(options), transform_, options.memory);
   }
+  [[nodiscard]] bool has_full_batches() const override { return false; }  // the function may have made them so
 
  private:
   [[nodiscard]] NodePointer over(NodePointer source) const override {
@@ -88,6 +89,8 @@ class MapRowsNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapRowsCursor>(source_->open(options), transform_, options.memory);
   }
+  [[nodiscard]] Cardinality row_count() const override { return source_->row_count(); }
+  [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
 
  private:
   [[nodiscard]] NodePointer over(NodePointer source) const override {

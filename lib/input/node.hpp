@@ -68,6 +68,12 @@ class Node : public std::enable_shared_from_this<Node> {
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
   /// Rows of a full batch; 0 where the elements are no batches.
   [[nodiscard]] virtual std::int64_t batch_size() const { return 0; }
+  /// Whether every batch is a full one because others are left out.
+  [[nodiscard]] virtual bool has_full_batches() const { return false; }
+  /// Rows of all batches together; unknown where that takes reading them.
+  [[nodiscard]] virtual Cardinality row_count() const { return Cardinality::unknown(); }
+  /// Whether reading some rows of a batch touches no others.
+  [[nodiscard]] virtual bool reads_single_rows() const { return false; }
   /// Not null where elements are rows with random access.
   [[nodiscard]] virtual const IndexedRows* indexed() const noexcept { return nullptr; }
   /// The node whose elements this one only reads ahead, else null.
@@ -89,6 +95,7 @@ class TransformNode : public Node {
   explicit TransformNode(std::shared_ptr<const Node> source) noexcept : source_(std::move(source)) {}
   [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
   [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] bool has_full_batches() const override { return source_->has_full_batches(); }
   [[nodiscard]] std::vector<std::string> files() const final { return source_->files(); }
   [[nodiscard]] bool has_shard_hint() const override { return source_->has_shard_hint(); }
   [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {

@@ -32,6 +32,7 @@ class PrefetchNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<PrefetchCursor>(source_->open(options), depth_, options.memory);
   }
+  [[nodiscard]] Cardinality row_count() const override { return source_->row_count(); }
   [[nodiscard]] NodePointer reads_ahead_of() const override { return source_; }
 
  private:

@@ -168,6 +168,11 @@ class IndexedBatchNode final : public Node {
     return batched(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
   }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_per_batch_; }
+  [[nodiscard]] bool has_full_batches() const override { return drop_remainder_; }
+  [[nodiscard]] Cardinality row_count() const override {
+    return rows_in_batches(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
+  }
+  [[nodiscard]] bool reads_single_rows() const override { return true; }
   [[nodiscard]] std::vector<std::string> files() const override { return rows_.source->files(); }
   [[nodiscard]] bool has_shard_hint() const override { return rows_.order->has_shard_hint(); }
   [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
@@ -209,6 +214,10 @@ Cardinality batched(Cardinality rows, std::int64_t rows_per_batch, bool drop_rem
   if (!rows.is_known()) return rows;
   const bool partial = !drop_remainder && rows.count() % rows_per_batch != 0;
   return Cardinality::known(rows.count() / rows_per_batch + (partial ? 1 : 0));
+}
+
+Cardinality rows_in_batches(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept {
+  return rows.is_known() && drop_remainder ? Cardinality::known(rows.count() - rows.count() % rows_per_batch) : rows;
 }
 
 }  // namespace lockstep::input

@@ -53,5 +53,7 @@ struct IndexedRows {
 
 /// Number of batches.
 [[nodiscard]] Cardinality batched(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept;
+/// Rows in these batches.
+[[nodiscard]] Cardinality rows_in_batches(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept;
 
 }  // namespace lockstep::input

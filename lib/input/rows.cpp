@@ -109,6 +109,33 @@ void gather_rows(const Leaves& leaves, std::span<const std::int64_t> rows,
   }
 }
 
+void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResource>& memory, Leaves& result) {
+  const Leaves& model = parts.front();
+  std::int64_t rows = 0;
+  for (const Leaves& part : parts) {
+    rows += common_rows(part);
+    bool same = part.size() == model.size();
+    for (std::size_t i = 0; same && i < part.size(); ++i) {
+      same = part[i].dtype() == model[i].dtype() && without_rows(part[i].shape()) == without_rows(model[i].shape());
+    }
+    if (!same) {
+      detail::throw_error(Code::invalid_argument,
+                          "dataset: batches that follow each other differ in the number of their tensors, a dtype or "
+                          "an inner shape, so their rows cannot be taken together; make them alike");
+    }
+  }
+  result.clear();
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    Tensor& joined = result.emplace_back(tensor_of_rows(model[i], rows, memory));
+    auto* to = static_cast<std::byte*>(joined.data());
+    for (const Leaves& part : parts) {
+      const std::size_t bytes = part[i].byte_count();
+      if (bytes != 0) std::memcpy(to, part[i].data(), bytes);
+      to += bytes;
+    }
+  }
+}
+
 void RowStacker::start(std::int64_t rows) {
   limit_ = rows;
   capacity_ = std::min(std::max<std::int64_t>(capacity_, 64), rows);

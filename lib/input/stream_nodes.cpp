@@ -79,6 +79,10 @@ class BatchNode final : public TransformNode {
     return batched(source_->cardinality(), rows_, drop_remainder_);
   }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_; }
+  [[nodiscard]] bool has_full_batches() const override { return drop_remainder_; }
+  [[nodiscard]] Cardinality row_count() const override {
+    return rows_in_batches(source_->cardinality(), rows_, drop_remainder_);
+  }
 
  private:
   [[nodiscard]] NodePointer over(NodePointer source) const override {
@@ -135,6 +139,7 @@ class RepeatNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<RepeatCursor>(source_, times_, options);
   }
+  [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
   [[nodiscard]] Cardinality cardinality() const override { return repeated(source_->cardinality(), times_); }
 
  private:
@@ -169,6 +174,7 @@ class SliceNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<SliceCursor>(source_->open(options), skip_, take_);
   }
+  [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
   [[nodiscard]] Cardinality cardinality() const override { return sliced(source_->cardinality(), skip_, take_); }
 
  private:

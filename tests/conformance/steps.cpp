@@ -9,6 +9,7 @@ const Calls& calls() {
   static const Calls all = [] {
     Calls calls;
     add_context_calls(calls);
+    add_input_calls(calls);
     add_option_calls(calls);
     add_reduce_calls(calls);
     add_run_calls(calls);
@@ -22,6 +23,7 @@ const Scripts& scripts() {
   static const Scripts all = [] {
     Scripts scripts;
     add_context_scripts(scripts);
+    add_input_scripts(scripts);
     add_reduce_scripts(scripts);
     add_run_scripts(scripts);
     add_strategy_scripts(scripts);

@@ -27,18 +27,18 @@ class MapCursor final : public WholeCursor {
   Pipeline::Transform transform_;
 };
 
-class MapNode final : public Node {
+class MapNode final : public TransformNode {
  public:
   MapNode(NodePointer source, Pipeline::Transform transform) noexcept
-      : source_(std::move(source)), transform_(std::move(transform)) {}
+      : TransformNode(std::move(source)), transform_(std::move(transform)) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapCursor>(source_->open(options), transform_, options.memory);
   }
-  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<MapNode>(std::move(source), transform_);
+  }
   Pipeline::Transform transform_;
 };
 
@@ -81,18 +81,18 @@ class MapRowsCursor final : public Cursor {
   std::shared_ptr<MemoryResource> memory_;
 };
 
-class MapRowsNode final : public Node {
+class MapRowsNode final : public TransformNode {
  public:
   MapRowsNode(NodePointer source, Pipeline::Transform transform) noexcept
-      : source_(std::move(source)), transform_(std::move(transform)) {}
+      : TransformNode(std::move(source)), transform_(std::move(transform)) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapRowsCursor>(source_->open(options), transform_, options.memory);
   }
-  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<MapRowsNode>(std::move(source), transform_);
+  }
   Pipeline::Transform transform_;
 };
 

@@ -23,6 +23,9 @@ class SequentialOrder final : public RowOrder {
   [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t) const override {
     return std::make_unique<Counting>(rows_);
   }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction&) const override {
+    return sequential_order(rows);
+  }
 
  private:
   class Counting final : public OrderCursor {
@@ -55,6 +58,10 @@ class ShuffledOrder final : public RowOrder {
     permute(rows, random);
     return std::make_unique<Listed>(std::move(rows));
   }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return shuffled_order(order_->over(rows, restriction), seed_, reshuffle_);
+  }
 
  private:
   class Listed final : public OrderCursor {
@@ -83,6 +90,10 @@ class RepeatedOrder final : public RowOrder {
   [[nodiscard]] Cardinality cardinality() const override { return repeated(order_->cardinality(), times_); }
   [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t pass) const override {
     return std::make_unique<Repeating>(order_, times_, pass);
+  }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return repeated_order(order_->over(rows, restriction), times_);
   }
 
  private:
@@ -134,6 +145,10 @@ class SlicedOrder final : public RowOrder {
       left -= count;
     }
     return std::make_unique<Taking>(std::move(cursor), take_);
+  }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return sliced_order(order_->over(rows, restriction), skip_, take_);
   }
 
  private:

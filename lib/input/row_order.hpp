@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include <lockstep/input/pipeline.hpp>
+#include "input/node.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +34,10 @@ class RowOrder {
   [[nodiscard]] virtual std::unique_ptr<OrderCursor> open(std::uint64_t pass) const = 0;
   /// Known or infinite.
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
+  [[nodiscard]] virtual bool has_shard_hint() const { return false; }
+  /// The same order of another number of rows, and with its shard hints replaced if `restriction` says by what.
+  [[nodiscard]] virtual std::shared_ptr<const RowOrder> over(std::int64_t rows,
+                                                             const Restriction& restriction) const = 0;
 };
 
 /// 0, 1, ..., rows - 1.

@@ -6,6 +6,7 @@
 #include "input/rows.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,11 +58,25 @@ class MappedSource final : public RowSource {
     source_->element(row, memory, plain);
     result = transform_(std::move(plain), memory);
   }
+  [[nodiscard]] std::vector<std::string> files() const override { return source_->files(); }
+  [[nodiscard]] std::shared_ptr<const RowSource> of_files(const Part& part) const override {
+    std::shared_ptr<const RowSource> fewer = source_->of_files(part);
+    return fewer ? mapped_source(std::move(fewer), transform_) : nullptr;
+  }
 
  private:
   std::shared_ptr<const RowSource> source_;
   Pipeline::Transform transform_;
 };
+
+/// The rows that a Restriction leaves; nothing where `source` cannot be restricted.
+std::optional<IndexedRows> restricted_rows(const IndexedRows& rows, const Restriction& restriction) {
+  std::shared_ptr<const RowSource> source = rows.source;
+  if (restriction.files) source = source->of_files(*restriction.files);
+  if (!source) return std::nullopt;
+  const std::int64_t count = source->count();
+  return IndexedRows{std::move(source), rows.order->over(count, restriction)};
+}
 
 class IndexedCursor final : public Cursor {
  public:
@@ -95,6 +110,12 @@ class IndexedNode final : public Node {
   }
   [[nodiscard]] Cardinality cardinality() const override { return rows_.order->cardinality(); }
   [[nodiscard]] const IndexedRows* indexed() const noexcept override { return &rows_; }
+  [[nodiscard]] std::vector<std::string> files() const override { return rows_.source->files(); }
+  [[nodiscard]] bool has_shard_hint() const override { return rows_.order->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
+    std::optional<IndexedRows> fewer = restricted_rows(rows_, restriction);
+    return fewer ? indexed_node(std::move(*fewer)) : Node::restricted(restriction);
+  }
 
  private:
   IndexedRows rows_;
@@ -147,6 +168,13 @@ class IndexedBatchNode final : public Node {
     return batched(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
   }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_per_batch_; }
+  [[nodiscard]] std::vector<std::string> files() const override { return rows_.source->files(); }
+  [[nodiscard]] bool has_shard_hint() const override { return rows_.order->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
+    std::optional<IndexedRows> fewer = restricted_rows(rows_, restriction);
+    return fewer ? indexed_batch_node(std::move(*fewer), rows_per_batch_, drop_remainder_)
+                 : Node::restricted(restriction);
+  }
 
  private:
   class NoBatch final : public WholeCursor {

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace lockstep::input {
 
@@ -28,6 +30,10 @@ class RowSource {
                       Leaves& result) const = 0;
   /// One row as an element.
   virtual void element(std::int64_t row, const std::shared_ptr<MemoryResource>& memory, Leaves& result) const = 0;
+  /// As of Node: the files that its rows are from, and only the rows of some of them.
+  [[nodiscard]] virtual std::vector<std::string> files() const { return {}; }
+  /// Null where there are no files to part.
+  [[nodiscard]] virtual std::shared_ptr<const RowSource> of_files(const Part&) const { return nullptr; }
 };
 
 struct IndexedRows {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/check.hpp"
+#include "input/parallel.hpp"
 #include "input/rows.hpp"
 #include "input/stream_nodes.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace lockstep::input {
@@ -41,6 +43,29 @@ class MapNode final : public TransformNode {
     return std::make_shared<MapNode>(std::move(source), transform_);
   }
   Pipeline::Transform transform_;
+};
+
+class ParallelMapNode final : public TransformNode {
+ public:
+  ParallelMapNode(NodePointer source, Pipeline::Transform transform, int threads) noexcept
+      : TransformNode(std::move(source)), transform_(std::move(transform)), threads_(threads) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    std::shared_ptr<Cursor> source = source_->open(options);
+    auto next = [source = std::move(source), transform = transform_, memory = options.memory]() -> std::optional<Job> {
+      if (!source->advance()) return std::nullopt;
+      Leaves element;
+      source->read(element);
+      return [element = std::move(element), transform, memory](Leaves& result) { result = transform(element, memory); };
+    };
+    return parallel_cursor(std::move(next), threads_, options.memory);
+  }
+
+ private:
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<ParallelMapNode>(std::move(source), transform_, threads_);
+  }
+  Pipeline::Transform transform_;
+  int threads_;
 };
 
 class MapRowsCursor final : public Cursor {
@@ -101,8 +126,17 @@ class MapRowsNode final : public TransformNode {
 
 }  // namespace
 
+std::unique_ptr<Cursor> map_cursor(std::unique_ptr<Cursor> source, Pipeline::Transform transform,
+                                   std::shared_ptr<MemoryResource> memory) {
+  return std::make_unique<MapCursor>(std::move(source), std::move(transform), std::move(memory));
+}
+
 NodePointer map_node(NodePointer source, Pipeline::Transform transform) {
   return std::make_shared<MapNode>(std::move(source), std::move(transform));
+}
+
+NodePointer parallel_map_node(NodePointer source, Pipeline::Transform transform, int threads) {
+  return std::make_shared<ParallelMapNode>(std::move(source), std::move(transform), threads);
 }
 
 NodePointer map_rows_node(NodePointer source, Pipeline::Transform transform) {

@@ -95,16 +95,8 @@ void gather_rows(const Leaves& leaves, std::span<const std::int64_t> rows,
   result.clear();
   for (const Tensor& leaf : leaves) {
     Tensor gathered = tensor_of_rows(leaf, static_cast<std::int64_t>(rows.size()), memory);
-    const auto* const source = static_cast<const std::byte*>(leaf.data());
-    auto* const target = static_cast<std::byte*>(gathered.data());
-    switch (const std::size_t bytes = row_bytes(leaf)) {
-      case 0: break;
-      case 1: gather_units<std::uint8_t>(source, rows, target); break;
-      case 2: gather_units<std::uint16_t>(source, rows, target); break;
-      case 4: gather_units<std::uint32_t>(source, rows, target); break;
-      case 8: gather_units<std::uint64_t>(source, rows, target); break;
-      default: gather_blocks(source, rows, bytes, target);
-    }
+    gather_bytes(static_cast<const std::byte*>(leaf.data()), rows, row_bytes(leaf),
+                 static_cast<std::byte*>(gathered.data()));
     result.push_back(std::move(gathered));
   }
 }
@@ -133,6 +125,17 @@ void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResour
       if (bytes != 0) std::memcpy(to, part[i].data(), bytes);
       to += bytes;
     }
+  }
+}
+
+void gather_bytes(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target) {
+  switch (bytes) {
+    case 0: break;
+    case 1: gather_units<std::uint8_t>(source, rows, target); break;
+    case 2: gather_units<std::uint16_t>(source, rows, target); break;
+    case 4: gather_units<std::uint32_t>(source, rows, target); break;
+    case 8: gather_units<std::uint64_t>(source, rows, target); break;
+    default: gather_blocks(source, rows, bytes, target);
   }
 }
 

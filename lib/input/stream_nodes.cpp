@@ -92,20 +92,6 @@ class BatchNode final : public TransformNode {
   bool drop_remainder_;
 };
 
-/// Passes on what another cursor gives.
-class ForwardingCursor : public Cursor {
- public:
-  explicit ForwardingCursor(std::unique_ptr<Cursor> source) noexcept : source_(std::move(source)) {}
-  void read(Leaves& element) final { source_->read(element); }
-  std::int64_t rows() final { return source_->rows(); }
-  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) final {
-    source_->read_rows(first, count, element);
-  }
-
- protected:
-  std::unique_ptr<Cursor> source_;
-};
-
 class RepeatCursor final : public ForwardingCursor {
  public:
   RepeatCursor(NodePointer node, std::int64_t times, PassOptions options) noexcept

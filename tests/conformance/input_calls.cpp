@@ -6,12 +6,50 @@
 #include "conformance/input_data.hpp"
 #include "conformance/steps.hpp"
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <memory>
 #include <stdexcept>
 
 namespace lockstep::conformance {
 namespace {
+
+/// Files of a dataset, for as long as it lives.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "lockstep-cases-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for " + name);
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The numbers of all files, each file one number per line.
+Dataset<Tensor> lines_of(const Json& files) {
+  const auto folder = std::make_shared<Folder>();
+  FileList names;
+  for (const Json& numbers : files) {
+    names.push_back(folder->path() / (std::to_string(names.size()) + ".txt"));
+    std::ofstream file(names.back());
+    for (const Json& number : numbers) file << number.get<std::int64_t>() << '\n';
+  }
+  return text_line_dataset(names).map([folder](const Tensor& line) {
+    const auto bytes = line.elements<std::uint8_t>();
+    return Tensor::scalar(std::int64_t{std::stoll(std::string(bytes.begin(), bytes.end()))});
+  });
+}
 
 std::vector<std::int64_t> numbers_of(const Json& json) {
   std::vector<std::int64_t> numbers;
@@ -100,7 +138,7 @@ Json element_spec(World& world, const Json& step) {
 }  // namespace
 
 Dataset<Tensor> dataset_of(const Json& json) {
-  if (json.contains("files")) throw std::logic_error("no files yet");
+  if (json.contains("files")) return batched(lines_of(json["files"]), json);
   return batched(Dataset<Tensor>::range(json["range"].get<std::int64_t>()), json);
 }
 

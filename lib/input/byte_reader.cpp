@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <system_error>
@@ -16,13 +17,21 @@ namespace lockstep::input {
 namespace {
 
 constexpr std::size_t packed_bytes = 64 * 1024;
-constexpr std::uint64_t best_ratio = 1100;
 constexpr int gzip_only = 16 + MAX_WBITS;
 constexpr std::size_t shortest_gzip = 18;
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
 }  // namespace
+
+ByteStream::~ByteStream() = default;
+
+std::size_t SpanReader::read(std::span<std::byte> bytes) {
+  const std::size_t count = std::min(bytes.size(), bytes_.size() - position_);
+  if (count != 0) std::memcpy(bytes.data(), bytes_.data() + position_, count);
+  position_ += count;
+  return count;
+}
 
 ByteReader::ByteReader(const std::filesystem::path& path) : name_(path.string()) {
   std::error_code error;
@@ -47,7 +56,7 @@ ByteReader::~ByteReader() {
 
 std::uint64_t ByteReader::largest_content() const noexcept {
   if (!gzip_) return file_bytes_;
-  return std::min(file_bytes_, std::numeric_limits<std::uint64_t>::max() / best_ratio) * best_ratio;
+  return std::min(file_bytes_, std::numeric_limits<std::uint64_t>::max() / best_deflate_ratio) * best_deflate_ratio;
 }
 
 void ByteReader::look() {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replica r takes chunk r of each global batch. Every rank walks the same batches and reads its own rows of them.
+// Every rank walks the same global batches and reads its replicas' rows of them; nothing is sent.
 
-#include "base/check.hpp"
 #include "input/feed_implementation.hpp"
 #include "input/recycling_memory.hpp"
 #include "input/split.hpp"
@@ -13,26 +12,16 @@
 namespace lockstep::input {
 namespace {
 
-/// Runs `read`; when it throws, the peers are told.
-template <class Read>
-auto telling_peers(const InputLayout& layout, Read&& read) {
-  try {
-    return read();
-  } catch (...) {
-    if (layout.peers) tell_peers(*layout.peers, std::current_exception());
-    throw;
-  }
-}
-
 class ChunkFeed final : public Feed::Implementation {
  public:
-  ChunkFeed(const Node& node, InputLayout layout, const InputOptions& options, const PassPosition& position)
+  ChunkFeed(const Node& node, InputLayout layout, const ChunkPlan& plan, const InputOptions& options,
+            ReadingPosition position)
       : layout_(std::move(layout)),
-        split_(options.split),
+        plan_(plan),
         full_batch_(node.batch_size()),
         cursor_(node.open({position.pass, recycling_memory()})),
-        skip_(position.step),
-        queue_(options.prefetch_batches, [this](StepBatches& step) { return produce(step); }) {}
+        passed_over_(position.step),
+        queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {}
 
  private:
   bool do_next(StepBatches& batches) override {
@@ -41,62 +30,74 @@ class ChunkFeed final : public Feed::Implementation {
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
   bool produce(StepBatches& step) {
-    for (; skip_ > 0; --skip_) {
+    for (; passed_over_ > 0; --passed_over_) {
       if (!cursor_->advance()) return false;
     }
     if (!cursor_->advance()) return false;
+    step.resize(static_cast<std::size_t>(layout_.replicas.count(layout_.rank)));
+    if (full_batch_ == 0) {  // elements are no batches, and there is one replica
+      cursor_->read(step.front());
+      return true;
+    }
     const std::int64_t rows = cursor_->rows();
-    const ReplicaLayout& replicas = layout_.replicas;
-    step.resize(static_cast<std::size_t>(replicas.count(layout_.rank)));
-    int replica = replicas.first(layout_.rank);
+    int chunk = plan_.first;
     for (Leaves& batch : step) {
-      const RowRange chunk = chunk_of(split_, full_batch_, rows, replicas.replicas(), replica++);
-      cursor_->read_rows(chunk.first, chunk.count, batch);
+      const RowRange range = chunk_of(plan_.split, full_batch_, rows, layout_.replicas.replicas(), chunk);
+      cursor_->read_rows(range.first, range.count, batch);
+      chunk += plan_.stride;
     }
     return true;
   }
 
   InputLayout layout_;
-  SplitPolicy split_;
+  ChunkPlan plan_;
   std::int64_t full_batch_;
-  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as is skip_
-  std::int64_t skip_;               // steps to leave out
+  std::unique_ptr<Cursor> cursor_;  // the queue's thread's
+  std::uint64_t passed_over_;       // the queue's thread's: batches before the first one that is given
   StepQueue queue_;
 };
 
 class ChunkSource final : public FeedSource::Implementation {
  public:
-  ChunkSource(std::shared_ptr<const Node> node, InputLayout layout, const InputOptions& options)
-      : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank)),
+  ChunkSource(std::shared_ptr<const Node> node, InputLayout layout, const ChunkPlan& plan, const InputOptions& options,
+              Describe describe)
+      : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank), std::move(describe)),
         node_(std::move(node)),
         layout_(std::move(layout)),
+        plan_(plan),
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(const PassPosition& position) override {
-    return telling_peers(layout_, [&] { return std::make_unique<ChunkFeed>(*node_, layout_, options_, position); });
+  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
+    return telling_peers(layout_,
+                         [&] { return std::make_unique<ChunkFeed>(*node_, layout_, plan_, options_, position); });
+  }
+  [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
+    const std::int64_t full = node_->batch_size();
+    const std::vector<TensorSpec> whole = specs_of(first_element(*node_));
+    std::vector<std::vector<TensorSpec>> specs;
+    for (int i = 0; i < local_replicas(); ++i) {
+      specs.push_back(whole);
+      if (full == 0) continue;
+      const int chunk = plan_.first + i * plan_.stride;
+      const std::int64_t rows = chunk_of(plan_.split, full, full, layout_.replicas.replicas(), chunk).count;
+      for (TensorSpec& spec : specs.back())
+        spec.shape.at(0) = node_->has_full_batches() ? std::optional(rows) : std::nullopt;
+    }
+    return specs;
   }
 
   std::shared_ptr<const Node> node_;
   InputLayout layout_;
+  ChunkPlan plan_;
   InputOptions options_;
 };
 
 }  // namespace
 
-FeedSource feed_chunks(const Pipeline& global, const InputLayout& layout, const InputOptions& options) {
-  check_options(options);
-  if (layout.rank < 0 || layout.rank >= layout.replicas.ranks()) {
-    detail::throw_error(Code::invalid_argument, "distribute: there is no rank {} in the layout {}", layout.rank,
-                        to_string(layout.replicas));
-  }
-  if (!global.batch_size()) {
-    detail::throw_error(Code::invalid_argument,
-                        "distribute: the dataset is not batched, so there is nothing to split among {} replicas; call "
-                        "batch(global_batch_size) on it first",
-                        layout.replicas.replicas());
-  }
-  return FeedSource(std::make_shared<ChunkSource>(node_to_read(global, options), layout, options));
+FeedSource feed_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan, const InputLayout& layout,
+                       const InputOptions& options, Describe describe) {
+  return FeedSource(std::make_shared<ChunkSource>(std::move(node), layout, plan, options, std::move(describe)));
 }
 
 }  // namespace lockstep::input

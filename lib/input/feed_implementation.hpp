@@ -12,16 +12,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace lockstep::input {
 
-/// The batches of one step; `batches[i]` is local replica i's. Fewer than replicas at the uneven end of a dataset from
-/// a function.
+/// The batches of one step; `batches[i]` is local replica i's.
 using StepBatches = std::vector<Leaves>;
 
 /// Makes steps ahead on a thread, or, with depth 0, when they are asked for.
@@ -49,46 +51,49 @@ class Feed::Implementation {
   virtual ~Implementation() = default;
 
   bool next(StepBatches& batches);
-  [[nodiscard]] PassPosition position() const noexcept { return position_; }
-  /// Where it begins.
-  void set_position(const PassPosition& position) noexcept { position_ = position; }
+  [[nodiscard]] ReadingPosition position() const noexcept { return position_; }
   [[nodiscard]] double wait_seconds() const noexcept { return std::chrono::duration<double>(waited()).count(); }
   /// Where waiting is counted too.
   void count_at(std::shared_ptr<std::atomic<std::int64_t>> nanoseconds) noexcept {
     total_nanoseconds_ = std::move(nanoseconds);
   }
+  /// Where it was opened.
+  void start_at(ReadingPosition position) noexcept { position_ = position; }
 
  protected:
   virtual bool do_next(StepBatches& batches) = 0;
   [[nodiscard]] virtual std::chrono::steady_clock::duration waited() const noexcept = 0;
 
  private:
-  PassPosition position_;
   std::shared_ptr<std::atomic<std::int64_t>> total_nanoseconds_;
   std::chrono::steady_clock::duration counted_{};
+  ReadingPosition position_;
 };
+
+/// What a source says of itself.
+using Describe = std::function<std::string()>;
 
 class FeedSource::Implementation {
  public:
-  Implementation(int first_replica, int local_replicas) noexcept
-      : first_replica_(first_replica), local_replicas_(local_replicas) {}
+  Implementation(int first_replica, int local_replicas, Describe describe)
+      : first_replica_(first_replica), local_replicas_(local_replicas), describe_(std::move(describe)) {}
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
   virtual ~Implementation() = default;
 
-  [[nodiscard]] Feed open_next() { return open(passes_.fetch_add(1, std::memory_order_relaxed)); }
-  [[nodiscard]] Feed open(std::uint64_t pass) { return open_at({pass, 0}); }
-  [[nodiscard]] Feed open_later(const PassPosition& position) {
-    std::uint64_t next = passes_.load(std::memory_order_relaxed);
-    while (next <= position.pass && !passes_.compare_exchange_weak(next, position.pass + 1)) {}
-    return open_at(position);
-  }
-  [[nodiscard]] Feed open_at(const PassPosition& position) {
+  [[nodiscard]] Feed open_next() { return open({passes_.fetch_add(1, std::memory_order_relaxed), 0}); }
+  [[nodiscard]] Feed open(ReadingPosition position) {
     std::unique_ptr<Feed::Implementation> feed = do_open(position);
-    feed->set_position(position);
     feed->count_at(total_nanoseconds_);
+    feed->start_at(position);
     return Feed(std::move(feed));
   }
+  [[nodiscard]] Feed resume(ReadingPosition position) {
+    passes_.store(position.pass + 1, std::memory_order_relaxed);
+    return open(position);
+  }
+  [[nodiscard]] std::vector<std::vector<TensorSpec>> element_spec() const { return do_element_spec(); }
+  [[nodiscard]] std::string describe() const { return describe_(); }
   [[nodiscard]] int first_replica() const noexcept { return first_replica_; }
   [[nodiscard]] int local_replicas() const noexcept { return local_replicas_; }
   [[nodiscard]] double wait_seconds() const noexcept {
@@ -96,18 +101,58 @@ class FeedSource::Implementation {
   }
 
  protected:
-  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(const PassPosition& position) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) = 0;
+  [[nodiscard]] virtual std::vector<std::vector<TensorSpec>> do_element_spec() const = 0;
 
  private:
   int first_replica_;
   int local_replicas_;
+  Describe describe_;
   std::atomic<std::uint64_t> passes_ = 0;
   std::shared_ptr<std::atomic<std::int64_t>> total_nanoseconds_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// Throws Error(invalid_argument) for options out of range.
-void check_options(const InputOptions& options);
+/// Which chunks of a batch this rank's replicas take: local replica i number `first + i * stride`.
+struct ChunkPlan {
+  SplitPolicy split = SplitPolicy::fixed_chunks;
+  int first = 0;
+  int stride = 1;
+};
+
+/// Feeds the chunks that `plan` says of each batch of `node`, the same on all ranks; with one replica in all, also
+/// elements that are no batches.
+[[nodiscard]] FeedSource feed_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan, const InputLayout& layout,
+                                     const InputOptions& options, Describe describe);
+/// Feeds each local replica the next element of this rank's only node, or of its own. The layout has peers if it has
+/// several ranks.
+[[nodiscard]] FeedSource feed_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
+                                      const InputLayout& layout, const InputOptions& options, Describe describe);
+
+[[nodiscard]] std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, AutoShardPolicy policy,
+                                           SplitPolicy split);
+[[nodiscard]] std::string describe_function(const ReplicaLayout& layout, InputReplicationMode mode);
+
+/// Throws Error(invalid_argument) for options out of range, and for such as do not go together.
+void check_options(std::string_view call, const InputOptions& options);
+/// How far a feed reads ahead.
+[[nodiscard]] int steps_ahead(const InputOptions& options) noexcept;
 /// What to read where the feed reads ahead itself: without prefetch at the end.
-[[nodiscard]] std::shared_ptr<const Node> node_to_read(const Pipeline& pipeline, const InputOptions& options);
+[[nodiscard]] std::shared_ptr<const Node> node_to_read(std::shared_ptr<const Node> node, const InputOptions& options);
+
+/// The first element of pass 0. Throws Error(failed_precondition) where there is none.
+[[nodiscard]] Leaves first_element(const Node& node);
+/// With all extents.
+[[nodiscard]] std::vector<TensorSpec> specs_of(const Leaves& element);
+
+/// Runs `read`; when it throws, the peers are told.
+template <class Read>
+auto telling_peers(const InputLayout& layout, Read&& read) {
+  try {
+    return std::forward<Read>(read)();
+  } catch (...) {
+    if (layout.peers) tell_peers(*layout.peers, std::current_exception());
+    throw;
+  }
+}
 
 }  // namespace lockstep::input

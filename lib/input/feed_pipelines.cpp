@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every rank has a dataset of its own, and each of its replicas takes the next element. The datasets may end at
-// different steps: the ranks agree on the last one, and replicas without data get batches without rows.
+// Every rank has streams of its own: one whose elements its replicas take in turn, or one for each replica. They may
+// end at different steps: the ranks agree on the last one, and replicas without data get batches without rows.
 
 #include "base/check.hpp"
 #include "input/feed_implementation.hpp"
 #include "input/recycling_memory.hpp"
-#include "input/rows.hpp"
+#include "input/step_peers.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -22,104 +22,49 @@ namespace {
 constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t not_known = -1;
 
-/// One value per local replica to all replicas' values.
-template <class T>
-std::vector<T> gather_all(Communicator& communicator, std::vector<T> mine) {
-  std::vector<ConstTensorView> inputs;
-  inputs.reserve(mine.size());
-  for (T& value : mine) inputs.push_back(view_of(std::span<const T>(&value, 1)));
-  std::vector<T> all(static_cast<std::size_t>(communicator.layout().replicas()));
-  const TensorView output = view_of(std::span<T>(all));
-  const Item item{inputs, std::span(&output, 1)};
-  communicator.all_gather(std::span(&item, 1), {.name = "input step"});
-  return all;
+std::int64_t steps_in(Cardinality elements, std::int64_t elements_per_step, std::uint64_t first_step) {
+  if (elements.is_infinite()) return endless;
+  if (elements.is_unknown()) return not_known;
+  const std::int64_t steps = elements.count() / elements_per_step + (elements.count() % elements_per_step != 0 ? 1 : 0);
+  return steps - static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(steps), first_step));
 }
 
-/// What an element's tensors look like, and how ranks without one learn it.
-class ElementKind {
- public:
-  explicit ElementKind(std::size_t leaves) noexcept : leaves_(leaves) {}
-
-  [[nodiscard]] bool is_known() const noexcept { return !empty_.empty(); }
-  void learn(const Leaves& element) {
-    if (is_known()) return;
-    for (const Tensor& leaf : element) empty_.emplace_back(leaf.dtype(), emptied(leaf.shape()));
-  }
-  /// An element without rows.
-  [[nodiscard]] Leaves without_rows_of_it() const {
-    Leaves element;
-    for (const Tensor& leaf : empty_) element.push_back(leaf.clone());
-    return element;
-  }
-  /// From rank `root` to all. Collective. 80 bytes per tensor.
-  void broadcast(Communicator& communicator, int root) {
-    constexpr std::size_t words = 2 + static_cast<std::size_t>(Shape::max_rank);
-    std::vector<std::int64_t> text(leaves_ * words);
-    if (communicator.rank() == root) write(text, words);
-    const TensorView output = view_of(std::span<std::int64_t>(text));
-    const ConstTensorView input(output);
-    const bool is_root = communicator.rank() == root;
-    const Item item{is_root ? std::span(&input, 1) : std::span<const ConstTensorView>(),
-                    is_root ? std::span<const TensorView>() : std::span(&output, 1)};
-    communicator.broadcast(std::span(&item, 1), root, {.name = "input element kind"});
-    if (!is_known()) read(text, words);
-  }
-
- private:
-  void write(std::span<std::int64_t> text, std::size_t words) const {
-    LOCKSTEP_CHECK(empty_.size() == leaves_);
-    for (std::size_t i = 0; i < leaves_; ++i) {
-      const std::span<std::int64_t> entry = text.subspan(i * words, words);
-      const std::span<const std::int64_t> extents = empty_[i].shape().extents();
-      entry[0] = static_cast<std::int64_t>(empty_[i].dtype());
-      entry[1] = empty_[i].shape().rank();
-      std::copy(extents.begin(), extents.end(), entry.begin() + 2);
-    }
-  }
-  void read(std::span<const std::int64_t> text, std::size_t words) {
-    for (std::size_t i = 0; i < leaves_; ++i) {
-      const std::span<const std::int64_t> entry = text.subspan(i * words, words);
-      const Shape shape(entry.subspan(2, static_cast<std::size_t>(entry[1])));
-      empty_.emplace_back(static_cast<DType>(entry[0]), shape);
-    }
-  }
-
-  std::size_t leaves_;
-  Leaves empty_;
+struct Stream {
+  std::unique_ptr<Cursor> cursor;
+  bool ended = false;
 };
 
-class PipelineFeed final : public Feed::Implementation {
+class StreamFeed final : public Feed::Implementation {
  public:
-  /// Collective.
-  PipelineFeed(std::unique_ptr<Cursor> cursor, std::int64_t skipped, Cardinality elements, std::size_t leaves,
-               const Communicator& communicator, const InputOptions& options)
-      : communicator_(communicator),
-        local_replicas_(static_cast<std::size_t>(communicator.local_replicas())),
+  /// Collective. `elements[i]` is the length of stream i.
+  StreamFeed(std::vector<Stream> streams, const std::vector<Cardinality>& elements, std::size_t leaves,
+             const InputLayout& layout, const InputOptions& options, std::uint64_t first_step)
+      : peers_(layout),
+        local_replicas_(peers_.local_replicas()),
         kind_(leaves),
-        cursor_(std::move(cursor)),
-        skip_(skipped),
-        queue_(options.prefetch_batches, [this](StepBatches& step) { return produce(step); }) {
-    agree_on_steps(elements, skipped);
+        streams_(std::move(streams)),
+        passed_over_(first_step),
+        queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {
+    agree_on_steps(elements, first_step);
   }
 
  private:
+  [[nodiscard]] std::size_t stream_of(std::size_t local) const noexcept { return streams_.size() == 1 ? 0 : local; }
+
   /// Where every rank knows its number of elements: how many steps there will be, and what elements look like.
-  void agree_on_steps(Cardinality elements, std::int64_t skipped) {
-    const auto replicas = static_cast<std::int64_t>(local_replicas_);
-    std::int64_t mine = not_known;
-    if (elements.is_infinite()) mine = endless;
-    if (elements.is_known()) {
-      const std::int64_t all = elements.count() / replicas + (elements.count() % replicas != 0 ? 1 : 0);
-      mine = std::max(all - skipped, std::int64_t{0});
-    }
-    const std::vector<std::int64_t> steps = gather_all(communicator_, std::vector(local_replicas_, mine));
+  void agree_on_steps(const std::vector<Cardinality>& elements, std::uint64_t first_step) {
+    const auto elements_per_step = static_cast<std::int64_t>(local_replicas_ / streams_.size());
+    std::vector<std::int64_t> mine;
+    for (std::size_t i = 0; i < local_replicas_; ++i)
+      mine.push_back(steps_in(elements[stream_of(i)], elements_per_step, first_step));
+    const std::vector<std::int64_t> steps = peers_.gather(std::move(mine));
     if (std::find(steps.begin(), steps.end(), not_known) != steps.end()) return;
     steps_left_ = *std::max_element(steps.begin(), steps.end());
     if (steps_left_ > 0 && std::find(steps.begin(), steps.end(), 0) != steps.end()) {
       const auto first = std::find_if(steps.begin(), steps.end(), [](std::int64_t count) { return count > 0; });
-      const int root = communicator_.layout().rank_of(static_cast<int>(first - steps.begin()));
-      if (communicator_.rank() == root) read_ahead();
-      kind_.broadcast(communicator_, root);
+      const int root = peers_.rank_of(static_cast<std::size_t>(first - steps.begin()));
+      if (peers_.rank() == root) read_ahead();
+      kind_.broadcast(peers_, root);
     }
   }
 
@@ -134,23 +79,26 @@ class PipelineFeed final : public Feed::Implementation {
     batches = std::move(step_);
     step_.clear();
     have_read_ = false;
-    while (batches.size() < local_replicas_) batches.push_back(kind_.without_rows_of_it());
+    for (Leaves& batch : batches) {
+      if (batch.empty()) batch = kind_.without_rows_of_it();
+    }
     return true;
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
-  /// Makes `step_` this rank's next step, shorter or empty at the end.
+  /// Makes `step_` this rank's next step; replicas without data, all of them at the end, have no tensors there.
   void read_ahead() {
     if (have_read_) return;
     try {
-      if (!queue_.pop(step_)) step_.clear();
+      if (!queue_.pop(step_)) step_.assign(local_replicas_, Leaves());
     } catch (...) {
       over_ = true;
-      tell_peers(communicator_, std::current_exception());
+      peers_.tell(std::current_exception());
       throw;
     }
     have_read_ = true;
-    if (!step_.empty()) kind_.learn(step_.front());
+    const auto some = std::find_if(step_.begin(), step_.end(), [](const Leaves& batch) { return !batch.empty(); });
+    if (some != step_.end()) kind_.learn(*some);
   }
 
   /// Whether any replica has data. Ranks that have never seen an element learn what one looks like.
@@ -158,78 +106,113 @@ class PipelineFeed final : public Feed::Implementation {
     constexpr std::uint8_t has_data = 1;
     constexpr std::uint8_t knows_kind = 2;
     std::vector<std::uint8_t> mine(local_replicas_, kind_.is_known() ? knows_kind : std::uint8_t{0});
-    for (std::size_t i = 0; i < step_.size(); ++i) mine[i] |= has_data;
-    const std::vector<std::uint8_t> all = gather_all(communicator_, std::move(mine));
+    for (std::size_t i = 0; i < step_.size(); ++i) mine[i] |= step_[i].empty() ? std::uint8_t{0} : has_data;
+    const std::vector<std::uint8_t> all = peers_.gather(std::move(mine));
     if (std::none_of(all.begin(), all.end(), [](std::uint8_t flags) { return (flags & has_data) != 0; })) return false;
     const auto knows = [](std::uint8_t flags) { return (flags & knows_kind) != 0; };
     if (!std::all_of(all.begin(), all.end(), knows)) {
       const auto first = std::find_if(all.begin(), all.end(), knows);
-      kind_.broadcast(communicator_, communicator_.layout().rank_of(static_cast<int>(first - all.begin())));
+      kind_.broadcast(peers_, peers_.rank_of(static_cast<std::size_t>(first - all.begin())));
     }
     return true;
   }
 
   bool produce(StepBatches& step) {
-    step.clear();
-    for (; skip_ > 0 && !ended_; --skip_) {
-      for (std::size_t i = 0; i < local_replicas_ && !ended_; ++i) ended_ = !cursor_->advance();
+    for (; passed_over_ > 0; --passed_over_) {
+      for (std::size_t i = 0; i < local_replicas_; ++i) {
+        if (!advance(streams_[stream_of(i)]) && streams_.size() == 1) return false;
+      }
     }
-    while (step.size() < local_replicas_ && !ended_) {
-      ended_ = !cursor_->advance();
-      if (!ended_) cursor_->read(step.emplace_back());
+    step.assign(local_replicas_, Leaves());
+    bool any = false;
+    for (std::size_t i = 0; i < local_replicas_; ++i) {
+      Stream& stream = streams_[stream_of(i)];
+      if (!advance(stream)) continue;
+      stream.cursor->read(step[i]);
+      any = true;
     }
-    return !step.empty();
+    return any;
+  }
+  static bool advance(Stream& stream) {
+    if (!stream.ended) stream.ended = !stream.cursor->advance();
+    return !stream.ended;
   }
 
-  Communicator communicator_;
+  StepPeers peers_;
   std::size_t local_replicas_;
   ElementKind kind_;
   std::int64_t steps_left_ = not_known;
   StepBatches step_;        // read, not given yet
   bool have_read_ = false;  // whether `step_` is the next one
   bool over_ = false;
-  std::unique_ptr<Cursor> cursor_;  // the queue's thread's, as are skip_ and ended_
-  std::int64_t skip_;               // steps to leave out
-  bool ended_ = false;
+  std::vector<Stream> streams_;  // the queue's thread's, as is the next
+  std::uint64_t passed_over_;    // steps before the first one that is given
   StepQueue queue_;
 };
 
-class PipelineSource final : public FeedSource::Implementation {
+class StreamSource final : public FeedSource::Implementation {
  public:
-  PipelineSource(std::shared_ptr<const Node> node, std::size_t leaves, const Communicator& communicator,
-                 const InputOptions& options)
-      : Implementation(communicator.layout().first(communicator.rank()), communicator.local_replicas()),
-        node_(std::move(node)),
+  StreamSource(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, InputLayout layout,
+               const InputOptions& options, Describe describe)
+      : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank), std::move(describe)),
+        nodes_(std::move(nodes)),
         leaves_(leaves),
-        communicator_(communicator),
+        layout_(std::move(layout)),
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(const PassPosition& position) override {
-    return std::make_unique<PipelineFeed>(open_cursor(position.pass), position.step, node_->cardinality(), leaves_,
-                                          communicator_, options_);
+  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
+    std::vector<Stream> streams;
+    std::vector<Cardinality> elements;
+    telling_peers(layout_, [&] {
+      for (const auto& node : nodes_) {
+        streams.push_back({node->open({position.pass, recycling_memory()})});
+        elements.push_back(node->cardinality());
+      }
+    });
+    return std::make_unique<StreamFeed>(std::move(streams), elements, leaves_, layout_, options_, position.step);
   }
-  [[nodiscard]] std::unique_ptr<Cursor> open_cursor(std::uint64_t pass) const {
-    try {
-      return node_->open({pass, recycling_memory()});
-    } catch (...) {
-      tell_peers(communicator_, std::current_exception());
-      throw;
+  /// Rows may be missing at the end, where there is one.
+  [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
+    std::vector<std::vector<TensorSpec>> specs;
+    for (int i = 0; i < local_replicas(); ++i) {
+      const Node& node = *nodes_[nodes_.size() == 1 ? 0 : static_cast<std::size_t>(i)];
+      specs.push_back(specs_of(first_element(node)));
+      for (TensorSpec& spec : specs.back()) {
+        if (!spec.shape.empty()) spec.shape.front().reset();
+      }
     }
+    return specs;
   }
 
-  std::shared_ptr<const Node> node_;
+  std::vector<std::shared_ptr<const Node>> nodes_;
   std::size_t leaves_;
-  Communicator communicator_;
+  InputLayout layout_;
   InputOptions options_;
 };
 
 }  // namespace
 
-FeedSource feed_pipelines(const Pipeline& local, std::size_t leaves, const Communicator& communicator,
+FeedSource feed_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, const InputLayout& layout,
+                        const InputOptions& options, Describe describe) {
+  return FeedSource(std::make_shared<StreamSource>(std::move(nodes), leaves, layout, options, std::move(describe)));
+}
+
+FeedSource feed_pipelines(const std::vector<Pipeline>& local, std::size_t leaves, const Communicator& communicator,
                           const InputOptions& options) {
-  check_options(options);
-  return FeedSource(std::make_shared<PipelineSource>(node_to_read(local, options), leaves, communicator, options));
+  check_options("distribute_datasets_from_function", options);
+  const bool per_replica = local.size() != 1;
+  if (per_replica && static_cast<int>(local.size()) != communicator.local_replicas()) {
+    detail::throw_error(Code::invalid_argument,
+                        "distribute: {} datasets for {} local replicas; give one, or one for each", local.size(),
+                        communicator.local_replicas());
+  }
+  std::vector<std::shared_ptr<const Node>> nodes;
+  for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));
+  const InputLayout layout{communicator.layout(), communicator.rank(), communicator};
+  return feed_streams(std::move(nodes), leaves, layout, options, [replicas = layout.replicas, options] {
+    return describe_function(replicas, options.experimental_replication_mode);
+  });
 }
 
 }  // namespace lockstep::input

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/check.hpp"
+#include "input/parallel.hpp"
 #include "input/rows.hpp"
 #include "input/stream_nodes.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace lockstep::input {
@@ -27,19 +29,43 @@ class MapCursor final : public WholeCursor {
   Pipeline::Transform transform_;
 };
 
-class MapNode final : public Node {
+class MapNode final : public TransformNode {
  public:
   MapNode(NodePointer source, Pipeline::Transform transform) noexcept
-      : source_(std::move(source)), transform_(std::move(transform)) {}
+      : TransformNode(std::move(source)), transform_(std::move(transform)) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapCursor>(source_->open(options), transform_, options.memory);
   }
-  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] bool has_full_batches() const override { return false; }  // the function may have made them so
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<MapNode>(std::move(source), transform_);
+  }
   Pipeline::Transform transform_;
+};
+
+class ParallelMapNode final : public TransformNode {
+ public:
+  ParallelMapNode(NodePointer source, Pipeline::Transform transform, int threads) noexcept
+      : TransformNode(std::move(source)), transform_(std::move(transform)), threads_(threads) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    std::shared_ptr<Cursor> source = source_->open(options);
+    auto next = [source = std::move(source), transform = transform_, memory = options.memory]() -> std::optional<Job> {
+      if (!source->advance()) return std::nullopt;
+      Leaves element;
+      source->read(element);
+      return [element = std::move(element), transform, memory](Leaves& result) { result = transform(element, memory); };
+    };
+    return parallel_cursor(std::move(next), threads_, options.memory);
+  }
+
+ private:
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<ParallelMapNode>(std::move(source), transform_, threads_);
+  }
+  Pipeline::Transform transform_;
+  int threads_;
 };
 
 class MapRowsCursor final : public Cursor {
@@ -81,25 +107,36 @@ class MapRowsCursor final : public Cursor {
   std::shared_ptr<MemoryResource> memory_;
 };
 
-class MapRowsNode final : public Node {
+class MapRowsNode final : public TransformNode {
  public:
   MapRowsNode(NodePointer source, Pipeline::Transform transform) noexcept
-      : source_(std::move(source)), transform_(std::move(transform)) {}
+      : TransformNode(std::move(source)), transform_(std::move(transform)) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapRowsCursor>(source_->open(options), transform_, options.memory);
   }
-  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] Cardinality row_count() const override { return source_->row_count(); }
+  [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<MapRowsNode>(std::move(source), transform_);
+  }
   Pipeline::Transform transform_;
 };
 
 }  // namespace
 
+std::unique_ptr<Cursor> map_cursor(std::unique_ptr<Cursor> source, Pipeline::Transform transform,
+                                   std::shared_ptr<MemoryResource> memory) {
+  return std::make_unique<MapCursor>(std::move(source), std::move(transform), std::move(memory));
+}
+
 NodePointer map_node(NodePointer source, Pipeline::Transform transform) {
   return std::make_shared<MapNode>(std::move(source), std::move(transform));
+}
+
+NodePointer parallel_map_node(NodePointer source, Pipeline::Transform transform, int threads) {
+  return std::make_shared<ParallelMapNode>(std::move(source), std::move(transform), threads);
 }
 
 NodePointer map_rows_node(NodePointer source, Pipeline::Transform transform) {

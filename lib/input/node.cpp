@@ -3,12 +3,22 @@
 
 #include "input/node.hpp"
 
+#include "base/check.hpp"
 #include "input/rows.hpp"
 
 namespace lockstep::input {
 
 Cursor::~Cursor() = default;
 Node::~Node() = default;
+
+std::shared_ptr<const Node> Node::restricted(const Restriction& restriction) const {
+  if (restriction.files) {
+    detail::throw_error(Code::invalid_argument,
+                        "shard by file: a source of the dataset is not made of files (arrays, ranges and generators "
+                        "are not); shard its elements instead");
+  }
+  return shared_from_this();
+}
 
 std::int64_t WholeCursor::rows() { return common_rows(present_); }
 

@@ -10,7 +10,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::input {
 
@@ -41,8 +44,20 @@ class Cursor {
 
 struct IndexedRows;
 
-/// Immutable, shared between threads.
-class Node {
+/// One of `count` parts: what has number i belongs to part i mod count.
+struct Part {
+  std::int64_t count = 1;
+  std::int64_t index = 0;
+};
+
+/// What a dataset is cut down to where several readers share it.
+struct Restriction {
+  std::optional<Part> files;   ///< of each source's files, by their places in its list
+  std::optional<Part> hinted;  ///< what a shard hint stands for
+};
+
+/// Immutable, shared between threads, and always held by a shared_ptr.
+class Node : public std::enable_shared_from_this<Node> {
  public:
   Node() = default;
   Node(const Node&) = delete;
@@ -53,10 +68,45 @@ class Node {
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
   /// Rows of a full batch; 0 where the elements are no batches.
   [[nodiscard]] virtual std::int64_t batch_size() const { return 0; }
+  /// Whether every batch is a full one because others are left out.
+  [[nodiscard]] virtual bool has_full_batches() const { return false; }
+  /// Rows of all batches together; unknown where that takes reading them.
+  [[nodiscard]] virtual Cardinality row_count() const { return Cardinality::unknown(); }
+  /// Whether reading some rows of a batch touches no others.
+  [[nodiscard]] virtual bool reads_single_rows() const { return false; }
   /// Not null where elements are rows with random access.
   [[nodiscard]] virtual const IndexedRows* indexed() const noexcept { return nullptr; }
   /// The node whose elements this one only reads ahead, else null.
   [[nodiscard]] virtual std::shared_ptr<const Node> reads_ahead_of() const { return nullptr; }
+
+  /// The files that its sources read, source after source, each in the order of its list; empty where any source is
+  /// something else than files.
+  [[nodiscard]] virtual std::vector<std::string> files() const { return {}; }
+  /// Whether a shard hint waits in it for a Restriction.
+  [[nodiscard]] virtual bool has_shard_hint() const { return false; }
+  /// The same transformations of fewer files, or with its shard hints replaced. Throws Error(invalid_argument) when
+  /// files are to be parted and a source has none, or none for this part.
+  [[nodiscard]] virtual std::shared_ptr<const Node> restricted(const Restriction& restriction) const;
+};
+
+/// A node with one source: to be asked what the source is asked, unless it says otherwise.
+class TransformNode : public Node {
+ public:
+  explicit TransformNode(std::shared_ptr<const Node> source) noexcept : source_(std::move(source)) {}
+  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
+  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] bool has_full_batches() const override { return source_->has_full_batches(); }
+  [[nodiscard]] std::vector<std::string> files() const final { return source_->files(); }
+  [[nodiscard]] bool has_shard_hint() const override { return source_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
+    return over(source_->restricted(restriction));
+  }
+
+ protected:
+  /// The same transformation of another source.
+  [[nodiscard]] virtual std::shared_ptr<const Node> over(std::shared_ptr<const Node> source) const = 0;
+
+  std::shared_ptr<const Node> source_;
 };
 
 /// Holds the present element whole: the base of cursors that cannot do better.

@@ -7,11 +7,12 @@
 #include "input/node.hpp"
 #include "input/recycling_memory.hpp"
 #include "input/row_source.hpp"
+#include "input/rows.hpp"
 #include "input/stream_nodes.hpp"
 
 #include <limits>
-#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace lockstep::input {
 namespace {
@@ -54,12 +55,42 @@ Pipeline Pipeline::from_tensor_slices(Leaves tensors) {
 
 Pipeline Pipeline::from_generator(MakeGenerator make) { return Pipeline(generator_node(std::move(make))); }
 
+Pipeline Pipeline::from_tensors(const Leaves& tensors) {
+  Leaves rows;
+  for (const Tensor& tensor : tensors) rows.push_back(tensor.reshaped(with_rows(1, tensor.shape())));
+  return from_tensor_slices(std::move(rows));
+}
+
 Pipeline Pipeline::range(std::int64_t count) {
   require_at_least(0, count, "range", "count");
-  Tensor numbers(DType::i64, Shape{count});
-  const auto elements = numbers.elements<std::int64_t>();
-  std::iota(elements.begin(), elements.end(), std::int64_t{0});
-  return from_tensor_slices({std::move(numbers)});
+  return range(0, count, 1);
+}
+
+Pipeline Pipeline::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  if (step == 0) {
+    detail::throw_error(Code::invalid_argument, "range: step is 0; from {} to {} it must be another number", start,
+                        stop);
+  }
+  const bool is_empty = step > 0 ? start >= stop : start <= stop;
+  // unsigned, because the ends may be further apart than the largest i64
+  const auto from = static_cast<std::uint64_t>(step > 0 ? start : stop);
+  const auto to = static_cast<std::uint64_t>(step > 0 ? stop : start);
+  const std::uint64_t stride =
+      step > 0 ? static_cast<std::uint64_t>(step) : std::uint64_t{0} - static_cast<std::uint64_t>(step);
+  const std::uint64_t count = is_empty ? 0 : (to - from - 1) / stride + 1;
+  if (count > static_cast<std::uint64_t>(all)) {
+    detail::throw_error(Code::invalid_argument, "range: {} to {} by {} are {} elements; there can be at most 2^63 - 1",
+                        start, stop, step, count);
+  }
+  const auto rows = static_cast<std::int64_t>(count);
+  return Pipeline(indexed_node({range_source(start, step, rows), sequential_order(rows)}));
+}
+
+Pipeline Pipeline::zip(std::span<const Pipeline> inputs) {
+  std::vector<NodePointer> nodes;
+  nodes.reserve(inputs.size());
+  for (const Pipeline& input : inputs) nodes.push_back(input.node_);
+  return Pipeline(zip_node(std::move(nodes)));
 }
 
 Pipeline Pipeline::shuffle(std::uint64_t seed, const ShuffleOptions& options) const {
@@ -101,11 +132,49 @@ Pipeline Pipeline::batch(std::int64_t rows, const BatchOptions& options) const {
   return Pipeline(batch_node(node_, rows, options.drop_remainder));
 }
 
-Pipeline Pipeline::map(Transform transform) const {
+Pipeline Pipeline::map(Transform transform) const { return map(std::move(transform), {}); }
+
+Pipeline Pipeline::map(Transform transform, const MapOptions& options) const {
+  const int threads = options.num_parallel_calls;
+  require_at_least(1, threads, "map", "num_parallel_calls");
   if (const IndexedRows* const rows = node_->indexed()) {
-    return Pipeline(indexed_node({mapped_source(rows->source, std::move(transform)), rows->order}));
+    return Pipeline(indexed_node({mapped_source(rows->source, std::move(transform), threads), rows->order}));
   }
+  if (threads > 1) return Pipeline(parallel_map_node(node_, std::move(transform), threads));
   return Pipeline(map_node(node_, std::move(transform)));
+}
+
+Pipeline Pipeline::filter(Predicate keep) const { return Pipeline(filter_node(node_, std::move(keep))); }
+
+Pipeline Pipeline::unbatch() const { return Pipeline(unbatch_node(node_)); }
+
+Pipeline Pipeline::shard(std::int64_t count, std::int64_t index) const {
+  if (count != shard_hint || index != shard_hint) {
+    require_at_least(1, count, "shard", "count");
+    if (index < 0 || index >= count) {
+      detail::throw_error(Code::invalid_argument, "shard: index is {}; of {} shards it must be at least 0 and below {}",
+                          index, count, count);
+    }
+  }
+  const Part part{count, index};
+  if (const IndexedRows* const rows = node_->indexed()) {
+    return Pipeline(indexed_node({rows->source, sharded_order(rows->order, part)}));
+  }
+  return Pipeline(shard_node(node_, part));
+}
+
+Pipeline Pipeline::enumerate(std::int64_t start) const {
+  const IndexedRows* const rows = node_->indexed();
+  if (rows == nullptr || !rows->order->is_sequential()) return Pipeline(enumerate_node(node_, start));
+  return Pipeline(indexed_node({enumerated_source(rows->source, start), rows->order}));
+}
+
+Pipeline Pipeline::cache() const { return Pipeline(cache_node(node_)); }
+
+Pipeline Pipeline::concatenate(const Pipeline& next) const { return Pipeline(concatenate_node({node_, next.node_})); }
+
+Pipeline Pipeline::interleave(Expand expand, const InterleaveOptions& options) const {
+  return Pipeline(interleave_node(node_, std::move(expand), options));
 }
 
 Pipeline Pipeline::map_rows(Transform transform) const {

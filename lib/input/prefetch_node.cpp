@@ -26,18 +26,19 @@ class PrefetchCursor final : public WholeCursor {
   PrefetchQueue<Leaves> queue_;
 };
 
-class PrefetchNode final : public Node {
+class PrefetchNode final : public TransformNode {
  public:
-  PrefetchNode(NodePointer source, int depth) noexcept : source_(std::move(source)), depth_(depth) {}
+  PrefetchNode(NodePointer source, int depth) noexcept : TransformNode(std::move(source)), depth_(depth) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<PrefetchCursor>(source_->open(options), depth_, options.memory);
   }
-  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
+  [[nodiscard]] Cardinality row_count() const override { return source_->row_count(); }
   [[nodiscard]] NodePointer reads_ahead_of() const override { return source_; }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<PrefetchNode>(std::move(source), depth_);
+  }
   int depth_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "input/permutation.hpp"
+#include "input/stream_nodes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,8 +21,12 @@ class SequentialOrder final : public RowOrder {
  public:
   explicit SequentialOrder(std::int64_t rows) noexcept : rows_(rows) {}
   [[nodiscard]] Cardinality cardinality() const override { return Cardinality::known(rows_); }
+  [[nodiscard]] bool is_sequential() const override { return true; }
   [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t) const override {
     return std::make_unique<Counting>(rows_);
+  }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction&) const override {
+    return sequential_order(rows);
   }
 
  private:
@@ -55,6 +60,10 @@ class ShuffledOrder final : public RowOrder {
     permute(rows, random);
     return std::make_unique<Listed>(std::move(rows));
   }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return shuffled_order(order_->over(rows, restriction), seed_, reshuffle_);
+  }
 
  private:
   class Listed final : public OrderCursor {
@@ -83,6 +92,10 @@ class RepeatedOrder final : public RowOrder {
   [[nodiscard]] Cardinality cardinality() const override { return repeated(order_->cardinality(), times_); }
   [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t pass) const override {
     return std::make_unique<Repeating>(order_, times_, pass);
+  }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return repeated_order(order_->over(rows, restriction), times_);
   }
 
  private:
@@ -135,6 +148,10 @@ class SlicedOrder final : public RowOrder {
     }
     return std::make_unique<Taking>(std::move(cursor), take_);
   }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return sliced_order(order_->over(rows, restriction), skip_, take_);
+  }
 
  private:
   class Taking final : public OrderCursor {
@@ -153,6 +170,71 @@ class SlicedOrder final : public RowOrder {
   std::shared_ptr<const RowOrder> order_;
   std::int64_t skip_;
   std::int64_t take_;
+};
+
+class ShardedOrder final : public RowOrder {
+ public:
+  ShardedOrder(std::shared_ptr<const RowOrder> order, const Part& part) noexcept
+      : order_(std::move(order)), part_(part) {}
+  [[nodiscard]] Cardinality cardinality() const override { return sharded(order_->cardinality(), part_); }
+  [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t pass) const override {
+    if (part_.count == shard_hint) throw_shard_hint();
+    return std::make_unique<Striding>(order_->open(pass), part_);
+  }
+  [[nodiscard]] bool has_shard_hint() const override { return part_.count == shard_hint || order_->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    const bool is_told = part_.count == shard_hint && restriction.hinted;
+    return sharded_order(order_->over(rows, restriction), is_told ? *restriction.hinted : part_);
+  }
+
+ private:
+  class Striding final : public OrderCursor {
+   public:
+    Striding(std::unique_ptr<OrderCursor> cursor, const Part& part) noexcept
+        : cursor_(std::move(cursor)), step_(part.count), skip_(part.index) {}
+    std::size_t next(std::span<std::int64_t> rows) override {
+      std::size_t count = 0;
+      while (count < rows.size()) {
+        if (at_ == seen_) {
+          seen_ = cursor_->next(ahead_);
+          at_ = 0;
+          if (seen_ == 0) break;
+        }
+        const auto jump = std::min(static_cast<std::size_t>(skip_), seen_ - at_);
+        at_ += jump;
+        skip_ -= static_cast<std::int64_t>(jump);
+        if (at_ == seen_) continue;
+        rows[count++] = ahead_[at_++];
+        skip_ = step_ - 1;
+      }
+      return count;
+    }
+
+   private:
+    std::unique_ptr<OrderCursor> cursor_;
+    std::int64_t step_;
+    std::int64_t skip_;  // before the next one that counts
+    std::array<std::int64_t, 256> ahead_{};
+    std::size_t at_ = 0;
+    std::size_t seen_ = 0;
+  };
+  std::shared_ptr<const RowOrder> order_;
+  Part part_;
+};
+
+class FrozenOrder final : public RowOrder {
+ public:
+  explicit FrozenOrder(std::shared_ptr<const RowOrder> order) noexcept : order_(std::move(order)) {}
+  [[nodiscard]] Cardinality cardinality() const override { return order_->cardinality(); }
+  [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t) const override { return order_->open(0); }
+  [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
+  [[nodiscard]] bool is_sequential() const override { return order_->is_sequential(); }
+  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+    return frozen_order(order_->over(rows, restriction));
+  }
+
+ private:
+  std::shared_ptr<const RowOrder> order_;
 };
 
 }  // namespace
@@ -176,6 +258,14 @@ std::shared_ptr<const RowOrder> sliced_order(std::shared_ptr<const RowOrder> ord
   return std::make_shared<SlicedOrder>(std::move(order), skip, take);
 }
 
+std::shared_ptr<const RowOrder> sharded_order(std::shared_ptr<const RowOrder> order, const Part& part) {
+  return std::make_shared<ShardedOrder>(std::move(order), part);
+}
+
+std::shared_ptr<const RowOrder> frozen_order(std::shared_ptr<const RowOrder> order) {
+  return std::make_shared<FrozenOrder>(std::move(order));
+}
+
 Cardinality repeated(Cardinality once, std::int64_t times) {
   if (times == 0 || (once.is_known() && once.count() == 0)) return Cardinality::known(0);
   if (times == Pipeline::forever) return once.is_unknown() ? once : Cardinality::infinite();
@@ -192,6 +282,13 @@ Cardinality sliced(Cardinality all, std::int64_t skip, std::int64_t take) {
   if (all.is_known()) return Cardinality::known(std::min(std::max<std::int64_t>(all.count() - skip, 0), take));
   if (all.is_infinite() && take != std::numeric_limits<std::int64_t>::max()) return Cardinality::known(take);
   return all;
+}
+
+Cardinality sharded(Cardinality all, const Part& part) {
+  if (!all.is_known()) return all;
+  if (part.count == shard_hint) return Cardinality::unknown();
+  const std::int64_t rest = std::max<std::int64_t>(all.count() - part.index, 0);
+  return Cardinality::known(rest / part.count + (rest % part.count != 0 ? 1 : 0));
 }
 
 std::uint64_t inner_pass(std::uint64_t pass, std::int64_t times, std::uint64_t k) noexcept {

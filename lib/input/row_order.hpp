@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include <lockstep/input/pipeline.hpp>
+#include "input/node.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +34,12 @@ class RowOrder {
   [[nodiscard]] virtual std::unique_ptr<OrderCursor> open(std::uint64_t pass) const = 0;
   /// Known or infinite.
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
+  [[nodiscard]] virtual bool has_shard_hint() const { return false; }
+  /// Whether it is 0, 1, ... to the end of the source.
+  [[nodiscard]] virtual bool is_sequential() const { return false; }
+  /// The same order of another number of rows, and with its shard hints replaced if `restriction` says by what.
+  [[nodiscard]] virtual std::shared_ptr<const RowOrder> over(std::int64_t rows,
+                                                             const Restriction& restriction) const = 0;
 };
 
 /// 0, 1, ..., rows - 1.
@@ -45,10 +51,15 @@ class RowOrder {
 /// Without the first `skip`, and at most `take` of the rest.
 [[nodiscard]] std::shared_ptr<const RowOrder> sliced_order(std::shared_ptr<const RowOrder> order, std::int64_t skip,
                                                            std::int64_t take);
+/// Every `part.count`-th from number `part.index` on; `part` may be a shard hint.
+[[nodiscard]] std::shared_ptr<const RowOrder> sharded_order(std::shared_ptr<const RowOrder> order, const Part& part);
+/// As pass 0, in every pass.
+[[nodiscard]] std::shared_ptr<const RowOrder> frozen_order(std::shared_ptr<const RowOrder> order);
 
 /// Arithmetic that nodes and orders share. `times` may be Pipeline::forever.
 [[nodiscard]] Cardinality repeated(Cardinality once, std::int64_t times);
 [[nodiscard]] Cardinality sliced(Cardinality all, std::int64_t skip, std::int64_t take);
+[[nodiscard]] Cardinality sharded(Cardinality all, const Part& part);
 /// The pass of repetition `k` within pass `pass`: one iteration of 5 repetitions counts as 5 iterations of one.
 [[nodiscard]] std::uint64_t inner_pass(std::uint64_t pass, std::int64_t times, std::uint64_t k) noexcept;
 

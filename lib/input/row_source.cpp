@@ -3,9 +3,12 @@
 
 #include "input/row_source.hpp"
 
+#include "input/parallel.hpp"
 #include "input/rows.hpp"
+#include "input/stream_nodes.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,15 +33,15 @@ class SlicesSource final : public RowSource {
   std::int64_t count_;
 };
 
-class MappedSource final : public RowSource {
+class MappedSource final : public RowSource, public std::enable_shared_from_this<MappedSource> {
  public:
-  MappedSource(std::shared_ptr<const RowSource> source, Pipeline::Transform transform)
-      : source_(std::move(source)), transform_(std::move(transform)) {}
+  MappedSource(std::shared_ptr<const RowSource> source, Pipeline::Transform transform, int threads)
+      : source_(std::move(source)), transform_(std::move(transform)), threads_(threads) {}
   [[nodiscard]] std::int64_t count() const override { return source_->count(); }
   void gather(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
               Leaves& result) const override {
-    Leaves mapped;
     if (rows.empty()) {
+      Leaves mapped;
       element(0, memory, mapped);  // only to see what it looks like
       result.clear();
       for (const Tensor& leaf : mapped) result.emplace_back(leaf.dtype(), with_rows(0, leaf.shape()), memory);
@@ -46,9 +49,11 @@ class MappedSource final : public RowSource {
     }
     RowStacker stacker(memory);
     stacker.start(static_cast<std::int64_t>(rows.size()));
-    for (const std::int64_t row : rows) {
-      element(row, memory, mapped);
-      stacker.add(mapped);
+    std::vector<Leaves> some(std::min(rows.size(), rows_at_once * static_cast<std::size_t>(threads_)));
+    for (std::size_t at = 0; at < rows.size(); at += some.size()) {
+      const auto part = rows.subspan(at, std::min(some.size(), rows.size() - at));
+      elements(part, memory, some);
+      for (std::size_t i = 0; i < part.size(); ++i) stacker.add(some[i]);
     }
     stacker.finish(result);
   }
@@ -57,16 +62,56 @@ class MappedSource final : public RowSource {
     source_->element(row, memory, plain);
     result = transform_(std::move(plain), memory);
   }
+  void elements(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
+                std::span<Leaves> results) const override {
+    if (threads_ > 1) {
+      in_parallel(rows.size(), threads_, [&](std::size_t i) { element(rows[i], memory, results[i]); });
+      return;
+    }
+    source_->elements(rows, memory, results);
+    for (std::size_t i = 0; i < rows.size(); ++i) results[i] = transform_(std::move(results[i]), memory);
+  }
+  [[nodiscard]] std::unique_ptr<Cursor> parallel(std::unique_ptr<OrderCursor>& order,
+                                                 const std::shared_ptr<MemoryResource>& memory) const override {
+    if (threads_ > 1) {
+      auto next = [self = shared_from_this(), rows = std::shared_ptr<OrderCursor>(std::move(order)),
+                   memory]() -> std::optional<Job> {
+        std::int64_t row = 0;
+        if (rows->next(std::span(&row, 1)) == 0) return std::nullopt;
+        return [self, row, memory](Leaves& result) { self->element(row, memory, result); };
+      };
+      return parallel_cursor(std::move(next), threads_, memory);
+    }
+    std::unique_ptr<Cursor> plain = source_->parallel(order, memory);
+    return plain ? map_cursor(std::move(plain), transform_, memory) : nullptr;
+  }
+  [[nodiscard]] std::vector<std::string> files() const override { return source_->files(); }
+  [[nodiscard]] std::shared_ptr<const RowSource> of_files(const Part& part) const override {
+    std::shared_ptr<const RowSource> fewer = source_->of_files(part);
+    return fewer ? mapped_source(std::move(fewer), transform_, threads_) : nullptr;
+  }
 
  private:
+  static constexpr std::size_t rows_at_once = 64;  // of each thread: few enough for the cache to hold small ones
   std::shared_ptr<const RowSource> source_;
   Pipeline::Transform transform_;
+  int threads_;
 };
+
+/// The rows that a Restriction leaves; nothing where `source` cannot be restricted.
+std::optional<IndexedRows> restricted_rows(const IndexedRows& rows, const Restriction& restriction) {
+  std::shared_ptr<const RowSource> source = rows.source;
+  if (restriction.files) source = source->of_files(*restriction.files);
+  if (!source) return std::nullopt;
+  const std::int64_t count = source->count();
+  return IndexedRows{std::move(source), rows.order->over(count, restriction)};
+}
 
 class IndexedCursor final : public Cursor {
  public:
-  IndexedCursor(const IndexedRows& rows, const PassOptions& options)
-      : source_(rows.source), order_(rows.order->open(options.pass)), memory_(options.memory) {}
+  IndexedCursor(std::shared_ptr<const RowSource> source, std::unique_ptr<OrderCursor> order,
+                std::shared_ptr<MemoryResource> memory) noexcept
+      : source_(std::move(source)), order_(std::move(order)), memory_(std::move(memory)) {}
   bool advance() override { return order_->next(std::span(&row_, 1)) == 1; }
   void read(Leaves& element) override { source_->element(row_, memory_, element); }
   std::int64_t rows() override {
@@ -91,10 +136,18 @@ class IndexedNode final : public Node {
  public:
   explicit IndexedNode(IndexedRows rows) noexcept : rows_(std::move(rows)) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
-    return std::make_unique<IndexedCursor>(rows_, options);
+    std::unique_ptr<OrderCursor> order = rows_.order->open(options.pass);
+    if (std::unique_ptr<Cursor> ahead = rows_.source->parallel(order, options.memory)) return ahead;
+    return std::make_unique<IndexedCursor>(rows_.source, std::move(order), options.memory);
   }
   [[nodiscard]] Cardinality cardinality() const override { return rows_.order->cardinality(); }
   [[nodiscard]] const IndexedRows* indexed() const noexcept override { return &rows_; }
+  [[nodiscard]] std::vector<std::string> files() const override { return rows_.source->files(); }
+  [[nodiscard]] bool has_shard_hint() const override { return rows_.order->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
+    std::optional<IndexedRows> fewer = restricted_rows(rows_, restriction);
+    return fewer ? indexed_node(std::move(*fewer)) : Node::restricted(restriction);
+  }
 
  private:
   IndexedRows rows_;
@@ -147,6 +200,18 @@ class IndexedBatchNode final : public Node {
     return batched(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
   }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_per_batch_; }
+  [[nodiscard]] bool has_full_batches() const override { return drop_remainder_; }
+  [[nodiscard]] Cardinality row_count() const override {
+    return rows_in_batches(rows_.order->cardinality(), rows_per_batch_, drop_remainder_);
+  }
+  [[nodiscard]] bool reads_single_rows() const override { return true; }
+  [[nodiscard]] std::vector<std::string> files() const override { return rows_.source->files(); }
+  [[nodiscard]] bool has_shard_hint() const override { return rows_.order->has_shard_hint(); }
+  [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
+    std::optional<IndexedRows> fewer = restricted_rows(rows_, restriction);
+    return fewer ? indexed_batch_node(std::move(*fewer), rows_per_batch_, drop_remainder_)
+                 : Node::restricted(restriction);
+  }
 
  private:
   class NoBatch final : public WholeCursor {
@@ -163,12 +228,18 @@ class IndexedBatchNode final : public Node {
 
 RowSource::~RowSource() = default;
 
+void RowSource::elements(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
+                         std::span<Leaves> results) const {
+  for (std::size_t i = 0; i < rows.size(); ++i) element(rows[i], memory, results[i]);
+}
+
 std::shared_ptr<const RowSource> slices_source(Leaves tensors) {
   return std::make_shared<SlicesSource>(std::move(tensors));
 }
 
-std::shared_ptr<const RowSource> mapped_source(std::shared_ptr<const RowSource> source, Pipeline::Transform transform) {
-  return std::make_shared<MappedSource>(std::move(source), std::move(transform));
+std::shared_ptr<const RowSource> mapped_source(std::shared_ptr<const RowSource> source, Pipeline::Transform transform,
+                                               int threads) {
+  return std::make_shared<MappedSource>(std::move(source), std::move(transform), threads);
 }
 
 std::shared_ptr<const Node> indexed_node(IndexedRows rows) { return std::make_shared<IndexedNode>(std::move(rows)); }
@@ -181,6 +252,10 @@ Cardinality batched(Cardinality rows, std::int64_t rows_per_batch, bool drop_rem
   if (!rows.is_known()) return rows;
   const bool partial = !drop_remainder && rows.count() % rows_per_batch != 0;
   return Cardinality::known(rows.count() / rows_per_batch + (partial ? 1 : 0));
+}
+
+Cardinality rows_in_batches(Cardinality rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept {
+  return rows.is_known() && drop_remainder ? Cardinality::known(rows.count() - rows.count() % rows_per_batch) : rows;
 }
 
 }  // namespace lockstep::input

@@ -95,17 +95,47 @@ void gather_rows(const Leaves& leaves, std::span<const std::int64_t> rows,
   result.clear();
   for (const Tensor& leaf : leaves) {
     Tensor gathered = tensor_of_rows(leaf, static_cast<std::int64_t>(rows.size()), memory);
-    const auto* const source = static_cast<const std::byte*>(leaf.data());
-    auto* const target = static_cast<std::byte*>(gathered.data());
-    switch (const std::size_t bytes = row_bytes(leaf)) {
-      case 0: break;
-      case 1: gather_units<std::uint8_t>(source, rows, target); break;
-      case 2: gather_units<std::uint16_t>(source, rows, target); break;
-      case 4: gather_units<std::uint32_t>(source, rows, target); break;
-      case 8: gather_units<std::uint64_t>(source, rows, target); break;
-      default: gather_blocks(source, rows, bytes, target);
-    }
+    gather_bytes(static_cast<const std::byte*>(leaf.data()), rows, row_bytes(leaf),
+                 static_cast<std::byte*>(gathered.data()));
     result.push_back(std::move(gathered));
+  }
+}
+
+void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResource>& memory, Leaves& result) {
+  const Leaves& model = parts.front();
+  std::int64_t rows = 0;
+  for (const Leaves& part : parts) {
+    rows += common_rows(part);
+    bool same = part.size() == model.size();
+    for (std::size_t i = 0; same && i < part.size(); ++i) {
+      same = part[i].dtype() == model[i].dtype() && without_rows(part[i].shape()) == without_rows(model[i].shape());
+    }
+    if (!same) {
+      detail::throw_error(Code::invalid_argument,
+                          "dataset: batches that follow each other differ in the number of their tensors, a dtype or "
+                          "an inner shape, so their rows cannot be taken together; make them alike");
+    }
+  }
+  result.clear();
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    Tensor& joined = result.emplace_back(tensor_of_rows(model[i], rows, memory));
+    auto* to = static_cast<std::byte*>(joined.data());
+    for (const Leaves& part : parts) {
+      const std::size_t bytes = part[i].byte_count();
+      if (bytes != 0) std::memcpy(to, part[i].data(), bytes);
+      to += bytes;
+    }
+  }
+}
+
+void gather_bytes(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target) {
+  switch (bytes) {
+    case 0: break;
+    case 1: gather_units<std::uint8_t>(source, rows, target); break;
+    case 2: gather_units<std::uint16_t>(source, rows, target); break;
+    case 4: gather_units<std::uint32_t>(source, rows, target); break;
+    case 8: gather_units<std::uint64_t>(source, rows, target); break;
+    default: gather_blocks(source, rows, bytes, target);
   }
 }
 

@@ -33,6 +33,13 @@ void copy_rows(const Leaves& leaves, std::int64_t first, std::int64_t count,
 void gather_rows(const Leaves& leaves, std::span<const std::int64_t> rows,
                  const std::shared_ptr<MemoryResource>& memory, Leaves& result);
 
+/// New tensors with the rows of all of `parts`, one part after the other; at least one part. Throws
+/// Error(invalid_argument) when parts differ in number, dtype or inner shape of their tensors.
+void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResource>& memory, Leaves& result);
+
+/// The same for rows of `bytes` bytes that follow each other in memory, to `target`.
+void gather_bytes(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target);
+
 /// Elements become the rows of a new one, one at a time. Memory for them grows with their number, not with what was
 /// announced.
 class RowStacker {

@@ -6,6 +6,8 @@
 #include <lockstep/input/input_options.hpp>
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace lockstep::input {
 
@@ -21,5 +23,11 @@ struct RowRange {
 /// size.
 [[nodiscard]] RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas,
                                 int replica) noexcept;
+
+/// The sizes in which a rank takes its own stream of rows, over and over: those of the chunks of a full batch, the
+/// first one that of replica `first`, the rank's first.
+[[nodiscard]] std::vector<std::int64_t> stream_chunks(std::int64_t full, int replicas, int first);
+/// How many chunks of those sizes a stream of `rows` rows has; `sizes` do not all have to be above 0, their sum has.
+[[nodiscard]] std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t rows) noexcept;
 
 }  // namespace lockstep::input

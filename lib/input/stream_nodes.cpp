@@ -68,10 +68,10 @@ class BatchCursor final : public WholeCursor {
   bool ended_ = false;
 };
 
-class BatchNode final : public Node {
+class BatchNode final : public TransformNode {
  public:
   BatchNode(NodePointer source, std::int64_t rows, bool drop_remainder) noexcept
-      : source_(std::move(source)), rows_(rows), drop_remainder_(drop_remainder) {}
+      : TransformNode(std::move(source)), rows_(rows), drop_remainder_(drop_remainder) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<BatchCursor>(source_->open(options), rows_, drop_remainder_, options);
   }
@@ -79,25 +79,17 @@ class BatchNode final : public Node {
     return batched(source_->cardinality(), rows_, drop_remainder_);
   }
   [[nodiscard]] std::int64_t batch_size() const override { return rows_; }
-
- private:
-  NodePointer source_;
-  std::int64_t rows_;
-  bool drop_remainder_;
-};
-
-/// Passes on what another cursor gives.
-class ForwardingCursor : public Cursor {
- public:
-  explicit ForwardingCursor(std::unique_ptr<Cursor> source) noexcept : source_(std::move(source)) {}
-  void read(Leaves& element) final { source_->read(element); }
-  std::int64_t rows() final { return source_->rows(); }
-  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) final {
-    source_->read_rows(first, count, element);
+  [[nodiscard]] bool has_full_batches() const override { return drop_remainder_; }
+  [[nodiscard]] Cardinality row_count() const override {
+    return rows_in_batches(source_->cardinality(), rows_, drop_remainder_);
   }
 
- protected:
-  std::unique_ptr<Cursor> source_;
+ private:
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<BatchNode>(std::move(source), rows_, drop_remainder_);
+  }
+  std::int64_t rows_;
+  bool drop_remainder_;
 };
 
 class RepeatCursor final : public ForwardingCursor {
@@ -127,17 +119,19 @@ class RepeatCursor final : public ForwardingCursor {
   bool empty_ = true;
 };
 
-class RepeatNode final : public Node {
+class RepeatNode final : public TransformNode {
  public:
-  RepeatNode(NodePointer source, std::int64_t times) noexcept : source_(std::move(source)), times_(times) {}
+  RepeatNode(NodePointer source, std::int64_t times) noexcept : TransformNode(std::move(source)), times_(times) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<RepeatCursor>(source_, times_, options);
   }
+  [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
   [[nodiscard]] Cardinality cardinality() const override { return repeated(source_->cardinality(), times_); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<RepeatNode>(std::move(source), times_);
+  }
   std::int64_t times_;
 };
 
@@ -159,18 +153,20 @@ class SliceCursor final : public ForwardingCursor {
   std::int64_t take_;
 };
 
-class SliceNode final : public Node {
+class SliceNode final : public TransformNode {
  public:
   SliceNode(NodePointer source, std::int64_t skip, std::int64_t take) noexcept
-      : source_(std::move(source)), skip_(skip), take_(take) {}
+      : TransformNode(std::move(source)), skip_(skip), take_(take) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<SliceCursor>(source_->open(options), skip_, take_);
   }
+  [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
   [[nodiscard]] Cardinality cardinality() const override { return sliced(source_->cardinality(), skip_, take_); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<SliceNode>(std::move(source), skip_, take_);
+  }
   std::int64_t skip_;
   std::int64_t take_;
 };
@@ -204,20 +200,20 @@ class BufferedShuffleCursor final : public WholeCursor {
   bool ended_ = false;
 };
 
-class BufferedShuffleNode final : public Node {
+class BufferedShuffleNode final : public TransformNode {
  public:
   BufferedShuffleNode(NodePointer source, std::uint64_t seed, const ShuffleOptions& options) noexcept
-      : source_(std::move(source)), seed_(seed), options_(options) {}
+      : TransformNode(std::move(source)), seed_(seed), options_(options) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     const RandomSequence random(seed_, options_.reshuffle_each_iteration ? options.pass : 0);
     return std::make_unique<BufferedShuffleCursor>(source_->open(options), options_.buffer_elements, random,
                                                    options.memory);
   }
-  [[nodiscard]] Cardinality cardinality() const override { return source_->cardinality(); }
-  [[nodiscard]] std::int64_t batch_size() const override { return source_->batch_size(); }
 
  private:
-  NodePointer source_;
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<BufferedShuffleNode>(std::move(source), seed_, options_);
+  }
   std::uint64_t seed_;
   ShuffleOptions options_;
 };

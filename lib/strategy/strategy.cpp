@@ -9,6 +9,9 @@
 #include "device/host/steady_memory.hpp"
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
+#include <lockstep/strategy/mirrored_strategy.hpp>
+
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -48,6 +51,16 @@ Scope Strategy::scope() { return Scope(*this); }
 void Strategy::run_task(ReplicaTask task, const RunOptions& options) {
   team_->warn_of_ignored(options);
   team_->run(this, task, options.mode);
+}
+
+void Strategy::check_replication_mode(const InputOptions& options) const {
+  if (options.experimental_replication_mode != InputReplicationMode::per_replica) return;
+  if (dynamic_cast<const MirroredStrategy*>(this) != nullptr) return;
+  team_->throw_announced(
+      Error(Code::unimplemented,
+            fmt::format("distribute_datasets_from_function: experimental_replication_mode is PER_REPLICA, which only "
+                        "MirroredStrategy has, but this is {}; use PER_WORKER",
+                        team_->name())));
 }
 
 void Strategy::check_cross_replica(std::string_view call) const { detail::require_cross_replica(*team_, call); }

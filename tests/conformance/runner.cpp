@@ -23,8 +23,8 @@ namespace {
 
 /// Areas whose results do not depend on where replicas live.
 bool is_movable_area(const std::string& area) {
-  static const std::set<std::string> areas = {"reduce",   "all_reduce", "batch_reduce", "gather", "sparse",    "update",
-                                              "variable", "scatter",    "values",       "run",    "checkpoint"};
+  static const std::set<std::string> areas = {"reduce", "all_reduce", "batch_reduce", "gather", "sparse", "input",
+                                              "update", "variable",   "scatter",      "values", "run",    "checkpoint"};
   return areas.contains(area);
 }
 
@@ -35,9 +35,11 @@ bool is_pinned(const std::string& id) {
   return ids.contains(id);
 }
 
-/// Whether a step asks for the components of one rank.
+/// Whether a step asks for the components of one rank, or distributes data in a way that depends on the ranks.
 bool is_about_a_rank(const Json& step) {
-  return step.is_string() || step["call"] == "local_results" || !step.value("group", true);
+  return step.is_string() || step["call"] == "local_results" || !step.value("group", true) ||
+         step["call"] == "distribute_datasets_from_function" || step.value("shard", "AUTO") != "AUTO" ||
+         (step.contains("dataset") && step["dataset"].contains("files"));
 }
 
 /// The strategy of a placement; the default one belongs to its thread.
@@ -99,11 +101,6 @@ const Json& all_cases() {
     return Json::parse(file);
   }();
   return cases;
-}
-
-bool is_later(const Json& one_case) {
-  static const std::set<std::string> areas = {"input"};
-  return areas.contains(one_case["area"].get<std::string>());
 }
 
 std::string not_applicable(const Json& one_case) {

@@ -25,8 +25,6 @@ struct Placement {
 /// All cases of cases.json.
 const Json& all_cases();
 
-/// Areas that have no step to run yet; those of input.
-bool is_later(const Json& one_case);
 /// Why a case has no counterpart in C++; empty for all others.
 std::string not_applicable(const Json& one_case);
 

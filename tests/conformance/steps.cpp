@@ -11,6 +11,7 @@ const Calls& calls() {
     add_checkpoint_calls(calls);
     add_cluster_calls(calls);
     add_context_calls(calls);
+    add_input_calls(calls);
     add_option_calls(calls);
     add_reduce_calls(calls);
     add_run_calls(calls);
@@ -25,6 +26,7 @@ const Scripts& scripts() {
     Scripts scripts;
     add_cluster_scripts(scripts);
     add_context_scripts(scripts);
+    add_input_scripts(scripts);
     add_reduce_scripts(scripts);
     add_run_scripts(scripts);
     add_strategy_scripts(scripts);

@@ -29,6 +29,7 @@ using Scripts = std::map<std::string, std::function<Script()>>;
 void add_checkpoint_calls(Calls& calls);
 void add_cluster_calls(Calls& calls);
 void add_context_calls(Calls& calls);
+void add_input_calls(Calls& calls);
 void add_option_calls(Calls& calls);
 void add_reduce_calls(Calls& calls);
 void add_run_calls(Calls& calls);
@@ -36,6 +37,7 @@ void add_variable_calls(Calls& calls);
 
 void add_cluster_scripts(Scripts& scripts);
 void add_context_scripts(Scripts& scripts);
+void add_input_scripts(Scripts& scripts);
 void add_run_scripts(Scripts& scripts);
 void add_reduce_scripts(Scripts& scripts);
 void add_variable_scripts(Scripts& scripts);

@@ -29,6 +29,8 @@ INPUT_CONTEXT = 'input/input_context.hpp InputContext'
 OPTIONS = 'collectives/communication_options.hpp CommunicationOptions'
 RUN_OPTIONS = 'context/run_options.hpp RunOptions'
 VALUE_CONTEXT = 'strategy/value_context.hpp ValueContext'
+INPUT_OPTIONS = 'input/input_options.hpp InputOptions'
+POLICY = 'input/input_options.hpp AutoShardPolicy'
 RESOLVER = 'cluster/cluster_resolver.hpp ClusterResolver'
 
 PAGES = [
@@ -187,6 +189,24 @@ PAGES = [
          'InputContext.divides_a_global_batch_evenly_or_not_at_all'),
         ('InputOptions', 'input/input_options.hpp InputOptions',
          'DistributedDataset.is_the_same_on_every_layout'),
+        ('InputOptions.experimental_fetch_to_device', INPUT_OPTIONS + '::experimental_fetch_to_device',
+         'InputOptions_.are_checked_with_the_rules_of_tf_distribute'),
+        ('InputOptions.experimental_replication_mode', INPUT_OPTIONS + '::experimental_replication_mode',
+         'PerReplicaDatasets.are_for_mirrored_strategies_only'),
+        ('InputOptions.experimental_place_dataset_on_device', INPUT_OPTIONS + '::experimental_place_dataset_on_device',
+         'InputOptions_.are_checked_with_the_rules_of_tf_distribute'),
+        ('InputOptions.experimental_per_replica_buffer_size', INPUT_OPTIONS + '::experimental_per_replica_buffer_size',
+         'InputOptions_.are_checked_with_the_rules_of_tf_distribute'),
+        ('AutoShardPolicy', POLICY, 'Sharding.that_depends_on_the_ranks_needs_equal_ranks'),
+        ('AutoShardPolicy.AUTO', POLICY + '::automatic', 'Describe.says_who_reads_what_before_anything_is_read'),
+        ('AutoShardPolicy.FILE', POLICY + '::file', 'conformance_input.P241', 'FILE'),
+        ('AutoShardPolicy.DATA', POLICY + '::data',
+         'Sharding.by_data_gives_rank_i_slices_i_and_so_on_of_each_batch'),
+        ('AutoShardPolicy.OFF', POLICY + '::off',
+         'Sharding.switched_off_gives_every_rank_all_elements_in_chunks_that_go_round'),
+        ('AutoShardPolicy.HINT', POLICY + '::hint', 'Sharding.that_depends_on_the_ranks_needs_equal_ranks'),
+        ('DistributedDataset.element_spec', 'input/distributed_dataset.hpp DistributedDataset::element_spec',
+         'ElementSpec.has_as_many_rows_as_is_known_and_the_kind_of_the_first_element'),
         ('ValueContext', VALUE_CONTEXT, 'V1MirroredStrategyPage.run_with_distributed_values'),
         ('ValueContext.replica_id_in_sync_group', VALUE_CONTEXT + '::replica_id_in_sync_group',
          'V1MirroredStrategyPage.run_with_all_reduce'),
@@ -236,13 +256,7 @@ PAGES = [
 
 # What the pages name and no header declares yet. Who declares one gives it a row above.
 LATER = [
-    'AutoShardPolicy',
     'NcclAllReduce',
-    'element_spec',
-    'experimental_fetch_to_device',
-    'experimental_per_replica_buffer_size',
-    'experimental_place_dataset_on_device',
-    'experimental_replication_mode',
 ]
 
 TEST = re.compile(r'^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)', re.MULTILINE)

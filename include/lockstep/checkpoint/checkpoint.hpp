@@ -215,11 +215,11 @@ class LOCKSTEP_API Checkpoint {
   static WordsObject position_of(Iterator& iterator) {
     return {"input",
             [&iterator] {
-              const PassPosition position = iterator.position();
-              return Words{{position.pass, static_cast<std::uint64_t>(position.step)}, {}};
+              const ReadingPosition position = iterator.position();
+              return Words{{position.pass, position.step}, {}};
             },
             [&iterator](const Words& words) -> std::function<void()> {
-              const PassPosition position{words.common.at(0), static_cast<std::int64_t>(words.common.at(1))};
+              const ReadingPosition position{words.common.at(0), words.common.at(1)};
               auto there = std::make_shared<Iterator>(iterator.at(position));
               return [&iterator, there] { iterator = std::move(*there); };
             }};

@@ -92,6 +92,10 @@ class LOCKSTEP_API ReplicaContext {
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return replicas_; }
   /// The replica's number on this rank, from 0. Local.
   [[nodiscard]] int local_replica() const noexcept { return local_; }
+  /// False where a dataset had no rows for this replica in this step: among the arguments of `run` is a PerReplica
+  /// value whose component here consists of tensors, and none of them has a row. Its collectives are still to be
+  /// called. Local.
+  [[nodiscard]] bool has_data() const noexcept { return has_data_; }
   /// Where this replica computes. Local.
   [[nodiscard]] std::span<const Device> devices() const noexcept { return {&device_, 1}; }
   [[nodiscard]] Strategy& strategy() const;
@@ -210,6 +214,7 @@ class LOCKSTEP_API ReplicaContext {
 
  private:
   friend class Step;
+  friend class Strategy;
   friend struct StepAccess;  // the library's own access, lib/context
   ReplicaContext(Step& step, int local);
 
@@ -273,6 +278,7 @@ class LOCKSTEP_API ReplicaContext {
     add_output(output);
     inputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(input));
   }
+  void set_has_data(bool has_data) noexcept { has_data_ = has_data; }
   void begin(std::string_view call);  // checks the caller, forgets the views of the previous call
   // of inputs_ and sparse_inputs_, to outputs_ and sparse_outputs_
   void all_reduce_views(ReduceOp op, const CommunicationOptions& options);
@@ -286,6 +292,7 @@ class LOCKSTEP_API ReplicaContext {
   int replica_;
   int replicas_;
   Device device_;
+  bool has_data_ = true;
   // kept between calls, so that a steady step allocates nothing
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;

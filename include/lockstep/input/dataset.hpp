@@ -10,6 +10,7 @@
 #include <lockstep/input/element.hpp>
 #include <lockstep/input/pipeline.hpp>
 
+#include <array>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -73,8 +75,8 @@ class InputPosition {
 /// Slices of tensors have random access, and keep it through shuffle, repeat, take, skip and map until batch; who then
 /// reads only some rows of a batch, as a distributed dataset does, touches no others. Tensors given to a dataset, and
 /// returned by functions given to it, are shared, not copied: do not write to them any more. Functions given to a
-/// dataset run on the thread that reads: the caller's, or one of prefetch's; if several iterators are used at once, at
-/// the same time. Thread-safety: immutable but for the pass number, which is atomic.
+/// dataset run on the thread that reads: the caller's, or one of prefetch's or of a parallel map's; if several
+/// iterators are used at once, at the same time. Thread-safety: immutable but for the pass number, which is atomic.
 template <ElementTree T>
 class Dataset {
  public:
@@ -88,6 +90,11 @@ class Dataset {
   /// extents differ.
   [[nodiscard]] static Dataset from_tensor_slices(const T& tensors) {
     return Dataset(input::Pipeline::from_tensor_slices(input::leaves_of(tensors)));
+  }
+
+  /// One element: `tensors`. Throws Error(invalid_argument) when a tensor has Shape::max_rank axes.
+  [[nodiscard]] static Dataset from_tensors(const T& tensors) {
+    return Dataset(input::Pipeline::from_tensors(input::leaves_of(tensors)));
   }
 
   /// `make()` is called for each pass and returns a function that returns the next element as std::optional<T>, empty
@@ -106,11 +113,17 @@ class Dataset {
     }));
   }
 
-  /// 0, 1, ..., count - 1 as i64 scalars.
+  /// 0, 1, ..., count - 1 as i64 scalars; or start, start + step, ... as long as they are before `stop`. Throws
+  /// Error(invalid_argument) when `count` is negative or `step` is 0.
   [[nodiscard]] static Dataset range(std::int64_t count)
     requires std::same_as<T, Tensor>
   {
     return Dataset(input::Pipeline::range(count));
+  }
+  [[nodiscard]] static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1)
+    requires std::same_as<T, Tensor>
+  {
+    return Dataset(input::Pipeline::range(start, stop, step));
   }
 
   /// The same elements in an order that (seed, pass number) determines. With random access it is a permutation of the
@@ -139,7 +152,7 @@ class Dataset {
   /// After batch it gets whole batches, on every rank; where rows are independent, map_rows is cheaper.
   template <class Fn>
   [[nodiscard]] auto map(Fn fn) const {
-    return mapped<Fn>(&input::Pipeline::map, std::move(fn));
+    return map(std::move(fn), MapOptions{});
   }
 
   /// As map, of a batched dataset, for functions that treat each row by itself: `fn` gets any run of rows of a batch,
@@ -148,7 +161,70 @@ class Dataset {
   /// rows.
   template <class Fn>
   [[nodiscard]] auto map_rows(Fn fn) const {
-    return mapped<Fn>(&input::Pipeline::map_rows, std::move(fn));
+    return mapped<Fn>([](const input::Pipeline& pipeline,
+                         input::Pipeline::Transform transform) { return pipeline.map_rows(std::move(transform)); },
+                      std::move(fn));
+  }
+
+  /// As map, with `fn` called by `options.num_parallel_calls` threads at once; the elements keep their order, and an
+  /// exception of `fn` reaches the reader in place of its element. Up to twice as many elements are made ahead. Random
+  /// access is kept: the rows of a batch are then transformed by as many threads. Throws Error(invalid_argument) for
+  /// fewer than one thread.
+  template <class Fn>
+  [[nodiscard]] auto map(Fn fn, const MapOptions& options) const {
+    return mapped<Fn>(
+        [options](const input::Pipeline& pipeline, input::Pipeline::Transform transform) {
+          return pipeline.map(std::move(transform), options);
+        },
+        std::move(fn));
+  }
+
+  /// The elements for which `keep(element)` is true. How many that are is not known beforehand, and there is no random
+  /// access to them.
+  template <class Keep>
+    requires std::predicate<const Keep&, const T&>
+  [[nodiscard]] Dataset filter(Keep keep) const {
+    return Dataset(pipeline_.filter([keep = std::move(keep)](const input::Leaves& leaves) {
+      return keep(input::element_of<T>(input::Leaves(leaves)));
+    }));
+  }
+
+  /// The rows of each element, one by one: the reverse of batch. Throws Error(invalid_argument), when reading, for a
+  /// scalar, and for tensors of one element whose first extents differ.
+  [[nodiscard]] Dataset unbatch() const { return Dataset(pipeline_.unbatch()); }
+
+  /// The elements i with i mod `count` == `index`. `shard(shard_hint, shard_hint)` leaves the numbers to the policy
+  /// HINT of a distributed dataset, without which it cannot be read (Error(failed_precondition)). Throws
+  /// Error(invalid_argument) when `count` is below 1 or `index` is not in [0, count).
+  [[nodiscard]] Dataset shard(std::int64_t count, std::int64_t index) const {
+    return Dataset(pipeline_.shard(count, index));
+  }
+
+  /// The same elements, kept in memory when they are read for the first time. What comes before is read as pass 0,
+  /// once: data shuffled before stays in that order. With random access each element is kept as soon as it is read,
+  /// otherwise all are by the first pass that reaches the end.
+  [[nodiscard]] Dataset cache() const { return Dataset(pipeline_.cache()); }
+
+  /// The elements of this dataset, then those of `next`.
+  [[nodiscard]] Dataset concatenate(const Dataset& next) const {
+    return Dataset(pipeline_.concatenate(next.pipeline()));
+  }
+
+  /// `expand(element)` returns a dataset for every element; their elements in turns, as `options` says. It is called
+  /// when its dataset is opened. Throws Error(invalid_argument) for lengths below 1.
+  template <class Expand>
+  [[nodiscard]] auto interleave(Expand expand, const InterleaveOptions& options = {}) const {
+    using Inner = std::remove_cvref_t<std::invoke_result_t<const Expand&, T>>;
+    return Inner(pipeline_.interleave(
+        [expand = std::move(expand)](input::Leaves leaves) {
+          return expand(input::element_of<T>(std::move(leaves))).pipeline();
+        },
+        options));
+  }
+
+  /// Pairs of a number, `start` for the first one, as an i64 scalar, and the element.
+  [[nodiscard]] Dataset<std::pair<Tensor, T>> enumerate(std::int64_t start = 0) const {
+    return Dataset<std::pair<Tensor, T>>(pipeline_.enumerate(start));
   }
 
   /// The same elements, read ahead by a thread of its own, at most `depth` of them. An exception while reading reaches
@@ -174,9 +250,8 @@ class Dataset {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
-  template <class Fn>
-  [[nodiscard]] auto mapped(input::Pipeline (input::Pipeline::*transformation)(input::Pipeline::Transform) const,
-                            Fn fn) const {
+  template <class Fn, class Transformation>
+  [[nodiscard]] auto mapped(const Transformation& transformation, Fn fn) const {
     using Memory = const std::shared_ptr<MemoryResource>&;
     if constexpr (std::invocable<const Fn&, T, Memory>) {
       return mapped_to<std::invoke_result_t<const Fn&, T, Memory>>(transformation, std::move(fn));
@@ -185,13 +260,12 @@ class Dataset {
       return mapped_to<std::invoke_result_t<const Fn&, T>>(transformation, std::move(without_memory));
     }
   }
-  template <class Result, class Fn>
-  [[nodiscard]] auto mapped_to(input::Pipeline (input::Pipeline::*transformation)(input::Pipeline::Transform) const,
-                               Fn fn) const {
+  template <class Result, class Transformation, class Fn>
+  [[nodiscard]] auto mapped_to(const Transformation& transformation, Fn fn) const {
     using Element = std::remove_cvref_t<Result>;
     static_assert(ElementTree<Element>, "the function of a map must return a tree of tensors");
-    return Dataset<Element>((pipeline_.*transformation)(
-        [fn = std::move(fn)](input::Leaves element, const std::shared_ptr<MemoryResource>& memory) {
+    return Dataset<Element>(transformation(
+        pipeline_, [fn = std::move(fn)](input::Leaves element, const std::shared_ptr<MemoryResource>& memory) {
           return input::leaves_of<Element>(fn(input::element_of<T>(std::move(element)), memory));
         }));
   }
@@ -199,5 +273,14 @@ class Dataset {
   input::Pipeline pipeline_;
   std::shared_ptr<std::atomic<std::uint64_t>> passes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
+
+/// Elements of several datasets as tuples: the first ones, the second ones, ... until one dataset ends. Random access
+/// is kept where all have it and none is shuffled, repeated or cut before.
+template <ElementTree... T>
+  requires(sizeof...(T) > 0)
+[[nodiscard]] Dataset<std::tuple<T...>> zip(const Dataset<T>&... datasets) {
+  const std::array inputs{datasets.pipeline()...};
+  return Dataset<std::tuple<T...>>(input::Pipeline::zip(inputs));
+}
 
 }  // namespace lockstep

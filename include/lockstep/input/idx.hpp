@@ -8,10 +8,13 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/file_list.hpp>
 
 #include <filesystem>
 
-namespace lockstep::input {
+namespace lockstep {
+namespace input {
 
 /// Reads a whole IDX file, plain or gzip (told apart by content, not by name), into one tensor in host byte order.
 /// Local. Throws Error(invalid_argument) when the file cannot be opened or is no IDX file, Error(data_loss) when it is
@@ -20,4 +23,16 @@ namespace lockstep::input {
 /// damaged header claims is checked before it is allocated.
 [[nodiscard]] LOCKSTEP_API Tensor read_idx(const std::filesystem::path& path);
 
-}  // namespace lockstep::input
+[[nodiscard]] LOCKSTEP_API Pipeline idx_rows(const FileList& files);
+
+}  // namespace input
+
+/// The rows of IDX files, file after file, with random access: `zip(idx_dataset({images}), idx_dataset({labels}))`.
+/// Local. All files are opened at once. Plain ones are mapped, and only the rows that are read are touched; do not
+/// shorten them meanwhile (SIGBUS). Packed ones are unpacked into memory. Throws what read_idx throws, and
+/// Error(invalid_argument) for an empty list, a scalar, and files whose rows differ in dtype or shape.
+[[nodiscard]] inline Dataset<Tensor> idx_dataset(const FileList& files) {
+  return Dataset<Tensor>(input::idx_rows(files));
+}
+
+}  // namespace lockstep

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// What a dataset function is told about its place: it makes input pipeline `input_pipeline_id` of
-/// `num_input_pipelines`, one pipeline per rank.
+/// `num_input_pipelines`, one pipeline per rank or, if the options say so, per replica.
 class LOCKSTEP_API InputContext {
  public:
   /// Throws Error(invalid_argument) for no pipeline, a pipeline id that does not exist, or no replica.

@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -46,9 +48,26 @@ struct ShuffleOptions {
   /// Whether each pass over the data has an order of its own. Either way the order follows from seed and pass number
   /// alone.
   bool reshuffle_each_iteration = true;
-  /// Elements kept in memory to choose from, where the source has no random access. Larger mixes better.
+  /// Elements kept in memory to choose from, where the source has no random access. Larger mixes better; `whole`: all
+  /// of them, each order as likely as any other.
   std::size_t buffer_elements = 4096;
+  static constexpr std::size_t whole = std::numeric_limits<std::int64_t>::max();
 };
+
+struct MapOptions {
+  /// Threads that call the function, for elements that follow each other; the elements keep their order.
+  int num_parallel_calls = 1;
+};
+
+/// How several inputs are read in turns: `block_length` elements from each of `cycle_length` that are open. One that
+/// ends makes way for the next in the list.
+struct InterleaveOptions {
+  int cycle_length = 1;  ///< 1: one input after the other
+  int block_length = 1;
+};
+
+/// In place of both numbers of `shard`: the part that a distributed dataset with the policy HINT gives each rank.
+inline constexpr std::int64_t shard_hint = -1;
 
 namespace input {
 
@@ -83,12 +102,21 @@ class LOCKSTEP_API Pipeline {
   using MakeGenerator = std::function<Generator()>;
   /// One element to another. Large results may take their memory from `memory`, which reuses it from step to step.
   using Transform = std::function<Leaves(Leaves element, const std::shared_ptr<MemoryResource>& memory)>;
+  using Predicate = std::function<bool(const Leaves& element)>;
+  /// One element to a dataset.
+  using Expand = std::function<Pipeline(Leaves element)>;
 
   static constexpr std::int64_t forever = -1;
 
   [[nodiscard]] static Pipeline from_tensor_slices(Leaves tensors);
   [[nodiscard]] static Pipeline from_generator(MakeGenerator make);
+  [[nodiscard]] static Pipeline from_tensors(const Leaves& tensors);
   [[nodiscard]] static Pipeline range(std::int64_t count);
+  [[nodiscard]] static Pipeline range(std::int64_t start, std::int64_t stop, std::int64_t step);
+  /// The leaves of the first elements of `inputs` as one, then of the second, until one of them ends.
+  [[nodiscard]] static Pipeline zip(std::span<const Pipeline> inputs);
+  /// For the library.
+  [[nodiscard]] static Pipeline from_node(std::shared_ptr<const Node> node) { return Pipeline(std::move(node)); }
 
   [[nodiscard]] Pipeline shuffle(std::uint64_t seed, const ShuffleOptions& options = {}) const;
   [[nodiscard]] Pipeline repeat(std::int64_t times = forever) const;
@@ -96,7 +124,15 @@ class LOCKSTEP_API Pipeline {
   [[nodiscard]] Pipeline skip(std::int64_t count) const;
   [[nodiscard]] Pipeline batch(std::int64_t rows, const BatchOptions& options = {}) const;
   [[nodiscard]] Pipeline map(Transform transform) const;
+  [[nodiscard]] Pipeline map(Transform transform, const MapOptions& options) const;
   [[nodiscard]] Pipeline map_rows(Transform transform) const;
+  [[nodiscard]] Pipeline filter(Predicate keep) const;
+  [[nodiscard]] Pipeline unbatch() const;
+  [[nodiscard]] Pipeline shard(std::int64_t count, std::int64_t index) const;
+  [[nodiscard]] Pipeline enumerate(std::int64_t start) const;
+  [[nodiscard]] Pipeline cache() const;
+  [[nodiscard]] Pipeline concatenate(const Pipeline& next) const;
+  [[nodiscard]] Pipeline interleave(Expand expand, const InterleaveOptions& options) const;
   [[nodiscard]] Pipeline prefetch(int depth) const;
 
   [[nodiscard]] Cardinality cardinality() const;

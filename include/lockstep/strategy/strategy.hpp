@@ -242,8 +242,11 @@ class LOCKSTEP_API Strategy {
     });
   }
 
-  /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank. See
-  /// DistributedDataset and InputOptions. Local, and so is iterating; neither needs the strategy to live.
+  /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank; or what
+  /// another auto_shard_policy says. See DistributedDataset and InputOptions. Local, and by default so is iterating;
+  /// neither needs the strategy to live. With one replica in all there is nothing to split, and elements that are no
+  /// batches are given as they are. Throws Error(invalid_argument) for other datasets without batches, for options out
+  /// of range, and where the policy does not go with the layout or the dataset; Error(unimplemented) for per_replica.
   template <ElementTree T>
   [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
                                                                       const InputOptions& options = {}) {
@@ -253,11 +256,15 @@ class LOCKSTEP_API Strategy {
   }
 
   /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; each step gives every local
-  /// replica the next element. See DistributedDataset. Collective whenever a pass begins.
+  /// replica the next element. Where the options say per_replica, `fn` is called once per replica, for its own dataset.
+  /// See DistributedDataset. Collective whenever a pass begins. Throws what `fn` throws, Error(invalid_argument) for
+  /// options out of range or that do not go together, Error(unimplemented) for per_replica in another strategy than
+  /// MirroredStrategy.
   template <class Fn>
     requires std::invocable<Fn&, const InputContext&>
   [[nodiscard]] auto distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
     check_cross_replica("distribute_datasets_from_function");
+    check_replication_mode(options);
     return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options);
   }
   /// The older name of distribute_datasets_from_function.
@@ -332,6 +339,7 @@ class LOCKSTEP_API Strategy {
   auto run_on_replicas(const RunOptions& options, F& fn, Args&... args) {
     const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
       const int local = replica.local_replica();
+      replica.set_has_data((detail::has_rows(args, local) && ...));
       if constexpr (takes_replica) {
         return std::invoke(fn, replica, detail::argument_part(args, local)...);
       } else {
@@ -363,6 +371,7 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] std::vector<Tensor> gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis);
 
   void check_cross_replica(std::string_view call) const;
+  void check_replication_mode(const InputOptions& options) const;
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
   [[nodiscard]] int first_replica() const noexcept;

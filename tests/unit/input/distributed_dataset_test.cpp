@@ -156,6 +156,29 @@ TEST(DistributedDataset, restarts_with_each_iteration_in_the_order_of_the_next_p
   EXPECT_EQ(second, numbers(*shuffled.iterate(1).get_next_as_optional()));
 }
 
+TEST(DistributedDataset, goes_on_at_a_position_also_on_another_layout) {
+  for (const bool random_access : {true, false}) {
+    const auto dataset = (random_access ? Dataset<Tensor>::range(23) : stream(23)).shuffle(3).batch(4);
+    const auto whole = input::distribute(dataset, {ReplicaLayout({3}), 0});
+    static_cast<void>(whole.iterate());  // so that the order is that of another pass
+    auto first = whole.iterate();
+    EXPECT_EQ(first.position(), (ReadingPosition{1, 0}));
+    for (int step = 0; step < 4; ++step) static_cast<void>(first.get_next());
+    const ReadingPosition position = first.position();
+    EXPECT_EQ(position, (ReadingPosition{1, 4}));
+
+    const auto part = input::distribute(dataset, {ReplicaLayout({2, 1}), 1});
+    auto second = part.resume(position);
+    EXPECT_EQ(second.position(), position);
+    while (const auto expected = first.get_next_as_optional())
+      EXPECT_EQ(numbers(second.get_next().component(0)), numbers(expected->component(2)));
+    EXPECT_FALSE(second.get_next_as_optional());
+    EXPECT_EQ(second.position(), (ReadingPosition{1, 6}));  // the end
+    EXPECT_EQ(part.iterate().position(), (ReadingPosition{2, 0}));
+    for (const std::uint64_t step : {6U, 60U}) EXPECT_FALSE(part.resume({1, step}).get_next_as_optional());
+  }
+}
+
 TEST(DistributedDataset, has_independent_iterators_and_an_end) {
   const auto distributed = input::distribute(Dataset<Tensor>::range(4).batch(2), {ReplicaLayout({2}), 0});
   auto a = distributed.iterate();

@@ -55,5 +55,18 @@ TEST(Split, covers_every_batch_with_chunks_that_differ_by_at_most_one) {
   }
 }
 
+TEST(Split, of_a_stream_takes_the_chunks_of_a_full_batch_in_turn_beginning_with_the_ranks_own) {
+  EXPECT_EQ(stream_chunks(7, 4, 0), (Counts{2, 2, 2, 1}));
+  EXPECT_EQ(stream_chunks(7, 4, 2), (Counts{2, 1, 2, 2}));
+  EXPECT_EQ(stream_chunks(1, 2, 1), (Counts{0, 1}));
+  for (const Counts& sizes : {Counts{2, 2, 2, 1}, Counts{2, 1, 2, 2}, Counts{0, 1}, Counts{1, 0, 0}, Counts{3}}) {
+    for (std::int64_t rows = 0; rows < 30; ++rows) {
+      std::int64_t chunks = 0;
+      for (std::int64_t left = rows; left > 0; ++chunks) left -= sizes[static_cast<std::size_t>(chunks) % sizes.size()];
+      EXPECT_EQ(chunks_of_stream(sizes, rows), chunks);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::input

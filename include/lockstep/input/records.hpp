@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of records: TFRecord files, lines of text, records of a fixed length. An element is a record's bytes, a u8
+// tensor; `map` makes of it what it means.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/file_list.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep {
+
+struct RecordOptions {
+  /// Whether files are read one after the other, as by default, or in turns.
+  InterleaveOptions interleave = {};
+  /// The longest record, in bytes; a longer one is an error, so that a damaged file does not take all memory.
+  std::size_t max_record_bytes = std::size_t{1} << 30U;
+};
+
+enum class Compression : std::uint8_t { none, gzip };
+
+struct FixedLengthRecordOptions {
+  std::int64_t header_bytes = 0;  ///< at the start of each file, left out
+  std::int64_t footer_bytes = 0;  ///< at the end of each file, left out
+  /// Nothing in such a file could tell.
+  Compression compression = Compression::none;
+};
+
+namespace input {
+
+[[nodiscard]] LOCKSTEP_API Pipeline tfrecords(const FileList& files, const RecordOptions& options);
+[[nodiscard]] LOCKSTEP_API Pipeline text_lines(const FileList& files, const RecordOptions& options);
+[[nodiscard]] LOCKSTEP_API Pipeline fixed_length_records(const FileList& files, std::int64_t record_bytes,
+                                                         const FixedLengthRecordOptions& options);
+
+}  // namespace input
+
+/// The records of TFRecord files, plain or gzip (told apart by content), as u8 tensors of shape [length]. Local. Files
+/// are opened when their turn comes; plain ones are mapped: do not shorten them meanwhile (SIGBUS). Throws
+/// Error(invalid_argument) for an empty list and for options below 1. Reading throws Error(invalid_argument) for a file
+/// that cannot be opened, and Error(data_loss), with file and offset, for a length or a record that fails its checksum,
+/// a truncated record, and damaged gzip data. Memory: the record; for gzip also as much as the longest one so far.
+[[nodiscard]] inline Dataset<Tensor> tfrecord_dataset(const FileList& files, const RecordOptions& options = {}) {
+  return Dataset<Tensor>(input::tfrecords(files, options));
+}
+
+/// The lines of text files, plain or gzip (told apart by content), without their ends ("\\n" or "\\r\\n"), as u8
+/// tensors of shape [length]. The last one need not have an end. Local. Otherwise as tfrecord_dataset.
+[[nodiscard]] inline Dataset<Tensor> text_line_dataset(const FileList& files, const RecordOptions& options = {}) {
+  return Dataset<Tensor>(input::text_lines(files, options));
+}
+
+/// The records of `record_bytes` bytes that lie between header and footer of each file, file after file, as u8 tensors
+/// of shape [record_bytes]. Local. Plain files are mapped at once and have random access: only the records that are
+/// read are touched. Those of gzip files are read one after the other. Throws Error(invalid_argument) for an empty
+/// list, a length below 1, a header or footer below 0, and a file that cannot be opened; Error(data_loss) for a file
+/// whose length does not fit, at once or, for gzip, when reading.
+[[nodiscard]] inline Dataset<Tensor> fixed_length_record_dataset(const FileList& files, std::int64_t record_bytes,
+                                                                 const FixedLengthRecordOptions& options = {}) {
+  return Dataset<Tensor>(input::fixed_length_records(files, record_bytes, options));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/row_source.hpp"
+#include "input/rows.hpp"
+#include "input/stream_nodes.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+/// What is given out is never what is kept: a reader may write to its elements.
+Leaves copy_of(const Leaves& element, const std::shared_ptr<MemoryResource>& memory) {
+  Leaves copy;
+  copy.reserve(element.size());
+  for (const Tensor& leaf : element) {
+    copy.push_back(Tensor::uninitialized(leaf.dtype(), leaf.shape(), memory));
+    copy.back().copy_from(leaf.view());
+  }
+  return copy;
+}
+
+class CachedRows final : public RowSource {
+ public:
+  explicit CachedRows(std::shared_ptr<const RowSource> source)
+      : source_(std::move(source)), kept_(static_cast<std::size_t>(source_->count())) {}
+  CachedRows(const CachedRows&) = delete;
+  CachedRows& operator=(const CachedRows&) = delete;
+  ~CachedRows() override {
+    for (const std::atomic<const Leaves*>& row : kept_) delete row.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::int64_t count() const override { return source_->count(); }
+  void gather(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
+              Leaves& result) const override {
+    if (rows.empty()) {
+      source_->gather(rows, memory, result);
+      return;
+    }
+    read_missing(rows);
+    RowStacker stacker(memory);
+    stacker.start(static_cast<std::int64_t>(rows.size()));
+    for (const std::int64_t row : rows) stacker.add(kept(row));
+    stacker.finish(result);
+  }
+  void element(std::int64_t row, const std::shared_ptr<MemoryResource>& memory, Leaves& result) const override {
+    result = copy_of(kept(row), memory);
+  }
+  [[nodiscard]] std::vector<std::string> files() const override { return source_->files(); }
+  [[nodiscard]] std::shared_ptr<const RowSource> of_files(const Part& part) const override {
+    std::shared_ptr<const RowSource> fewer = source_->of_files(part);
+    return fewer ? cached_source(std::move(fewer)) : nullptr;
+  }
+
+ private:
+  [[nodiscard]] std::atomic<const Leaves*>& place(std::int64_t row) const {
+    return kept_[static_cast<std::size_t>(row)];
+  }
+  [[nodiscard]] const Leaves& kept(std::int64_t row) const {
+    if (const Leaves* const there = place(row).load(std::memory_order_acquire)) return *there;
+    Leaves element;
+    source_->element(row, heap_memory_resource(), element);
+    return keep(row, std::move(element));
+  }
+  /// Who comes second finds the same there.
+  const Leaves& keep(std::int64_t row, Leaves element) const {
+    auto mine = std::make_unique<const Leaves>(copy_of(element, heap_memory_resource()));
+    const Leaves* there = nullptr;
+    if (place(row).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
+    return *there;
+  }
+  /// Together, for a source that makes several at once.
+  void read_missing(std::span<const std::int64_t> rows) const {
+    std::vector<std::int64_t> missing;
+    for (const std::int64_t row : rows) {
+      if (place(row).load(std::memory_order_acquire) == nullptr) missing.push_back(row);
+    }
+    std::vector<Leaves> elements(missing.size());
+    source_->elements(missing, heap_memory_resource(), elements);
+    for (std::size_t i = 0; i < missing.size(); ++i) keep(missing[i], std::move(elements[i]));
+  }
+
+  std::shared_ptr<const RowSource> source_;
+  mutable std::vector<std::atomic<const Leaves*>> kept_;  // null, then what has been read, for good
+};
+
+/// The elements of a sequence, once it has been read to its end.
+class Kept {
+ public:
+  using Elements = std::shared_ptr<const std::vector<Leaves>>;
+  [[nodiscard]] Elements get() const {
+    const std::lock_guard lock(mutex_);
+    return elements_;
+  }
+  void set(std::vector<Leaves> elements) {
+    auto all = std::make_shared<const std::vector<Leaves>>(std::move(elements));
+    const std::lock_guard lock(mutex_);
+    if (!elements_) elements_ = std::move(all);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards elements_
+  Elements elements_;
+};
+
+class KeepingCursor final : public WholeCursor {
+ public:
+  KeepingCursor(std::unique_ptr<Cursor> source, std::shared_ptr<Kept> kept, std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)), source_(std::move(source)), kept_(std::move(kept)) {}
+  bool advance() override {
+    if (!source_->advance()) {
+      kept_->set(std::move(elements_));
+      return false;
+    }
+    source_->read(present_);
+    elements_.push_back(copy_of(present_, heap_memory_resource()));
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Cursor> source_;
+  std::shared_ptr<Kept> kept_;
+  std::vector<Leaves> elements_;
+};
+
+class KeptCursor final : public Cursor {
+ public:
+  KeptCursor(Kept::Elements elements, std::shared_ptr<MemoryResource> memory) noexcept
+      : elements_(std::move(elements)), memory_(std::move(memory)) {}
+  bool advance() override { return ++next_ <= elements_->size(); }
+  void read(Leaves& element) override { element = copy_of(present(), memory_); }
+  std::int64_t rows() override { return common_rows(present()); }
+  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
+    copy_rows(present(), first, count, memory_, element);
+  }
+
+ private:
+  [[nodiscard]] const Leaves& present() const { return (*elements_)[next_ - 1]; }
+  Kept::Elements elements_;
+  std::shared_ptr<MemoryResource> memory_;
+  std::size_t next_ = 0;
+};
+
+class CacheNode final : public TransformNode {
+ public:
+  using TransformNode::TransformNode;
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    if (Kept::Elements elements = kept_->get())
+      return std::make_unique<KeptCursor>(std::move(elements), options.memory);
+    PassOptions first = options;
+    first.pass = 0;
+    return std::make_unique<KeepingCursor>(source_->open(first), kept_, options.memory);
+  }
+
+ private:
+  [[nodiscard]] NodePointer over(NodePointer source) const override {
+    return std::make_shared<CacheNode>(std::move(source));
+  }
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+};
+
+}  // namespace
+
+std::shared_ptr<const RowSource> cached_source(std::shared_ptr<const RowSource> source) {
+  return std::make_shared<CachedRows>(std::move(source));
+}
+
+NodePointer cache_node(NodePointer source) {
+  if (const IndexedRows* const rows = source->indexed()) {
+    return indexed_node({cached_source(rows->source), frozen_order(rows->order)});
+  }
+  return std::make_shared<CacheNode>(std::move(source));
+}
+
+}  // namespace lockstep::input

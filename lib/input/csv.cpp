@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <lockstep/input/csv.hpp>
+
+#include "base/check.hpp"
+#include "core/visit_dtype.hpp"
+#include "input/csv_reader.hpp"
+#include "input/files_node.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+std::string_view trimmed(std::string_view text) noexcept {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+template <class T>
+bool parse_number(std::string_view text, T& value) noexcept {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+bool parse_bool(std::string_view text, bool& value) noexcept {
+  for (const std::string_view word : {"1", "true", "True", "TRUE"}) {
+    if (text == word) return value = true;
+  }
+  for (const std::string_view word : {"0", "false", "False", "FALSE"}) {
+    if (text == word) return !(value = false);
+  }
+  return false;
+}
+
+/// Whether `text` is a value of `dtype`, which is then written to `target`.
+bool parse_value(std::string_view text, DType dtype, std::byte* target) {
+  return detail::visit_dtype(dtype, [&]<class T>() {
+    T value{};
+    bool is_right = false;
+    if constexpr (std::is_same_v<T, bool>) {
+      is_right = parse_bool(text, value);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      is_right = parse_number(text, value);
+    } else {
+      float wide = 0;
+      is_right = parse_number(text, wide);
+      value = T(wide);
+    }
+    if (is_right) std::memcpy(target, &value, sizeof(T));
+    return is_right;
+  });
+}
+
+/// How records of one dataset become elements.
+struct CsvPlan {
+  CsvOptions options;
+  bool is_vector = false;  ///< all columns in one tensor
+};
+
+class CsvCursor final : public WholeCursor {
+ public:
+  CsvCursor(const std::filesystem::path& path, std::shared_ptr<const CsvPlan> plan,
+            std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)),
+        plan_(std::move(plan)),
+        reader_(path, plan_->options.delimiter, plan_->options.records.max_record_bytes) {}
+  bool advance() override {
+    if (places_.empty() && !start()) return false;
+    if (!has_first_ && !reader_.advance()) return false;
+    has_first_ = false;
+    if (reader_.fields().size() != field_count_) {
+      detail::throw_error(Code::data_loss, "{}: the record has {} fields, but the first one of the file has {}",
+                          reader_.place(), reader_.fields().size(), field_count_);
+    }
+    make_element();
+    return true;
+  }
+
+ private:
+  /// Reads the header, or looks at the first record; whether there is any.
+  bool start() {
+    if (!reader_.advance()) return false;
+    field_count_ = reader_.fields().size();
+    has_first_ = !plan_->options.has_header;
+    std::size_t next = 0;
+    for (const CsvColumn& column : plan_->options.columns) {
+      if (!column.name.empty()) {
+        next = place_of(column.name);
+      } else if (column.index >= 0) {
+        next = static_cast<std::size_t>(column.index);
+      }
+      if (next >= field_count_) {
+        detail::throw_error(Code::invalid_argument, "{}: there are {} columns, but column {} is asked for",
+                            reader_.place(), field_count_, next);
+      }
+      places_.push_back(next++);
+    }
+    return true;
+  }
+  [[nodiscard]] std::size_t place_of(const std::string& name) const {
+    const auto& names = reader_.fields();
+    const auto found = std::ranges::find(names, name);
+    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+    detail::throw_error(Code::invalid_argument, "{}: there is no column \"{}\"; the header names {}", reader_.place(),
+                        name, fmt::join(names, ", "));
+  }
+  void make_element() {
+    const std::vector<CsvColumn>& columns = plan_->options.columns;
+    present_.clear();
+    if (plan_->is_vector) {
+      const DType dtype = *columns.front().dtype;
+      present_.push_back(Tensor::uninitialized(dtype, Shape{static_cast<std::int64_t>(columns.size())}, memory_));
+      auto* const target = static_cast<std::byte*>(present_.front().data());
+      for (std::size_t i = 0; i < columns.size(); ++i) write_value(i, target + i * size_of(dtype));
+      return;
+    }
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i].dtype) {
+        present_.push_back(Tensor::uninitialized(*columns[i].dtype, Shape{}, memory_));
+        write_value(i, static_cast<std::byte*>(present_.back().data()));
+      } else {
+        present_.push_back(text(i));
+      }
+    }
+  }
+  [[nodiscard]] std::string_view field(std::size_t i) const {
+    const std::string_view field = reader_.fields()[places_[i]];
+    if (!field.empty()) return field;
+    const CsvColumn& column = plan_->options.columns[i];
+    if (column.default_value) return *column.default_value;
+    if (!column.dtype) return field;
+    detail::throw_error(Code::data_loss, "{}: column {} is empty and has no default_value", reader_.place(),
+                        places_[i]);
+  }
+  void write_value(std::size_t i, std::byte* target) const {
+    const DType dtype = *plan_->options.columns[i].dtype;
+    const std::string_view value = trimmed(field(i));
+    if (parse_value(value, dtype, target)) return;
+    constexpr std::size_t shown = 40;
+    detail::throw_error(Code::data_loss, "{}: column {} must be {}, found \"{}\"{}", reader_.place(), places_[i],
+                        to_string(dtype), value.substr(0, shown), value.size() > shown ? " and more" : "");
+  }
+  [[nodiscard]] Tensor text(std::size_t i) const {
+    const std::string_view bytes = field(i);
+    Tensor tensor = Tensor::uninitialized(DType::u8, Shape{static_cast<std::int64_t>(bytes.size())}, memory_);
+    if (!bytes.empty()) std::memcpy(tensor.data(), bytes.data(), bytes.size());
+    return tensor;
+  }
+
+  std::shared_ptr<const CsvPlan> plan_;
+  CsvReader reader_;
+  std::vector<std::size_t> places_;  // of each column, among the fields
+  std::size_t field_count_ = 0;
+  bool has_first_ = false;  // whether the reader is at the first element already
+};
+
+void check_column(const CsvColumn& column, std::size_t i, bool has_header) {
+  if (!column.name.empty() && !has_header) {
+    detail::throw_error(
+        Code::invalid_argument,
+        "csv_dataset: column {} is called \"{}\", but without has_header no column has a name; give its "
+        "index",
+        i, column.name);
+  }
+  if (!column.dtype || !column.default_value) return;
+  alignas(8) std::array<std::byte, 8> value{};
+  if (parse_value(trimmed(*column.default_value), *column.dtype, value.data())) return;
+  detail::throw_error(Code::invalid_argument, "csv_dataset: the default_value of column {} must be {}, found \"{}\"", i,
+                      to_string(*column.dtype), *column.default_value);
+}
+
+/// Whether an element is one vector.
+bool check_leaves(const std::vector<CsvColumn>& columns, std::size_t leaves) {
+  if (columns.size() == leaves) return false;
+  if (leaves != 1 || columns.empty()) {
+    detail::throw_error(
+        Code::invalid_argument,
+        "csv_dataset: {} columns for elements of {} tensors; there must be a column for each tensor, or "
+        "one tensor for all",
+        columns.size(), leaves);
+  }
+  for (const CsvColumn& column : columns) {
+    if (column.dtype && column.dtype == columns.front().dtype) continue;
+    detail::throw_error(Code::invalid_argument,
+                        "csv_dataset: columns that become one vector must have one dtype, but the first has {} and "
+                        "another {}; give the element a tensor for each column",
+                        columns.front().dtype ? to_string(*columns.front().dtype) : "text",
+                        column.dtype ? to_string(*column.dtype) : "text");
+  }
+  return true;
+}
+
+}  // namespace
+
+Pipeline csv_records(const FileList& files, const CsvOptions& options, std::size_t leaves) {
+  check_options("csv_dataset", options.records);
+  if (options.delimiter == '"' || options.delimiter == '\n' || options.delimiter == '\r') {
+    detail::throw_error(Code::invalid_argument,
+                        "csv_dataset: the delimiter has character code {}; it must be neither a quote nor a line's end",
+                        static_cast<int>(options.delimiter));
+  }
+  const bool is_vector = check_leaves(options.columns, leaves);
+  for (std::size_t i = 0; i < options.columns.size(); ++i) check_column(options.columns[i], i, options.has_header);
+  auto plan = std::make_shared<const CsvPlan>(CsvPlan{options, is_vector});
+  auto open = [plan = std::move(plan)](const std::filesystem::path& path, const PassOptions& pass) {
+    return std::make_unique<CsvCursor>(path, plan, pass.memory);
+  };
+  return Pipeline::from_node(files_node("csv_dataset", files, std::move(open), options.records.interleave));
+}
+
+}  // namespace lockstep::input

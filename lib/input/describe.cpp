@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is said of a distributed dataset before it is read.
+
+#include "input/feed_implementation.hpp"
+#include "input/split.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iterator>
+
+namespace lockstep::input {
+namespace {
+
+constexpr std::string_view depends =
+    "  batches depend on the ranks: on another number of ranks, replicas get other batches\n";
+
+std::string count_of(Cardinality elements) {
+  if (elements.is_infinite()) return "endless";
+  return elements.is_known() ? std::to_string(elements.count()) : "an unknown number";
+}
+
+std::string replicas_of(const ReplicaLayout& layout, int rank) {
+  const int first = layout.first(rank);
+  const int last = layout.first(rank + 1) - 1;
+  return first == last ? fmt::format("replica {}", first) : fmt::format("replicas {} to {}", first, last);
+}
+
+/// The rows of rank `rank` in a full batch.
+std::string rows_of(const ReplicaLayout& layout, int rank, SplitPolicy split, std::int64_t full) {
+  const auto chunk = [&](int replica) { return chunk_of(split, full, full, layout.replicas(), replica); };
+  const RowRange first = chunk(layout.first(rank));
+  const RowRange last = chunk(layout.first(rank + 1) - 1);
+  const std::int64_t end = last.first + last.count;
+  if (end == first.first) return "no rows";
+  return end == first.first + 1 ? fmt::format("row {}", first.first)
+                                : fmt::format("rows {} to {}", first.first, end - 1);
+}
+
+std::string part_of(const Node& dataset, const ReplicaLayout& layout, int rank, AutoShardPolicy policy,
+                    SplitPolicy split) {
+  const int ranks = layout.ranks();
+  const std::string_view reads = dataset.reads_single_rows() ? "reads" : "reads everything and keeps";
+  switch (policy) {
+    case AutoShardPolicy::automatic:
+      if (dataset.batch_size() == 0) return "reads every element";
+      return fmt::format("{} {} of each full batch", reads, rows_of(layout, rank, split, dataset.batch_size()));
+    case AutoShardPolicy::data: {
+      std::vector<int> slices;
+      for (int slice = rank; slice < layout.replicas(); slice += ranks) slices.push_back(slice);
+      return fmt::format("{} slices {} of the {} of each batch", reads, fmt::join(slices, ", "), layout.replicas());
+    }
+    case AutoShardPolicy::file: {
+      const auto own = dataset.restricted({.files = Part{ranks, rank}, .hinted = std::nullopt});
+      return fmt::format("reads {}", fmt::join(own->files(), ", "));
+    }
+    case AutoShardPolicy::hint: return fmt::format("reads shard {} of {} where the dataset has its hint", rank, ranks);
+    case AutoShardPolicy::off:
+    case AutoShardPolicy::file_or_data: break;
+  }
+  return "reads everything";
+}
+
+}  // namespace
+
+std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, AutoShardPolicy policy,
+                             SplitPolicy split) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  if (dataset.batch_size() == 0) {
+    fmt::format_to(out, "dataset: elements: {}", count_of(dataset.cardinality()));
+  } else {
+    fmt::format_to(out, "dataset: global batches of {} rows: {}", dataset.batch_size(),
+                   count_of(dataset.cardinality()));
+  }
+  const SplitPolicy used = policy == AutoShardPolicy::data ? SplitPolicy::ceil_slices : split;
+  fmt::format_to(out, "; shared by {}, cut by {}\n", to_string(policy), to_string(used));
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    fmt::format_to(out, "  rank {}, {}: {}\n", rank, replicas_of(layout, rank),
+                   part_of(dataset, layout, rank, policy, split));
+  }
+  if (policy == AutoShardPolicy::automatic) {
+    fmt::format_to(out, "  replica r gets chunk r of each batch, on any layout of {} replicas\n", layout.replicas());
+  } else {
+    text += depends;
+  }
+  return text;
+}
+
+std::string describe_function(const ReplicaLayout& layout, InputReplicationMode mode) {
+  const bool per_replica = mode == InputReplicationMode::per_replica;
+  std::string text = per_replica ? "datasets from a function: one per replica\n"
+                                 : "datasets from a function: one per rank, whose replicas take elements in turn\n";
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    fmt::format_to(std::back_inserter(text), "  rank {}, {}: reads ", rank, replicas_of(layout, rank));
+    if (per_replica && layout.count(rank) > 1) {
+      fmt::format_to(std::back_inserter(text), "pipelines {} to {} of {}\n", layout.first(rank),
+                     layout.first(rank + 1) - 1, layout.replicas());
+    } else {
+      fmt::format_to(std::back_inserter(text), "pipeline {} of {}\n", per_replica ? layout.first(rank) : rank,
+                     per_replica ? layout.replicas() : layout.ranks());
+    }
+  }
+  if (!per_replica) text += depends;
+  return text;
+}
+
+}  // namespace lockstep::input

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One dataset for all ranks: which way it goes to replicas.
+
+#include "base/check.hpp"
+#include "input/chunk_nodes.hpp"
+#include "input/feed_implementation.hpp"
+#include "input/split.hpp"
+
+#include <utility>
+
+namespace lockstep::input {
+namespace {
+
+using NodePointer = std::shared_ptr<const Node>;
+
+void check_layout(const InputLayout& layout, AutoShardPolicy policy) {
+  const ReplicaLayout& replicas = layout.replicas;
+  if (layout.rank < 0 || layout.rank >= replicas.ranks()) {
+    detail::throw_error(Code::invalid_argument, "distribute: there is no rank {} in the layout {}", layout.rank,
+                        to_string(replicas));
+  }
+  if (policy == AutoShardPolicy::automatic) return;
+  for (const int count : replicas.counts()) {
+    if (count == replicas.count(0)) continue;
+    detail::throw_error(Code::invalid_argument,
+                        "distribute: auto_shard_policy {} needs as many replicas on every rank, but the layout is {}; "
+                        "AUTO goes with any layout",
+                        to_string(policy), to_string(replicas));
+  }
+  if (policy != AutoShardPolicy::data && replicas.ranks() > 1 && !layout.peers) {
+    detail::throw_error(Code::invalid_argument,
+                        "distribute: with auto_shard_policy {} the {} ranks have to agree on the number of steps; give "
+                        "the layout their communicator as peers",
+                        to_string(policy), replicas.ranks());
+  }
+}
+
+void check_files(const Node& dataset, int ranks) {
+  const std::vector<std::string> files = dataset.files();
+  if (files.empty()) {
+    detail::throw_error(Code::invalid_argument,
+                        "distribute: auto_shard_policy FILE, but the sources of the dataset are not all made of files "
+                        "(arrays, ranges and generators are not); use AUTO, or DATA");
+  }
+  if (files.size() < static_cast<std::size_t>(ranks)) {
+    detail::throw_error(Code::invalid_argument,
+                        "distribute: auto_shard_policy FILE gives each of {} ranks a file, but the dataset has only "
+                        "{}: {}; use AUTO, OFF or DATA, or write the data to more files",
+                        ranks, files.size(), files.front());
+  }
+}
+
+void check_hint(const Node& dataset) {
+  if (dataset.has_shard_hint()) return;
+  detail::throw_error(Code::invalid_argument,
+                      "distribute: auto_shard_policy HINT, but the dataset has no shard hint, so every rank would read "
+                      "everything; shard it by the hint, or say OFF if that is wanted");
+}
+
+/// What the rank reads as a stream of its own, in batches for its replicas.
+NodePointer own_stream(const NodePointer& dataset, const InputLayout& layout, AutoShardPolicy policy,
+                       SplitPolicy split) {
+  const Part part{layout.replicas.ranks(), layout.rank};
+  NodePointer own = dataset;
+  if (policy == AutoShardPolicy::file) own = dataset->restricted({.files = part, .hinted = std::nullopt});
+  if (policy == AutoShardPolicy::hint) own = dataset->restricted({.files = std::nullopt, .hinted = part});
+  if (own->batch_size() == 0) return own;  // one replica takes elements as they are
+  const int replicas = layout.replicas.replicas();
+  if (split == SplitPolicy::ceil_slices) return batch_slices_node(std::move(own), replicas);
+  const int first = layout.replicas.first(layout.rank);
+  return stream_chunks_node(own, stream_chunks(own->batch_size(), replicas, first));
+}
+
+AutoShardPolicy resolved(AutoShardPolicy policy, const Node& dataset) {
+  if (policy != AutoShardPolicy::file_or_data) return policy;
+  return dataset.files().empty() ? AutoShardPolicy::data : AutoShardPolicy::file;
+}
+
+FeedSource feed_checked(const NodePointer& dataset, std::size_t leaves, const InputLayout& layout,
+                        const InputOptions& options) {
+  const AutoShardPolicy policy = resolved(options.auto_shard_policy, *dataset);
+  const ReplicaLayout& replicas = layout.replicas;
+  check_layout(layout, policy);
+  if (dataset->batch_size() == 0 && replicas.replicas() != 1) {
+    detail::throw_error(Code::invalid_argument,
+                        "distribute: the dataset is not batched, so there is nothing to split among {} replicas; call "
+                        "batch(global_batch_size) on it first",
+                        replicas.replicas());
+  }
+  Describe describe = [dataset, layout = layout.replicas, policy, split = options.split] {
+    return describe_dataset(*dataset, layout, policy, split);
+  };
+  switch (policy) {
+    case AutoShardPolicy::automatic:
+      return feed_chunks(dataset, {options.split, replicas.first(layout.rank), 1}, layout, options,
+                         std::move(describe));
+    case AutoShardPolicy::data:
+      return feed_chunks(dataset, {SplitPolicy::ceil_slices, layout.rank, replicas.ranks()}, layout, options,
+                         std::move(describe));
+    case AutoShardPolicy::file: check_files(*dataset, replicas.ranks()); break;
+    case AutoShardPolicy::hint: check_hint(*dataset); break;
+    case AutoShardPolicy::off:
+    case AutoShardPolicy::file_or_data: break;
+  }
+  return feed_streams({own_stream(dataset, layout, policy, options.split)}, leaves, layout, options,
+                      std::move(describe));
+}
+
+}  // namespace
+
+FeedSource feed_dataset(const Pipeline& global, std::size_t leaves, const InputLayout& layout,
+                        const InputOptions& options) {
+  return telling_peers(layout, [&] {
+    check_options("experimental_distribute_dataset", options);
+    if (options.experimental_replication_mode == InputReplicationMode::per_replica) {
+      detail::throw_error(
+          Code::unimplemented,
+          "experimental_distribute_dataset: experimental_replication_mode is PER_REPLICA, which is only "
+          "for distribute_datasets_from_function of MirroredStrategy; use PER_WORKER");
+    }
+    return feed_checked(node_to_read(global.node(), options), leaves, layout, options);
+  });
+}
+
+}  // namespace lockstep::input

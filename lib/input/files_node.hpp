@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A list of files as a dataset: their elements file after file, or in turns.
+
+#pragma once
+
+#include "input/node.hpp"
+
+#include <lockstep/input/file_list.hpp>
+#include <lockstep/input/records.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::input {
+
+/// Opens one file; called when it is its turn.
+using OpenFile = std::function<std::unique_ptr<Cursor>(const std::filesystem::path& path, const PassOptions& options)>;
+
+/// `reader` names the call in errors. Throws Error(invalid_argument) for an empty list and for lengths below 1.
+[[nodiscard]] std::shared_ptr<const Node> files_node(const char* reader, FileList files, OpenFile open,
+                                                     const InterleaveOptions& options);
+
+/// Throws Error(invalid_argument) for a longest record below 1 byte, or so long that no offset could tell.
+void check_options(const char* reader, const RecordOptions& options);
+/// Throws Error(invalid_argument) for an empty list.
+void check_files(const char* reader, const FileList& files);
+/// Those of one part. Throws Error(invalid_argument) when it has none.
+[[nodiscard]] FileList part_of(const FileList& files, const Part& part);
+[[nodiscard]] std::vector<std::string> names_of(const FileList& files);
+
+/// A record of bytes as an element: a u8 tensor of shape [length], made only when it is read.
+class BytesCursor : public Cursor {
+ public:
+  explicit BytesCursor(std::shared_ptr<MemoryResource> memory) noexcept : memory_(std::move(memory)) {}
+  void read(Leaves& element) final { read_rows(0, rows(), element); }
+  [[nodiscard]] std::int64_t rows() final { return static_cast<std::int64_t>(present_.size()); }
+  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) final;
+
+ protected:
+  std::span<const std::byte> present_;  // good until the next advance
+
+ private:
+  std::shared_ptr<MemoryResource> memory_;
+};
+
+}  // namespace lockstep::input

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "input/parallel.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::input {
+namespace {
+
+class ParallelCursor final : public WholeCursor {
+ public:
+  ParallelCursor(NextJob next, int threads, std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)), next_(std::move(next)), slots_(2 * static_cast<std::size_t>(threads)) {
+    try {
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+  ~ParallelCursor() override { stop(); }
+
+  bool advance() override {
+    std::unique_lock lock(mutex_);
+    Slot& slot = slots_[given_ % slots_.size()];
+    ready_.wait(lock, [&] { return slot.state != State::empty; });
+    if (slot.state == State::end) {
+      if (slot.error) std::rethrow_exception(std::exchange(slot.error, nullptr));
+      return false;
+    }
+    slot.state = State::empty;
+    ++given_;
+    present_ = std::move(slot.element);
+    const std::exception_ptr error = std::exchange(slot.error, nullptr);
+    lock.unlock();
+    room_.notify_one();
+    if (error) std::rethrow_exception(error);
+    return true;
+  }
+
+ private:
+  enum class State { empty, made, end };
+  struct Slot {
+    State state = State::empty;
+    Leaves element;
+    std::exception_ptr error;
+  };
+
+  void work() noexcept {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      room_.wait(lock, [this] { return stopped_ || (!is_taking_ && taken_ < given_ + slots_.size()); });
+      if (stopped_) return;
+      is_taking_ = true;
+      Slot& slot = slots_[taken_++ % slots_.size()];
+      lock.unlock();
+      if (!take_and_make(slot)) return;
+    }
+  }
+  /// Whether there was a job.
+  bool take_and_make(Slot& slot) noexcept {
+    Slot result{.state = State::made};
+    std::optional<Job> job;
+    try {
+      job = next_();
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      is_taking_ = false;
+      if (!job) stopped_ = true;
+    }
+    if (job) {
+      room_.notify_one();
+      make(*job, result);
+    } else {
+      room_.notify_all();
+      result.state = State::end;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      slot = std::move(result);
+    }
+    ready_.notify_one();
+    return job.has_value();
+  }
+  static void make(const Job& job, Slot& result) noexcept {
+    try {
+      job(result.element);
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+  }
+  void stop() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    room_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  const NextJob next_;  // called by who has set is_taking_
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable ready_;
+  std::condition_variable room_;
+  std::vector<Slot> slots_;  // element i is in slot i mod size
+  std::uint64_t taken_ = 0;  // jobs
+  std::uint64_t given_ = 0;  // elements
+  bool is_taking_ = false;
+  bool stopped_ = false;  // no job is to be taken any more
+
+  std::vector<std::thread> threads_;  // last: everything else is there when they start
+};
+
+}  // namespace
+
+std::unique_ptr<Cursor> parallel_cursor(NextJob next, int threads, std::shared_ptr<MemoryResource> memory) {
+  return std::make_unique<ParallelCursor>(std::move(next), threads, std::move(memory));
+}
+
+void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& make) {
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;  // guards what follows
+  std::size_t failed = std::numeric_limits<std::size_t>::max();
+  std::exception_ptr error;
+  const auto work = [&]() noexcept {
+    for (std::size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
+      try {
+        make(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < failed) error = std::current_exception();
+        failed = std::min(failed, i);
+        next = count;  // those below i are all under way or done
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  const auto join = [&] {
+    for (std::thread& thread : others) thread.join();
+  };
+  try {
+    const std::size_t useful = std::min(static_cast<std::size_t>(threads), count);
+    for (std::size_t i = 1; i < useful; ++i) others.emplace_back(work);
+  } catch (...) {
+    next = count;
+    join();
+    throw;
+  }
+  work();
+  join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace lockstep::input

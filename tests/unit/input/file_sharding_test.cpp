@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that share a dataset by its files, or by the shard hint in it.
+
+#include <lockstep/lockstep.hpp>
+
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+using Steps = std::vector<std::vector<Numbers>>;  // steps, replicas, rows
+
+/// Files of numbers, as text for streams or as 8 bytes each for random access; gone with this.
+class NumberFiles {
+ public:
+  explicit NumberFiles(const std::vector<Numbers>& files) : folder_(make_folder()) {
+    for (const Numbers& numbers : files) {
+      const auto name = folder_ / std::to_string(text_.size());
+      text_.push_back(name.string() + ".txt");
+      bytes_.push_back(name.string() + ".bin");
+      std::ofstream text(text_.back());
+      std::ofstream bytes(bytes_.back(), std::ios::binary);
+      for (const std::int64_t number : numbers) {
+        text << number << '\n';
+        bytes.write(reinterpret_cast<const char*>(&number), sizeof(number));
+      }
+    }
+  }
+  NumberFiles(const NumberFiles&) = delete;
+  NumberFiles& operator=(const NumberFiles&) = delete;
+  ~NumberFiles() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  [[nodiscard]] Dataset<Tensor> lines() const {
+    return text_line_dataset(text_).map([](const Tensor& line) {
+      const auto bytes = line.elements<std::uint8_t>();
+      return Tensor::scalar(std::int64_t{std::stoll(std::string(bytes.begin(), bytes.end()))});
+    });
+  }
+  [[nodiscard]] Dataset<Tensor> records() const {
+    return fixed_length_record_dataset(bytes_, sizeof(std::int64_t)).map([](const Tensor& record) {
+      std::int64_t number = 0;
+      std::memcpy(&number, record.data(), sizeof(number));
+      return Tensor::scalar(number);
+    });
+  }
+  [[nodiscard]] const FileList& text() const { return text_; }
+
+ private:
+  static std::filesystem::path make_folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "lockstep-numbers-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for " + name);
+    return name;
+  }
+
+  std::filesystem::path folder_;
+  FileList text_;
+  FileList bytes_;
+};
+
+Steps steps_of(const std::vector<int>& layout, const Dataset<Tensor>& dataset, const InputOptions& options) {
+  std::mutex mutex;
+  Steps steps;
+  std::vector<std::size_t> counts(layout.size());
+  test::on_ranks(layout, [&](Communicator& communicator) {
+    std::size_t step = 0;
+    const InputLayout here{communicator.layout(), communicator.rank(), communicator};
+    for (const auto& batch : input::distribute(dataset, here, options)) {
+      const std::lock_guard lock(mutex);
+      if (steps.size() == step) steps.emplace_back(static_cast<std::size_t>(communicator.layout().replicas()));
+      for (int i = 0; i < batch.size(); ++i) {
+        const auto elements = batch.component(i).elements<std::int64_t>();
+        steps[step][static_cast<std::size_t>(batch.first_replica() + i)] = {elements.begin(), elements.end()};
+      }
+      ++step;
+    }
+    counts[static_cast<std::size_t>(communicator.rank())] = step;
+  });
+  for (const std::size_t count : counts) EXPECT_EQ(count, steps.size());
+  return steps;
+}
+
+constexpr InputOptions by_file{.auto_shard_policy = AutoShardPolicy::file};
+
+void expect_invalid(const std::vector<std::string>& parts, const std::function<void()>& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected one with \"" << parts.front() << '"';
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid_argument) << error.what();
+    for (const std::string& part : parts)
+      EXPECT_NE(error.text().find(part), std::string::npos) << part << " is not in: " << error.text();
+  }
+}
+
+TEST(FileSharding, gives_rank_i_files_i_and_so_on) {
+  const NumberFiles files({{0, 1, 2}, {10, 11, 12}, {20}});
+  for (const auto& source : {files.lines(), files.records()}) {
+    const Steps expected{{{0, 1}, {10, 11}}, {{2, 20}, {12}}};
+    EXPECT_EQ(steps_of({1, 1}, source.batch(4), by_file), expected);
+    EXPECT_EQ(steps_of({1, 1}, source.batch(4), {.auto_shard_policy = AutoShardPolicy::file_or_data}), expected);
+    EXPECT_EQ(steps_of({1, 1}, source.batch(4),
+                       {.split = SplitPolicy::ceil_slices, .auto_shard_policy = AutoShardPolicy::file}),
+              (Steps{{{0, 1}, {10, 11}}, {{2, 20}, {12}}}));
+    // by default files make no difference
+    EXPECT_EQ(steps_of({1, 1}, source.batch(4), {}), (Steps{{{0, 1}, {2, 10}}, {{11, 12}, {20}}}));
+  }
+}
+
+TEST(FileSharding, shuffles_what_a_rank_reads) {
+  Numbers numbers(40);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
+  const NumberFiles files({numbers, {100, 101, 102}});
+  for (const auto& source : {files.lines(), files.records()}) {
+    Numbers seen;
+    for (const auto& step : steps_of({1, 1}, source.shuffle(7).batch(6), by_file)) {
+      seen.insert(seen.end(), step[0].begin(), step[0].end());
+      for (const std::int64_t number : step[1]) EXPECT_GE(number, 100);
+    }
+    EXPECT_NE(seen, numbers);
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen, numbers);
+  }
+}
+
+TEST(FileSharding, needs_a_file_for_each_rank_and_says_so_on_all) {
+  const NumberFiles files({{0, 1, 2, 3}});
+  test::on_ranks({1, 1}, [&](Communicator& communicator) {
+    expect_invalid({"FILE gives each of 2 ranks a file", "only 1: " + files.text().front().string()}, [&] {
+      static_cast<void>(input::distribute(files.lines().batch(2),
+                                          {communicator.layout(), communicator.rank(), communicator}, by_file));
+    });
+  });
+}
+
+TEST(FileSharding, is_described_file_by_file) {
+  const NumberFiles files({{0}, {1}, {2}});
+  test::on_ranks({1, 1}, [&](Communicator& communicator) {
+    const auto text =
+        input::distribute(files.lines().batch(2), {communicator.layout(), communicator.rank(), communicator}, by_file)
+            .describe();
+    EXPECT_EQ(text,
+              "dataset: global batches of 2 rows: an unknown number; shared by FILE, cut by FIXED_CHUNKS\n"
+              "  rank 0, replica 0: reads " +
+                  files.text()[0].string() + ", " + files.text()[2].string() + "\n  rank 1, replica 1: reads " +
+                  files.text()[1].string() +
+                  "\n  batches depend on the ranks: on another number of ranks, replicas get other batches\n");
+  });
+}
+
+TEST(HintSharding, makes_the_hint_in_the_dataset_each_ranks_shard) {
+  const auto dataset = Dataset<Tensor>::range(7).shard(shard_hint, shard_hint).batch(4);
+  EXPECT_EQ(steps_of({1, 1}, dataset, {.auto_shard_policy = AutoShardPolicy::hint}),
+            (Steps{{{0, 2}, {1, 3}}, {{4, 6}, {5}}}));
+}
+
+}  // namespace
+}  // namespace lockstep

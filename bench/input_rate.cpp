@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <functional>
 #include <utility>
@@ -64,6 +65,14 @@ bool has_same_bytes(const Dataset<Tensor>& dataset, std::uint64_t expected) {
   return sum == expected;
 }
 
+bool has_scaled_bytes(const Dataset<Tensor>& dataset, std::uint64_t expected) {
+  std::uint64_t sum = 0;
+  for (const Tensor& element : dataset) {
+    for (const float value : element.elements<float>()) sum += static_cast<std::uint64_t>(std::lround(value * 255));
+  }
+  return sum == expected;
+}
+
 class Bench {
  public:
   explicit Bench(std::int64_t iterations) : passes_(std::max<std::int64_t>(iterations, 1)) {}
@@ -105,7 +114,8 @@ class Bench {
 
 void add_images(Bench& bench, const InputFile& images) {
   const auto rows = lockstep::idx_dataset({images.path});
-  bench.add("IDX", "open, batch", images, true, [&] {
+  const bool is_right = read_pass(rows.batch(batch_rows), true, true).hash == images.hash;
+  bench.add("IDX", "open, batch", images, is_right, [&] {
     return read_pass(lockstep::idx_dataset({images.path}).batch(batch_rows), false, true).rows == images.rows;
   });
   bench.add("IDX", "batch", images, rows.batch(batch_rows));
@@ -115,7 +125,7 @@ void add_images(Bench& bench, const InputFile& images) {
   const auto scaled = rows.batch(batch_rows).map_rows([](const Tensor& batch, const auto& memory) {
     return lockstep::input::scale_to_float(batch, 1.0F / 255, memory);
   });
-  bench.add("IDX", "batch, scale to f32", images, true,
+  bench.add("IDX", "batch, scale to f32", images, has_scaled_bytes(scaled, images.byte_sum),
             [&] { return read_pass(scaled, false, true).rows == images.rows; });
 }
 

@@ -5,6 +5,7 @@
 
 #include "agenda.hpp"
 #include "baseline.hpp"
+#include "input_rate.hpp"
 #include "machine.hpp"
 #include "measurement.hpp"
 #include "mpi_at_level.hpp"
@@ -169,6 +170,18 @@ bool measure_strategy_layer(const Options& options, const lockstep::Communicator
   return wrong_anywhere == 0;
 }
 
+/// Whether all results are right; on rank 0 alone, so that the others do not disturb it.
+bool measure_readers(const Options& options, int rank) {
+  int wrong = 0;
+  if (rank == 0) {
+    const std::vector<InputRate> rates = measure_input(options.iterations);
+    print_input_rates(rates);
+    wrong = std::ranges::all_of(rates, &InputRate::is_right) ? 0 : 1;
+  }
+  MPI_Bcast(&wrong, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return wrong == 0;
+}
+
 /// Whether all results are right.
 bool measure(const Options& options, const Agenda& agenda, const Baseline& baseline, const Job& job,
              const lockstep::Environment& environment, const OwnComm& node) {
@@ -217,6 +230,7 @@ int main(int argc, char** argv) {
   if (options.strategy) {
     return perf::measure_strategy_layer(options, lockstep::world_communicator()) ? perf::done : perf::wrong_result;
   }
+  if (options.input) return perf::measure_readers(options, environment.rank()) ? perf::done : perf::wrong_result;
   const perf::OwnComm node(perf::node_of_this_rank());
   const perf::Job job{.rank = environment.rank(),
                       .ranks = environment.size(),

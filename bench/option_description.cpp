@@ -3,6 +3,7 @@
 
 #include "option_description.hpp"
 
+#include "input_rate.hpp"
 #include "selection.hpp"
 #include "simulation.hpp"
 #include "strategy_cost.hpp"
@@ -46,8 +47,8 @@ po::options_description operation_options() {
       "replicas-per-rank", text_value("N"), "inputs and outputs of each rank (default: 1)")(
       "async", po::bool_switch(), "call what returns at once, then wait")(
       "unprepared", po::bool_switch(),
-      "call all_reduce with its arguments, instead of running a plan that was prepared")("strategy", po::bool_switch(),
-                                                                                         strategy_help);
+      "call all_reduce with its arguments, instead of running a plan that was prepared")(
+      "strategy", po::bool_switch(), strategy_help)("input", po::bool_switch(), input_help);
   return operation;
 }
 

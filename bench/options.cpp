@@ -264,6 +264,7 @@ Options parse_options(int argc, const char* const* argv) {
   }
   options.show_selection = values["show-selection"].as<bool>();
   options.strategy = values["strategy"].as<bool>();
+  options.input = values["input"].as<bool>();
   read_sizes(values, options);
   read_collectives(values, options);
   read_operation(values, options);

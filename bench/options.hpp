@@ -58,6 +58,7 @@ struct Options {
   std::optional<Simulation> simulate;       ///< a cluster to price instead of measuring this one
   bool show_selection = false;              ///< what is chosen, instead of measuring it
   bool strategy = false;                    ///< the strategy layer instead of collectives
+  bool input = false;                       ///< readers of files instead of collectives
 
   // what is shown
   bool percentiles = false;

@@ -119,9 +119,11 @@ std::unique_ptr<Cursor> interleaved(NextInput next, const InterleaveOptions& opt
 }
 
 void check_options(const char* call, const InterleaveOptions& options) {
-  const auto check = [call](const char* name, int value) {
-    if (value >= 1) return;
-    detail::throw_error(Code::invalid_argument, "{}: {} is {}; it must be at least 1", call, name, value);
+  constexpr int most = 1 << 16;
+  const auto check = [call, most](const char* name, int value) {
+    if (value >= 1 && value <= most) return;
+    detail::throw_error(Code::invalid_argument, "{}: {} is {}; it must be at least 1 and at most {}", call, name, value,
+                        most);
   };
   check("cycle_length", options.cycle_length);
   check("block_length", options.block_length);

@@ -136,7 +136,11 @@ Pipeline Pipeline::map(Transform transform) const { return map(std::move(transfo
 
 Pipeline Pipeline::map(Transform transform, const MapOptions& options) const {
   const int threads = options.num_parallel_calls;
-  require_at_least(1, threads, "map", "num_parallel_calls");
+  constexpr int most_threads = 1024;
+  if (threads < 1 || threads > most_threads) {
+    detail::throw_error(Code::invalid_argument, "map: num_parallel_calls is {}; it must be at least 1 and at most {}",
+                        threads, most_threads);
+  }
   if (const IndexedRows* const rows = node_->indexed()) {
     return Pipeline(indexed_node({mapped_source(rows->source, std::move(transform), threads), rows->order}));
   }

@@ -144,9 +144,19 @@ def measures_the_strategy_layer(h):
     assert 'WRONG' not in done.stdout and f'{h.ranks} ranks' in done.stdout, done.stdout
 
 
+def measures_readers(h):
+    done = h.run(['--input', '-n', '1'])
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [re.split(r' {2,}', line.strip()) for line in done.stdout.splitlines() if line.startswith('  ')]
+    assert {row[0] for row in rows} >= {'IDX', 'npy', 'raw records', 'TFRecord', 'text', 'CSV'}, done.stdout
+    for row in rows:
+        assert all(float(value) > 0 for value in row[2:]), row
+    assert 'WRONG' not in done.stdout, done.stdout
+
+
 TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, names_the_kernels_that_run_here,
          compares_with_an_earlier_run, refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal,
-         measures_the_strategy_layer, says_that_gnuplot_is_missing]
+         measures_the_strategy_layer, measures_readers, says_that_gnuplot_is_missing]
 
 if __name__ == '__main__':
     sys.exit(run_tests(TESTS))

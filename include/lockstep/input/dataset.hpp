@@ -72,11 +72,12 @@ class InputPosition {
 /// numbered from 0 as they begin. Shuffled data has the order of (seed, pass number), the same on all ranks and
 /// platforms.
 ///
-/// Slices of tensors have random access, and keep it through shuffle, repeat, take, skip and map until batch; who then
-/// reads only some rows of a batch, as a distributed dataset does, touches no others. Tensors given to a dataset, and
-/// returned by functions given to it, are shared, not copied: do not write to them any more. Functions given to a
-/// dataset run on the thread that reads: the caller's, or one of prefetch's or of a parallel map's; if several
-/// iterators are used at once, at the same time. Thread-safety: immutable but for the pass number, which is atomic.
+/// Slices of tensors, ranges and rows of mapped files have random access, and keep it through shuffle, repeat, take,
+/// skip, shard, cache, enumerate and map until batch; who then reads only some rows of a batch, as a distributed
+/// dataset does, touches no others. Tensors given to a dataset, and returned by functions given to it, are shared, not
+/// copied: do not write to them any more. Functions given to a dataset run on the thread that reads: the caller's, or
+/// one of prefetch's or of a parallel map's; if several iterators are used at once, at the same time. Thread-safety:
+/// immutable but for the pass number, which is atomic.
 template <ElementTree T>
 class Dataset {
  public:

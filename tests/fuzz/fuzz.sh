@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fuzzes the readers of files with libFuzzer, under the address and undefined-behaviour sanitizers. By hand: it needs
+# clang, and time.
+#
+#   sh tests/fuzz/fuzz.sh SECONDS [TARGET...]     each target for SECONDS; without targets all of them
+#
+# Programs, what they find and what they add to the corpus are in build-fuzz/. It ends with one line for each target, and
+# with code 1 when one has crashed, hung, or taken more memory than the bound.
+
+set -eu
+cd "$(dirname "$0")/../.."
+seconds=${1:?how many seconds for each target}
+shift
+[ $# -gt 0 ] || set -- csv idx npy npz records text tfrecord
+compiler=${CXX:-clang++-19}
+out=build-fuzz
+mkdir -p $out/objects
+
+# The library without what speaks with other ranks; the linker takes what the targets need.
+flags='-std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -Iinclude -Ilib -Itests/fuzz'
+for source in lib/base/*.cpp lib/core/*.cpp lib/device/host/*.cpp $(ls lib/input/*.cpp | grep -v /feed); do
+  object=$out/objects/$(echo "$source" | tr / _).o
+  [ "$object" -nt "$source" ] || echo "$source $object"
+done | xargs -r -n 2 -P "$(nproc)" sh -c "$compiler $flags -fsanitize=fuzzer-no-link -c \$0 -o \$1"
+rm -f $out/lockstep.a
+ar rcs $out/lockstep.a $out/objects/*.o
+for target in "$@"; do
+  # shellcheck disable=SC2086
+  $compiler $flags -fsanitize=fuzzer "tests/fuzz/$target.cpp" $out/lockstep.a -lfmt -lz -o "$out/fuzz-$target"
+done
+
+failed=0
+for target in "$@"; do
+  mkdir -p "$out/found/$target" "$out/crashes"
+  log=$out/$target.log
+  result=passed
+  "$out/fuzz-$target" "$out/found/$target" "tests/fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 \
+    -rss_limit_mb=512 -malloc_limit_mb=128 -artifact_prefix="$out/crashes/$target-" -print_final_stats=1 \
+    >"$log" 2>&1 || { result=FAILED; failed=1; }
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  echo "$target: $result, $seconds s, ${runs:-0} inputs, log in $log"
+done
+exit $failed

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the files that fuzzing starts from: right ones of every kind, and each mistake that has a rule.
+
+  make_corpus.py [FOLDER]     default: corpus beside this file; files that fuzzing has added stay
+"""
+
+import gzip
+import io
+import os
+import struct
+import sys
+import zipfile
+import zlib
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack('<I', (((crc >> 15) | (crc << 17)) + 0xa282ead8) & 0xffffffff)
+
+
+def tfrecord(data):
+    length = struct.pack('<Q', len(data))
+    return length + masked(length) + data + masked(data)
+
+
+def npy(descr, shape, data, fortran=False, version=1):
+    header = repr({'descr': descr, 'fortran_order': fortran, 'shape': shape}).encode()
+    header += b' ' * (63 - (10 + len(header)) % 64) + b'\n'
+    length = struct.pack('<H' if version == 1 else '<I', len(header))
+    return b'\x93NUMPY' + bytes([version, 0]) + length + header + data
+
+
+def npz(arrays, method):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, 'w', method) as archive:
+        for name, data in arrays.items():
+            info = zipfile.ZipInfo(name + '.npy', (1980, 1, 1, 0, 0, 0))
+            info.compress_type = method
+            with archive.open(info, 'w', force_zip64=True) as member:  # as NumPy does
+                member.write(data)
+    return buffer.getvalue()
+
+
+def idx(code, extents, data):
+    return bytes([0, 0, code, len(extents)]) + struct.pack(f'>{len(extents)}I', *extents) + data
+
+
+def packed(data):
+    return gzip.compress(data, mtime=0)
+
+
+def damaged(files):
+    """Each file cut off, with a byte more, and with one changed."""
+    result = dict(files)
+    for name, data in files.items():
+        result[name + '-cut'] = data[:len(data) * 2 // 3]
+        result[name + '-longer'] = data + b'!'
+        at = len(data) // 2
+        result[name + '-changed'] = data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1:] if data else b'?'
+    return result
+
+
+SIX = struct.pack('<6i', 1, 2, 3, 4, 5, 6)
+ARRAYS = {'x': npy('<i4', (2, 3), SIX), 'y': npy('|u1', (2,), b'\1\2'), 'scale': npy('<f4', (), bytes(4))}
+RECORDS = tfrecord(b'one') + tfrecord(b'') + tfrecord(b'x' * 100)
+TEXT = b'one\n\ntwo\r\nlast'
+TABLE = b'a,1\n"b,""c""\n",2\r\n,\n'
+
+CORPUS = {
+    'csv': {
+        'table': TABLE, 'packed': packed(TABLE), 'header': b'x;y\n1;2\n-0.5;1e3\n', 'typed': b'true,,1\n0,inf,-2\n',
+        'mark': b'\xef\xbb\xbfa,1\n', 'open-quote': b'"a,1\nb,2\n', 'quote-inside': b'a"b,1\n', 'empty': b'',
+    },
+    'idx': {
+        'images': idx(8, (2, 2, 1), b'abcd'), 'labels': idx(0x0b, (3,), b'\0\1\0\2\0\3'), 'scalar': idx(0x0e, (), bytes(8)),
+        'packed': packed(idx(0x0d, (2,), bytes(8))), 'empty': idx(8, (0, 5), b''), 'huge': idx(8, (0xffffffff,) * 3, b'a'),
+        'rows-of-nothing': idx(0x0c, (0xffffffff, 0), b''),
+    },
+    'npy': {
+        'small': npy('<i4', (2, 3), SIX), 'big': npy('>i4', (2, 3), SIX), 'fortran': npy('<i2', (2, 3, 2), SIX, True),
+        'bool': npy('|b1', (3,), b'\0\2\xff'), 'half': npy('<f2', (12,), SIX), 'scalar': npy('<f8', (), bytes(8)),
+        'version-3': npy('<u4', (6,), SIX, version=3), 'packed': packed(npy('<i4', (2, 3), SIX)),
+        'rows-of-nothing': npy('<f4', (1 << 62, 0), b''), 'huge': npy('<f4', (1 << 40, 1 << 20), b''),
+        'complex': npy('<c8', (3,), SIX), 'negative': npy('<i4', (-6,), SIX), 'axes': npy('<i4', (1,) * 9, b'abcd'),
+        'packed-fortran': packed(npy('<i2', (2, 3, 2), SIX, True)),
+    },
+    'npz': {
+        'stored': npz(ARRAYS, zipfile.ZIP_STORED), 'deflated': npz(ARRAYS, zipfile.ZIP_DEFLATED),
+        'none': npz({}, zipfile.ZIP_STORED), 'no-array': npz({'x': b'text', 'y': b''}, zipfile.ZIP_STORED),
+        'comment': npz({}, zipfile.ZIP_STORED)[:-2] + b'\3\0abc',
+    },
+    'records': {
+        'plain': b'\x22\x30' + b'hh' + b'abcdef' + b'fff', 'packed': b'\x22\x30' + packed(b'hhabcdeffff'), 'odd': b'\x03\x00abcde',
+        'empty': b'\x00\x00',
+    },
+    'text': {'lines': TEXT, 'packed': packed(TEXT), 'long': b'x' * 5000, 'empty': b'', 'bomb': packed(bytes(1 << 21))},
+    'tfrecord': {
+        'records': RECORDS, 'packed': packed(RECORDS), 'text': TEXT * 3,
+        'huge': (lambda head: head + masked(head))(struct.pack('<Q', 1 << 63)),
+        'long': (lambda head: head + masked(head))(struct.pack('<Q', 1 << 19)), 'empty': b'',
+    },
+}
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), 'corpus')
+    assert zlib.crc32(b'123456789') == 0xcbf43926 and crc32c(b'123456789') == 0xe3069283
+    for kind, files in CORPUS.items():
+        os.makedirs(os.path.join(folder, kind), exist_ok=True)
+        for name, data in damaged(files).items():
+            with open(os.path.join(folder, kind, name), 'wb') as file:
+                file.write(data)
+
+
+if __name__ == '__main__':
+    main()

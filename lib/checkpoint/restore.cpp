@@ -12,6 +12,7 @@
 #include "variables/variable_access.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/device/memory_resource.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -150,7 +151,8 @@ bool Restore::copies_fit(const std::string& name, const Variable& variable) cons
 }
 
 Tensor Restore::load(const File& file, const TensorEntry& entry) const {
-  Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape);
+  // of the heap, which gives so much back to the system at once
+  Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape, heap_memory_resource());
   const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
   const std::uint64_t each = manifest_ ? std::max<std::uint64_t>(manifest_->block_bytes, 1) : block_bytes;
   std::size_t number = 0;
@@ -159,6 +161,7 @@ Tensor Restore::load(const File& file, const TensorEntry& entry) const {
     file.read_at(header_.data_offset + entry.begin + offset, block);
     if (manifest_) check_block(block, entry, number++);
   }
+  check_elements(bytes, entry, label_);
   return tensor;
 }
 

@@ -33,8 +33,9 @@ SafetensorsFile load_safetensors(const std::filesystem::path& path) {
   SafetensorsFile result;
   for (const detail::TensorEntry& entry : header.tensors) {
     Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape);
-    file.read_at(header.data_offset + entry.begin,
-                 std::span(static_cast<std::byte*>(tensor.data()), tensor.byte_count()));
+    const std::span<std::byte> elements(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
+    file.read_at(header.data_offset + entry.begin, elements);
+    detail::check_elements(elements, entry, path.string());
     result.tensors.emplace(entry.name, std::move(tensor));
   }
   result.metadata = std::move(header.metadata);

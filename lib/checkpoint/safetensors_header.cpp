@@ -188,6 +188,14 @@ SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, 
   return header;
 }
 
+void check_elements(std::span<const std::byte> bytes, const TensorEntry& entry, const std::string& file) {
+  if (entry.dtype != DType::boolean) return;
+  const auto wrong = std::find_if(bytes.begin(), bytes.end(), [](std::byte byte) { return byte > std::byte{1}; });
+  if (wrong == bytes.end()) return;
+  throw_error(Code::data_loss, "{}: tensor \"{}\" is bool, but has an element {}; the file is damaged", file,
+              entry.name, static_cast<int>(*wrong));
+}
+
 std::string format_header(SafetensorsHeader& header) {
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const TensorEntry& a, const TensorEntry& b) { return size_of(a.dtype) > size_of(b.dtype); });

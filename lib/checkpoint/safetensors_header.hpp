@@ -9,8 +9,10 @@
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/shape.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,9 @@ inline constexpr std::uint64_t most_header_bytes = 100'000'000;
 /// Throws Error(data_loss) for what no safetensors file says, Error(unimplemented) for what lockstep has not: other
 /// element types, more than Shape::max_rank axes. Both name `file`, and the tensor.
 [[nodiscard]] SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& file);
+
+/// Throws Error(data_loss) where the bytes of a bool tensor are others than 0 and 1, which no bool of C++ may be.
+void check_elements(std::span<const std::byte> bytes, const TensorEntry& entry, const std::string& file);
 
 /// Orders `tensors` so that each is aligned to its own elements, gives them their places, and returns the header's
 /// bytes; data begins at a multiple of 64.

@@ -126,6 +126,8 @@ TEST(Safetensors, refuses_what_is_no_such_file_and_says_why) {
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"), 8), "begins at byte 4");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), 5), "the file has 5");
   refuses(Code::data_loss, file_of(R"({"__metadata__":{"a":1}})", 0), "__metadata__");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"BOOL","shape":[3],"data_offsets":[0,3]})"), 1) + "\1\2",
+          "an element 2");
   expect_error(Code::invalid_argument, {"nothing-there", "No such file"},
                [&] { static_cast<void>(load_safetensors(directory.path() / "nothing-there")); });
   expect_error(Code::invalid_argument, {"regular file"},

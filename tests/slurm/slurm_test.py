@@ -114,11 +114,11 @@ def hash_of(text):
 
 
 def preempted_job_ends_with_the_same_bits():
-    common = ['--data', 'synthetic', '--steps', '1500', '--global-batch', '64']
+    common = ['--data', 'synthetic', '--steps', '600', '--global-batch', '64']
     script = os.path.join(jobs, 'slurm_requeue.sh')
     expected = hash_of(finish(cluster.submit(script, train, *common, options=fresh_output()), 'without a break', 300))
     folder = os.path.join(cluster.folder, 'checkpoints')
-    number = cluster.submit(script, train, *common, '--checkpoint-dir', folder, '--save-every', '100', '--resume',
+    number = cluster.submit(script, train, *common, '--checkpoint-dir', folder, '--save-every', '50', '--resume',
                             options=fresh_output())
     end = time.monotonic() + 100
     while not (os.path.isdir(folder) and os.listdir(folder)) and time.monotonic() < end:

@@ -130,7 +130,7 @@ TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_one_step_with_every_
     bool known;
   };
   std::vector<Case> cases;
-  for (int i = 0; i < 20; ++i) cases.push_back({below(60), 1 + below(20), i % 2 == 0});
+  for (int i = 0; i < 20; ++i) cases.push_back({below(30), 1 + below(12), i % 2 == 0});
   std::vector<Seen> seen(cases.size());
   for (Seen& one : seen) {
     one.elements.resize(static_cast<std::size_t>(ranks));
@@ -198,10 +198,10 @@ TEST(UnevenEnd_, takes_a_collective_per_step_only_where_the_length_is_not_known)
       return next_collective(own);
     };
     const std::int64_t none = number_after(Dataset<Tensor>::range(0).batch(2), AutoShardPolicy::automatic);
-    EXPECT_EQ(number_after(stream(100).batch(2), AutoShardPolicy::automatic), none);
-    EXPECT_EQ(number_after(stream(100).batch(2), AutoShardPolicy::data), none);
-    EXPECT_EQ(number_after(Dataset<Tensor>::range(100).batch(2), AutoShardPolicy::off), none + 1);
-    EXPECT_EQ(number_after(stream(100).batch(2), AutoShardPolicy::off), none + 1 + 100 + 1);
+    EXPECT_EQ(number_after(stream(20).batch(2), AutoShardPolicy::automatic), none);
+    EXPECT_EQ(number_after(stream(20).batch(2), AutoShardPolicy::data), none);
+    EXPECT_EQ(number_after(Dataset<Tensor>::range(20).batch(2), AutoShardPolicy::off), none + 1);
+    EXPECT_EQ(number_after(stream(20).batch(2), AutoShardPolicy::off), none + 1 + 20 + 1);
   });
 }
 

@@ -5,15 +5,14 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "input/number_files.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -23,57 +22,8 @@ namespace lockstep {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
+using test::NumberFiles;
 using Steps = std::vector<std::vector<Numbers>>;  // steps, replicas, rows
-
-/// Files of numbers, as text for streams or as 8 bytes each for random access; gone with this.
-class NumberFiles {
- public:
-  explicit NumberFiles(const std::vector<Numbers>& files) : folder_(make_folder()) {
-    for (const Numbers& numbers : files) {
-      const auto name = folder_ / std::to_string(text_.size());
-      text_.push_back(name.string() + ".txt");
-      bytes_.push_back(name.string() + ".bin");
-      std::ofstream text(text_.back());
-      std::ofstream bytes(bytes_.back(), std::ios::binary);
-      for (const std::int64_t number : numbers) {
-        text << number << '\n';
-        bytes.write(reinterpret_cast<const char*>(&number), sizeof(number));
-      }
-    }
-  }
-  NumberFiles(const NumberFiles&) = delete;
-  NumberFiles& operator=(const NumberFiles&) = delete;
-  ~NumberFiles() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  [[nodiscard]] Dataset<Tensor> lines() const {
-    return text_line_dataset(text_).map([](const Tensor& line) {
-      const auto bytes = line.elements<std::uint8_t>();
-      return Tensor::scalar(std::int64_t{std::stoll(std::string(bytes.begin(), bytes.end()))});
-    });
-  }
-  [[nodiscard]] Dataset<Tensor> records() const {
-    return fixed_length_record_dataset(bytes_, sizeof(std::int64_t)).map([](const Tensor& record) {
-      std::int64_t number = 0;
-      std::memcpy(&number, record.data(), sizeof(number));
-      return Tensor::scalar(number);
-    });
-  }
-  [[nodiscard]] const FileList& text() const { return text_; }
-
- private:
-  static std::filesystem::path make_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-numbers-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for " + name);
-    return name;
-  }
-
-  std::filesystem::path folder_;
-  FileList text_;
-  FileList bytes_;
-};
 
 Steps steps_of(const std::vector<int>& layout, const Dataset<Tensor>& dataset, const InputOptions& options) {
   std::mutex mutex;

@@ -5,12 +5,14 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "input/number_files.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -109,15 +111,24 @@ void check(const Seen& seen, std::int64_t rows, bool once_per_rank) {
 using Setting = std::tuple<int, SplitPolicy, AutoShardPolicy>;
 
 class UnevenEnd : public testing::TestWithParam<Setting> {};
-INSTANTIATE_TEST_SUITE_P(
-    Input, UnevenEnd,
-    testing::Combine(testing::Values(2, 3, 4), testing::Values(SplitPolicy::fixed_chunks, SplitPolicy::ceil_slices),
-                     testing::Values(AutoShardPolicy::automatic, AutoShardPolicy::data, AutoShardPolicy::off)),
-    [](const auto& setting) {
-      return std::to_string(std::get<0>(setting.param)) + "_ranks_" +
-             std::string(to_string(std::get<1>(setting.param))) + "_" +
-             std::string(to_string(std::get<2>(setting.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(Input, UnevenEnd,
+                         testing::Combine(testing::Values(2, 3, 4),
+                                          testing::Values(SplitPolicy::fixed_chunks, SplitPolicy::ceil_slices),
+                                          testing::Values(AutoShardPolicy::automatic, AutoShardPolicy::file,
+                                                          AutoShardPolicy::data, AutoShardPolicy::off,
+                                                          AutoShardPolicy::hint)),
+                         [](const auto& setting) {
+                           return std::to_string(std::get<0>(setting.param)) + "_ranks_" +
+                                  std::string(to_string(std::get<1>(setting.param))) + "_" +
+                                  std::string(to_string(std::get<2>(setting.param)));
+                         });
+
+/// Every number below `rows`, dealt to `count` files.
+std::unique_ptr<test::NumberFiles> files_of(std::int64_t rows, int count) {
+  std::vector<Numbers> files(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < rows; ++i) files[static_cast<std::size_t>(i * i % count)].push_back(i);
+  return std::make_unique<test::NumberFiles>(files);
+}
 
 TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_one_step_with_every_element_seen) {
   const auto [ranks, split, policy] = GetParam();
@@ -128,9 +139,13 @@ TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_one_step_with_every_
     std::int64_t rows;
     std::int64_t batch;
     bool known;
+    std::unique_ptr<test::NumberFiles> files;
   };
   std::vector<Case> cases;
-  for (int i = 0; i < 20; ++i) cases.push_back({below(60), 1 + below(20), i % 2 == 0});
+  for (int i = 0; i < 20; ++i) {
+    cases.push_back({below(30), 1 + below(12), i % 2 == 0, nullptr});
+    if (policy == AutoShardPolicy::file) cases.back().files = files_of(cases.back().rows, ranks + i % 3);
+  }
   std::vector<Seen> seen(cases.size());
   for (Seen& one : seen) {
     one.elements.resize(static_cast<std::size_t>(ranks));
@@ -142,7 +157,10 @@ TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_one_step_with_every_
   test::on_ranks(layout, [&](Communicator& communicator) {
     MultiWorkerMirroredStrategy strategy(communicator);
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const auto rows = cases[i].known ? Dataset<Tensor>::range(cases[i].rows) : stream(cases[i].rows);
+      const Case& now = cases[i];
+      auto rows = now.known ? Dataset<Tensor>::range(now.rows) : stream(now.rows);
+      if (policy == AutoShardPolicy::file) rows = now.known ? now.files->records() : now.files->lines();
+      if (policy == AutoShardPolicy::hint) rows = rows.shard(shard_hint, shard_hint);
       run_all(strategy, strategy.experimental_distribute_dataset(rows.batch(cases[i].batch), options), seen[i]);
     }
   });
@@ -198,10 +216,10 @@ TEST(UnevenEnd_, takes_a_collective_per_step_only_where_the_length_is_not_known)
       return next_collective(own);
     };
     const std::int64_t none = number_after(Dataset<Tensor>::range(0).batch(2), AutoShardPolicy::automatic);
-    EXPECT_EQ(number_after(stream(100).batch(2), AutoShardPolicy::automatic), none);
-    EXPECT_EQ(number_after(stream(100).batch(2), AutoShardPolicy::data), none);
-    EXPECT_EQ(number_after(Dataset<Tensor>::range(100).batch(2), AutoShardPolicy::off), none + 1);
-    EXPECT_EQ(number_after(stream(100).batch(2), AutoShardPolicy::off), none + 1 + 100 + 1);
+    EXPECT_EQ(number_after(stream(20).batch(2), AutoShardPolicy::automatic), none);
+    EXPECT_EQ(number_after(stream(20).batch(2), AutoShardPolicy::data), none);
+    EXPECT_EQ(number_after(Dataset<Tensor>::range(20).batch(2), AutoShardPolicy::off), none + 1);
+    EXPECT_EQ(number_after(stream(20).batch(2), AutoShardPolicy::off), none + 1 + 20 + 1);
   });
 }
 

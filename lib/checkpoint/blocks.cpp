@@ -7,8 +7,8 @@
 
 namespace lockstep::detail {
 
-std::vector<Block> blocks_of(const SafetensorsHeader& header, std::uint64_t bytes_each, int writers) {
-  std::vector<Block> blocks;
+std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_t bytes_each, int writers) {
+  std::vector<FileBlock> blocks;
   for (std::size_t k = 0; k < header.tensors.size(); ++k) {
     const TensorEntry& tensor = header.tensors[k];
     for (std::uint64_t offset = 0; offset < tensor.byte_count(); offset += bytes_each) {

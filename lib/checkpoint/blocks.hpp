@@ -15,7 +15,7 @@ namespace lockstep::detail {
 
 inline constexpr std::uint64_t block_bytes = std::uint64_t{8} << 20;
 
-struct Block {
+struct FileBlock {
   std::size_t tensor = 0;    ///< number in the header
   std::uint64_t offset = 0;  ///< in the tensor
   std::uint64_t bytes = 0;
@@ -24,6 +24,7 @@ struct Block {
 
 /// The tensors' data as blocks of `bytes_each`, the last of a tensor shorter, in their order in the file; a tensor
 /// without elements has none. Of `writers` ranks each gets a contiguous piece, as equal as blocks allow.
-[[nodiscard]] std::vector<Block> blocks_of(const SafetensorsHeader& header, std::uint64_t bytes_each, int writers);
+[[nodiscard]] std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_t bytes_each,
+                                                 int writers);
 
 }  // namespace lockstep::detail

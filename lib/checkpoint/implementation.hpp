@@ -101,7 +101,7 @@ class PendingSave::Implementation {
   detail::SafetensorsHeader header_;
   std::string header_bytes_;
   std::map<std::string, Tensor> tensors_;  // what is saved; the variables' own memory where that is it
-  std::vector<detail::Block> blocks_;
+  std::vector<detail::FileBlock> blocks_;
   std::vector<const std::byte*> sources_;  // of this rank's blocks, by number; null of others'
   std::vector<std::uint32_t> checksums_;   // of blocks
   detail::Manifest manifest_;

@@ -21,8 +21,8 @@
 
 namespace lockstep {
 
-using detail::Block;
 using detail::File;
+using detail::FileBlock;
 using detail::Manifest;
 using detail::Path;
 
@@ -124,12 +124,12 @@ void PendingSave::Implementation::lay_out(std::size_t parallel_bytes) {
   header_.metadata = {{"format", "np"}, {"written_by", "lockstep"}};
   header_bytes_ = detail::format_header(header_);
   sliced_ = communicator_.size() > 1 && header_.data_bytes >= parallel_bytes;
-  blocks_ = detail::blocks_of(header_, detail::block_bytes, sliced_ ? communicator_.size() : 1);
+  blocks_ = detail::file_blocks(header_, detail::block_bytes, sliced_ ? communicator_.size() : 1);
   manifest_.block_bytes = detail::block_bytes;
   manifest_.file_bytes = header_.data_offset + header_.data_bytes;
   manifest_.header_checksum = detail::crc32c(std::as_bytes(std::span(header_bytes_)));
   checksums_.assign(blocks_.size(), 0);
-  for (const Block& block : blocks_) {
+  for (const FileBlock& block : blocks_) {
     const bool mine = block.writer == communicator_.rank();
     const auto* const data =
         static_cast<const std::byte*>(std::as_const(tensors_.at(header_.tensors[block.tensor].name)).data());

@@ -4,7 +4,7 @@
 #include "checkpoint/manifest.hpp"
 
 #include "base/check.hpp"
-#include "checkpoint/crc32c.hpp"
+#include "base/crc32c.hpp"
 
 #include <nlohmann/json.hpp>
 

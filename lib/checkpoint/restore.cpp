@@ -4,8 +4,8 @@
 #include "checkpoint/restore.hpp"
 
 #include "base/check.hpp"
+#include "base/crc32c.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/crc32c.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/shares.hpp"
 #include "context/replica_team.hpp"

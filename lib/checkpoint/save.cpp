@@ -5,9 +5,9 @@
 // blocks at their places in one file; then rank 0 writes the manifest and gives the folder its name.
 
 #include "base/check.hpp"
+#include "base/crc32c.hpp"
 #include "base/log.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/crc32c.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/implementation.hpp"
 #include "context/replica_team.hpp"

@@ -4,7 +4,7 @@
 // A record is its length (u64), the masked checksum of that, its bytes, and their masked checksum, all little-endian.
 
 #include "base/check.hpp"
-#include "input/crc32c.hpp"
+#include "base/crc32c.hpp"
 #include "input/file_window.hpp"
 #include "input/files_node.hpp"
 
@@ -31,7 +31,7 @@ T little_endian(std::span<const std::byte> bytes) noexcept {
 std::uint32_t masked(std::uint32_t crc) noexcept { return (crc >> 15U | crc << 17U) + 0xa282ead8U; }
 
 bool has_checksum(std::span<const std::byte> bytes, std::size_t count) noexcept {
-  return masked(crc32c(bytes.first(count))) == little_endian<std::uint32_t>(bytes.subspan(count));
+  return masked(detail::crc32c(bytes.first(count))) == little_endian<std::uint32_t>(bytes.subspan(count));
 }
 
 /// A plain file may begin as gzip data does: with a record of 35615 bytes.

@@ -3,6 +3,8 @@
 //
 // Slurm's lists of hosts and of tasks: any text is a list, or an Error(invalid_argument).
 
+#include "target.hpp"
+
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/host_list.hpp>
 
@@ -26,7 +28,7 @@ void expand(std::string_view text, const Expand& function) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   expand(text, [](std::string_view list) { return lockstep::expand_hostlist(list); });
   expand(text, [](std::string_view list) { return lockstep::expand_tasks_per_node(list); });

@@ -3,6 +3,8 @@
 //
 // TF_CONFIG: any text is a cluster, which then reads the same after it was written, or an Error(invalid_argument).
 
+#include "target.hpp"
+
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/tf_config_cluster_resolver.hpp>
 
@@ -11,7 +13,7 @@
 #include <cstdlib>
 #include <string>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using lockstep::TFConfigClusterResolver;
   try {
     const auto resolver = TFConfigClusterResolver::from_text(std::string(reinterpret_cast<const char*>(data), size));

@@ -3,8 +3,8 @@
 
 #include <lockstep/checkpoint/safetensors.hpp>
 
+#include "base/crc32c.hpp"
 #include "checkpoint/blocks.hpp"
-#include "checkpoint/crc32c.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "unit/checkpoint/temporary_directory.hpp"

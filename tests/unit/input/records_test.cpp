@@ -3,8 +3,8 @@
 
 #include <lockstep/input/records.hpp>
 
+#include "base/crc32c.hpp"
 #include "files.hpp"
-#include "input/crc32c.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,10 +21,11 @@ using Texts = std::vector<Bytes>;
 
 TEST(Crc32c, is_that_of_the_standard) {
   const Bytes digits = "123456789";
-  EXPECT_EQ(input::crc32c(std::as_bytes(std::span(digits))), 0xe3069283U);
+  EXPECT_EQ(detail::crc32c(std::as_bytes(std::span(digits))), 0xe3069283U);
   Bytes bytes;
   for (int length = 0; length < 70; ++length) {
-    EXPECT_EQ(input::crc32c(std::as_bytes(std::span(bytes))), slow_crc32c(bytes)) << length;
+    EXPECT_EQ(detail::crc32c(std::as_bytes(std::span(bytes))), slow_crc32c(bytes)) << length;
+    EXPECT_EQ(detail::crc32c_by_table(std::as_bytes(std::span(bytes))), slow_crc32c(bytes)) << length;
     bytes += static_cast<char>(length * 73 + 5);
   }
 }

@@ -7,6 +7,7 @@
 #include <lockstep/input/records.hpp>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,8 +15,6 @@
 #include <string>
 #include <system_error>
 #include <vector>
-
-#include <stdlib.h>
 
 namespace lockstep::test {
 

@@ -153,7 +153,7 @@ TEST(Blocks, cover_each_tensor_once_and_share_the_bytes_evenly) {
   for (const int writers : {1, 2, 3, 7}) {
     std::vector<std::uint64_t> of_writer(static_cast<std::size_t>(writers));
     std::uint64_t next = 0;
-    for (const auto& block : detail::blocks_of(header, 16, writers)) {
+    for (const auto& block : detail::file_blocks(header, 16, writers)) {
       EXPECT_EQ(header.tensors[block.tensor].begin + block.offset, next);
       next += block.bytes;
       of_writer.at(static_cast<std::size_t>(block.writer)) += block.bytes;

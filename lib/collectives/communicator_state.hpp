@@ -22,7 +22,8 @@
 
 namespace lockstep {
 
-struct Communicator::State {
+// hidden, though it is in a class that is exported
+struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
 
   CommunicatorOptions options;

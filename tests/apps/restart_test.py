@@ -181,7 +181,7 @@ def refuses_to_resume_from_nowhere():
     expect_in(["--resume", "--checkpoint-dir"], result.stderr)
 
 
-print(f"# RESTART_SEED={seed}")
+print(f"RESTART_SEED={seed}", file=sys.stderr)
 cases = [(f"killed at random moment {k + 1} and resumed as {layout}", killed_and_resumed(layout))
          for k, layout in ((k, LAYOUTS[(k + 3) % len(LAYOUTS)]) for k in range(moments))]
 cases += [

@@ -12,7 +12,7 @@ import time
 import hosts
 import tap
 
-DEADLINE_S = 2
+DEADLINE_S = 4
 SLACK_S = 10  # of machines where others compute
 
 mpirun, program = sys.argv[1:]

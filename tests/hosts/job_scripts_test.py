@@ -14,6 +14,7 @@ import hosts
 import tap
 
 mpirun, jobs, tasks = sys.argv[1:]
+tasks = os.path.abspath(tasks)
 tap.enter_or_skip('job scripts on simulated hosts')
 
 

@@ -20,7 +20,6 @@ namespace perf {
 namespace {
 
 using lockstep::Dataset;
-using lockstep::DType;
 using lockstep::Tensor;
 using Clock = std::chrono::steady_clock;
 

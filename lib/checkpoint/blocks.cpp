@@ -14,7 +14,8 @@ std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_
     for (std::uint64_t offset = 0; offset < tensor.byte_count(); offset += bytes_each) {
       const std::uint64_t bytes = std::min(bytes_each, tensor.byte_count() - offset);
       // by the middle of the block: no rank is without work because others' pieces are rounded up
-      const double place = static_cast<double>(tensor.begin + offset + bytes / 2);
+      const std::uint64_t middle = tensor.begin + offset + bytes / 2;
+      const double place = static_cast<double>(middle);
       const double share = place / static_cast<double>(header.data_bytes);
       blocks.push_back({k, offset, bytes, std::min(static_cast<int>(share * writers), writers - 1)});
     }

@@ -186,7 +186,7 @@ void Restore::prepare_words() {
     Checkpoint::Words words{record.common, {}};
     if (!record.of_replica.empty()) {
       for (int i = 0; i < communicator.local_replicas(); ++i) {
-        const auto id = static_cast<std::size_t>(first + i);
+        const auto id = static_cast<std::size_t>(first) + static_cast<std::size_t>(i);
         words.of_replica.push_back(id < record.of_replica.size() ? record.of_replica[id] : 0);
       }
     }

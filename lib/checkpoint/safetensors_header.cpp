@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -197,8 +199,13 @@ void check_elements(std::span<const std::byte> bytes, const TensorEntry& entry, 
 }
 
 std::string format_header(SafetensorsHeader& header) {
-  std::stable_sort(header.tensors.begin(), header.tensors.end(),
-                   [](const TensorEntry& a, const TensorEntry& b) { return size_of(a.dtype) > size_of(b.dtype); });
+  // wide elements first, so that all are aligned
+  std::vector<TensorEntry> sorted;
+  for (const std::size_t size : {8U, 4U, 2U, 1U}) {
+    std::copy_if(header.tensors.begin(), header.tensors.end(), std::back_inserter(sorted),
+                 [size](const TensorEntry& entry) { return size_of(entry.dtype) == size; });
+  }
+  header.tensors = std::move(sorted);
   OrderedJson json = OrderedJson::object();
   if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
   std::uint64_t next = 0;

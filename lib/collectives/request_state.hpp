@@ -19,7 +19,8 @@ namespace lockstep {
 
 struct Request::State {
   /// `acquired`, not yet posted, will read and write `blocks`.
-  State(std::shared_ptr<detail::Engine> with, std::shared_ptr<detail::Operation> acquired, detail::MemoryBlocks blocks)
+  State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
+        detail::MemoryBlocks blocks)
       : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
 
   std::shared_ptr<detail::Engine> engine;

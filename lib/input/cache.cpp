@@ -64,10 +64,10 @@ class CachedRows final : public RowSource {
     if (const Leaves* const there = place(row).load(std::memory_order_acquire)) return *there;
     Leaves element;
     source_->element(row, heap_memory_resource(), element);
-    return keep(row, std::move(element));
+    return keep(row, element);
   }
   /// Who comes second finds the same there.
-  const Leaves& keep(std::int64_t row, Leaves element) const {
+  const Leaves& keep(std::int64_t row, const Leaves& element) const {
     auto mine = std::make_unique<const Leaves>(copy_of(element, heap_memory_resource()));
     const Leaves* there = nullptr;
     if (place(row).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
@@ -81,7 +81,7 @@ class CachedRows final : public RowSource {
     }
     std::vector<Leaves> elements(missing.size());
     source_->elements(missing, heap_memory_resource(), elements);
-    for (std::size_t i = 0; i < missing.size(); ++i) keep(missing[i], std::move(elements[i]));
+    for (std::size_t i = 0; i < missing.size(); ++i) keep(missing[i], elements[i]);
   }
 
   std::shared_ptr<const RowSource> source_;

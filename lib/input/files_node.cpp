@@ -81,7 +81,7 @@ std::vector<std::string> names_of(const FileList& files) {
 void BytesCursor::read_rows(std::int64_t first, std::int64_t count, Leaves& element) {
   Tensor bytes = Tensor::uninitialized(DType::u8, Shape{count}, memory_);
   if (count != 0) std::memcpy(bytes.data(), present_.data() + first, static_cast<std::size_t>(count));
-  element.assign(1, std::move(bytes));
+  element.assign(1, bytes);
 }
 
 }  // namespace lockstep::input

@@ -27,12 +27,12 @@ class MappedRows final : public RowSource {
     Tensor gathered =
         Tensor::uninitialized(kind_.dtype, with_rows(static_cast<std::int64_t>(rows.size()), kind_.row), memory);
     copy(rows, static_cast<std::byte*>(gathered.data()));
-    result.assign(1, std::move(gathered));
+    result.assign(1, gathered);
   }
   void element(std::int64_t row, const std::shared_ptr<MemoryResource>& memory, Leaves& result) const override {
     Tensor element = Tensor::uninitialized(kind_.dtype, kind_.row, memory);
     copy(std::span(&row, 1), static_cast<std::byte*>(element.data()));
-    result.assign(1, std::move(element));
+    result.assign(1, element);
   }
   [[nodiscard]] std::vector<std::string> files() const override { return names_of(files_); }
   [[nodiscard]] std::shared_ptr<const RowSource> of_files(const Part& part) const override {

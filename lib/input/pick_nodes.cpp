@@ -130,7 +130,7 @@ class EnumerateCursor final : public WholeCursor {
     source_->read(element);
     Tensor number = Tensor::uninitialized(DType::i64, Shape{}, memory_);
     number.elements<std::int64_t>().front() = next_++;
-    present_.assign(1, std::move(number));
+    present_.assign(1, number);
     present_.insert(present_.end(), element.begin(), element.end());
     return true;
   }

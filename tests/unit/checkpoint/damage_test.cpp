@@ -116,7 +116,8 @@ TEST(DamagedCheckpoint, is_refused_when_a_bit_is_flipped) {
   expect_refused(Code::data_loss, {"state.safetensors", "header"},
                  [](const auto& folder) { flip(folder / "state.safetensors", 1); });
   expect_refused(Code::data_loss, {"manifest.json"}, [](const auto& folder) {
-    flip(folder / "manifest.json", content_of(folder / "manifest.json").find("file_bytes") + 3);
+    const auto word = content_of(folder / "manifest.json").find("file_bytes");
+    flip(folder / "manifest.json", static_cast<std::int64_t>(word) + 3);
   });
 }
 

@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -64,7 +66,8 @@ TEST_F(Csv, fields_are_plain_or_quoted) {
 TEST_F(Csv, records_longer_than_a_buffer_are_read) {
   Texts expected;
   Bytes bytes;
-  for (const std::size_t length : {10, 300'000, 262'139, 262'140, 262'141, 262'142, 1, 900'000}) {
+  for (const std::size_t length :
+       std::initializer_list<std::size_t>{10, 300'000, 262'139, 262'140, 262'141, 262'142, 1, 900'000}) {
     expected.emplace_back(length, 'x');
     expected.push_back("\"" + Bytes(length, 'y') + "\n");
     bytes += Bytes(length, 'x') + ",\"\"\"" + Bytes(length, 'y') + "\n\"\r\n";

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -123,7 +124,7 @@ TEST_F(TextLines, are_read_without_their_ends) {
 TEST_F(TextLines, longer_than_a_buffer_are_read) {
   Texts lines;
   Bytes text;
-  for (const std::size_t length : {10, 600'000, 0, 262'143, 262'144, 5, 1'000'000}) {
+  for (const std::size_t length : std::initializer_list<std::size_t>{10, 600'000, 0, 262'143, 262'144, 5, 1'000'000}) {
     lines.emplace_back(length, static_cast<char>('a' + lines.size()));
     text += lines.back() + '\n';
   }

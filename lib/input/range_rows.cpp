@@ -3,7 +3,9 @@
 
 #include "input/row_source.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace lockstep::input {
@@ -18,7 +20,12 @@ class RangeRows final : public RowSource {
               Leaves& result) const override {
     Tensor numbers = Tensor::uninitialized(DType::i64, Shape{static_cast<std::int64_t>(rows.size())}, memory);
     const auto elements = numbers.elements<std::int64_t>();
-    for (std::size_t i = 0; i < rows.size(); ++i) elements[i] = start_ + rows[i] * step_;
+    // wraps on the way, not at the end
+    const auto number = [this](std::int64_t row) {
+      return static_cast<std::int64_t>(static_cast<std::uint64_t>(start_) +
+                                       static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(step_));
+    };
+    std::transform(rows.begin(), rows.end(), elements.begin(), number);
     result.clear();
     result.push_back(std::move(numbers));
   }

@@ -5,40 +5,18 @@
 
 #include "conformance/input_data.hpp"
 #include "conformance/steps.hpp"
+#include "support/temporary_directory.hpp"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
-#include <stdexcept>
 
 namespace lockstep::conformance {
 namespace {
 
-/// Files of a dataset, for as long as it lives.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-cases-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for " + name);
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 /// The numbers of all files, each file one number per line.
 Dataset<Tensor> lines_of(const Json& files) {
-  const auto folder = std::make_shared<Folder>();
+  const auto folder = std::make_shared<test::TemporaryDirectory>();
   FileList names;
   for (const Json& numbers : files) {
     names.push_back(folder->path() / (std::to_string(names.size()) + ".txt"));

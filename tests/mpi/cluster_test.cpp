@@ -7,8 +7,8 @@
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/mpi_environment.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -5,7 +5,7 @@
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 
-#include "unit/checkpoint/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 #include "unit/strategy/strategies.hpp"
 
 #include <signal.h>

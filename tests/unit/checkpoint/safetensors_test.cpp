@@ -7,8 +7,8 @@
 #include "checkpoint/blocks.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_header.hpp"
-#include "unit/checkpoint/temporary_directory.hpp"
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 

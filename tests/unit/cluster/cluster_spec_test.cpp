@@ -3,7 +3,7 @@
 
 #include <lockstep/cluster/cluster_spec.hpp>
 
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

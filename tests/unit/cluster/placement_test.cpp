@@ -3,7 +3,7 @@
 
 #include "cluster/placement.hpp"
 
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

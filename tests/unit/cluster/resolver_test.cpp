@@ -4,7 +4,7 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>
 
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

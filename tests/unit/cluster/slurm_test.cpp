@@ -5,8 +5,8 @@
 
 #include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
+#include "support/expect_error.hpp"
 #include "unit/cluster/variables.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <lockstep/cluster/tf_config_cluster_resolver.hpp>
 
+#include "support/expect_error.hpp"
 #include "unit/cluster/variables.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/schedule_model.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/ranks.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <lockstep/lockstep.hpp>
 
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

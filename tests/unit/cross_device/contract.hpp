@@ -10,8 +10,8 @@
 #include <lockstep/lockstep.hpp>
 
 #include "support/canonical_sum.hpp"
+#include "support/expect_error.hpp"
 #include "support/ranks.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,9 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "input/numbers.hpp"
+#include "support/expect_error.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,47 +35,13 @@ struct tree_members<Example> {
 
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using test::expect_error;
 using Pair = std::tuple<Tensor, Tensor>;
-
-Numbers numbers(const Tensor& tensor) {
-  const auto elements = tensor.elements<std::int64_t>();
-  return {elements.begin(), elements.end()};
-}
 
 std::vector<Numbers> all(const Dataset<Tensor>& dataset) {
   std::vector<Numbers> result;
   for (const Tensor& element : dataset) result.push_back(numbers(element));
   return result;
-}
-
-Numbers flat(const Dataset<Tensor>& dataset) {
-  Numbers result;
-  for (const Tensor& element : dataset) {
-    for (const std::int64_t number : numbers(element)) result.push_back(number);
-  }
-  return result;
-}
-
-/// The same numbers without random access.
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable -> std::optional<Tensor> {
-      if (i == count) return std::nullopt;
-      return Tensor::scalar(i++);
-    };
-  });
-}
-
-template <class Fn>
-void expect_error(Code code, const std::string& part, Fn&& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(error.text().find(part), std::string::npos) << error.what();
-  }
 }
 
 static_assert(ElementTree<Tensor> && ElementTree<Pair> && ElementTree<std::pair<Tensor, Pair>> && ElementTree<Example>);
@@ -216,16 +185,16 @@ TEST_P(Sources, pass_on_exceptions_and_are_then_over) {
 
 TEST_P(Sources, refuse_what_makes_no_sense) {
   const auto five = range(5);
-  expect_error(Code::invalid_argument, "batch: rows is 0", [&] { static_cast<void>(five.batch(0)); });
-  expect_error(Code::invalid_argument, "take: count is -1", [&] { static_cast<void>(five.take(-1)); });
-  expect_error(Code::invalid_argument, "skip: count is -2", [&] { static_cast<void>(five.skip(-2)); });
-  expect_error(Code::invalid_argument, "repeat: times is -2", [&] { static_cast<void>(five.repeat(-2)); });
-  expect_error(Code::invalid_argument, "prefetch: depth is 0", [&] { static_cast<void>(five.prefetch(0)); });
-  expect_error(Code::invalid_argument, "not batched",
+  expect_error(Code::invalid_argument, {"batch: rows is 0"}, [&] { static_cast<void>(five.batch(0)); });
+  expect_error(Code::invalid_argument, {"take: count is -1"}, [&] { static_cast<void>(five.take(-1)); });
+  expect_error(Code::invalid_argument, {"skip: count is -2"}, [&] { static_cast<void>(five.skip(-2)); });
+  expect_error(Code::invalid_argument, {"repeat: times is -2"}, [&] { static_cast<void>(five.repeat(-2)); });
+  expect_error(Code::invalid_argument, {"prefetch: depth is 0"}, [&] { static_cast<void>(five.prefetch(0)); });
+  expect_error(Code::invalid_argument, {"not batched"},
                [&] { static_cast<void>(five.map_rows([](Tensor rows) { return rows; })); });
-  expect_error(Code::invalid_argument, "buffer_elements",
+  expect_error(Code::invalid_argument, {"buffer_elements"},
                [&] { static_cast<void>(five.shuffle(1, {.buffer_elements = 0})); });
-  expect_error(Code::invalid_argument, "each row by itself", [&] {
+  expect_error(Code::invalid_argument, {"each row by itself"}, [&] {
     static_cast<void>(all(five.batch(2).map_rows([](const Tensor&) { return Tensor(DType::i64, Shape{1}); })));
   });
 }
@@ -267,23 +236,23 @@ TEST(Dataset, of_slices_gathers_rows_of_any_length) {
 }
 
 TEST(Dataset, of_slices_refuses_scalars_and_different_numbers_of_rows) {
-  expect_error(Code::invalid_argument, "tensor 0 has 3 rows but tensor 1 has 2", [] {
+  expect_error(Code::invalid_argument, {"tensor 0 has 3 rows but tensor 1 has 2"}, [] {
     static_cast<void>(
         Dataset<Pair>::from_tensor_slices({Tensor(DType::f32, Shape{3, 2}), Tensor(DType::f32, Shape{2})}));
   });
-  expect_error(Code::invalid_argument, "scalar",
+  expect_error(Code::invalid_argument, {"scalar"},
                [] { static_cast<void>(Dataset<Tensor>::from_tensor_slices(Tensor::scalar(1.0F))); });
 }
 
 TEST(Dataset, that_would_have_too_many_elements_is_refused) {
-  expect_error(Code::invalid_argument, "2^63",
+  expect_error(Code::invalid_argument, {"2^63"},
                [] { static_cast<void>(Dataset<Tensor>::range(4).repeat(std::int64_t{1} << 62)); });
 }
 
 TEST(Dataset, of_elements_that_differ_in_shape_cannot_be_batched) {
   const auto uneven = Dataset<Tensor>::range(3).map(
       [](const Tensor& element) { return Tensor(DType::f32, Shape{numbers(element)[0] + 1}); });
-  expect_error(Code::invalid_argument, "of shape [2], but f32 of shape [1]",
+  expect_error(Code::invalid_argument, {"of shape [2], but f32 of shape [1]"},
                [&] { static_cast<void>(uneven.batch(2).iterate().get_next_as_optional()); });
 }
 

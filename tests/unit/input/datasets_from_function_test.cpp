@@ -5,6 +5,7 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "input/numbers.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -20,38 +21,10 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-using Steps = std::vector<std::vector<Numbers>>;  // steps, replicas, rows
-
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable {
-      return i == count ? std::nullopt : std::optional(Tensor::scalar(i++));
-    };
-  });
-}
-
-/// What all replicas get, after checking that every rank sees the same number of steps.
 template <class Fn>
 Steps steps_of(const std::vector<int>& layout, const Fn& fn, std::size_t most = 1000) {
-  std::mutex mutex;
-  Steps steps;
-  std::vector<std::size_t> counts(layout.size());
-  test::on_ranks(layout, [&](Communicator& communicator) {
-    std::size_t step = 0;
-    for (const auto& batch : input::distribute_from_function(fn, communicator)) {
-      const std::lock_guard lock(mutex);
-      if (steps.size() == step) steps.emplace_back(static_cast<std::size_t>(communicator.layout().replicas()));
-      for (int i = 0; i < batch.size(); ++i) {
-        const auto elements = batch.component(i).template elements<std::int64_t>();
-        steps[step][static_cast<std::size_t>(batch.first_replica() + i)] = {elements.begin(), elements.end()};
-      }
-      if (++step == most) break;
-    }
-    counts[static_cast<std::size_t>(communicator.rank())] = step;
-  });
-  for (const std::size_t count : counts) EXPECT_EQ(count, steps.size());
-  return steps;
+  return steps_on_ranks(
+      layout, [&fn](Communicator& communicator) { return input::distribute_from_function(fn, communicator); }, most);
 }
 
 /// Datasets of known length and of unknown length: without and with an exchange in every step.

@@ -6,6 +6,8 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/input/scale.hpp>
 
+#include "input/numbers.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,22 +26,7 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-using Steps = std::vector<std::vector<Numbers>>;  // steps, replicas, rows
 using Pair = std::tuple<Tensor, Tensor>;
-
-Numbers numbers(const Tensor& tensor) {
-  const auto elements = tensor.elements<std::int64_t>();
-  return {elements.begin(), elements.end()};
-}
-
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable {
-      return i == count ? std::nullopt : std::optional(Tensor::scalar(i++));
-    };
-  });
-}
 
 /// What all replicas of a layout get, in replica order.
 Steps steps_of(const Dataset<Tensor>& dataset, const ReplicaLayout& layout, const InputOptions& options = {}) {

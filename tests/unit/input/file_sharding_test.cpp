@@ -6,6 +6,8 @@
 #include <lockstep/lockstep.hpp>
 
 #include "input/number_files.hpp"
+#include "input/numbers.hpp"
+#include "support/expect_error.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -21,44 +23,10 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using test::expect_error;
 using test::NumberFiles;
-using Steps = std::vector<std::vector<Numbers>>;  // steps, replicas, rows
-
-Steps steps_of(const std::vector<int>& layout, const Dataset<Tensor>& dataset, const InputOptions& options) {
-  std::mutex mutex;
-  Steps steps;
-  std::vector<std::size_t> counts(layout.size());
-  test::on_ranks(layout, [&](Communicator& communicator) {
-    std::size_t step = 0;
-    const InputLayout here{communicator.layout(), communicator.rank(), communicator};
-    for (const auto& batch : input::distribute(dataset, here, options)) {
-      const std::lock_guard lock(mutex);
-      if (steps.size() == step) steps.emplace_back(static_cast<std::size_t>(communicator.layout().replicas()));
-      for (int i = 0; i < batch.size(); ++i) {
-        const auto elements = batch.component(i).elements<std::int64_t>();
-        steps[step][static_cast<std::size_t>(batch.first_replica() + i)] = {elements.begin(), elements.end()};
-      }
-      ++step;
-    }
-    counts[static_cast<std::size_t>(communicator.rank())] = step;
-  });
-  for (const std::size_t count : counts) EXPECT_EQ(count, steps.size());
-  return steps;
-}
 
 constexpr InputOptions by_file{.auto_shard_policy = AutoShardPolicy::file};
-
-void expect_invalid(const std::vector<std::string>& parts, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected one with \"" << parts.front() << '"';
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid_argument) << error.what();
-    for (const std::string& part : parts)
-      EXPECT_NE(error.text().find(part), std::string::npos) << part << " is not in: " << error.text();
-  }
-}
 
 TEST(FileSharding, gives_rank_i_files_i_and_so_on) {
   const NumberFiles files({{0, 1, 2}, {10, 11, 12}, {20}});
@@ -93,10 +61,11 @@ TEST(FileSharding, shuffles_what_a_rank_reads) {
 TEST(FileSharding, needs_a_file_for_each_rank_and_says_so_on_all) {
   const NumberFiles files({{0, 1, 2, 3}});
   test::on_ranks({1, 1}, [&](Communicator& communicator) {
-    expect_invalid({"FILE gives each of 2 ranks a file", "only 1: " + files.text().front().string()}, [&] {
-      static_cast<void>(input::distribute(files.lines().batch(2),
-                                          {communicator.layout(), communicator.rank(), communicator}, by_file));
-    });
+    expect_error(Code::invalid_argument,
+                 {"FILE gives each of 2 ranks a file", "only 1: " + files.text().front().string()}, [&] {
+                   static_cast<void>(input::distribute(
+                       files.lines().batch(2), {communicator.layout(), communicator.rank(), communicator}, by_file));
+                 });
   });
 }
 

@@ -8,6 +8,9 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/input/dataset.hpp>
 
+#include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
+
 #include <gtest/gtest.h>
 
 #include <zlib.h>
@@ -22,10 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 namespace lockstep {
 
+using test::expect_error;
 using Bytes = std::string;
 
 template <class T>
@@ -125,32 +127,13 @@ inline std::vector<Bytes> texts(const Dataset<Tensor>& dataset) {
 /// A test with a folder of its own.
 class Files : public testing::Test {
  protected:
-  Files()
-      : folder_(std::filesystem::temp_directory_path() /
-                (std::string("lockstep-") + testing::UnitTest::GetInstance()->current_test_info()->name() + "-" +
-                 std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Files() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path write(const std::string& name, const Bytes& bytes) const {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryDirectory directory_;
+  const std::filesystem::path& folder_ = directory_.path();
 };
-
-/// `fn` must fail with `code` and a text that has all `parts` in it.
-template <class Fn>
-void expect_error(Code code, const std::vector<std::string>& parts, Fn&& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "no error, expected: " << parts.front();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    for (const std::string& part : parts) EXPECT_NE(error.text().find(part), std::string::npos) << error.what();
-  }
-}
 
 }  // namespace lockstep

@@ -5,9 +5,9 @@
 
 #include <lockstep/base/error.hpp>
 
-#include <gtest/gtest.h>
+#include "input/files.hpp"
 
-#include <zlib.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -22,8 +22,6 @@
 namespace lockstep::input {
 namespace {
 
-using Bytes = std::string;
-
 Bytes word(std::uint32_t value) {
   return {static_cast<char>(value >> 24U), static_cast<char>(value >> 16U), static_cast<char>(value >> 8U),
           static_cast<char>(value)};
@@ -33,21 +31,6 @@ Bytes header(unsigned type, const std::vector<std::uint32_t>& extents) {
   Bytes bytes = word(type << 8U | static_cast<std::uint32_t>(extents.size()));
   for (const std::uint32_t extent : extents) bytes += word(extent);
   return bytes;
-}
-
-Bytes packed(const Bytes& bytes) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
-  Bytes result(deflateBound(&stream, bytes.size()) + 64, '\0');
-  Bytes source = bytes;
-  stream.next_in = reinterpret_cast<unsigned char*>(source.data());
-  stream.avail_in = static_cast<unsigned>(source.size());
-  stream.next_out = reinterpret_cast<unsigned char*>(result.data());
-  stream.avail_out = static_cast<unsigned>(result.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  result.resize(stream.total_out);
-  deflateEnd(&stream);
-  return result;
 }
 
 class Idx : public testing::Test {

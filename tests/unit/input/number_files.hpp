@@ -6,14 +6,12 @@
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/records.hpp>
 
+#include "support/temporary_directory.hpp"
+
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace lockstep::test {
@@ -21,9 +19,9 @@ namespace lockstep::test {
 /// Files of numbers, as text for streams or as 8 bytes each for random access; gone with this.
 class NumberFiles {
  public:
-  explicit NumberFiles(const std::vector<std::vector<std::int64_t>>& files) : folder_(make_folder()) {
+  explicit NumberFiles(const std::vector<std::vector<std::int64_t>>& files) {
     for (const std::vector<std::int64_t>& numbers : files) {
-      const auto name = folder_ / std::to_string(text_.size());
+      const auto name = folder_.path() / std::to_string(text_.size());
       text_.push_back(name.string() + ".txt");
       bytes_.push_back(name.string() + ".bin");
       std::ofstream text(text_.back());
@@ -33,12 +31,6 @@ class NumberFiles {
         bytes.write(reinterpret_cast<const char*>(&number), sizeof(number));
       }
     }
-  }
-  NumberFiles(const NumberFiles&) = delete;
-  NumberFiles& operator=(const NumberFiles&) = delete;
-  ~NumberFiles() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
 
   [[nodiscard]] Dataset<Tensor> lines() const {
@@ -57,13 +49,7 @@ class NumberFiles {
   [[nodiscard]] const FileList& text() const { return text_; }
 
  private:
-  static std::filesystem::path make_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-numbers-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for " + name);
-    return name;
-  }
-
-  std::filesystem::path folder_;
+  TemporaryDirectory folder_;
   FileList text_;
   FileList bytes_;
 };

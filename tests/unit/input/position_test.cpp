@@ -3,6 +3,7 @@
 
 #include <lockstep/input/distributed_dataset.hpp>
 
+#include "input/numbers.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -15,13 +16,6 @@
 namespace lockstep::test {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-Numbers numbers(const Tensor& tensor) {
-  const auto elements = tensor.elements<std::int64_t>();
-  return {elements.begin(), elements.end()};
-}
-
 /// What an iterator still gives, one list for each step and replica.
 std::vector<Numbers> rest_of(DistributedIterator<Tensor>& iterator) {
   std::vector<Numbers> rest;
@@ -29,14 +23,6 @@ std::vector<Numbers> rest_of(DistributedIterator<Tensor>& iterator) {
     for (int i = 0; i < batch->size(); ++i) rest.push_back(numbers(batch->component(i)));
   }
   return rest;
-}
-
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable {
-      return i == count ? std::nullopt : std::optional(Tensor::scalar(i++));
-    };
-  });
 }
 
 TEST(ReadingPosition, counts_the_steps_that_were_given_and_not_those_read_ahead) {

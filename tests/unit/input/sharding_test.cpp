@@ -7,6 +7,8 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "input/numbers.hpp"
+#include "support/expect_error.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -24,57 +26,15 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-using Steps = std::vector<std::vector<Numbers>>;  // steps, replicas, rows
+using test::expect_error;
 
 constexpr auto fixed_chunks = SplitPolicy::fixed_chunks;
 constexpr auto ceil_slices = SplitPolicy::ceil_slices;
 
 Dataset<Tensor> range(std::int64_t count) { return Dataset<Tensor>::range(count); }
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable {
-      return i == count ? std::nullopt : std::optional(Tensor::scalar(i++));
-    };
-  });
-}
-
-/// What all replicas get, after checking that every rank sees the same number of steps.
-Steps steps_of(const std::vector<int>& layout, const Dataset<Tensor>& dataset, const InputOptions& options) {
-  std::mutex mutex;
-  Steps steps;
-  std::vector<std::size_t> counts(layout.size());
-  test::on_ranks(layout, [&](Communicator& communicator) {
-    std::size_t step = 0;
-    const InputLayout here{communicator.layout(), communicator.rank(), communicator};
-    for (const auto& batch : input::distribute(dataset, here, options)) {
-      const std::lock_guard lock(mutex);
-      if (steps.size() == step) steps.emplace_back(static_cast<std::size_t>(communicator.layout().replicas()));
-      for (int i = 0; i < batch.size(); ++i) {
-        const auto elements = batch.component(i).elements<std::int64_t>();
-        steps[step][static_cast<std::size_t>(batch.first_replica() + i)] = {elements.begin(), elements.end()};
-      }
-      ++step;
-    }
-    counts[static_cast<std::size_t>(communicator.rank())] = step;
-  });
-  for (const std::size_t count : counts) EXPECT_EQ(count, steps.size());
-  return steps;
-}
 
 InputOptions with(AutoShardPolicy policy, SplitPolicy split = fixed_chunks) {
   return {.split = split, .auto_shard_policy = policy};
-}
-
-void expect_error(Code code, const std::vector<std::string>& parts, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected one with \"" << parts.front() << '"';
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    for (const std::string& part : parts)
-      EXPECT_NE(error.text().find(part), std::string::npos) << part << " is not in: " << error.text();
-  }
 }
 
 TEST(Sharding, by_data_gives_rank_i_slices_i_and_so_on_of_each_batch) {

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "files.hpp"
-
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/records.hpp>
+
+#include "input/files.hpp"
+#include "input/numbers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,31 +23,12 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-
-Numbers flat(const Dataset<Tensor>& dataset) {
-  Numbers result;
-  for (const Tensor& element : dataset) {
-    for (const std::int64_t number : values_of<std::int64_t>(element)) result.push_back(number);
-  }
-  return result;
-}
-
 std::int64_t number(const Tensor& scalar) { return scalar.elements<std::int64_t>().front(); }
 
 Tensor times(const Tensor& element, std::int64_t factor) {
   Tensor result = element.clone();
   for (std::int64_t& value : result.elements<std::int64_t>()) value *= factor;
   return result;
-}
-
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable -> std::optional<Tensor> {
-      if (i == count) return std::nullopt;
-      return Tensor::scalar(i++);
-    };
-  });
 }
 
 /// What holds for random access must hold for streams.

@@ -6,6 +6,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "input/number_files.hpp"
+#include "input/numbers.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -25,16 +26,7 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
 using Batch = PerReplica<Tensor>;
-
-Dataset<Tensor> stream(std::int64_t count) {
-  return Dataset<Tensor>::from_generator([count] {
-    return [count, i = std::int64_t{0}]() mutable {
-      return i == count ? std::nullopt : std::optional(Tensor::scalar(i++));
-    };
-  });
-}
 
 struct Seen {
   std::mutex mutex;

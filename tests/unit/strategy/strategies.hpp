@@ -7,9 +7,9 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/logical_cpus.hpp"
 #include "support/ranks.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 
 #include <lockstep/training/clip.hpp>
 
+#include "support/expect_error.hpp"
 #include "training/norm.hpp"
-#include "unit/context/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/print.hpp>
 
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

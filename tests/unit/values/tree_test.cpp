@@ -5,7 +5,7 @@
 #include <lockstep/values/reduced.hpp>
 #include <lockstep/values/tree.hpp>
 
-#include "unit/context/expect_error.hpp"
+#include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,13 +8,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace lockstep::test {
 
 /// `body` throws an Error of that code, whose text has all `parts`.
-inline void expect_error(Code code, std::initializer_list<std::string> parts, const std::function<void()>& body) {
+inline void expect_error(Code code, const std::vector<std::string>& parts, const std::function<void()>& body) {
   try {
     body();
     ADD_FAILURE() << "no error, but " << to_string(code) << " is expected";

@@ -9,7 +9,6 @@
 #include "device/host/steady_memory.hpp"
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
-#include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include <fmt/format.h>
 
@@ -55,7 +54,7 @@ void Strategy::run_task(ReplicaTask task, const RunOptions& options) {
 
 void Strategy::check_replication_mode(const InputOptions& options) const {
   if (options.experimental_replication_mode != InputReplicationMode::per_replica) return;
-  if (dynamic_cast<const MirroredStrategy*>(this) != nullptr) return;
+  if (do_reads_per_replica()) return;
   team_->throw_announced(
       Error(Code::unimplemented,
             fmt::format("distribute_datasets_from_function: experimental_replication_mode is PER_REPLICA, which only "

@@ -18,8 +18,7 @@ namespace lockstep {
 /// How a global batch is cut into one chunk per replica; replica r always takes chunk r.
 enum class SplitPolicy : std::uint8_t {
   /// The chunk sizes of a full batch (G / R, the first G mod R chunks one row longer), kept for a short last batch: it
-  /// fills the
-  /// chunks from the front, so 3 rows of a batch of 6 over 4 replicas are cut 2, 1, 0, 0.
+  /// fills the chunks from the front, so 3 rows of a batch of 6 over 4 replicas are cut 2, 1, 0, 0.
   fixed_chunks,
   /// Each batch of n rows is cut by its own size, into slices of ceil(n / R); the last ones may be short or empty.
   ceil_slices,
@@ -32,10 +31,10 @@ enum class AutoShardPolicy : std::uint8_t {
   /// where a rank's replicas need it; any other is read whole by every rank.
   automatic,
   /// Rank i reads files i, i + W, ... of every source, at least one; what it reads is its own stream, which its
-  /// replicas
-  /// take in turn. Cut by fixed_chunks, the stream is taken without regard to where its batches end, rank i beginning
-  /// with the size of chunk i * k, and each next batch having the size of the next chunk; by ceil_slices, each batch is
-  /// cut into R slices. Ranks whose files end sooner get empty batches then.
+  /// replicas take in turn. Cut by fixed_chunks, the stream is taken without regard to where its batches end, rank i
+  /// beginning with the size of chunk i * k, and each next batch having the size of the next chunk; by ceil_slices,
+  /// each
+  /// batch is cut into R slices. Ranks whose files end sooner get empty batches then.
   file,
   /// Every rank reads everything, cuts each batch into R slices of ceil(n / R) rows, also where the options say
   /// fixed_chunks, and keeps slices i, i + W, ...

@@ -32,6 +32,9 @@ class LOCKSTEP_API MirroredStrategy : public Strategy {
   explicit MirroredStrategy(std::initializer_list<std::string_view> devices,
                             std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
   explicit MirroredStrategy(std::vector<Device> devices, std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
+
+ private:
+  [[nodiscard]] bool do_reads_per_replica() const noexcept override { return true; }
 };
 
 }  // namespace lockstep

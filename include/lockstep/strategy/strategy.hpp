@@ -323,6 +323,8 @@ class LOCKSTEP_API Strategy {
   explicit Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops = nullptr,
                     const CommunicationOptions& options = {});
   [[nodiscard]] virtual const ClusterResolver* do_cluster_resolver() const noexcept { return nullptr; }
+  /// Whether datasets from a function may have one pipeline for each replica.
+  [[nodiscard]] virtual bool do_reads_per_replica() const noexcept { return false; }
 
  private:
   friend class Scope;

@@ -21,8 +21,11 @@ mkdir -p $out/objects
 
 # The library without what speaks with other ranks; the linker takes what the targets need.
 flags='-std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -Iinclude -Ilib -Itests/fuzz'
-for source in lib/base/*.cpp lib/core/*.cpp lib/device/host/*.cpp $(ls lib/input/*.cpp | grep -v /feed) lib/checkpoint/file.cpp lib/checkpoint/safetensors*.cpp \
-  lib/cluster/cluster_resolver.cpp lib/cluster/cluster_spec.cpp lib/cluster/cluster_tasks.cpp lib/cluster/host_list.cpp lib/cluster/tf_config.cpp; do
+input=$(find lib/input -maxdepth 1 -name '*.cpp' ! -name 'feed*')
+checkpoint=$(ls lib/checkpoint/file.cpp lib/checkpoint/safetensors*.cpp)
+cluster=$(ls lib/cluster/cluster_resolver.cpp lib/cluster/cluster_spec.cpp lib/cluster/cluster_tasks.cpp \
+  lib/cluster/host_list.cpp lib/cluster/tf_config.cpp)
+for source in lib/base/*.cpp lib/core/*.cpp lib/device/host/*.cpp $input $checkpoint $cluster; do
   object=$out/objects/$(echo "$source" | tr / _).o
   [ "$object" -nt "$source" ] || echo "$source $object"
 done | xargs -r -n 2 -P "$(nproc)" sh -c "$compiler $flags -fsanitize=fuzzer-no-link -c \$0 -o \$1"

@@ -3,10 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's safetensors reads our files, and we read theirs.
 
-safetensors_test.py COPY TRAIN MPIEXEC [OPTION...]
-COPY reads a safetensors file and writes it anew. Skips where Python has no safetensors or no numpy.
+safetensors_test.py PACKAGES COPY TRAIN MPIEXEC [OPTION...]
+COPY reads a safetensors file and writes it anew. Where Python has no safetensors or no numpy, they are installed from PyPI into
+the folder PACKAGES; skips where that cannot be.
 """
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -14,16 +16,22 @@ import tempfile
 
 from programs import Launcher, expect, run_cases
 
-try:
-    import numpy
-    from safetensors import safe_open
-    from safetensors.numpy import load_file, save_file
-except ImportError as error:
-    print(f"1..0 # SKIP {error}: pip install safetensors numpy")
-    sys.exit(0)
+packages, copy, train = sys.argv[1:4]
+launcher = Launcher(sys.argv[4:])
 
-copy, train = sys.argv[1:3]
-launcher = Launcher(sys.argv[3:])
+sys.path.append(packages)
+if not (importlib.util.find_spec("numpy") and importlib.util.find_spec("safetensors")):
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--retries", "1", "--target", packages, "safetensors", "numpy"]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"1..0 # SKIP no safetensors and numpy for Python, nor from PyPI: {(done.stderr.strip() or 'pip failed').splitlines()[-1]}")
+        sys.exit(0)
+    importlib.invalidate_caches()
+
+import numpy  # noqa: E402 (once it is there)
+from safetensors import safe_open  # noqa: E402
+from safetensors.numpy import load_file, save_file  # noqa: E402
+
 TYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
 
 

@@ -4,34 +4,97 @@
 """Runs clang-tidy 19 on every source of the library, the programs and the benchmarks. Prints TAP, one case per source.
 
   tidy.py SOURCE BUILD [PART]   only sources whose path contains PART
+
+clang-tidy spends its time on the standard library's headers, so the sources of a folder go through it as one that includes them. Where
+that fails, be it only that two sources use one name, each half is tried, down to a source alone, whose verdict counts.
 """
 
 import concurrent.futures
 import json
 import os
+import shlex
 import subprocess
 import sys
+import tempfile
+
+MOST = 12  # sources at once, so that all processors have something to do
+
+
+def compile_commands(source, build):
+    """{path: (directory, words)}, without those that name what is read or written, or ask for warnings of the compiler's."""
+    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+        entries = json.load(file)
+    commands = {}
+    for entry in entries:
+        words = iter(shlex.split(entry['command']))
+        kept = []
+        for word in words:
+            if word in ('-o', '-MF', '-MQ'):
+                next(words)
+            elif word not in ('-c', '-MD', 'ccache', entry['file']) and not word.startswith('-W'):
+                kept.append(word)
+        commands[os.path.relpath(os.path.join(entry['directory'], entry['file']), source)] = (entry['directory'], tuple(kept))
+    return commands
+
+
+def is_alone(source, path):
+    """What Highway includes several times over takes the file's own name for its loop."""
+    with open(os.path.join(source, path), encoding='utf-8') as file:
+        return 'HWY_TARGET_INCLUDE' in file.read()
+
+
+def groups_of(source, paths, commands):
+    together = {}
+    for path in paths:
+        key = path if is_alone(source, path) else (os.path.dirname(path), *commands[path])
+        together.setdefault(key, []).append(path)
+    for group in together.values():
+        parts = -(-len(group) // MOST)
+        for part in range(parts):
+            yield group[part::parts]
+
+
+class Tidy:
+    def __init__(self, source, commands, scratch):
+        self.source, self.commands, self.scratch = source, commands, scratch
+
+    def run(self, group):
+        """[(path, output or None)] for each source of the group."""
+        directory, words = self.commands[group[0]]
+        folder = tempfile.mkdtemp(dir=self.scratch)
+        name = os.path.join(folder, 'sources.cpp')
+        with open(name, 'w', encoding='utf-8') as file:
+            file.writelines(f'#include "{os.path.join(self.source, path)}"\n' for path in group)
+        target = os.path.join(self.source, group[0]) if len(group) == 1 else name
+        with open(os.path.join(folder, 'compile_commands.json'), 'w', encoding='utf-8') as file:
+            json.dump([{'directory': directory, 'arguments': [*words, '-c', target], 'file': target}], file)
+        done = subprocess.run(['clang-tidy-19', '--quiet', '-p', folder, '--config-file=' + os.path.join(self.source, '.clang-tidy'),
+                               '--checks=-bugprone-suspicious-include', target], capture_output=True, text=True)
+        if done.returncode == 0:
+            return [(path, None) for path in group]
+        if len(group) == 1:
+            return [(group[0], done.stdout + done.stderr)]
+        middle = len(group) // 2
+        return self.run(group[:middle]) + self.run(group[middle:])
 
 
 def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     part = sys.argv[3] if len(sys.argv) > 3 else ''
-    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
-        paths = {os.path.relpath(os.path.join(e['directory'], e['file']), source) for e in json.load(file)}
-    paths = sorted(path for path in paths if path.startswith(('lib/', 'apps/', 'bench/')) and part in path)
-
-    def check(path):
-        return subprocess.run(['clang-tidy-19', '--quiet', '-p', build, os.path.join(source, path)],
-                              capture_output=True, text=True)
-
+    commands = compile_commands(source, build)
+    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/')) and part in path)
     print(f'1..{len(paths)}', flush=True)
-    failed = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for number, (path, done) in enumerate(zip(paths, pool.map(check, paths)), 1):
-            failed += done.returncode != 0
-            print(f'{"not ok" if done.returncode else "ok"} {number} - {path}', flush=True)
-            if done.returncode:
-                print(*(f'# {line}' for line in (done.stdout + done.stderr).splitlines()), sep='\n', flush=True)
+    number = failed = 0
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        tidy = Tidy(source, commands, scratch)
+        groups = sorted(groups_of(source, paths, commands), key=len, reverse=True)
+        for results in pool.map(tidy.run, groups):
+            for path, output in results:
+                number += 1
+                failed += output is not None
+                print(f'{"ok" if output is None else "not ok"} {number} - {path}', flush=True)
+                if output is not None:
+                    print(*(f'# {line}' for line in output.splitlines()), sep='\n', flush=True)
     return 1 if failed else 0
 
 

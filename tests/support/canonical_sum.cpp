@@ -70,8 +70,9 @@ Bytes reduce_all(const std::vector<Bytes>& leaves, bool from_left) {
   Bytes result(count * sizeof(O));
   std::size_t width = 1;
   while (width < leaves.size()) width *= 2;
+  std::vector<A> values;
   for (std::size_t i = 0; i < count; ++i) {
-    std::vector<A> values;
+    values.clear();
     for (const Bytes& leaf : leaves) values.push_back(static_cast<A>(read<T>(leaf, i)));
     A root = values.front();
     if (from_left) {

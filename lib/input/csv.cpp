@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) noexcept {
 
 template <class T>
 bool parse_number(std::string_view text, T& value) noexcept {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const char* const begin = text.data();
   const char* const end = begin + text.size();
   const auto [stop, error] = std::from_chars(begin, end, value);

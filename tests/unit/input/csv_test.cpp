@@ -154,6 +154,8 @@ TEST_F(Csv, values_of_another_type_are_errors_that_say_where) {
   expect_wrong("2", DType::boolean);
   expect_wrong("1e999", DType::f64);
   expect_wrong("--1", DType::i64);
+  expect_wrong("+-1", DType::i64);
+  expect_wrong("++1", DType::f32);
 }
 
 TEST_F(Csv, that_is_damaged_is_an_error_that_says_where) {

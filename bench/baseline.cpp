@@ -14,13 +14,13 @@
 namespace perf {
 namespace {
 
-constexpr std::string_view rule = "give a file that --json wrote";
+constexpr std::string_view baseline_rule = "give a file that --json wrote";
 
 nlohmann::ordered_json json_of(const std::string& file_name) {
   std::ifstream file(file_name);
-  if (!file) refuse("--baseline \"{}\": the file cannot be read; {}", file_name, rule);
+  if (!file) refuse("--baseline \"{}\": the file cannot be read; {}", file_name, baseline_rule);
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(file, nullptr, false);
-  if (json.is_discarded()) refuse("--baseline \"{}\": that is no JSON; {}", file_name, rule);
+  if (json.is_discarded()) refuse("--baseline \"{}\": that is no JSON; {}", file_name, baseline_rule);
   return json;
 }
 
@@ -37,7 +37,7 @@ Baseline::Baseline(const std::string& file_name, int ranks, std::span<const Iden
                     environment.at("date").get<std::string>(), environment.at("thread_level").get<std::string>());
     for (const auto& row : json.at("rows")) times_us_.emplace(identity_text(row), row.at("time_us").get<double>());
   } catch (const nlohmann::json::exception& error) {
-    refuse("--baseline \"{}\": that is no result of lockstep-perf ({}); {}", file_name, error.what(), rule);
+    refuse("--baseline \"{}\": that is no result of lockstep-perf ({}); {}", file_name, error.what(), baseline_rule);
   }
   if (their_ranks != ranks) {
     refuse("--baseline \"{}\": it is of {} ranks, but this job has {}; give one of as many", file_name, their_ranks,

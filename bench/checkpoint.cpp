@@ -4,6 +4,8 @@
 // checkpoint-cost DIRECTORY [MIB [ROUNDS]]: the time of a checkpoint beside that of `cp` and fsync for the same bytes,
 // in turns. Under mpirun; all ranks write. Checks what it has written by restoring it.
 
+#include "median.hpp"
+
 #include <lockstep/lockstep.hpp>
 
 #include <fcntl.h>
@@ -26,11 +28,6 @@ double seconds_of(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// What earlier rounds have left to write must not slow down this one.
@@ -108,8 +105,8 @@ int main(int argc, char** argv) {
   const double restore = seconds_of([&] { checkpoint.restore(folder); });
   if (ranks.rank() == 0) {
     std::printf("%lld MiB, %d ranks, %d rounds\n", static_cast<long long>(mib), ranks.size(), rounds);
-    std::printf("save %.2f s, cp and fsync %.2f s, ratio %.2f (medians)\n", median(saves), median(copies),
-                median(saves) / median(copies));
+    std::printf("save %.2f s, cp and fsync %.2f s, ratio %.2f (medians)\n", perf::median(saves), perf::median(copies),
+                perf::median(saves) / perf::median(copies));
     std::printf("save_async: blocked %.3f s of %.2f s\nrestore %.2f s\n", blocked, whole, restore);
     std::printf("memory of rank 0: variables %.0f MiB, save +%.0f, save_async +%.0f, restore +%.0f\n", before, saving,
                 in_background, peak_mib() - before);

@@ -13,7 +13,7 @@ double others(double ranks) { return (ranks - 1) / ranks; }
 double others_twice(double ranks) { return 2 * (ranks - 1) / ranks; }
 
 /// In the order of the enumerators.
-constexpr std::array<Traits, collective_count> table{{
+constexpr std::array<Traits, collective_count> traits_table{{
     {"all_reduce", true, false, true, false, Length::whole, Holder::every_rank, Length::whole, Holder::every_rank,
      Expected::reduction, others_twice},
     {"reduce", true, true, true, false, Length::whole, Holder::every_rank, Length::whole, Holder::root,
@@ -44,6 +44,6 @@ constexpr std::array<Traits, collective_count> table{{
 
 }  // namespace
 
-const Traits& traits(Collective collective) noexcept { return table[static_cast<std::size_t>(collective)]; }
+const Traits& traits(Collective collective) noexcept { return traits_table[static_cast<std::size_t>(collective)]; }
 
 }  // namespace perf

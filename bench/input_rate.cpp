@@ -4,6 +4,7 @@
 #include "input_rate.hpp"
 
 #include "input_files.hpp"
+#include "median.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -43,11 +44,6 @@ Pass read_pass(const Dataset<Tensor>& dataset, bool look, bool is_batched) {
   return pass;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
 /// Of this thread, in seconds.
 double cpu_now() {
   timespec time{};
@@ -72,9 +68,9 @@ bool has_scaled_bytes(const Dataset<Tensor>& dataset, std::uint64_t expected) {
   return sum == expected;
 }
 
-class Bench {
+class InputBench {
  public:
-  explicit Bench(std::int64_t iterations) : passes_(std::max<std::int64_t>(iterations, 1)) {}
+  explicit InputBench(std::int64_t iterations) : passes_(std::max<std::int64_t>(iterations, 1)) {}
 
   void add(const char* format, const char* reading, const InputFile& file, const Dataset<Tensor>& dataset,
            bool is_batched = true) {
@@ -111,7 +107,7 @@ class Bench {
   std::vector<InputRate> rates_;
 };
 
-void add_images(Bench& bench, const InputFile& images) {
+void add_images(InputBench& bench, const InputFile& images) {
   const auto rows = lockstep::idx_dataset({images.path});
   const bool is_right = read_pass(rows.batch(batch_rows), true, true).hash == images.hash;
   bench.add("IDX", "open, batch", images, is_right, [&] {
@@ -132,7 +128,7 @@ void add_images(Bench& bench, const InputFile& images) {
 
 std::vector<InputRate> measure_input(std::int64_t iterations) {
   const InputFolder folder;
-  Bench bench(iterations);
+  InputBench bench(iterations);
   add_images(bench, folder.images());
   const InputFile npy = folder.npy();
   bench.add("npy", "batch", npy, lockstep::npy_dataset({npy.path}).batch(batch_rows));

@@ -30,7 +30,7 @@ struct Calls {
 };
 
 /// In the order of the enumerators.
-constexpr std::array<Calls, collective_count> table{{
+constexpr std::array<Calls, collective_count> calls_table{{
     {[](Communicator& c, const Arguments& a) { c.all_reduce(a.items, a.op, a.options); },
      [](Communicator& c, const Arguments& a) { return c.all_reduce_async(a.items, a.op, a.options); }},
     {[](Communicator& c, const Arguments& a) { c.reduce(a.items, a.op, a.root, a.options); },
@@ -103,7 +103,7 @@ void OurCall::count_rows(const Case& what, const Job& job) {
 }
 
 void OurCall::run() {
-  const Calls& calls = table[static_cast<std::size_t>(what().collective)];
+  const Calls& calls = calls_table[static_cast<std::size_t>(what().collective)];
   const Arguments arguments{items_, what().op, job().root, rows_, receive_rows_, reduce_options_};
   if (!is_async_) return plan_ ? plan_->run() : calls.call(communicator_, arguments);
   using Clock = std::chrono::steady_clock;

@@ -9,6 +9,7 @@
 // after all tensors are ready.
 
 #include "gradient_list.hpp"
+#include "median.hpp"
 #include "option_values.hpp"
 
 #include <lockstep/cluster/environment.hpp>
@@ -56,12 +57,6 @@ struct OverlapOptions {
 }
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Of this process.
 double processor_seconds() {

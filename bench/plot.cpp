@@ -23,7 +23,7 @@ namespace perf {
 namespace {
 
 /// gnuplot's 'text': a quote is doubled.
-std::string in_quotes(std::string_view text) {
+std::string in_plot_quotes(std::string_view text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + '\'';
@@ -32,15 +32,15 @@ std::string in_quotes(std::string_view text) {
 std::string terminal(const std::string& target) {
   constexpr std::string_view text = "set terminal dumb nofeed size 110,32\n";
   if (target == "-") return std::string(text);
-  if (target.ends_with(".txt")) return fmt::format("{}set output {}\n", text, in_quotes(target));
+  if (target.ends_with(".txt")) return fmt::format("{}set output {}\n", text, in_plot_quotes(target));
   if (target.ends_with(".svg")) {
     return fmt::format("set terminal svg size 960,640 dynamic background rgb 'white'\nset output {}\n",
-                       in_quotes(target));
+                       in_plot_quotes(target));
   }
   return fmt::format(
       "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo size 960,640; else set terminal png size "
       "960,640\nset output {}\n",
-      in_quotes(target));
+      in_plot_quotes(target));
 }
 
 /// Points of one line of the picture: size and time.
@@ -63,7 +63,7 @@ class Curves {
       for (const auto& [bytes, us] : curves_[i].second) data += fmt::format("{} {}\n", bytes, us);
       data += "END\n";
       lines += fmt::format("{} $curve{} using 1:2 with linespoints title {}", i == 0 ? "plot" : ",", i,
-                           in_quotes(curves_[i].first));
+                           in_plot_quotes(curves_[i].first));
     }
     return data + lines + '\n';
   }
@@ -101,7 +101,7 @@ std::string list_script(std::span<const Row> rows) {
   data += "END\n";
   const std::string peer = rows.front().peer ? ", '' using 3 title 'MPI'" : "";
   return data + "set style data histogram\nset style fill solid\nset yrange [0:*]\n" +
-         fmt::format("set title {}\n", in_quotes("all_reduce of " + rows.front().identity.list)) +
+         fmt::format("set title {}\n", in_plot_quotes("all_reduce of " + rows.front().identity.list)) +
          "plot $bars using 2:xtic(1) title 'lockstep'" + peer + '\n';
 }
 

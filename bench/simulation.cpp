@@ -19,7 +19,7 @@
 namespace perf {
 namespace {
 
-constexpr std::string_view rule =
+constexpr std::string_view simulation_rule =
     "give ranks=N (1 to 1000000), nodes=N (1 to ranks; else one per rank) and, where the defaults do not fit, "
     "latency_us=X (1), gbit=X (100), overhead_us=X (0.25), memory_gbs=X (40), all above 0, and radices=LIST, with "
     "commas "
@@ -29,7 +29,7 @@ double positive(std::string_view option, std::string_view text, std::string_view
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || !(value > 0) || !(value <= 1e9))
-    refuse("{} \"{}\": {} is \"{}\"; {}", option, text, key, digits, rule);
+    refuse("{} \"{}\": {} is \"{}\"; {}", option, text, key, digits, simulation_rule);
   return value;
 }
 
@@ -37,7 +37,7 @@ int whole(std::string_view option, std::string_view text, std::string_view key, 
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > 1'000'000)
-    refuse("{} \"{}\": {} is \"{}\"; {}", option, text, key, digits, rule);
+    refuse("{} \"{}\": {} is \"{}\"; {}", option, text, key, digits, simulation_rule);
   return value;
 }
 
@@ -86,13 +86,14 @@ Simulation parse_simulation(std::string_view option, const std::string& text) {
     } else if (key == "radices") {
       result.radices = value;
     } else {
-      refuse("{} \"{}\": there is no \"{}\"; {}", option, text, key, rule);
+      refuse("{} \"{}\": there is no \"{}\"; {}", option, text, key, simulation_rule);
     }
   }
-  if (cluster.ranks == 0) refuse("{} \"{}\": ranks is missing; {}", option, text, rule);
+  if (cluster.ranks == 0) refuse("{} \"{}\": ranks is missing; {}", option, text, simulation_rule);
   if (cluster.nodes == 0) cluster.nodes = cluster.ranks;
   if (cluster.nodes > cluster.ranks)
-    refuse("{} \"{}\": nodes is {}, but ranks only {}; {}", option, text, cluster.nodes, cluster.ranks, rule);
+    refuse("{} \"{}\": nodes is {}, but ranks only {}; {}", option, text, cluster.nodes, cluster.ranks,
+           simulation_rule);
   try {
     (void)lockstep::simulate_all_reduce({}, 8, result.radices);
   } catch (const lockstep::Error& error) {

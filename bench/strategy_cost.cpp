@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "strategy_cost.hpp"
+#include "median.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -31,16 +32,11 @@ constexpr int calls_per_round = 50;
 
 double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-double median(std::vector<double> times) {
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
-}
-
 /// Rounds of `ours` and `below` in turn, each of `calls_per_round` calls; both return the time of their round.
-class Turns {
+class Pairs {
  public:
   using Round = std::function<double()>;
-  Turns(std::int64_t rounds, const Round& ours, const Round& below) {
+  Pairs(std::int64_t rounds, const Round& ours, const Round& below) {
     for (std::int64_t k = -1; k < rounds; ++k) {
       const double our_time = ours();
       const double below_time = below ? below() : 0;
@@ -57,7 +53,7 @@ class Turns {
   std::vector<double> below_;
 };
 
-Turns::Round timed(const std::function<void()>& call) {
+Pairs::Round timed(const std::function<void()>& call) {
   return [call] {
     const auto begin = Clock::now();
     for (int k = 0; k < calls_per_round; ++k) call();
@@ -66,9 +62,9 @@ Turns::Round timed(const std::function<void()>& call) {
 }
 
 /// The layer's calls with some replicas on each rank, and what is below them.
-class Bench {
+class StrategyBench {
  public:
-  Bench(const lockstep::Communicator& job, int replicas, std::int64_t rounds)
+  StrategyBench(const lockstep::Communicator& job, int replicas, std::int64_t rounds)
       : strategy_(job, {.devices = devices(replicas), .communication = {}}),
         below_(job.duplicate(with_replicas(job.options(), replicas))),
         replicas_(replicas),
@@ -95,7 +91,7 @@ class Bench {
     return options;
   }
 
-  [[nodiscard]] StrategyCost cost(std::string call, std::string below, const Turns& turns, bool is_right) const {
+  [[nodiscard]] StrategyCost cost(std::string call, std::string below, const Pairs& turns, bool is_right) const {
     return {std::move(call), std::move(below), replicas_, turns.ours(), turns.below(), is_right};
   }
   [[nodiscard]] float all_replicas() const { return static_cast<float>(strategy_.num_replicas_in_sync()); }
@@ -105,7 +101,7 @@ class Bench {
     int runs = 0;
     // a volatile pointer: the direct call is not inlined away
     void (*volatile step)(int&) = [](int& count) { ++count; };
-    const Turns turns(rounds_, timed([&] {
+    const Pairs turns(rounds_, timed([&] {
                         strategy_.run([&](ReplicaContext& replica) {
                           if (replica.local_replica() == 0) step(runs);
                         });
@@ -122,7 +118,7 @@ class Bench {
     const auto views = views_of(inputs);
     const lockstep::TensorView output = lockstep::tensor_traits<float>::view(below_sum);
     const lockstep::Item item{views, std::span(&output, 1)};
-    const Turns turns(rounds_, timed([&] { sum = strategy_.reduce(ReduceOp::sum, ones); }),
+    const Pairs turns(rounds_, timed([&] { sum = strategy_.reduce(ReduceOp::sum, ones); }),
                       timed([&] { below_.all_reduce(std::span(&item, 1), ReduceOp::sum); }));
     return cost("reduce of a scalar", "communicator.all_reduce", turns, sum == all_replicas() && below_sum == sum);
   }
@@ -142,7 +138,7 @@ class Bench {
       return time;
     };
     const auto items = theirs.items();
-    const Turns turns(rounds_, our_round, timed([&] { below_.all_reduce(items, ReduceOp::mean); }));
+    const Pairs turns(rounds_, our_round, timed([&] { below_.all_reduce(items, ReduceOp::mean); }));
     return cost(tensors == 1 ? "all_reduce of a scalar, in a step"
                              : fmt::format("all_reduce of {} tensors, in a step", tensors),
                 "communicator.all_reduce", turns, ours.are_all(1.0F) && theirs.are_all(1.0F));
@@ -158,7 +154,7 @@ class Bench {
     Gradients theirs(replicas_, tensor_count, tensor_elements);
     const auto items = theirs.items();
     bool is_right = true;
-    const Turns turns(rounds_, timed([&] {
+    const Pairs turns(rounds_, timed([&] {
                         const auto sums = strategy_.extended().batch_reduce_to(ReduceOp::sum, pairs);
                         is_right = is_right && sums.back().value().elements<float>().back() == all_replicas();
                       }),
@@ -168,7 +164,7 @@ class Bench {
 
   StrategyCost update() {
     const auto variable = strategy_.variable<float>(std::vector<float>(tensor_elements));
-    const Turns turns(
+    const Pairs turns(
         rounds_,
         timed([&] { strategy_.extended().update(variable, [](std::span<float> copy) { copy.front() += 1; }); }), {});
     const float expected = static_cast<float>((rounds_ + 1) * calls_per_round);
@@ -232,7 +228,7 @@ class Bench {
 
 std::vector<StrategyCost> measure_strategy(const lockstep::Communicator& job, std::int64_t iterations) {
   std::vector<StrategyCost> costs;
-  for (const int replicas : {1, 2, 4}) Bench(job, replicas, iterations).add_to(costs);
+  for (const int replicas : {1, 2, 4}) StrategyBench(job, replicas, iterations).add_to(costs);
   return costs;
 }
 

@@ -34,6 +34,9 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 # What does not see MPI's headers is compiled once for the lanes that differ in nothing else, where ccache is.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 
+# Several sources at once: the compiler would spend most of its time on the same headers again and again.
+together='-Dunity=on -Dunity_size=8'
+
 jobs=$(nproc 2>/dev/null || echo 2)
 counts=$(mktemp)
 trap 'rm -f "$counts"' EXIT
@@ -86,32 +89,36 @@ lane_plain() {
   mkdir -p build
   rm -f build/passed
   touch build/started
-  build plain build && check plain build --no-suite slow --no-suite consumers --no-suite hosts || return
+  # shellcheck disable=SC2086
+  build plain build $together && check plain build --no-suite slow --no-suite consumers --no-suite hosts || return
   last=$(tail -n 1 "$counts")
   case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
 }
 
 # Ranks on several hosts, each a network namespace; skips where those are not allowed.
 lane_hosts() {
-  build hosts build && check hosts build --suite hosts
+  # shellcheck disable=SC2086
+  build hosts build $together && check hosts build --suite hosts
 }
 
 # What needs minutes, or tools that only this lane installs; and programs built against an installed lockstep.
 lane_slow() {
-  build slow build && check slow build --suite slow --suite consumers
+  # shellcheck disable=SC2086
+  build slow build $together && check slow build --suite slow --suite consumers
 }
 
 lane_mpich() {
   export QUICK_TESTS=1
   targets=rank-programs
   # but for MPI the build of the plain lane
-  build mpich build-mpich -Dmpi=mpich || return
+  # shellcheck disable=SC2086
+  build mpich build-mpich -Dmpi=mpich $together || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 memory-2 memory-messages-2 \
     processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
 }
 
-# The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.
+# The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers; each source alone.
 lane_clang() {
   export QUICK_TESTS=1
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
@@ -136,8 +143,9 @@ lane_tsan() {
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
   targets=thread-programs
+  # shellcheck disable=SC2086
   CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 -Ddebug=false \
-    -Dcpp_args=-g1 && check tsan build-tsan --suite threads --timeout-multiplier 6
+    -Dcpp_args=-g1 $together && check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 
 for name in $lanes; do

@@ -99,7 +99,7 @@ void exchange_leading_axes(const float* source, std::int64_t channels, std::int6
   }
 }
 
-enum ParameterIndex : std::size_t { weights1, bias1, weights2, bias2, dense_weights, dense_bias };
+enum CnnParameter : std::size_t { weights1, bias1, weights2, bias2, dense_weights, dense_bias };
 
 class Cnn final : public Model {
  public:

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t hidden_units = 256;
 
-enum ParameterIndex : std::size_t { hidden_weights, hidden_bias, output_weights, output_bias };
+enum MlpParameter : std::size_t { hidden_weights, hidden_bias, output_weights, output_bias };
 
 /// Rows of [n, hidden_units]: x = relu(x + bias). A NaN stays one, so that the loss shows it.
 void add_bias_and_relu(float* __restrict rows, const float* __restrict bias, std::int64_t n) {

@@ -9,6 +9,16 @@
 
 namespace lockstep::detail {
 
+/// What caches move at a time, on all processors that we know of.
+inline constexpr std::size_t line_bytes = 64;
+/// Of the larger pages that x86 and ARM have.
+inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+/// `bytes`, rounded up to whole cache lines.
+[[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
+  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+}
+
 /// Tells the processor that the calling thread only waits: it leaves the core to its sibling for a moment, and the loop
 /// without a flush of its pipeline. Some tens of nanoseconds.
 inline void cpu_relax() noexcept {

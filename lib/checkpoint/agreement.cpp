@@ -19,7 +19,7 @@ constexpr std::int64_t nobody = std::numeric_limits<std::int64_t>::max();
 
 /// The reduction of one number per rank: each of its replicas gives the same.
 template <class T>
-T reduced(Communicator& communicator, T mine, ReduceOp op) {
+T over_all_ranks(Communicator& communicator, T mine, ReduceOp op) {
   T result{};
   const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
                                             view_of(std::span<const T>(&mine, 1)));
@@ -49,12 +49,12 @@ std::string broadcast_text(Communicator& communicator, int root, const std::stri
   return {bytes.begin(), bytes.end()};
 }
 
-struct Failure {
+struct RankFailure {
   Code code = Code::internal;
   std::string text;
 };
 
-Failure failure_of(const std::exception_ptr& error) {
+RankFailure failure_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& known) {
@@ -71,10 +71,11 @@ Failure failure_of(const std::exception_ptr& error) {
 }  // namespace
 
 void throw_together(Communicator& communicator, const std::exception_ptr& mine) {
-  const std::int64_t first = reduced<std::int64_t>(communicator, mine ? communicator.rank() : nobody, ReduceOp::min);
+  const std::int64_t first =
+      over_all_ranks<std::int64_t>(communicator, mine ? communicator.rank() : nobody, ReduceOp::min);
   if (first == nobody) return;
   const int rank = static_cast<int>(first);
-  Failure failure;
+  RankFailure failure;
   if (rank == communicator.rank()) failure = failure_of(mine);
   auto code = static_cast<std::uint8_t>(failure.code);
   broadcast(communicator, rank, std::span(&code, 1));
@@ -93,8 +94,8 @@ std::string from_chief(Communicator& communicator, const std::string& text) {
 }
 
 void require_same(Communicator& communicator, std::uint64_t number, const std::string& what) {
-  const auto least = reduced<std::uint64_t>(communicator, number, ReduceOp::min);
-  const auto most = reduced<std::uint64_t>(communicator, number, ReduceOp::max);
+  const auto least = over_all_ranks<std::uint64_t>(communicator, number, ReduceOp::min);
+  const auto most = over_all_ranks<std::uint64_t>(communicator, number, ReduceOp::max);
   if (least != most) throw_error(Code::mismatch, "{}", what);
 }
 

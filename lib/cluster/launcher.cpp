@@ -14,13 +14,13 @@
 namespace lockstep::detail {
 namespace {
 
-struct Variable {
+struct LauncherVariable {
   const char* name;
   long least;  // the smallest value that proves more than one rank
   const char* launcher;
 };
 
-constexpr std::array<Variable, 7> variables{{
+constexpr std::array<LauncherVariable, 7> variables{{
     {"OMPI_COMM_WORLD_SIZE", 2, "Open MPI's mpirun"},
     {"PMI_SIZE", 2, "MPICH's or Intel MPI's mpiexec (or srun --mpi=pmi2)"},
     {"FLUX_JOB_SIZE", 2, "flux run"},
@@ -50,7 +50,7 @@ std::optional<long> number(const char* name) {
 }  // namespace
 
 std::string suspicion_of_wrong_launcher(const std::string& mpi_version) {
-  for (const Variable& variable : variables) {
+  for (const LauncherVariable& variable : variables) {
     const auto value = number(variable.name);
     if (!value || *value < variable.least) continue;
     return fmt::format(
@@ -64,7 +64,7 @@ std::string suspicion_of_wrong_launcher(const std::string& mpi_version) {
 
 std::string launcher_of_this_process() {
   std::string text = "no launcher that is known";
-  for (const Variable& variable : variables) {
+  for (const LauncherVariable& variable : variables) {
     if (std::getenv(variable.name) == nullptr) continue;
     text = variable.launcher;
     break;

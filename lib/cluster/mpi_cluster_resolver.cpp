@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::string_view call = "MpiClusterResolver";
+constexpr std::string_view mpi_resolver = "MpiClusterResolver";
 using HostName = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
 std::vector<HostName> names_of_hosts(int ranks) {
@@ -43,7 +43,7 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
   namespace mpi = detail::mpi;
   if (!mpi::is_active()) {
     detail::throw_error(Code::failed_precondition, "{}: MPI is not initialised; make a lockstep::Environment first",
-                        call);
+                        mpi_resolver);
   }
   const auto inside = mpi::serialize();
   int rank = 0;
@@ -52,14 +52,14 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
   mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const std::vector<HostName> hosts = names_of_hosts(ranks);
   // from here on all ranks see the same, and throw the same
-  detail::check_ports(options.port_base, ranks_of_one(hosts), call);
+  detail::check_ports(options.port_base, ranks_of_one(hosts), mpi_resolver);
   std::map<std::string_view, int> ports;
   std::vector<std::string> addresses;
   for (const HostName& host : hosts) {
     const int port = ports.try_emplace(host.data(), options.port_base).first->second++;
     addresses.push_back(fmt::format("{}:{}", host.data(), port));
   }
-  ClusterSpec spec = detail::deal_to_jobs(options.jobs, std::move(addresses), call, "the ranks are");
+  ClusterSpec spec = detail::deal_to_jobs(options.jobs, std::move(addresses), mpi_resolver, "the ranks are");
   auto [type, id] = detail::task_of_rank(options.jobs, rank);
   return SimpleClusterResolver(std::move(spec), {std::move(type), id});
 }

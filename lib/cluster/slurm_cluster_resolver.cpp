@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::string_view call = "SlurmClusterResolver";
+constexpr std::string_view slurm_resolver = "SlurmClusterResolver";
 
 std::optional<std::string> variable(const char* name) {
   const char* const text = std::getenv(name);
@@ -29,14 +29,15 @@ std::string needed(const char* name) {
   if (auto text = variable(name)) return *text;
   detail::throw_error(
       Code::failed_precondition,
-      "{}: the variable {} is not set; start the program with srun, or use MpiClusterResolver under mpirun", call,
-      name);
+      "{}: the variable {} is not set; start the program with srun, or use MpiClusterResolver under mpirun",
+      slurm_resolver, name);
 }
 
 int number(const char* name, const std::string& text, int least) {
   const auto value = detail::number_of(text);
   if (!value || *value < least || *value > 1'000'000'000) {
-    detail::throw_error(Code::invalid_argument, "{}: {}=\"{}\" is no whole number from {} on", call, name, text, least);
+    detail::throw_error(Code::invalid_argument, "{}: {}=\"{}\" is no whole number from {} on", slurm_resolver, name,
+                        text, least);
   }
   return static_cast<int>(*value);
 }
@@ -48,43 +49,43 @@ void check_that_srun_started_us() {
       Code::failed_precondition,
       "{}: {} started this rank, and Slurm's variables are those of its daemon, the same for every rank of a node; "
       "use MpiClusterResolver, which asks the communicator",
-      call, launcher);
+      slurm_resolver, launcher);
 }
 
 /// What Slurm says of the step.
-struct Step {
+struct JobStep {
   int task = 0;
   std::vector<std::string> hosts;
   std::vector<int> tasks_per_node;
   int tasks = 0;
 };
 
-Step read_step() {
-  Step step;
+JobStep read_step() {
+  JobStep step;
   step.task = number("SLURM_PROCID", needed("SLURM_PROCID"), 0);
   step.tasks = number("SLURM_STEP_NUM_TASKS", needed("SLURM_STEP_NUM_TASKS"), 1);
   step.hosts = expand_hostlist(needed("SLURM_STEP_NODELIST"));
   step.tasks_per_node = expand_tasks_per_node(needed("SLURM_STEP_TASKS_PER_NODE"));
   if (step.hosts.size() != step.tasks_per_node.size()) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: SLURM_STEP_NODELIST names {} nodes, but SLURM_STEP_TASKS_PER_NODE {}", call,
+                        "{}: SLURM_STEP_NODELIST names {} nodes, but SLURM_STEP_TASKS_PER_NODE {}", slurm_resolver,
                         step.hosts.size(), step.tasks_per_node.size());
   }
   const long long sum = std::accumulate(step.tasks_per_node.begin(), step.tasks_per_node.end(), 0LL);
   if (sum != step.tasks) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: SLURM_STEP_TASKS_PER_NODE counts {} tasks, but SLURM_STEP_NUM_TASKS is {}", call, sum,
-                        step.tasks);
+                        "{}: SLURM_STEP_TASKS_PER_NODE counts {} tasks, but SLURM_STEP_NUM_TASKS is {}", slurm_resolver,
+                        sum, step.tasks);
   }
   if (step.task >= step.tasks) {
-    detail::throw_error(Code::invalid_argument, "{}: SLURM_PROCID is {}, but the step has {} tasks", call, step.task,
-                        step.tasks);
+    detail::throw_error(Code::invalid_argument, "{}: SLURM_PROCID is {}, but the step has {} tasks", slurm_resolver,
+                        step.task, step.tasks);
   }
   return step;
 }
 
 /// The node of each task, as Slurm spreads them: filling node after node, or one to each in turn.
-std::vector<std::size_t> nodes_of_tasks(const Step& step) {
+std::vector<std::size_t> nodes_of_tasks(const JobStep& step) {
   const std::string distribution = variable("SLURM_DISTRIBUTION").value_or("block");
   const std::string over_nodes = distribution.substr(0, distribution.find_first_of(":,"));
   std::vector<std::size_t> nodes;
@@ -104,23 +105,23 @@ std::vector<std::size_t> nodes_of_tasks(const Step& step) {
         Code::invalid_argument,
         "{}: SLURM_DISTRIBUTION=\"{}\" does not tell which task is on which node; use block or cyclic, or "
         "MpiClusterResolver, which asks the communicator",
-        call, distribution);
+        slurm_resolver, distribution);
   }
   return nodes;
 }
 
-void check_own_node(const Step& step, const std::string& host) {
+void check_own_node(const JobStep& step, const std::string& host) {
   const auto own = variable("SLURMD_NODENAME");
   if (!own || *own == host) return;
   detail::throw_error(
       Code::invalid_argument,
       "{}: task {} is on node {} by Slurm's lists, but runs on {}; tasks are spread in a way that the variables do "
       "not tell. Use MpiClusterResolver, which asks the communicator",
-      call, step.task, host, *own);
+      slurm_resolver, step.task, host, *own);
 }
 
-std::vector<std::string> addresses_of(const Step& step, int port_base) {
-  detail::check_ports(port_base, std::ranges::max(step.tasks_per_node), call);
+std::vector<std::string> addresses_of(const JobStep& step, int port_base) {
+  detail::check_ports(port_base, std::ranges::max(step.tasks_per_node), slurm_resolver);
   const std::vector<std::size_t> nodes = nodes_of_tasks(step);
   check_own_node(step, step.hosts[nodes[static_cast<std::size_t>(step.task)]]);
   std::vector<int> next(step.hosts.size(), port_base);
@@ -129,7 +130,7 @@ std::vector<std::string> addresses_of(const Step& step, int port_base) {
   return addresses;
 }
 
-Accelerators accelerators_of(const Step& step, const SlurmOptions& options) {
+Accelerators accelerators_of(const JobStep& step, const SlurmOptions& options) {
   std::optional<int> on_node = options.gpus_per_node;
   if (!on_node) {
     if (const auto text = variable("SLURM_GPUS_ON_NODE")) on_node = number("SLURM_GPUS_ON_NODE", *text, 0);
@@ -140,16 +141,16 @@ Accelerators accelerators_of(const Step& step, const SlurmOptions& options) {
   if (per_task < 0 || on_node.value_or(0) < 0 ||
       (on_node && static_cast<long long>(per_task) * most_tasks > *on_node)) {
     detail::throw_error(Code::invalid_argument, "{}: {} GPUs per task and {} tasks on a node are more than its {} GPUs",
-                        call, per_task, most_tasks, on_node.value_or(0));
+                        slurm_resolver, per_task, most_tasks, on_node.value_or(0));
   }
   return {{"GPU", per_task}};
 }
 
 SimpleClusterResolver resolver_of(const SlurmOptions& options) {
   check_that_srun_started_us();
-  const Step step = read_step();
+  const JobStep step = read_step();
   ClusterSpec spec =
-      detail::deal_to_jobs(options.jobs, addresses_of(step, options.port_base), call, "Slurm's step has");
+      detail::deal_to_jobs(options.jobs, addresses_of(step, options.port_base), slurm_resolver, "Slurm's step has");
   auto [type, id] = detail::task_of_rank(options.jobs, step.task);
   return SimpleClusterResolver(std::move(spec), {std::move(type), id}, accelerators_of(step, options));
 }

@@ -13,17 +13,18 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::string_view, 3> names{"AUTO", "RING", "NCCL"};
+constexpr std::array<std::string_view, 3> implementation_names{"AUTO", "RING", "NCCL"};
 constexpr double most_seconds = 1e9;
 
 }  // namespace
 
 std::string_view to_string(CommunicationImplementation implementation) noexcept {
-  return detail::name_of(implementation, names);
+  return detail::name_of(implementation, implementation_names);
 }
 
 CommunicationImplementation parse_communication_implementation(std::string_view name) {
-  if (const auto found = detail::find_enumerator<CommunicationImplementation>(name, names)) return *found;
+  if (const auto found = detail::find_enumerator<CommunicationImplementation>(name, implementation_names))
+    return *found;
   detail::throw_error(Code::invalid_argument,
                       "CommunicationOptions: implementation \"{}\" is unknown; give AUTO, RING or NCCL", name);
 }

@@ -10,7 +10,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr int spins_before_yield = 2000;
+constexpr int idle_spins = 2000;
 
 constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cast<std::uint32_t>(next); }
 
@@ -52,7 +52,7 @@ void SharedLoop::run_turns(std::uint32_t turns, const void* object, Call call) {
   wake_();
   help();
   for (int spins = 0; done_.load(std::memory_order_acquire) < turns; ++spins) {
-    spins < spins_before_yield ? cpu_relax() : std::this_thread::yield();
+    spins < idle_spins ? cpu_relax() : std::this_thread::yield();
   }
 }
 

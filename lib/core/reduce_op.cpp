@@ -10,16 +10,16 @@
 
 namespace lockstep {
 namespace {
-constexpr std::array<std::string_view, reduce_op_count> names{"sum",  "mean", "min", "max",
-                                                              "prod", "band", "bor", "bxor"};
+constexpr std::array<std::string_view, reduce_op_count> op_names{"sum",  "mean", "min", "max",
+                                                                 "prod", "band", "bor", "bxor"};
 }
 
-std::string_view to_string(ReduceOp op) noexcept { return detail::name_of(op, names); }
+std::string_view to_string(ReduceOp op) noexcept { return detail::name_of(op, op_names); }
 
 std::string_view to_string(Order order) noexcept { return order == Order::canonical ? "canonical" : "any"; }
 
 ReduceOp parse_reduce_op(std::string_view name) {
-  if (const auto found = detail::find_enumerator<ReduceOp>(name, names)) return *found;
+  if (const auto found = detail::find_enumerator<ReduceOp>(name, op_names)) return *found;
   detail::throw_error(Code::invalid_argument,
                       "reduce op \"{}\" is unknown; the ops are sum, mean, min, max, prod, band, bor, bxor", name);
 }

@@ -21,14 +21,14 @@ namespace {
 }
 
 /// Closed at the end of the scope; the mapping stays.
-class OpenFile {
+class FileDescriptor {
  public:
-  explicit OpenFile(const std::string& name) : fd_(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit FileDescriptor(const std::string& name) : fd_(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw_system("open", name, errno);
   }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() { ::close(fd_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() { ::close(fd_); }
   [[nodiscard]] int get() const noexcept { return fd_; }
 
  private:
@@ -38,7 +38,7 @@ class OpenFile {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, Use use) : name_(path.string()) {
-  const OpenFile file(name_);
+  const FileDescriptor file(name_);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) throw_system("read", name_, errno);
   if (S_ISDIR(status.st_mode)) throw_system("read", name_, EISDIR);

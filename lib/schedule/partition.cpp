@@ -10,8 +10,6 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::int64_t grain_elements = 16;
-
 /// total * part / parts, without overflow.
 std::int64_t share(std::int64_t total, int part, int parts) {
   return total / parts * part + total % parts * part / parts;

@@ -19,9 +19,11 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-/// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of 16 elements inside each
-/// tensor (whole cache lines for every type of 4 bytes). Slices of one list tile it; some are empty when there is
-/// little to cut.
+/// Slices are cut at multiples of this many elements: whole cache lines for every type of 4 bytes.
+inline constexpr std::int64_t grain_elements = 16;
+
+/// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of grain_elements inside
+/// each tensor. Slices of one list tile it; some are empty when there is little to cut.
 [[nodiscard]] std::vector<std::vector<Piece>> even_slices(std::span<const std::int64_t> counts, int parts);
 
 /// One piece per non-empty tensor: everything.

@@ -4,6 +4,7 @@
 #include "transport/buffer.hpp"
 
 #include "base/given_up.hpp"
+#include "base/processor.hpp"
 
 #include <sys/mman.h>
 
@@ -13,8 +14,6 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t line_bytes = 64;
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// Below, a huge page would be mostly empty, and few small pages cost little.
 constexpr std::size_t least_huge_bytes = std::size_t{64} << 10;
 

@@ -21,7 +21,7 @@ namespace {
 using Place = VariableState::Place;
 using Use = VariableState::Use;
 
-constexpr std::array<std::string_view, 3> names{"assign", "assign_add", "assign_sub"};
+constexpr std::array<std::string_view, 3> assignment_names{"assign", "assign_add", "assign_sub"};
 
 void check_value(const VariableState& state, const Use& use, ConstTensorView value, std::string_view call) {
   const ConstTensorView copy = state.copies.front().view();
@@ -54,7 +54,7 @@ void refuse_add_to_total(const VariableState& state, const Use& use, std::string
 const Variable& Variable::write(Write how, ConstTensorView value) const {
   VariableState& state = *state_;
   const Use use = state.use_for_write();
-  const std::string_view call = names[static_cast<std::size_t>(how)];
+  const std::string_view call = assignment_names[static_cast<std::size_t>(how)];
   check_value(state, use, value, call);
   const bool spreads = state.is_on_read() && state.options.aggregation == VariableAggregation::sum &&
                        use.place == Place::cross_replica && state.team->replicas() > 1;

@@ -27,10 +27,10 @@ using Place = VariableState::Place;
 using Use = VariableState::Use;
 using detail::RowOp;
 
-constexpr std::array<const char*, 7> names{"scatter_add", "scatter_sub", "scatter_mul",   "scatter_div",
-                                           "scatter_min", "scatter_max", "scatter_update"};
+constexpr std::array<const char*, 7> row_op_names{"scatter_add", "scatter_sub", "scatter_mul",   "scatter_div",
+                                                  "scatter_min", "scatter_max", "scatter_update"};
 
-const char* name_of(RowOp op) { return names[static_cast<std::size_t>(op)]; }
+const char* name_of(RowOp op) { return row_op_names[static_cast<std::size_t>(op)]; }
 
 bool is_reduced(const VariableState& state) {
   return state.options.aggregation == VariableAggregation::sum ||

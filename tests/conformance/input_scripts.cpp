@@ -118,7 +118,7 @@ void add_array_scripts(Scripts& scripts) {
   };
 }
 
-void add_option_scripts(Scripts& scripts) {
+void add_input_option_scripts(Scripts& scripts) {
   scripts["P247"] = [] {
     return Script{[](World& world) -> Json {
       static_cast<void>(world.strategy().distribute_datasets_from_function(
@@ -151,7 +151,7 @@ void add_option_scripts(Scripts& scripts) {
 void add_input_scripts(Scripts& scripts) {
   add_iteration_scripts(scripts);
   add_array_scripts(scripts);
-  add_option_scripts(scripts);
+  add_input_option_scripts(scripts);
 }
 
 }  // namespace lockstep::conformance

@@ -106,7 +106,7 @@ Json described(const CommunicationOptions& options) {
           std::string(to_string(options.implementation))};
 }
 
-void add_option_scripts(Scripts& scripts) {
+void add_strategy_option_scripts(Scripts& scripts) {
   scripts["P77"] = [] {
     return Script{[](World&) -> Json {
                     CommunicationOptions options;
@@ -155,7 +155,7 @@ void add_logical_device_scripts(Scripts& scripts) {
 void add_strategy_scripts(Scripts& scripts) {
   add_device_scripts(scripts);
   add_failure_scripts(scripts);
-  add_option_scripts(scripts);
+  add_strategy_option_scripts(scripts);
   add_logical_device_scripts(scripts);
 }
 

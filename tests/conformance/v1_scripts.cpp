@@ -28,7 +28,9 @@ struct Program {
   std::optional<Iterator> iterator;
 };
 
-Dataset<Tensor> range(std::int64_t count, std::int64_t batch) { return Dataset<Tensor>::range(count).batch(batch); }
+Dataset<Tensor> numbers_in_batches(std::int64_t count, std::int64_t batch) {
+  return Dataset<Tensor>::range(count).batch(batch);
+}
 
 Json two_inputs(Program& program) { return result_of(program.iterator->get_next()); }
 
@@ -48,7 +50,7 @@ void add_iterator_scripts(Scripts& scripts) {
           program->strategy.experimental_run([](const Tensor& x) { return x.clone(); }, *program->iterator));
     };
     return Script{[program, run](World&) {
-                    program->iterator.emplace(program->strategy.make_dataset_iterator(range(4, 2)));
+                    program->iterator.emplace(program->strategy.make_dataset_iterator(numbers_in_batches(4, 2)));
                     return run();
                   },
                   [program, run](World&) {
@@ -59,16 +61,16 @@ void add_iterator_scripts(Scripts& scripts) {
   scripts["P99"] = [] {
     return Script{[](World&) -> Json {
       Program program;
-      program.iterator.emplace(program.strategy.make_input_fn_iterator([](const InputContext&) { return range(4, 2); },
-                                                                       InputReplicationMode::per_replica));
+      program.iterator.emplace(program.strategy.make_input_fn_iterator(
+          [](const InputContext&) { return numbers_in_batches(4, 2); }, InputReplicationMode::per_replica));
       return "made";
     }};
   };
   scripts["P256"] = [] {
     const auto program = std::make_shared<Program>();
     return Script{[program](World&) {
-                    program->iterator.emplace(
-                        program->strategy.make_input_fn_iterator([](const InputContext&) { return range(8, 2); }));
+                    program->iterator.emplace(program->strategy.make_input_fn_iterator(
+                        [](const InputContext&) { return numbers_in_batches(8, 2); }));
                     program->iterator->initialize();
                     return results(3, [&] { return program->strategy.experimental_run(sum_of, *program->iterator); });
                   },
@@ -80,7 +82,7 @@ void add_iterator_scripts(Scripts& scripts) {
   scripts["P257"] = [] {
     const auto program = std::make_shared<Program>();
     return Script{[program](World&) {
-                    program->iterator.emplace(program->strategy.make_dataset_iterator(range(6, 4)));
+                    program->iterator.emplace(program->strategy.make_dataset_iterator(numbers_in_batches(6, 4)));
                     program->iterator->initialize();
                     Json all = Json::array();
                     for (;;) {
@@ -98,7 +100,7 @@ void add_iterator_scripts(Scripts& scripts) {
     return Script{[](World&) {
       Program program;
       program.iterator.emplace(
-          program.strategy.make_input_fn_iterator([](const InputContext&) { return range(5, 2); }));
+          program.strategy.make_input_fn_iterator([](const InputContext&) { return numbers_in_batches(5, 2); }));
       program.iterator->initialize();
       return results(3, [&] { return program.iterator->get_next(); });
     }};
@@ -130,7 +132,7 @@ void add_method_scripts(Scripts& scripts) {
   scripts["P259"] = [] {
     return Script{[](World&) -> Json {
       v1::OneDeviceStrategy strategy("cpu:0");
-      Iterator iterator = strategy.make_dataset_iterator(range(4, 2));
+      Iterator iterator = strategy.make_dataset_iterator(numbers_in_batches(4, 2));
       iterator.initialize();
       const P list({Tensor::from(std::vector<float>{1, 2, 3})});
       return {result_of(strategy.run([](int x) { return 2 * x; }, 4)),
@@ -144,7 +146,7 @@ void add_method_scripts(Scripts& scripts) {
                   },
                   [](World& world) -> Json {
                     const auto dataset = world.strategy().experimental_distribute_datasets_from_function(
-                        [](const InputContext&) { return range(9, 2); });
+                        [](const InputContext&) { return numbers_in_batches(9, 2); });
                     Json steps = Json::array();
                     for (const P& step : dataset) steps.push_back(result_of(step));
                     return {{"steps", steps}};

@@ -13,7 +13,7 @@
 namespace lockstep::conformance {
 namespace {
 
-bool has(const Json& json, const char* key) { return json.is_object() && json.contains(key); }
+bool has_key(const Json& json, const char* key) { return json.is_object() && json.contains(key); }
 
 void flatten(const Json& json, std::vector<Json>& elements) {
   if (!json.is_array()) {
@@ -68,7 +68,7 @@ IndexedSlices slices_of(const Json& json, std::optional<DType> dtype) {
 }
 
 std::optional<DType> dtype_in(const Json& json, std::optional<DType> otherwise) {
-  return has(json, "dtype") ? std::optional(parse_dtype(json["dtype"].get<std::string>())) : otherwise;
+  return has_key(json, "dtype") ? std::optional(parse_dtype(json["dtype"].get<std::string>())) : otherwise;
 }
 
 template <class T, class Make>
@@ -88,11 +88,11 @@ Variable make_variable(Strategy& strategy, const std::string& name, const Json& 
 }  // namespace
 
 Tensor tensor_of(const Json& json, std::optional<DType> dtype) {
-  const Json& nested = has(json, "value") ? json["value"] : json;
+  const Json& nested = has_key(json, "value") ? json["value"] : json;
   dtype = dtype_in(json, dtype);
   std::vector<Json> elements;
   flatten(nested, elements);
-  const auto extents = has(json, "shape") ? json["shape"].get<std::vector<std::int64_t>>() : extents_of(nested);
+  const auto extents = has_key(json, "shape") ? json["shape"].get<std::vector<std::int64_t>>() : extents_of(nested);
   Tensor tensor(dtype.value_or(literal_dtype(elements)), Shape(std::span<const std::int64_t>(extents)));
   detail::visit_dtype(tensor.dtype(), [&]<class T>() {
     const auto to = tensor.elements<T>();
@@ -127,21 +127,21 @@ Value World::operand(const Json& json, std::optional<DType> dtype) const {
     return operand(given_[name]);
   }
   dtype = dtype_in(json, dtype);
-  if (has(json, "replicas")) {
+  if (has_key(json, "replicas")) {
     const Json& all = json["replicas"];
-    if (has(all.front(), "indices")) {
+    if (has_key(all.front(), "indices")) {
       return components_of<IndexedSlices>(all, local_replicas(), first_replica(),
                                           [&](const Json& one) { return slices_of(one, dtype); });
     }
     return components_of<Tensor>(all, local_replicas(), first_replica(),
                                  [&](const Json& one) { return tensor_of(one, dtype); });
   }
-  if (has(json, "mirrored")) {
+  if (has_key(json, "mirrored")) {
     std::vector<Tensor> copies;
     for (int i = 0; i < local_replicas(); ++i) copies.push_back(tensor_of(json["mirrored"], dtype));
     return Mirrored<Tensor>(std::move(copies));
   }
-  if (has(json, "indices")) return slices_of(json, dtype);
+  if (has_key(json, "indices")) return slices_of(json, dtype);
   return tensor_of(json, dtype);
 }
 

@@ -17,10 +17,10 @@ import sys
 import tempfile
 
 
-def options(build, source_part):
-    """The compiler and its options for the first source whose path contains `source_part`, outputs left out."""
+def library_options(build):
+    """The compiler and its options for sources of the library, outputs left out."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
-        entry = next(e for e in json.load(file) if source_part in e['file'])
+        entry = next(e for e in json.load(file) if 'liblockstep.so' in e['output'])
     words = shlex.split(entry['command'])
     kept, skip = [], False
     for word in words:
@@ -53,8 +53,8 @@ def compile_alone(header, command, directory, scratch):
 def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     # Without lib/ in the search path: a public header must not need a private one.
-    plain = [w for w in options(build, '/lib/core/')[0] if not (w.startswith('-I') and w.rstrip('/').endswith('lib'))]
-    interop, directory = options(build, '/lib/bindings/mpi/')
+    interop, directory = library_options(build)
+    plain = [w for w in interop if not (w.startswith('-I') and w.rstrip('/').endswith('lib'))]
     headers = list(public_headers(source))
     print(f'1..{len(headers)}', flush=True)
     failed = 0

@@ -3,16 +3,13 @@
 
 #include "collectives/host/element_space.hpp"
 
+#include "base/processor.hpp"
+#include "schedule/partition.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace lockstep::detail {
-namespace {
-
-constexpr std::int64_t grain_elements = 16;
-constexpr std::size_t alignment = 64;
-
-}  // namespace
 
 ElementSpace::ElementSpace(std::span<const std::int64_t> counts) {
   starts_.reserve(counts.size() + 1);
@@ -51,7 +48,7 @@ ElementImage::ElementImage(const ElementSpace& space, std::vector<std::size_t> e
   bases_.push_back(0);
   for (std::size_t item = 0; item < element_bytes_.size(); ++item) {
     const auto count = static_cast<std::size_t>(space.start(item + 1) - space.start(item));
-    bases_.push_back(bases_.back() + (count * element_bytes_[item] + alignment - 1) / alignment * alignment);
+    bases_.push_back(bases_.back() + whole_lines(count * element_bytes_[item]));
   }
 }
 

@@ -3,22 +3,13 @@
 //
 // What each step moves and adds: forth partial results, back results.
 
+#include "collectives/host/element_address.hpp"
 #include "collectives/host/mixed_radix_operation.hpp"
 
 #include <cstring>
 #include <utility>
 
 namespace lockstep::detail {
-namespace {
-
-const std::byte* at(const void* base, std::int64_t element, DType dtype) {
-  return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
-}
-std::byte* at(void* base, std::int64_t element, DType dtype) {
-  return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
-}
-
-}  // namespace
 
 void MixedRadixExchange::make_node(NodeGroup& group) {
   const RankLayout& layout = schedule_.layout();

@@ -14,8 +14,6 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t no_limit = std::size_t{1} << 60;
-
 int inputs_given(const Descriptor& descriptor, const ReplicaLayout& layout, int rank) {
   switch (descriptor.kind) {
     case OperationKind::barrier: return 0;
@@ -84,7 +82,7 @@ class NodeCopy final : public NodeOperation {
     if (has_changed) {
       copies_.clear();
       for_each_copy(
-          cut_rounds(items(), ReduceOp::sum, 1, no_limit).front(),
+          cut_rounds(items(), ReduceOp::sum, 1, unlimited_round_bytes).front(),
           [&](int rank, const StagedPiece& part, std::size_t i) { return visible_input(rank, part.piece, i); },
           [&](const Copy& copy) { copies_.push_back(copy); });
     }

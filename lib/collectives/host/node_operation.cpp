@@ -11,12 +11,6 @@
 #include <utility>
 
 namespace lockstep::detail {
-namespace {
-
-/// The rank cannot show all its inputs to the others.
-constexpr std::uint32_t flag_staged = 1;
-
-}  // namespace
 
 BoardUse board_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
   const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;

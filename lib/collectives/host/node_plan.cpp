@@ -3,6 +3,8 @@
 
 #include "collectives/host/node_plan.hpp"
 
+#include "base/processor.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -10,12 +12,11 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t line_bytes = 64;
 /// A slice below this is not worth an owner: the lines of its ends cost more than its sums.
 constexpr std::size_t least_slice_bytes = 2048;
 
 std::size_t padded(std::int64_t elements, DType dtype) {
-  return (static_cast<std::size_t>(elements) * size_of(dtype) + line_bytes - 1) / line_bytes * line_bytes;
+  return whole_lines(static_cast<std::size_t>(elements) * size_of(dtype));
 }
 
 /// One round over `ranges`, pieces of the list in order.

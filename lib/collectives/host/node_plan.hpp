@@ -31,6 +31,9 @@ struct NodeRound {
   std::size_t most_result_bytes = 0;             ///< of the owner that has most
 };
 
+/// `round_bytes` that gives one round.
+inline constexpr std::size_t unlimited_round_bytes = std::size_t{1} << 60;
+
 /// Cuts `items` into rounds of about `round_bytes` bytes of input per replica (at least one round, all but the last of
 /// them full), each into slices for `ranks` owners; fewer owners where slices would be smaller than a page.
 [[nodiscard]] std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks,

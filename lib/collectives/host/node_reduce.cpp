@@ -15,8 +15,6 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t no_limit = std::size_t{1} << 60;
-
 /// Bytes of input in one turn of a shared loop: long against the microsecond that waking somebody takes.
 constexpr std::size_t turn_bytes = std::size_t{256} << 10;
 
@@ -186,7 +184,7 @@ class NodeReduce final : public NodeOperation {
 
   /// Writes down the folds of this rank's slice, so that a call repeated does nothing but them.
   void prepare_direct() {
-    const auto rounds = cut(descriptor(), layout(), items(), no_limit);
+    const auto rounds = cut(descriptor(), layout(), items(), unlimited_round_bytes);
     const auto slice = in_turns(rounds.front().slices[static_cast<std::size_t>(rank())]);
     const std::size_t replicas = inputs_.size();
     direct_.clear();

@@ -5,6 +5,7 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "base/processor.hpp"
 #include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
@@ -14,14 +15,8 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t alignment = 64;
-
-// Arrival::flags
-constexpr std::uint32_t flag_staged = 1;   // the others cannot see some buffer
-constexpr std::uint32_t flag_refused = 2;  // too much to stage
-
 std::size_t padded_bytes(const HostItem& item) {
-  return (static_cast<std::size_t>(item.count()) * size_of(item.dtype) + alignment - 1) / alignment * alignment;
+  return whole_lines(static_cast<std::size_t>(item.count()) * size_of(item.dtype));
 }
 
 }  // namespace
@@ -134,7 +129,7 @@ const std::byte* NodeStage::input(int member, std::size_t item, std::size_t repl
 std::byte* NodeStage::results(std::size_t bytes) {
   if (!others_staged_) return nullptr;
   NodeMemory& memory = group_.staging().results;
-  group_.reserve(memory, std::max(bytes, alignment));
+  group_.reserve(memory, std::max(bytes, line_bytes));
   group_.own_board().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
                                          std::memory_order_relaxed);  // before the clock
   return memory.data();

@@ -15,6 +15,11 @@
 
 namespace lockstep::detail {
 
+/// Arrival::flags of a rank some of whose buffers the others cannot see.
+inline constexpr std::uint32_t flag_staged = 1;
+/// The same, and there is too much to stage.
+inline constexpr std::uint32_t flag_refused = 2;
+
 /// One rank's part of one operation at a time. Members are ranks of the group. Not thread-safe.
 class NodeWork {
  public:

@@ -3,6 +3,8 @@
 
 #include "device/host/arena.hpp"
 
+#include "base/processor.hpp"
+
 #include <fmt/format.h>
 
 #include <sys/resource.h>
@@ -16,7 +18,6 @@ namespace lockstep {
 namespace detail {
 namespace {
 
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// The arena grows by at least this much, so that small tensors do not ask the system one by one.
 constexpr std::size_t growth_bytes = std::size_t{1} << 20;
 /// Peers map each arena of the node whole: enough for any program, and 100 of them still fit into an address space.

@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-void expect_refused(const std::string& text, std::initializer_list<std::string> parts) {
+void expect_list_refused(const std::string& text, std::initializer_list<std::string> parts) {
   SCOPED_TRACE(text);
   test::expect_error(Code::invalid_argument, {"expand_hostlist"}, [&] { (void)expand_hostlist(text); });
   test::expect_error(Code::invalid_argument, parts, [&] { (void)expand_hostlist(text); });
@@ -38,32 +38,32 @@ TEST(HostList, combines_several_brackets_the_last_one_fastest) {
 }
 
 TEST(HostList, says_where_a_text_is_wrong_and_what) {
-  expect_refused("", {"character 1", "name of a host"});
-  expect_refused("a,,b", {"character 3", "name of a host"});
-  expect_refused("a,", {"character 3", "name of a host"});
-  expect_refused("n[1-2", {"character 6", "]"});
-  expect_refused("n[1;2]", {"character 4", "]"});
-  expect_refused("n1]", {"character 3", "no host's name"});
-  expect_refused("n 1", {"character 2", "no host's name"});
-  expect_refused("n[]", {"character 3", "number"});
-  expect_refused("n[1-]", {"character 5", "number"});
-  expect_refused("n[a-b]", {"character 3", "number"});
-  expect_refused("n[3-1]", {"3 down to 1", "smaller number first"});
-  expect_refused("n[1-[2-3]]", {"character 5", "number"});
-  expect_refused("n[1[2]]", {"character 4", "brackets stand in one another"});
-  expect_refused(std::string("n\0", 2), {"\"n?\"", "no host's name"});
+  expect_list_refused("", {"character 1", "name of a host"});
+  expect_list_refused("a,,b", {"character 3", "name of a host"});
+  expect_list_refused("a,", {"character 3", "name of a host"});
+  expect_list_refused("n[1-2", {"character 6", "]"});
+  expect_list_refused("n[1;2]", {"character 4", "]"});
+  expect_list_refused("n1]", {"character 3", "no host's name"});
+  expect_list_refused("n 1", {"character 2", "no host's name"});
+  expect_list_refused("n[]", {"character 3", "number"});
+  expect_list_refused("n[1-]", {"character 5", "number"});
+  expect_list_refused("n[a-b]", {"character 3", "number"});
+  expect_list_refused("n[3-1]", {"3 down to 1", "smaller number first"});
+  expect_list_refused("n[1-[2-3]]", {"character 5", "number"});
+  expect_list_refused("n[1[2]]", {"character 4", "brackets stand in one another"});
+  expect_list_refused(std::string("n\0", 2), {"\"n?\"", "no host's name"});
 }
 
 TEST(HostList, has_a_bound_before_memory_is_used) {
   EXPECT_EQ(expand_hostlist("n[1-65536]").size(), 65536U);
-  expect_refused("n[0-65536]", {"more than 65536 hosts"});
-  expect_refused("n[1-999999999]", {"more than 65536 hosts"});
-  expect_refused("n[1-9999999999]", {"more than 9 digits"});
-  expect_refused("a[1-1000]b[1-1000]", {"more than 65536 hosts"});
-  expect_refused("a[1-40000],b[1-40000]", {"more than 65536 hosts"});
-  expect_refused("a[1-40000,1-40000]", {"more than 65536 hosts"});
+  expect_list_refused("n[0-65536]", {"more than 65536 hosts"});
+  expect_list_refused("n[1-999999999]", {"more than 65536 hosts"});
+  expect_list_refused("n[1-9999999999]", {"more than 9 digits"});
+  expect_list_refused("a[1-1000]b[1-1000]", {"more than 65536 hosts"});
+  expect_list_refused("a[1-40000],b[1-40000]", {"more than 65536 hosts"});
+  expect_list_refused("a[1-40000,1-40000]", {"more than 65536 hosts"});
   EXPECT_EQ(expand_hostlist(std::string(255, 'a')).size(), 1U);
-  expect_refused(std::string(256, 'a'), {"more than 255 characters"});
+  expect_list_refused(std::string(256, 'a'), {"more than 255 characters"});
 }
 
 TEST(TasksPerNode, repeats_what_is_in_parentheses) {

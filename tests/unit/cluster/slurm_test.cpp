@@ -19,11 +19,10 @@ namespace {
 using test::expect_error;
 using test::VariableMap;
 using test::Variables;
-using Names = VariableMap;
 
 /// 4 tasks on n01 and n02, of which this is number 2, with other values in place of some.
-Names step(const Names& others = {}) {
-  Names all = others;
+VariableMap step(const VariableMap& others = {}) {
+  VariableMap all = others;
   all.insert({{"SLURM_PROCID", "2"},
               {"SLURM_STEP_NUM_TASKS", "4"},
               {"SLURM_STEP_NODELIST", "n[01-02]"},
@@ -41,7 +40,7 @@ class Slurm : public testing::Test {
   }
 };
 
-void expect_refused(const Names& variables, std::initializer_list<std::string> parts,
+void expect_refused(const VariableMap& variables, std::initializer_list<std::string> parts,
                     const SlurmOptions& options = {}) {
   const Variables set(variables);
   expect_error(Code::invalid_argument, parts, [&] { const SlurmClusterResolver resolver(options); });

@@ -6,6 +6,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "support/expect_error.hpp"
+#include "unit/strategy/strategies.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,8 +28,6 @@ std::string context() {
   return text + (replica == nullptr ? " -" : " " + std::to_string(replica->replica_id_in_sync_group()));
 }
 
-MirroredStrategy two() { return MirroredStrategy(std::vector<std::string>{"cpu:0", "cpu:1"}); }
-
 TEST(Context, outside_everything_is_the_default_strategys_replica) {
   EXPECT_EQ(context(), "default replica 0");
   EXPECT_EQ(get_strategy().num_replicas_in_sync(), 1);
@@ -37,7 +36,7 @@ TEST(Context, outside_everything_is_the_default_strategys_replica) {
 }
 
 TEST(Context, inside_a_scope_is_cross_replica) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   {
     const Scope scope = strategy.scope();
     EXPECT_EQ(context(), "strategy cross -");
@@ -47,7 +46,7 @@ TEST(Context, inside_a_scope_is_cross_replica) {
 }
 
 TEST(Context, inside_run_is_that_replicas) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto texts = strategy.run([&] {
     EXPECT_EQ(&get_strategy(), &strategy);
     return context();
@@ -58,7 +57,7 @@ TEST(Context, inside_run_is_that_replicas) {
 }
 
 TEST(Context, inside_merge_call_is_cross_replica_and_inside_update_too) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(0.0F);
   std::string in_merge;
   std::vector<std::string> in_update;
@@ -75,7 +74,7 @@ TEST(Context, inside_merge_call_is_cross_replica_and_inside_update_too) {
 }
 
 TEST(Context, is_restored_after_an_exception) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto boom = [&] { strategy.run([] { throw std::runtime_error("boom"); }); };
   EXPECT_THROW(boom(), std::runtime_error);
   EXPECT_EQ(context(), "default replica 0");
@@ -85,7 +84,7 @@ TEST(Context, is_restored_after_an_exception) {
 }
 
 TEST(Context, of_a_new_thread_is_outside_everything) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const Scope scope = strategy.scope();
   std::string text;
   std::thread([&] { text = context(); }).join();
@@ -107,7 +106,7 @@ TEST(Context, of_the_default_replica_merges_and_reduces_by_itself) {
 }
 
 TEST(Scope, of_one_strategy_nests) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const Scope outer = strategy.scope();
   {
     const Scope inner = strategy.scope();
@@ -117,7 +116,7 @@ TEST(Scope, of_one_strategy_nests) {
 }
 
 TEST(Scope, closed_before_an_inner_one_ends_both) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   std::optional<Scope> outer;
   std::optional<Scope> inner;
   struct Open {
@@ -133,8 +132,8 @@ TEST(Scope, closed_before_an_inner_one_ends_both) {
 }
 
 TEST(Scope, of_another_strategy_inside_is_refused) {
-  MirroredStrategy a = two();
-  MirroredStrategy b = two();
+  MirroredStrategy a = mirrored(2);
+  MirroredStrategy b = mirrored(2);
   const Scope scope = a.scope();
   expect_error(Code::failed_precondition, {"scope", "strategies cannot be mixed"},
                [&] { const Scope other = b.scope(); });
@@ -147,19 +146,19 @@ TEST(Scope, of_another_strategy_inside_is_refused) {
 
 TEST(Scope, of_the_default_strategy_must_not_nest) {
   Strategy& fallback = get_strategy();
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const Scope scope = strategy.scope();
   expect_error(Code::failed_precondition, {"nest"}, [&] { const Scope inner = fallback.scope(); });
 }
 
 TEST(Scope, inside_a_step_function_is_refused) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   expect_error(Code::failed_precondition, {"scope", "merge_call"},
                [&] { strategy.run([&] { const Scope scope = strategy.scope(); }); });
 }
 
 TEST(Misuse, of_cross_replica_calls_in_a_step_points_to_merge_call) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto in_step = [&](auto body) { return [&, body] { strategy.run([&] { body(); }); }; };
   expect_error(Code::failed_precondition, {"run", "merge_call"}, in_step([&] { strategy.run([] {}); }));
   expect_error(Code::failed_precondition, {"reduce", "merge_call"},
@@ -170,8 +169,8 @@ TEST(Misuse, of_cross_replica_calls_in_a_step_points_to_merge_call) {
 }
 
 TEST(Misuse, of_a_replica_context_has_three_distinct_errors) {
-  MirroredStrategy strategy = two();
-  MirroredStrategy other = two();
+  MirroredStrategy strategy = mirrored(2);
+  MirroredStrategy other = mirrored(2);
   std::vector<ReplicaContext*> kept(2);
   strategy.run([&](ReplicaContext& replica) { kept[static_cast<std::size_t>(replica.local_replica())] = &replica; });
   const auto use = [&](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, 1.0F); };
@@ -185,7 +184,7 @@ TEST(Misuse, of_a_replica_context_has_three_distinct_errors) {
 }
 
 TEST(Misuse, of_collectives_inside_update_is_refused) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(0.0F);
   expect_error(Code::failed_precondition, {"inside update"}, [&] {
     strategy.run([&](ReplicaContext& replica) {

@@ -6,6 +6,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "support/expect_error.hpp"
+#include "unit/strategy/strategies.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +20,6 @@
 
 namespace lockstep::test {
 namespace {
-
-MirroredStrategy two() { return MirroredStrategy(std::vector<std::string>{"cpu:0", "cpu:1"}); }
 
 /// A scope on the heap, to be closed when one wants.
 struct Held {
@@ -42,7 +41,7 @@ std::string log_of(const std::function<void()>& body) {
 }
 
 TEST(ScopeOrder, of_scopes_of_one_strategy_is_not_checked) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   HeldScope outer = open(strategy);
   HeldScope middle = open(strategy);
   HeldScope inner = open(strategy);
@@ -55,7 +54,7 @@ TEST(ScopeOrder, of_scopes_of_one_strategy_is_not_checked) {
 }
 
 TEST(ScopeOrder, a_scope_closed_in_a_merge_of_a_step_inside_ends_after_that_step) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   HeldScope scope = open(strategy);
   std::string log;
   strategy.run([&](ReplicaContext& replica) {
@@ -70,7 +69,7 @@ TEST(ScopeOrder, a_scope_closed_in_a_merge_of_a_step_inside_ends_after_that_step
 }
 
 TEST(ScopeOrder, a_scope_closed_in_an_update_inside_ends_after_that_update) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
@@ -85,7 +84,7 @@ TEST(ScopeOrder, a_scope_closed_in_an_update_inside_ends_after_that_update) {
 }
 
 TEST(ScopeOrder, an_inner_scope_outlives_one_that_was_closed_under_it) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
   strategy.run([&](ReplicaContext& replica) { replica.merge_call([&](Strategy&) { outer.reset(); }); });
@@ -95,7 +94,7 @@ TEST(ScopeOrder, an_inner_scope_outlives_one_that_was_closed_under_it) {
 }
 
 TEST(ScopeOrder, a_scope_left_open_in_a_merge_ends_with_it) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   HeldScope left;
   strategy.run([&](ReplicaContext& replica) {
     replica.merge_call([&](Strategy& current) { left = open(current); });
@@ -107,7 +106,7 @@ TEST(ScopeOrder, a_scope_left_open_in_a_merge_ends_with_it) {
 }
 
 TEST(ScopeOrder, a_scope_closed_on_another_thread_says_so_and_stays) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
   const std::string log = log_of([&] { std::thread([&] { inner.reset(); }).join(); });
@@ -118,8 +117,8 @@ TEST(ScopeOrder, a_scope_closed_on_another_thread_says_so_and_stays) {
 }
 
 TEST(SetStrategy, makes_a_strategy_current_until_the_next_call) {
-  MirroredStrategy a = two();
-  MirroredStrategy b = two();
+  MirroredStrategy a = mirrored(2);
+  MirroredStrategy b = mirrored(2);
   experimental_set_strategy(&a);
   EXPECT_TRUE(is_in_scope_of(a));
   { const Scope scope = a.scope(); }
@@ -144,7 +143,7 @@ TEST(SetStrategy, makes_a_strategy_current_until_the_next_call) {
 }
 
 TEST(SetStrategy, is_refused_inside_of_everything) {
-  MirroredStrategy strategy = two();
+  MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
   const auto refused = [&](const char* place) {
     return [&strategy, place] {
@@ -168,7 +167,7 @@ TEST(SetStrategy, is_refused_inside_of_everything) {
 
 TEST(SetStrategy, forgets_a_strategy_that_ends) {
   {
-    MirroredStrategy strategy = two();
+    MirroredStrategy strategy = mirrored(2);
     experimental_set_strategy(&strategy);
   }
   EXPECT_TRUE(is_outside());

@@ -22,7 +22,7 @@ namespace lockstep {
 namespace {
 
 template <class Fn>
-Steps steps_of(const std::vector<int>& layout, const Fn& fn, std::size_t most = 1000) {
+Steps steps_of_function(const std::vector<int>& layout, const Fn& fn, std::size_t most = 1000) {
   return steps_on_ranks(
       layout, [&fn](Communicator& communicator) { return input::distribute_from_function(fn, communicator); }, most);
 }
@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Input, DatasetsFromFunction, testing::Bool(), [](const 
 });
 
 TEST_P(DatasetsFromFunction, give_each_local_replica_the_next_batch) {
-  EXPECT_EQ(steps_of({2}, [](const InputContext&) { return range(9).batch(2); }),
+  EXPECT_EQ(steps_of_function({2}, [](const InputContext&) { return range(9).batch(2); }),
             (Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
 }
 
@@ -49,12 +49,12 @@ TEST_P(DatasetsFromFunction, tell_the_function_where_it_is) {
     EXPECT_EQ(context.num_replicas_in_sync(), 2);
     return range(8).batch(context.get_per_replica_batch_size(4)).skip(context.input_pipeline_id());
   };
-  EXPECT_EQ(steps_of({1, 1}, fn), (Steps{{{0, 1}, {2, 3}}, {{2, 3}, {4, 5}}, {{4, 5}, {6, 7}}, {{6, 7}, {}}}));
+  EXPECT_EQ(steps_of_function({1, 1}, fn), (Steps{{{0, 1}, {2, 3}}, {{2, 3}, {4, 5}}, {{4, 5}, {6, 7}}, {{6, 7}, {}}}));
 }
 
 TEST_P(DatasetsFromFunction, of_different_lengths_make_all_ranks_step_as_often) {
   const auto fn = [](const InputContext& context) { return range(8 + context.input_pipeline_id()).batch(1); };
-  const Steps steps = steps_of({1, 1}, fn);
+  const Steps steps = steps_of_function({1, 1}, fn);
   ASSERT_EQ(steps.size(), 9U);
   EXPECT_EQ(steps[7], (std::vector<Numbers>{{7}, {7}}));
   EXPECT_EQ(steps[8], (std::vector<Numbers>{{}, {8}}));
@@ -85,7 +85,7 @@ TEST_P(DatasetsFromFunction, without_any_element_on_some_rank_give_it_batches_of
 }
 
 TEST_P(DatasetsFromFunction, that_are_all_empty_end_at_once) {
-  EXPECT_EQ(steps_of({1, 2}, [](const InputContext&) { return range(0).batch(2); }), Steps{});
+  EXPECT_EQ(steps_of_function({1, 2}, [](const InputContext&) { return range(0).batch(2); }), Steps{});
 }
 
 TEST_P(DatasetsFromFunction, without_end_go_on) {
@@ -93,7 +93,7 @@ TEST_P(DatasetsFromFunction, without_end_go_on) {
     const auto finite = range(3).batch(2);
     return context.input_pipeline_id() == 0 ? finite : finite.repeat();
   };
-  const Steps steps = steps_of({1, 1}, fn, 5);
+  const Steps steps = steps_of_function({1, 1}, fn, 5);
   EXPECT_EQ(steps[4], (std::vector<Numbers>{{}, {0, 1}}));
 }
 

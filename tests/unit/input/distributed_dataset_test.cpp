@@ -46,7 +46,7 @@ Steps steps_of(const Dataset<Tensor>& dataset, const ReplicaLayout& layout, cons
 }
 
 const std::vector<std::vector<int>> layouts_of_4{{4}, {2, 2}, {2, 1, 1}, {1, 1, 1, 1}, {1, 3}};
-constexpr InputOptions ceil_slices{.split = SplitPolicy::ceil_slices};
+constexpr InputOptions by_ceil_slices{.split = SplitPolicy::ceil_slices};
 
 TEST(DistributedDataset, gives_replica_r_chunk_r_of_each_global_batch) {
   EXPECT_EQ(steps_of(Dataset<Tensor>::range(10).batch(5), ReplicaLayout({2, 1})),
@@ -59,13 +59,13 @@ TEST(DistributedDataset, cuts_a_short_last_batch_by_its_policy) {
   const auto dataset = Dataset<Tensor>::range(15).batch(6);
   EXPECT_EQ(steps_of(dataset, ReplicaLayout({2, 2})),
             (Steps{{{0, 1}, {2, 3}, {4}, {5}}, {{6, 7}, {8, 9}, {10}, {11}}, {{12, 13}, {14}, {}, {}}}));
-  EXPECT_EQ(steps_of(dataset, ReplicaLayout({2, 2}), ceil_slices),
+  EXPECT_EQ(steps_of(dataset, ReplicaLayout({2, 2}), by_ceil_slices),
             (Steps{{{0, 1}, {2, 3}, {4, 5}, {}}, {{6, 7}, {8, 9}, {10, 11}, {}}, {{12}, {13}, {14}, {}}}));
 }
 
 TEST(DistributedDataset, with_fewer_rows_than_replicas_gives_empty_batches_that_keep_their_inner_shape) {
   EXPECT_EQ(steps_of(Dataset<Tensor>::range(3).batch(1), ReplicaLayout({2})), (Steps{{{0}, {}}, {{1}, {}}, {{2}, {}}}));
-  EXPECT_EQ(steps_of(Dataset<Tensor>::range(4).batch(4), ReplicaLayout({5}), ceil_slices),
+  EXPECT_EQ(steps_of(Dataset<Tensor>::range(4).batch(4), ReplicaLayout({5}), by_ceil_slices),
             (Steps{{{0}, {1}, {2}, {3}, {}}}));
   const Dataset<Tensor> rows = Dataset<Tensor>::from_tensor_slices(Tensor(DType::f32, Shape{3, 2}));
   const auto as_stream = rows.prefetch(1);
@@ -80,7 +80,7 @@ TEST(DistributedDataset, with_fewer_rows_than_replicas_gives_empty_batches_that_
 
 TEST(DistributedDataset, is_the_same_on_every_layout) {
   for (const bool random_access : {true, false}) {
-    for (const InputOptions& options : {InputOptions{}, ceil_slices, InputOptions{.prefetch_batches = 0}}) {
+    for (const InputOptions& options : {InputOptions{}, by_ceil_slices, InputOptions{.prefetch_batches = 0}}) {
       const auto source = random_access ? Dataset<Tensor>::range(101) : stream(101);
       const auto dataset = source.shuffle(11).repeat(2).batch(10).prefetch(1);
       const Steps expected = steps_of(dataset, ReplicaLayout({4}), options);
@@ -293,7 +293,7 @@ TEST(DistributedDataset, of_random_sizes_gives_every_row_once_in_equally_many_st
     const auto dataset = (i % 2 == 0 ? Dataset<Tensor>::range(rows) : stream(rows)).batch(batch);
     const Steps steps =
         steps_of(dataset, ReplicaLayout(layouts_of_4[static_cast<std::size_t>(i) % layouts_of_4.size()]),
-                 i % 3 == 0 ? ceil_slices : InputOptions{});
+                 i % 3 == 0 ? by_ceil_slices : InputOptions{});
     Numbers seen;
     for (const auto& step : steps) {
       for (const auto& part : step) seen.insert(seen.end(), part.begin(), part.end());

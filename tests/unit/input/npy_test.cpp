@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
+using Integers = std::vector<std::int32_t>;
 
 Bytes swapped(Bytes bytes, std::size_t unit) {
   for (std::size_t i = 0; i < bytes.size(); i += unit) {
@@ -27,7 +27,7 @@ Bytes swapped(Bytes bytes, std::size_t unit) {
   return bytes;
 }
 
-const Numbers six{1, 2, 3, 4, 5, 6};
+const Integers six{1, 2, 3, 4, 5, 6};
 
 class Npy : public Files {
  protected:
@@ -58,24 +58,24 @@ TEST_F(Npy, is_read_in_each_element_type) {
 TEST_F(Npy, is_read_in_either_byte_and_axis_order_and_packed) {
   const Bytes plain = npy("<i4", "(2, 3)", bytes_of(six));
   const Bytes big = npy(">i4", "(2, 3)", swapped(bytes_of(six), 4));
-  const Bytes fortran = npy("<i4", "(2, 3)", bytes_of(Numbers{1, 4, 2, 5, 3, 6}), "True");
+  const Bytes fortran = npy("<i4", "(2, 3)", bytes_of(Integers{1, 4, 2, 5, 3, 6}), "True");
   for (const Bytes& bytes : {plain, big, fortran, packed(plain), packed(fortran)}) {
     EXPECT_EQ(read(bytes).shape(), (Shape{2, 3}));
     EXPECT_EQ(values_of<std::int32_t>(read(bytes)), six);
-    std::vector<Numbers> rows;
+    std::vector<Integers> rows;
     for (const Tensor& row : npy_dataset({write("array.npy", bytes)})) rows.push_back(values_of<std::int32_t>(row));
-    EXPECT_EQ(rows, (std::vector<Numbers>{{1, 2, 3}, {4, 5, 6}}));
+    EXPECT_EQ(rows, (std::vector<Integers>{{1, 2, 3}, {4, 5, 6}}));
   }
   const Tensor cube = read(npy("|u1", "(2, 2, 2)", Bytes("\x00\x04\x02\x06\x01\x05\x03\x07", 8), "True"));
   EXPECT_EQ(values_of<std::uint8_t>(cube), (std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST_F(Npy, of_scalars_and_of_nothing_are_read) {
-  EXPECT_EQ(read(npy("<i4", "()", bytes_of(Numbers{7}))).shape(), Shape{});
+  EXPECT_EQ(read(npy("<i4", "()", bytes_of(Integers{7}))).shape(), Shape{});
   EXPECT_EQ(read(npy("<i4", "(0, 5)", "")).shape(), (Shape{0, 5}));
   EXPECT_EQ(npy_dataset({write("a", npy("<i4", "(0, 5)", ""))}).cardinality(), Cardinality::known(0));
   expect_error(Code::invalid_argument, {"a", "scalar", "no rows"},
-               [&] { static_cast<void>(npy_dataset({write("a", npy("<i4", "()", bytes_of(Numbers{7})))})); });
+               [&] { static_cast<void>(npy_dataset({write("a", npy("<i4", "()", bytes_of(Integers{7})))})); });
 }
 
 TEST_F(Npy, headers_may_be_written_otherwise_and_longer) {
@@ -140,12 +140,12 @@ TEST_F(Npy, that_cannot_be_opened_is_named) {
 
 TEST_F(Npy, rows_of_several_files_have_random_access) {
   const auto first = write("first", npy("<i4", "(2, 3)", bytes_of(six)));
-  const auto second = write("second", npy(">i4", "(1, 3)", swapped(bytes_of(Numbers{7, 8, 9}), 4)));
-  const auto third = write("third", packed(npy("<i4", "(1, 3)", bytes_of(Numbers{10, 11, 12}))));
+  const auto second = write("second", npy(">i4", "(1, 3)", swapped(bytes_of(Integers{7, 8, 9}), 4)));
+  const auto third = write("third", packed(npy("<i4", "(1, 3)", bytes_of(Integers{10, 11, 12}))));
   const auto rows = npy_dataset({first, second, third});
   EXPECT_EQ(rows.cardinality(), Cardinality::known(4));
   const Tensor all = *rows.batch(4).iterate().get_next_as_optional();
-  EXPECT_EQ(values_of<std::int32_t>(all), (Numbers{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(values_of<std::int32_t>(all), (Integers{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
   std::multiset<std::int32_t> seen;
   for (const Tensor& batch : rows.shuffle(1).batch(3)) {
     for (const std::int32_t value : values_of<std::int32_t>(batch)) seen.insert(value);
@@ -161,7 +161,7 @@ class Npz : public Files {
  protected:
   std::vector<std::pair<Bytes, Bytes>> arrays_{{"x.npy", npy("<i4", "(2, 3)", bytes_of(six))},
                                                {"y.npy", npy("<f8", "(2,)", bytes_of(std::vector<double>{0.5, -1}))},
-                                               {"scale.npy", npy("<i4", "()", bytes_of(Numbers{7}))}};
+                                               {"scale.npy", npy("<i4", "()", bytes_of(Integers{7}))}};
 };
 
 TEST_F(Npz, is_read_stored_and_deflated) {

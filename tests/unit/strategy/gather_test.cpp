@@ -14,13 +14,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-Tensor tensor(const Floats& elements, const Shape& shape) { return Tensor::from(elements).reshaped(shape); }
-
-IndexedSlices slices(const std::vector<std::int64_t>& indices, const Floats& values, std::int64_t rows) {
-  const auto n = static_cast<std::int64_t>(indices.size());
-  return {tensor(values, Shape{n, static_cast<std::int64_t>(values.size()) / n}), Tensor::from(indices), rows};
-}
-
 /// [1], [2, 2], [3, 3, 3], ...
 Floats part(const ReplicaContext& replica) {
   const int id = replica.replica_id_in_sync_group();

@@ -15,8 +15,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-Tensor tensor(const Floats& elements, const Shape& shape) { return Tensor::from(elements).reshaped(shape); }
-
 TEST(ReduceByName, takes_sum_and_mean_in_any_case_of_letters) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Floats> x({{0, 1, 2, 3}, {4, 5, 6, 7}});

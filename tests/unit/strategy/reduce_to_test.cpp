@@ -13,12 +13,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-IndexedSlices slices(const std::vector<std::int64_t>& indices, const Floats& values, std::int64_t rows) {
-  const auto n = static_cast<std::int64_t>(indices.size());
-  const std::int64_t width = n == 0 ? 1 : static_cast<std::int64_t>(values.size()) / n;
-  return {Tensor::from(values).reshaped(Shape{n, width}), Tensor::from(indices), rows};
-}
-
 PerReplica<IndexedSlices> two_replicas() {
   return PerReplica<IndexedSlices>({slices({1}, {1, 2}, 5), slices({1, 3}, {3, 4, 5, 6}, 5)});
 }

@@ -25,6 +25,23 @@ namespace lockstep::test {
 /// A MirroredStrategy of `count` logical devices.
 inline MirroredStrategy mirrored(int count) { return MirroredStrategy(logical_cpus(count)); }
 
+inline VariableOptions aggregated_by(VariableAggregation aggregation) {
+  return {.name = "v", .aggregation = aggregation};
+}
+
+/// `elements` in rows.
+inline Tensor tensor(const std::vector<float>& elements, const Shape& shape) {
+  return Tensor::from(elements).reshaped(shape);
+}
+
+/// Slices of a tensor of `rows` rows; as many columns as `values` has for each of `indices`.
+inline IndexedSlices slices(const std::vector<std::int64_t>& indices, const std::vector<float>& values,
+                            std::int64_t rows) {
+  const auto n = static_cast<std::int64_t>(indices.size());
+  const std::int64_t columns = n == 0 ? 1 : static_cast<std::int64_t>(values.size()) / n;
+  return {tensor(values, Shape{n, columns}), Tensor::from(indices), rows};
+}
+
 /// `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
 inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body,
                        CommunicatorOptions base = {}) {

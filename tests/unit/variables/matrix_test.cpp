@@ -15,8 +15,6 @@ namespace {
 using Floats = std::vector<float>;
 using Copies = std::vector<Floats>;
 
-VariableOptions with(VariableAggregation aggregation) { return {.name = "v", .aggregation = aggregation}; }
-
 float id_of(const ReplicaContext& replica) { return static_cast<float>(replica.replica_id_in_sync_group()); }
 
 TEST(Variable, is_read_copy_by_copy_in_replica_context_and_the_first_elsewhere) {
@@ -45,7 +43,7 @@ TEST(VariableWrite, in_a_step_applies_the_aggregate_to_all_copies) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<float> x({1, 2});
   const auto write = [&](VariableAggregation aggregation, auto how) {
-    const auto variable = strategy.variable<float>(1.0F, with(aggregation));
+    const auto variable = strategy.variable<float>(1.0F, aggregated_by(aggregation));
     strategy.run([&](float value) { how(variable, value); }, x);
     EXPECT_EQ(copies(variable)[0], copies(variable)[1]);
     return variable.value();
@@ -66,7 +64,7 @@ TEST(VariableWrite, in_a_step_applies_the_aggregate_to_all_copies) {
 
 TEST(VariableWrite, in_a_step_takes_the_first_replica_of_all_ranks) {
   on_workers({1, 2, 1}, [](Strategy& strategy) {
-    const auto variable = strategy.variable<float>(0.0F, with(VariableAggregation::only_first_replica));
+    const auto variable = strategy.variable<float>(0.0F, aggregated_by(VariableAggregation::only_first_replica));
     strategy.run(
         [&](ReplicaContext& replica) { variable.assign(static_cast<float>(replica.replica_id_in_sync_group() + 2)); });
     for (const Floats& copy : copies(variable)) EXPECT_EQ(copy, (Floats{2}));
@@ -75,7 +73,7 @@ TEST(VariableWrite, in_a_step_takes_the_first_replica_of_all_ranks) {
 
 TEST(VariableWrite, in_a_step_sums_over_uneven_ranks) {
   on_workers({2, 1}, [](Strategy& strategy) {
-    const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::sum));
+    const auto variable = strategy.variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
     strategy.run([&](ReplicaContext& replica) {
       variable.assign_add(static_cast<float>(1 << replica.replica_id_in_sync_group()));
     });
@@ -85,7 +83,7 @@ TEST(VariableWrite, in_a_step_sums_over_uneven_ranks) {
 
 TEST(VariableWrite, in_a_step_without_aggregation_names_the_variable_and_three_fixes) {
   MirroredStrategy strategy = mirrored(2);
-  const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::none));
+  const auto variable = strategy.variable<float>(1.0F, aggregated_by(VariableAggregation::none));
   expect_error(Code::invalid_argument,
                {"\"v\"", "aggregation", "sum, mean or only_first_replica", "merge_call", "replica.update"},
                [&] { strategy.run([&] { variable.assign(2.0F); }); });
@@ -94,7 +92,7 @@ TEST(VariableWrite, in_a_step_without_aggregation_names_the_variable_and_three_f
 
 TEST(VariableWrite, in_merge_call_is_that_of_cross_replica_context) {
   MirroredStrategy strategy = mirrored(2);
-  const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::sum));
+  const auto variable = strategy.variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
   const auto seen = strategy.run([&](ReplicaContext& replica) {
     replica.merge_call([&](Strategy&) { variable.assign_add(10.0F); });
     return variable.value();
@@ -120,7 +118,7 @@ TEST(VariableWrite, of_another_shape_or_dtype_writes_nothing) {
 
 TEST(VariableWrite, wraps_integers_and_widens_narrow_floats) {
   MirroredStrategy strategy = mirrored(2);
-  const auto bytes = strategy.variable<std::int8_t>(std::int8_t{127}, with(VariableAggregation::sum));
+  const auto bytes = strategy.variable<std::int8_t>(std::int8_t{127}, aggregated_by(VariableAggregation::sum));
   strategy.run([&] { bytes.assign_add(std::int8_t{1}); });
   EXPECT_EQ(bytes.value(), -127);
   const auto halves = strategy.variable<Float16>(Float16(1.0F));
@@ -134,17 +132,17 @@ TEST(VariableWrite, wraps_integers_and_widens_narrow_floats) {
 
 TEST(VariableWrite, of_a_plain_number_counts_for_every_replica) {
   MirroredStrategy strategy = mirrored(2);
-  const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::sum));
+  const auto variable = strategy.variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
   strategy.run([&] { variable.assign(5); });
   EXPECT_EQ(copies(variable), (Copies{{10}, {10}}));
-  const auto halves = strategy.variable<Float16>(1.0F, with(VariableAggregation::sum));
+  const auto halves = strategy.variable<Float16>(1.0F, aggregated_by(VariableAggregation::sum));
   strategy.run([&] { halves.assign_add(0.25); });
   EXPECT_EQ(float(halves.value()), 1.5F);
 }
 
 TEST(VariableWrite, returns_the_variable) {
   MirroredStrategy strategy = mirrored(2);
-  const auto variable = strategy.variable<float>(1.0F, with(VariableAggregation::sum));
+  const auto variable = strategy.variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
   const Variable same = strategy.run([&] { return variable.assign_add(1); });
   EXPECT_TRUE(same == variable);
 }
@@ -176,7 +174,7 @@ TEST(VariableWrite, of_different_variables_by_the_replicas_is_refused) {
 TEST(VariableWrite, of_a_wrong_value_on_one_rank_is_an_error_on_all) {
   on_workers({2, 1}, [](Strategy& strategy) {
     const bool first = strategy.is_chief();
-    const auto variable = strategy.variable<float>(Floats{1, 2}, with(VariableAggregation::sum));
+    const auto variable = strategy.variable<float>(Floats{1, 2}, aggregated_by(VariableAggregation::sum));
     const auto wrong_on_rank_1 = [&] { variable.assign(Floats(first ? 2 : 3)); };
     if (first) {
       wrong_on_rank_1();  // a local call: this rank hears of it at its next collective
@@ -205,7 +203,7 @@ TEST(VariableRead, writes_to_a_target_of_the_same_shape) {
 TEST(SyncOnRead, is_written_by_each_replica_and_joined_by_reading) {
   const auto read = [](VariableAggregation aggregation) {
     MirroredStrategy strategy = mirrored(2);
-    const auto variable = strategy.sync_on_read_variable<float>(1.0F, with(aggregation));
+    const auto variable = strategy.sync_on_read_variable<float>(1.0F, aggregated_by(aggregation));
     const auto seen = strategy.run([&](ReplicaContext& replica) {
       variable.assign_add(2 + replica.replica_id_in_sync_group());
       EXPECT_EQ(variable.elements().front(), variable.value());
@@ -227,9 +225,10 @@ TEST(SyncOnRead, is_written_by_each_replica_and_joined_by_reading) {
 
 TEST(SyncOnRead, of_uneven_ranks_is_joined_over_all_of_them) {
   on_workers({2, 1, 1}, [](Strategy& strategy) {
-    const auto sum = strategy.sync_on_read_variable<float>(0.0F, with(VariableAggregation::sum));
-    const auto mean = strategy.sync_on_read_variable<float>(0.0F, with(VariableAggregation::mean));
-    const auto first = strategy.sync_on_read_variable<float>(0.0F, with(VariableAggregation::only_first_replica));
+    const auto sum = strategy.sync_on_read_variable<float>(0.0F, aggregated_by(VariableAggregation::sum));
+    const auto mean = strategy.sync_on_read_variable<float>(0.0F, aggregated_by(VariableAggregation::mean));
+    const auto first =
+        strategy.sync_on_read_variable<float>(0.0F, aggregated_by(VariableAggregation::only_first_replica));
     strategy.run([&](ReplicaContext& replica) {
       for (const auto& variable : {sum, mean, first}) variable.assign(id_of(replica) + 5);
     });
@@ -249,7 +248,7 @@ TEST(SyncOnRead, has_the_same_bits_for_every_layout) {
   std::vector<Floats> results;
   for (const auto& layout : std::vector<std::vector<int>>{{5}, {2, 3}, {3, 1, 1}, {1, 1, 1, 1, 1}}) {
     on_workers(layout, [&](Strategy& strategy) {
-      const auto sum = strategy.sync_on_read_variable<float>(Floats(3), with(VariableAggregation::sum));
+      const auto sum = strategy.sync_on_read_variable<float>(Floats(3), aggregated_by(VariableAggregation::sum));
       strategy.run([&](ReplicaContext& replica) {
         Floats rough(3);
         for (std::size_t k = 0; k < 3; ++k) rough[k] = std::sin(17 * id_of(replica)) * std::pow(10.0F, float(k) * 3);
@@ -268,7 +267,7 @@ TEST(SyncOnRead, keeps_integer_totals_through_an_assignment) {
     std::mutex mutex;
     std::vector<std::int64_t> shares(5);
     on_workers(layout, [&](Strategy& strategy) {
-      const auto count = strategy.sync_on_read_variable<std::int64_t>(0, with(VariableAggregation::sum));
+      const auto count = strategy.sync_on_read_variable<std::int64_t>(0, aggregated_by(VariableAggregation::sum));
       count.assign(total);
       EXPECT_EQ(count.value(), total);
       const auto mine = strategy.run([&] { return count.value(); });
@@ -284,10 +283,12 @@ TEST(SyncOnRead, keeps_integer_totals_through_an_assignment) {
   EXPECT_EQ(share(-7, {4, 1}), (Shares{-2, -2, -1, -1, -1}));
   EXPECT_EQ(share(-9223372036854775807 - 1, {5})[4], -1844674407370955161);
   MirroredStrategy strategy = mirrored(3);
-  const auto bytes = strategy.sync_on_read_variable<std::uint8_t>(std::uint8_t{0}, with(VariableAggregation::sum));
+  const auto bytes =
+      strategy.sync_on_read_variable<std::uint8_t>(std::uint8_t{0}, aggregated_by(VariableAggregation::sum));
   bytes.assign(255);
   EXPECT_EQ(bytes.value(), 255);
-  const auto small = strategy.sync_on_read_variable<std::int8_t>(std::int8_t{0}, with(VariableAggregation::sum));
+  const auto small =
+      strategy.sync_on_read_variable<std::int8_t>(std::int8_t{0}, aggregated_by(VariableAggregation::sum));
   small.assign(-128);
   EXPECT_EQ(small.value(), -128);
 }
@@ -295,7 +296,7 @@ TEST(SyncOnRead, keeps_integer_totals_through_an_assignment) {
 TEST(SyncOnRead, is_written_as_a_whole_outside_of_steps) {
   MirroredStrategy strategy = mirrored(2);
   const auto written = [&](VariableAggregation aggregation, auto how) {
-    const auto variable = strategy.sync_on_read_variable<float>(0.0F, with(aggregation));
+    const auto variable = strategy.sync_on_read_variable<float>(0.0F, aggregated_by(aggregation));
     strategy.run([&](ReplicaContext& replica) { variable.assign(1 + 2 * id_of(replica)); });
     how(variable);
     return copies(variable);
@@ -314,7 +315,7 @@ TEST(SyncOnRead, is_written_as_a_whole_outside_of_steps) {
 
 TEST(SyncOnRead, refuses_to_add_to_a_sum_outside_of_steps) {
   MirroredStrategy strategy = mirrored(2);
-  const auto variable = strategy.sync_on_read_variable<float>(1.0F, with(VariableAggregation::sum));
+  const auto variable = strategy.sync_on_read_variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
   expect_error(Code::invalid_argument, {"assign_add", "\"v\"", "SUM", "in the step function"},
                [&] { variable.assign_add(1); });
   expect_error(Code::invalid_argument, {"assign_sub", "SUM"}, [&] {
@@ -322,7 +323,7 @@ TEST(SyncOnRead, refuses_to_add_to_a_sum_outside_of_steps) {
   });
   EXPECT_EQ(copies(variable), (Copies{{1}, {1}}));
   OneDeviceStrategy one(Device{});
-  const auto only = one.sync_on_read_variable<float>(1.0F, with(VariableAggregation::sum));
+  const auto only = one.sync_on_read_variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
   only.assign(6);
   only.assign_add(1);
   EXPECT_EQ(only.value(), 7.0F);
@@ -342,7 +343,7 @@ TEST(SyncOnRead, without_aggregation_is_read_in_steps_only) {
 
 TEST(SyncOnRead, has_no_memory_of_its_value_outside_of_steps) {
   MirroredStrategy strategy = mirrored(2);
-  const auto variable = strategy.sync_on_read_variable<float>(1.0F, with(VariableAggregation::sum));
+  const auto variable = strategy.sync_on_read_variable<float>(1.0F, aggregated_by(VariableAggregation::sum));
   expect_error(Code::failed_precondition, {"\"v\"", "aggregate", "read()"}, [&] { (void)variable.elements(); });
   const Scope scope = strategy.scope();
   expect_error(Code::failed_precondition, {"read()"}, [&] { (void)variable.view(); });
@@ -350,7 +351,7 @@ TEST(SyncOnRead, has_no_memory_of_its_value_outside_of_steps) {
 
 TEST(SyncOnRead, of_flags_has_no_sum) {
   MirroredStrategy strategy = mirrored(2);
-  const auto flags = strategy.sync_on_read_variable<bool>(false, with(VariableAggregation::sum));
+  const auto flags = strategy.sync_on_read_variable<bool>(false, aggregated_by(VariableAggregation::sum));
   strategy.run([&](ReplicaContext& replica) { flags.assign(replica.local_replica() == 1); });
   EXPECT_TRUE(strategy.run([&] { return flags.value(); }).component(1));
   expect_error(Code::invalid_argument, {"assign to", "\"v\"", "bool has no sum"}, [&] { flags.assign(true); });
@@ -359,7 +360,7 @@ TEST(SyncOnRead, of_flags_has_no_sum) {
 
 TEST(SyncOnRead, sees_its_own_writes_at_once) {
   MirroredStrategy strategy = mirrored(2);
-  const auto v = strategy.sync_on_read_variable<float>(0.0F, with(VariableAggregation::mean));
+  const auto v = strategy.sync_on_read_variable<float>(0.0F, aggregated_by(VariableAggregation::mean));
   const auto last = strategy.run([&](ReplicaContext& replica) {
     v.assign(v * 2 + id_of(replica) + 1);
     v.assign_add(v);

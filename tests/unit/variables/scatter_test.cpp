@@ -20,8 +20,6 @@ IndexedSlices slices(const std::vector<std::int64_t>& indices, const std::vector
   return {Tensor::from(values), Tensor::from(indices), rows};
 }
 
-VariableOptions with(VariableAggregation aggregation) { return {.name = "v", .aggregation = aggregation}; }
-
 TEST(Scatter, outside_of_steps_goes_to_every_copy) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(Floats{1, 2, 3});
@@ -45,11 +43,11 @@ TEST(Scatter, in_update_goes_to_that_copy) {
 
 TEST(Scatter, in_a_step_applies_the_rows_of_all_replicas) {
   MirroredStrategy strategy = mirrored(2);
-  const auto v = strategy.variable<float>(Floats{1, 2, 3}, with(VariableAggregation::sum));
+  const auto v = strategy.variable<float>(Floats{1, 2, 3}, aggregated_by(VariableAggregation::sum));
   const PerReplica<IndexedSlices> given({slices<float>({0, 1}, {1, 2}, 3), slices<float>({1}, {10}, 3)});
   strategy.run([&](const IndexedSlices& mine) { v.scatter_add(mine); }, given);
   EXPECT_EQ(copies(v), (Copies{{2, 14, 3}, {2, 14, 3}}));
-  const auto mean = strategy.variable<float>(Floats{0, 0, 0}, with(VariableAggregation::mean));
+  const auto mean = strategy.variable<float>(Floats{0, 0, 0}, aggregated_by(VariableAggregation::mean));
   const PerReplica<IndexedSlices> halves({slices<float>({0, 1}, {0, 1}, 3), slices<float>({1, 2}, {1, 2}, 3)});
   strategy.run([&](const IndexedSlices& mine) { mean.scatter_sub(mine); }, halves);
   EXPECT_EQ(copies(mean), (Copies{{0, -1, -1}, {0, -1, -1}}));
@@ -57,7 +55,7 @@ TEST(Scatter, in_a_step_applies_the_rows_of_all_replicas) {
 
 TEST(Scatter, in_a_step_may_take_the_first_replicas_rows) {
   on_workers({1, 2}, [](Strategy& strategy) {
-    const auto v = strategy.variable<float>(Floats{2, 4, 8}, with(VariableAggregation::only_first_replica));
+    const auto v = strategy.variable<float>(Floats{2, 4, 8}, aggregated_by(VariableAggregation::only_first_replica));
     strategy.run([&](ReplicaContext& replica) {
       const bool first = replica.replica_id_in_sync_group() == 0;
       v.scatter_mul(first ? slices<float>({0}, {3}, 3) : slices<float>({1, 2}, {9, 9}, 3));
@@ -75,7 +73,7 @@ TEST(Scatter, gathers_rows_of_different_numbers_over_ranks) {
   for (const auto& layout : std::vector<std::vector<int>>{{4}, {1, 3}, {2, 1, 1}, {1, 1, 1, 1}}) {
     on_workers(layout, [](Strategy& strategy) {
       const auto v = strategy.variable(Tensor::from(std::span<const int>(std::vector<int>(8)), Shape{4, 2}),
-                                       with(VariableAggregation::sum));
+                                       aggregated_by(VariableAggregation::sum));
       for (int round = 0; round < 2; ++round) {
         strategy.run([&](ReplicaContext& replica) {
           // replica r has r rows: none of the first one
@@ -98,7 +96,8 @@ TEST(Scatter, gathers_rows_of_different_numbers_over_ranks) {
 
 TEST(Scatter, rounds_a_row_once) {
   MirroredStrategy strategy = mirrored(4);
-  const auto v = strategy.variable<BFloat16>(std::vector<BFloat16>{BFloat16(256.0F)}, with(VariableAggregation::sum));
+  const auto v =
+      strategy.variable<BFloat16>(std::vector<BFloat16>{BFloat16(256.0F)}, aggregated_by(VariableAggregation::sum));
   strategy.run([&] { v.scatter_add(slices<BFloat16>({0}, {BFloat16(1.0F)}, 1)); });
   EXPECT_EQ(float(v.value()), 260.0F);
 }
@@ -138,7 +137,7 @@ TEST(Scatter, of_minimum_maximum_and_update_has_no_sum_over_replicas) {
   MirroredStrategy strategy = mirrored(2);
   const IndexedSlices rows = slices<float>({0}, {1}, 3);
   for (const auto aggregation : {VariableAggregation::sum, VariableAggregation::mean}) {
-    const auto v = strategy.variable<float>(Floats{0, 0, 0}, with(aggregation));
+    const auto v = strategy.variable<float>(Floats{0, 0, 0}, aggregated_by(aggregation));
     const std::string name(to_string(aggregation));
     expect_error(Code::unimplemented, {"scatter_min", "\"v\"", name, "only_first_replica"},
                  [&] { strategy.run([&] { v.scatter_min(rows); }); });
@@ -158,7 +157,7 @@ TEST(Scatter, without_aggregation_is_refused_in_steps) {
 
 TEST(Scatter, is_not_for_variables_synchronized_on_read) {
   on_workers({2, 1}, [](Strategy& strategy) {
-    const auto v = strategy.sync_on_read_variable<float>(Floats{1, 2, 3}, with(VariableAggregation::sum));
+    const auto v = strategy.sync_on_read_variable<float>(Floats{1, 2, 3}, aggregated_by(VariableAggregation::sum));
     const IndexedSlices rows = slices<float>({0}, {1}, 3);
     expect_error(Code::unimplemented, {"scatter_add", "\"v\"", "on read", "on_write"},
                  [&] { strategy.run([&] { v.scatter_add(rows); }); });

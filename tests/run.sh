@@ -34,8 +34,9 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 # What does not see MPI's headers is compiled once for the lanes that differ in nothing else, where ccache is.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 
-# Several sources at once: the compiler would spend most of its time on the same headers again and again.
-together='-Dunity=on -Dunity_size=8'
+# Several sources at once: the compiler would spend most of its time on the same headers again and again. Of what a
+# debugger needs the lines only.
+together='-Dunity=on -Dunity_size=8 -Ddebug=false -Dcpp_args=-g1'
 
 jobs=$(nproc 2>/dev/null || echo 2)
 counts=$(mktemp)
@@ -144,8 +145,8 @@ lane_tsan() {
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
   targets=thread-programs
   # shellcheck disable=SC2086
-  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 -Ddebug=false \
-    -Dcpp_args=-g1 $together && check tsan build-tsan --suite threads --timeout-multiplier 6
+  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 $together &&
+    check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 
 for name in $lanes; do

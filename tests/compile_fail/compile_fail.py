@@ -41,7 +41,7 @@ def check(path, command, directory):
 def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     folder = os.path.join(source, 'tests', 'compile_fail')
-    command, directory = options(build, '/lib/core/')
+    command, directory = options(build)
     command = [word for word in command if word != '-fdiagnostics-color=always'] + ['-fdiagnostics-color=never']
     files = sorted(name for name in os.listdir(folder) if name.endswith('.cpp'))
     print(f'1..{len(files) + 1}', flush=True)

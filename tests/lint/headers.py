@@ -17,10 +17,10 @@ import sys
 import tempfile
 
 
-def library_options(build):
-    """The compiler and its options for sources of the library, outputs left out."""
+def options(build, output_part='liblockstep.so'):
+    """The compiler and its options for a target, the library if none is named, outputs left out."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
-        entry = next(e for e in json.load(file) if 'liblockstep.so' in e['output'])
+        entry = next(e for e in json.load(file) if output_part in e['output'])
     words = shlex.split(entry['command'])
     kept, skip = [], False
     for word in words:
@@ -53,7 +53,7 @@ def compile_alone(header, command, directory, scratch):
 def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     # Without lib/ in the search path: a public header must not need a private one.
-    interop, directory = library_options(build)
+    interop, directory = options(build)
     plain = [w for w in interop if not (w.startswith('-I') and w.rstrip('/').endswith('lib'))]
     headers = list(public_headers(source))
     print(f'1..{len(headers)}', flush=True)

@@ -63,7 +63,7 @@ def compiled(program, command, directory):
 def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     words = declared(source) | OTHERS
-    plain, directory = headers.options(build, '/apps/hello/')
+    plain, directory = headers.options(build, 'lockstep-hello.p/')
     pages = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(os.path.join(source, 'include')))
              for name in sorted(names) if name.endswith('.md')]
     results = []

@@ -23,17 +23,26 @@ std::string_view last_part(std::string_view text) {
   return text;
 }
 
+/// Whether all of `text` is a number that is not negative, then in `number`.
+bool read_number(std::string_view text, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && number >= 0;
+}
+
 }  // namespace
 
 std::string to_string(Device device) {
-  return fmt::format("{}:{}", device.kind == DeviceKind::cpu ? "cpu" : "gpu", device.index);
+  std::string text = fmt::format("{}:{}", device.kind == DeviceKind::cpu ? "cpu" : "gpu", device.index);
+  if (device.logical != 0) text += fmt::format("#{}", device.logical);
+  return text;
 }
 
 Device parse_device(std::string_view text) {
   const auto refuse = [text] {
     detail::throw_error(
         Code::invalid_argument,
-        "device \"{}\" is not of the form cpu:0, GPU:1, /device:CPU:0 or /job:localhost/replica:0/task:0/device:GPU:0",
+        "device \"{}\" is not of the form cpu:0, GPU:1, gpu:0#1, /device:CPU:0 or "
+        "/job:localhost/replica:0/task:0/device:GPU:0",
         text);
   };
   const std::string_view part = last_part(text);
@@ -48,9 +57,13 @@ Device parse_device(std::string_view text) {
     refuse();
   }
   if (colon != std::string_view::npos) {
-    const std::string_view index = part.substr(colon + 1);
-    const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), device.index);
-    if (error != std::errc{} || end != index.data() + index.size() || device.index < 0) refuse();
+    const std::string_view numbers = part.substr(colon + 1);
+    const std::size_t sharp = numbers.find('#');
+    if (!read_number(numbers.substr(0, sharp), device.index)) refuse();
+    if (sharp != std::string_view::npos &&
+        (device.kind != DeviceKind::gpu || !read_number(numbers.substr(sharp + 1), device.logical))) {
+      refuse();
+    }
   }
   return device;
 }

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA's runtime as a table of calls: what lockstep needs of it, one name per call, no policy. The real table is in the
+// library where it was built with CUDA; tests bring their own. No CUDA header is needed to use it.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lockstep::detail::cuda {
+
+/// cudaError_t as a number.
+enum class Status : int {
+  success = 0,
+  invalid_value = 1,
+  out_of_memory = 2,
+  not_initialized = 3,
+  stub_library = 34,
+  insufficient_driver = 35,
+  no_device = 100,
+  invalid_device = 101,
+  invalid_handle = 400,
+  not_ready = 600,
+  illegal_address = 700,
+  launch_failure = 719,
+  unknown = 999,
+};
+
+/// cudaStream_t and cudaEvent_t. Null: none.
+using Stream = void*;
+using Event = void*;
+
+struct DeviceProperties {
+  std::string name;                        ///< "NVIDIA H200"
+  std::array<std::uint8_t, 16> uuid = {};  ///< of the device, whatever CUDA_VISIBLE_DEVICES makes its number
+  std::string pci_bus_id;                  ///< "0000:1b:00.0"
+  int major = 0;                           ///< compute capability
+  int minor = 0;
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0;
+};
+
+enum class MemoryKind : std::uint8_t { unregistered, host, device, managed };
+
+struct PointerAttributes {
+  MemoryKind kind = MemoryKind::unregistered;
+  int device = -1;
+};
+
+/// The calls. Each does what CUDA's of the same name does, with the same status; asynchronous errors come out of later
+/// calls. Thread-safe. `device` calls work on the calling thread's current device.
+class Api {
+ public:
+  virtual ~Api() = default;
+
+  /// 13000 for CUDA 13.0; 0 where there is no driver.
+  [[nodiscard]] virtual Status driver_version(int& version) = 0;
+  [[nodiscard]] virtual Status runtime_version(int& version) = 0;
+  [[nodiscard]] virtual Status device_count(int& count) = 0;
+  [[nodiscard]] virtual Status set_device(int device) = 0;
+  [[nodiscard]] virtual Status get_device(int& device) = 0;
+  [[nodiscard]] virtual Status device_properties(int device, DeviceProperties& properties) = 0;
+  [[nodiscard]] virtual Status pointer_attributes(const void* pointer, PointerAttributes& attributes) = 0;
+
+  /// From the device's default pool, of which as much as `set_pool_threshold` said stays with the process.
+  [[nodiscard]] virtual Status malloc_async(void*& block, std::size_t bytes, Stream stream) = 0;
+  [[nodiscard]] virtual Status free_async(void* block, Stream stream) = 0;
+  [[nodiscard]] virtual Status set_pool_threshold(int device, std::uint64_t bytes) = 0;
+  /// Page-locked host memory, which every device reaches.
+  [[nodiscard]] virtual Status malloc_host(void*& block, std::size_t bytes) = 0;
+  [[nodiscard]] virtual Status free_host(void* block) = 0;
+
+  /// Between any two places; which is found by the addresses (cudaMemcpyDefault).
+  [[nodiscard]] virtual Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) = 0;
+  [[nodiscard]] virtual Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) = 0;
+
+  /// One that does not wait for the default stream.
+  [[nodiscard]] virtual Status stream_create(Stream& stream) = 0;
+  [[nodiscard]] virtual Status stream_destroy(Stream stream) = 0;
+  [[nodiscard]] virtual Status stream_query(Stream stream) = 0;  ///< not_ready while it has work
+  [[nodiscard]] virtual Status stream_wait_event(Stream stream, Event event) = 0;
+  /// Without timing.
+  [[nodiscard]] virtual Status event_create(Event& event) = 0;
+  [[nodiscard]] virtual Status event_destroy(Event event) = 0;
+  [[nodiscard]] virtual Status event_record(Event event, Stream stream) = 0;
+  [[nodiscard]] virtual Status event_query(Event event) = 0;  ///< not_ready while it has not come
+
+  /// The last error of this thread, which is forgotten by this where it is not sticky.
+  virtual Status take_last_error() = 0;
+  /// "cudaErrorMemoryAllocation", "out of memory"
+  [[nodiscard]] virtual std::string error_name(Status status) const = 0;
+  [[nodiscard]] virtual std::string error_string(Status status) const = 0;
+};
+
+/// Throws Error(unavailable) with CUDA's own words and the call's name when `status` is no success.
+void check(const Api& api, Status status, std::string_view call);
+
+/// The table of CUDA itself; null in a build without it. The same each time. Thread-safe.
+[[nodiscard]] std::shared_ptr<Api> real_api();
+
+}  // namespace lockstep::detail::cuda

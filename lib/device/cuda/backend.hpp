@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPUs of this process: the tables that reach them, and what was found when they were first asked for.
+
+#pragma once
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/core/device.hpp>
+
+#include "bindings/cuda/cuda.hpp"
+#include "bindings/nccl/nccl.hpp"
+#include "device/cuda/kernels.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail::cuda {
+
+/// Tables that belong together.
+struct Tables {
+  std::shared_ptr<Api> api;          ///< null: without CUDA
+  std::shared_ptr<Kernels> kernels;  ///< null where `api` is
+  nccl::Library nccl;
+};
+
+/// What the first look found; it does not change afterwards.
+struct Found {
+  std::vector<DeviceProperties> devices;  ///< by index; empty where no GPU can be used
+  std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU", ... where there is none; else empty
+  int driver_version = 0;
+  int runtime_version = 0;
+};
+
+/// The tables and what they found, once per process: probed at the first call. Never destroyed. Thread-safe.
+class Backend {
+ public:
+  explicit Backend(Tables tables);
+
+  /// The process's: the real one, or what a test has put in its place.
+  [[nodiscard]] static Backend& of_this_process();
+
+  [[nodiscard]] Api& api() const noexcept { return *tables_.api; }
+  [[nodiscard]] Kernels& kernels() const noexcept { return *tables_.kernels; }
+  /// Opened at the first call (LOCKSTEP_NCCL names a file).
+  [[nodiscard]] const nccl::Library& nccl();
+  [[nodiscard]] const Found& found() const noexcept { return found_; }
+  [[nodiscard]] int device_count() const noexcept { return static_cast<int>(found_.devices.size()); }
+  /// Throws Error(unavailable) that names what is here, where `device` is no GPU of this process.
+  void require(Device device, std::string_view who) const;
+
+ private:
+  Tables tables_;
+  Found found_;
+  bool nccl_is_open_ = false;
+};
+
+/// For tests: while it lives, `tables` are the process's. Everything that was made of the ones before must be gone.
+class InstalledTables {
+ public:
+  explicit InstalledTables(Tables tables);
+  InstalledTables(const InstalledTables&) = delete;
+  InstalledTables& operator=(const InstalledTables&) = delete;
+  ~InstalledTables();
+};
+
+}  // namespace lockstep::detail::cuda

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs on a GPU: the kernels by what they do to each element, behind a table as CUDA's own calls are. All are
+// asynchronous on their stream, on the calling thread's current device; their pointers are device memory. Results equal
+// the host's kernels' by bits.
+
+#pragma once
+
+#include "bindings/cuda/cuda.hpp"
+#include "kernels/reduce.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lockstep::detail::cuda {
+
+/// A piece of a copy.
+struct CopyPiece {
+  const void* source = nullptr;
+  void* target = nullptr;
+  std::size_t bytes = 0;
+};
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  /// The most inputs, and the most outputs, that one launch takes. More are folded in several launches by the caller.
+  static constexpr int most_inputs = 64;
+  static constexpr int most_outputs = 64;
+
+  /// kernels/reduce's `reduce`, on the device: at most `most_inputs` inputs and `most_outputs` outputs, which may be any
+  /// of the inputs whose elements have the same size. `stream` of the fold means nothing.
+  [[nodiscard]] virtual Status reduce(const Fold& fold, std::int64_t count, Stream stream) = 0;
+
+  /// Copies the pieces, which overlap nowhere, in as few launches as their descriptors need: packing and unpacking.
+  [[nodiscard]] virtual Status copy(std::span<const CopyPiece> pieces, Stream stream) = 0;
+
+  /// Writes `element_bytes` (1, 2, 4 or 8) bytes at `element` to each of `count` elements of `target`.
+  [[nodiscard]] virtual Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
+                                    Stream stream) = 0;
+};
+
+/// The kernels of this build; null in one without CUDA. The same each time. Thread-safe.
+[[nodiscard]] std::shared_ptr<Kernels> real_kernels();
+
+}  // namespace lockstep::detail::cuda

@@ -13,7 +13,9 @@
 #include "device/cuda/kernels.hpp"
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::detail::cuda {
@@ -22,7 +24,7 @@ namespace lockstep::detail::cuda {
 struct Tables {
   std::shared_ptr<Api> api;          ///< null: without CUDA
   std::shared_ptr<Kernels> kernels;  ///< null where `api` is
-  nccl::Library nccl;
+  std::shared_ptr<const nccl::Library> nccl;  ///< null: opened when it is first asked for (LOCKSTEP_NCCL names a file)
 };
 
 /// What the first look found; it does not change afterwards.
@@ -43,7 +45,6 @@ class Backend {
 
   [[nodiscard]] Api& api() const noexcept { return *tables_.api; }
   [[nodiscard]] Kernels& kernels() const noexcept { return *tables_.kernels; }
-  /// Opened at the first call (LOCKSTEP_NCCL names a file).
   [[nodiscard]] const nccl::Library& nccl();
   [[nodiscard]] const Found& found() const noexcept { return found_; }
   [[nodiscard]] int device_count() const noexcept { return static_cast<int>(found_.devices.size()); }
@@ -53,7 +54,8 @@ class Backend {
  private:
   Tables tables_;
   Found found_;
-  bool nccl_is_open_ = false;
+  std::once_flag nccl_once_;
+  nccl::Library nccl_;
 };
 
 /// For tests: while it lives, `tables` are the process's. Everything that was made of the ones before must be gone.

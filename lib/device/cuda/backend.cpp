@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/backend.hpp"
+
+#include "base/check.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <utility>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+std::atomic<Backend*> installed{nullptr};
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+Found look(Api& api) {
+  Found found;
+  static_cast<void>(api.runtime_version(found.runtime_version));
+  // without a driver this call alone says so and leaves no error behind
+  if (api.driver_version(found.driver_version) != Status::success || found.driver_version == 0) {
+    found.driver_version = 0;
+    found.why = "no CUDA driver";
+    return found;
+  }
+  int count = 0;
+  const Status status = api.device_count(count);
+  if (status == Status::insufficient_driver) {
+    found.why = fmt::format("the driver is too old: it knows CUDA {}, and this is built with CUDA {}",
+                            version_text(found.driver_version), version_text(found.runtime_version));
+  } else if (status != Status::success && status != Status::no_device) {
+    found.why = fmt::format("CUDA does not start: {} ({})", api.error_string(status), api.error_name(status));
+  } else if (status == Status::no_device || count == 0) {
+    found.why = "no GPU is visible";
+  }
+  if (!found.why.empty()) {
+    static_cast<void>(api.take_last_error());
+    return found;
+  }
+  for (int device = 0; device < count; ++device) {
+    check(api, api.device_properties(device, found.devices.emplace_back()), "cudaGetDeviceProperties");
+  }
+  return found;
+}
+
+}  // namespace
+
+Backend::Backend(Tables tables) : tables_(std::move(tables)) {
+  if (tables_.api == nullptr) {
+    found_.why = "built without CUDA";
+  } else {
+    found_ = look(*tables_.api);
+  }
+}
+
+Backend& Backend::of_this_process() {
+  if (Backend* const put = installed.load(std::memory_order_acquire)) return *put;
+  static Backend* const real = new Backend({real_api(), real_kernels(), nullptr});  // streams may outlive everything
+  return *real;
+}
+
+const nccl::Library& Backend::nccl() {
+  std::call_once(nccl_once_, [this] {
+    if (tables_.nccl != nullptr) {
+      nccl_ = *tables_.nccl;
+    } else {
+      const char* const path = std::getenv("LOCKSTEP_NCCL");
+      nccl_ = nccl::open_library(path != nullptr ? path : "");
+    }
+  });
+  return nccl_;
+}
+
+void Backend::require(Device device, std::string_view who) const {
+  if (device.kind != DeviceKind::gpu) {
+    throw_error(Code::invalid_argument, "{}: {} is no GPU", who, to_string(device));
+  }
+  if (device.index < device_count()) return;
+  if (device_count() == 0) throw_error(Code::unavailable, "{}: {} is not here: {}", who, to_string(device), found_.why);
+  throw_error(Code::unavailable, "{}: {} is not here; this process has gpu:0 to gpu:{}", who, to_string(device),
+              device_count() - 1);
+}
+
+InstalledTables::InstalledTables(Tables tables) {
+  LOCKSTEP_CHECK(installed.load() == nullptr);
+  installed.store(new Backend(std::move(tables)), std::memory_order_release);
+}
+
+InstalledTables::~InstalledTables() { delete installed.exchange(nullptr); }
+
+}  // namespace lockstep::detail::cuda

@@ -22,8 +22,8 @@ namespace lockstep::detail::cuda {
 
 /// Tables that belong together.
 struct Tables {
-  std::shared_ptr<Api> api;          ///< null: without CUDA
-  std::shared_ptr<Kernels> kernels;  ///< null where `api` is
+  std::shared_ptr<Api> api;                   ///< null: without CUDA
+  std::shared_ptr<Kernels> kernels;           ///< null where `api` is
   std::shared_ptr<const nccl::Library> nccl;  ///< null: opened when it is first asked for (LOCKSTEP_NCCL names a file)
 };
 

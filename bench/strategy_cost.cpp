@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "strategy_cost.hpp"
+
 #include "median.hpp"
 
 #include <lockstep/lockstep.hpp>

@@ -54,13 +54,14 @@ configure() {
   meson setup "$directory" "$@"
 }
 
-# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all); a failure is one failed case
+# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all), several sources at once unless $together is
+# empty; a failure is one failed case
 build() {
   lane=$1; directory=$2; shift 2
   note "$lane: building in $directory"
   log=$(mktemp)
   # shellcheck disable=SC2086
-  if configure "$directory" -Dwerror=true "$@" >"$log" 2>&1 && ninja -C "$directory" -j "$jobs" ${targets:-} >>"$log" 2>&1; then
+  if configure "$directory" -Dwerror=true $together "$@" >"$log" 2>&1 && ninja -C "$directory" -j "$jobs" ${targets:-} >>"$log" 2>&1; then
     rm -f "$log"
     return 0
   fi
@@ -90,30 +91,26 @@ lane_plain() {
   mkdir -p build
   rm -f build/passed
   touch build/started
-  # shellcheck disable=SC2086
-  build plain build $together && check plain build --no-suite slow --no-suite consumers --no-suite hosts || return
+  build plain build && check plain build --no-suite slow --no-suite consumers --no-suite hosts || return
   last=$(tail -n 1 "$counts")
   case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
 }
 
 # Ranks on several hosts, each a network namespace; skips where those are not allowed.
 lane_hosts() {
-  # shellcheck disable=SC2086
-  build hosts build $together && check hosts build --suite hosts
+  build hosts build && check hosts build --suite hosts
 }
 
 # What needs minutes, or tools that only this lane installs; and programs built against an installed lockstep.
 lane_slow() {
-  # shellcheck disable=SC2086
-  build slow build $together && check slow build --suite slow --suite consumers
+  build slow build && check slow build --suite slow --suite consumers
 }
 
 lane_mpich() {
   export QUICK_TESTS=1
   targets=rank-programs
   # but for MPI the build of the plain lane
-  # shellcheck disable=SC2086
-  build mpich build-mpich -Dmpi=mpich $together || return
+  build mpich build-mpich -Dmpi=mpich || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 memory-2 memory-messages-2 \
     processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
@@ -124,6 +121,7 @@ lane_clang() {
   export QUICK_TESTS=1
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  together=
   # -g1: lines for the reports; more than that takes a quarter of the time that the compiler needs
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
     -Ddebug=false -Dkernels=few "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
@@ -144,8 +142,7 @@ lane_tsan() {
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
   targets=thread-programs
-  # shellcheck disable=SC2086
-  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 $together &&
+  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 &&
     check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 

@@ -14,10 +14,12 @@ inline constexpr std::size_t line_bytes = 64;
 /// Of the larger pages that x86 and ARM have.
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-/// `bytes`, rounded up to whole cache lines.
-[[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
-  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+/// `value`, rounded up to a multiple of `unit`.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
+  return (value + unit - 1) / unit * unit;
 }
+/// `bytes`, rounded up to whole cache lines.
+[[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) noexcept { return round_up(bytes, line_bytes); }
 
 /// Tells the processor that the calling thread only waits: it leaves the core to its sibling for a moment, and the loop
 /// without a flush of its pipeline. Some tens of nanoseconds.

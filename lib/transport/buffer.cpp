@@ -21,7 +21,7 @@ constexpr std::size_t least_huge_bytes = std::size_t{64} << 10;
 
 Buffer::Buffer(std::size_t bytes) {
   const std::size_t alignment = bytes >= least_huge_bytes ? huge_page_bytes : line_bytes;
-  size_ = (bytes + alignment - 1) / alignment * alignment;
+  size_ = round_up(bytes, alignment);
   if (size_ == 0) return;
   block_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size_)));
   if (!block_) throw std::bad_alloc();

@@ -17,20 +17,23 @@ import sys
 import tempfile
 
 
+def options_of(entry):
+    """The words of an entry of compile_commands.json, without those that name what is read or written."""
+    words = iter(shlex.split(entry['command']))
+    kept = []
+    for word in words:
+        if word in ('-o', '-MF', '-MQ', '-MT'):
+            next(words)
+        elif word not in ('-c', '-MD', '-MMD', entry['file']) and 'ccache' not in word:
+            kept.append(word)
+    return kept
+
+
 def options(build, output_part='liblockstep.so'):
     """The compiler and its options for a target, the library if none is named, outputs left out."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
         entry = next(e for e in json.load(file) if output_part in e['output'])
-    words = shlex.split(entry['command'])
-    kept, skip = [], False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in ('-o', '-MF', '-MQ', '-MT'):
-            skip = True
-        elif word not in ('-c', '-MD', '-MMD', entry['file']) and 'ccache' not in word:
-            kept.append(word)
-    return kept, entry['directory']
+    return options_of(entry), entry['directory']
 
 
 def public_headers(source):

@@ -12,10 +12,11 @@ that fails, be it only that two sources use one name, each half is tried, down t
 import concurrent.futures
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
+
+from headers import options_of
 
 MOST = 12  # sources at once, so that all processors have something to do
 
@@ -26,14 +27,8 @@ def compile_commands(source, build):
         entries = json.load(file)
     commands = {}
     for entry in entries:
-        words = iter(shlex.split(entry['command']))
-        kept = []
-        for word in words:
-            if word in ('-o', '-MF', '-MQ'):
-                next(words)
-            elif word not in ('-c', '-MD', 'ccache', entry['file']) and not word.startswith('-W'):
-                kept.append(word)
-        commands[os.path.relpath(os.path.join(entry['directory'], entry['file']), source)] = (entry['directory'], tuple(kept))
+        kept = tuple(word for word in options_of(entry) if not word.startswith('-W'))
+        commands[os.path.relpath(os.path.join(entry['directory'], entry['file']), source)] = (entry['directory'], kept)
     return commands
 
 

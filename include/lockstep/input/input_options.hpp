@@ -33,8 +33,7 @@ enum class AutoShardPolicy : std::uint8_t {
   /// Rank i reads files i, i + W, ... of every source, at least one; what it reads is its own stream, which its
   /// replicas take in turn. Cut by fixed_chunks, the stream is taken without regard to where its batches end, rank i
   /// beginning with the size of chunk i * k, and each next batch having the size of the next chunk; by ceil_slices,
-  /// each
-  /// batch is cut into R slices. Ranks whose files end sooner get empty batches then.
+  /// each batch is cut into R slices. Ranks whose files end sooner get empty batches then.
   file,
   /// Every rank reads everything, cuts each batch into R slices of ceil(n / R) rows, also where the options say
   /// fixed_chunks, and keeps slices i, i + W, ...

@@ -23,8 +23,6 @@ constexpr std::size_t growth_bytes = std::size_t{1} << 20;
 /// Peers map each arena of the node whole: enough for any program, and 100 of them still fit into an address space.
 constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
 
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-
 std::size_t physical_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page = sysconf(_SC_PAGESIZE);

@@ -128,7 +128,7 @@ inline std::vector<Bytes> texts(const Dataset<Tensor>& dataset) {
 class Files : public testing::Test {
  protected:
   std::filesystem::path write(const std::string& name, const Bytes& bytes) const {
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    directory_.write(name, bytes);
     return folder_ / name;
   }
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep-train as a user meets it: one hash per number of replicas, honest JSON, and clear errors.
 
-train_test.py TRAIN LEFT_FOLD_TRAIN DATA MPIEXEC [OPTION...]
-LEFT_FOLD_TRAIN is the same program with a fold from left to right planted in place of the canonical tree.
+train_test.py PART TRAIN LEFT_FOLD_TRAIN DATA MPIEXEC [OPTION...]
+PART is `most`, or `rest` for the pairs of model and optimizer that `most` leaves out. LEFT_FOLD_TRAIN is the same program with a fold from left to right planted in place of the canonical tree.
 """
 
 import gzip
@@ -18,11 +18,10 @@ import tempfile
 
 from programs import Launcher, expect, expect_in, run_cases
 
-train, left_fold_train, data = sys.argv[1:4]
-launcher = Launcher(sys.argv[4:])
+part, train, left_fold_train, data = sys.argv[1:5]
+launcher = Launcher(sys.argv[5:])
 FAST = ["--steps", "200", "--global-batch", "240", "--quiet"]
-# without the package of real images the program's own make do: the promises are the same
-SOURCE = ["--data", data if pathlib.Path(data).is_dir() else "synthetic"]
+SOURCE = []  # options that name the images
 
 
 def run(ranks, *options, program=train, **how):
@@ -35,6 +34,13 @@ def hash_of(ranks, replicas, *options, program=train):
     found = re.findall(r"^parameters (0x[0-9a-f]{16})$", result.stdout, re.MULTILINE)
     expect(len(found) == 1, "one rank prints the hash:\n" + result.stdout)
     return found[0]
+
+
+def loosely_packed(source, target):
+    """The same images in `target`, which every rank of every run unpacks in no time."""
+    for file in pathlib.Path(source).glob("*.gz"):
+        pathlib.Path(target, file.name).write_bytes(gzip.compress(gzip.decompress(file.read_bytes()), compresslevel=0))
+    return target
 
 
 LAYOUTS = {4: ["4", "2,2", "2,1,1", "1,1,1,1"], 3: ["3", "2,1", "1,1,1"]}
@@ -149,9 +155,11 @@ def shift_addresses():
 
 IMAGES = "train-images-idx3-ubyte.gz"
 # slow lanes (sanitizers, another MPI) take one pair of model and optimizer
-PAIRS = [("mlp", "sgd")] if "QUICK_TESTS" in os.environ else [(m, o) for m in ("mlp", "cnn") for o in ("sgd", "adam")]
+PAIRS = [("mlp", "sgd")] if "QUICK_TESTS" in os.environ else [("mlp", "sgd"), ("cnn", "adam")]
+if part == "rest":
+    PAIRS = [("mlp", "adam"), ("cnn", "sgd")]
 cases = [(f"{model} with {optimizer} ends in one hash for all layouts", layouts_case(model, optimizer)) for model, optimizer in PAIRS]
-cases += [
+cases += [] if part == "rest" else [
     ("another seed, number of replicas or order of additions changes the hash", other_sums_change_the_hash),
     ("the size of buckets does not change the hash", buckets_do_not_change_the_hash),
     ("buckets of nothing are refused", refuses(["--bucket-bytes", "0"], "--bucket-bytes", "0")),
@@ -178,4 +186,7 @@ cases += [
     ("files that do not fit together are named",
      damaged(lambda folder: shutil.copy(folder / "train-labels-idx1-ubyte.gz", folder / IMAGES), [IMAGES])),
 ]
-sys.exit(run_cases(cases))
+
+with tempfile.TemporaryDirectory() as loose:
+    SOURCE += ["--data", loosely_packed(data, loose) if pathlib.Path(data).is_dir() else "synthetic"]
+    sys.exit(run_cases(cases))

@@ -50,7 +50,7 @@ static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
   X(Send)
 
 struct Functions {
-#define LOCKSTEP_MEMBER(name) decltype(&nccl##name) name = nullptr;
+#define LOCKSTEP_MEMBER(name) decltype(&nccl##name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a name
   LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_MEMBER)
 #undef LOCKSTEP_MEMBER
 };
@@ -62,7 +62,7 @@ Function* function_of(void* handle, const char* name) {
 
 /// The name of a function that `handle` lacks; empty where all were found.
 std::string resolve(void* handle, Functions& functions) {
-#define LOCKSTEP_RESOLVE(name)                                               \
+#define LOCKSTEP_RESOLVE(name)                                              \
   functions.name = function_of<decltype(nccl##name)>(handle, "nccl" #name); \
   if (functions.name == nullptr) return "nccl" #name;
   LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_RESOLVE)

@@ -4,6 +4,8 @@
 #include "device/cuda/backend.hpp"
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
+#include "device/cuda/open_devices.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -13,8 +15,6 @@ namespace lockstep::detail::cuda {
 namespace {
 
 std::atomic<Backend*> installed{nullptr};
-
-std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 Found look(Api& api) {
   Found found;
@@ -47,13 +47,18 @@ Found look(Api& api) {
 
 }  // namespace
 
-Backend::Backend(Tables tables) : tables_(std::move(tables)) {
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+Backend::Backend(Tables tables)
+    : tables_(std::move(tables)), fork_depth_(fork_depth()), open_devices_(std::make_unique<OpenDevices>()) {
   if (tables_.api == nullptr) {
     found_.why = "built without CUDA";
   } else {
     found_ = look(*tables_.api);
   }
 }
+
+Backend::~Backend() = default;
 
 Backend& Backend::of_this_process() {
   if (Backend* const put = installed.load(std::memory_order_acquire)) return *put;
@@ -77,17 +82,22 @@ void Backend::require(Device device, std::string_view who) const {
   if (device.kind != DeviceKind::gpu) {
     throw_error(Code::invalid_argument, "{}: {} is no GPU", who, to_string(device));
   }
-  if (device.index < device_count()) return;
+  if (device.index >= 0 && device.index < device_count()) return;
   if (device_count() == 0) throw_error(Code::unavailable, "{}: {} is not here: {}", who, to_string(device), found_.why);
   throw_error(Code::unavailable, "{}: {} is not here; this process has gpu:0 to gpu:{}", who, to_string(device),
               device_count() - 1);
 }
+
+bool Backend::is_of_this_process() const noexcept { return fork_depth_ == fork_depth(); }
 
 InstalledTables::InstalledTables(Tables tables) {
   LOCKSTEP_CHECK(installed.load() == nullptr);
   installed.store(new Backend(std::move(tables)), std::memory_order_release);
 }
 
-InstalledTables::~InstalledTables() { delete installed.exchange(nullptr); }
+InstalledTables::~InstalledTables() {
+  delete installed.load();  // what it holds is given back through it
+  installed.store(nullptr);
+}
 
 }  // namespace lockstep::detail::cuda

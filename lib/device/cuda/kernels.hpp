@@ -8,6 +8,7 @@
 #pragma once
 
 #include "bindings/cuda/cuda.hpp"
+#include "kernels/descent.hpp"
 #include "kernels/reduce.hpp"
 
 #include <cstddef>
@@ -41,6 +42,21 @@ class Kernels {
   /// Writes `element_bytes` (1, 2, 4 or 8) bytes at `element` to each of `count` elements of `target`.
   [[nodiscard]] virtual Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
                                     Stream stream) = 0;
+
+  // kernels/descent's, on the device.
+  [[nodiscard]] virtual Status descend(std::span<float> parameter, std::span<const float> gradient, float rate,
+                                       Stream stream) = 0;
+  [[nodiscard]] virtual Status descend_with_momentum(std::span<float> parameter, std::span<float> movement,
+                                                     std::span<const float> gradient, float rate, float momentum,
+                                                     Stream stream) = 0;
+  [[nodiscard]] virtual Status adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                                     std::span<const float> gradient, const AdaptFactors& factors, Stream stream) = 0;
+  [[nodiscard]] virtual Status adapt_moments(std::span<float> mean, std::span<float> square,
+                                             std::span<const float> gradient, float beta_1, float beta_2,
+                                             Stream stream) = 0;
+  [[nodiscard]] virtual Status direction(std::span<float> out, std::span<const float> parameter,
+                                         std::span<const float> mean, std::span<const float> square,
+                                         const DirectionFactors& factors, Stream stream) = 0;
 };
 
 /// The kernels of this build; null in one without CUDA. The same each time. Thread-safe.

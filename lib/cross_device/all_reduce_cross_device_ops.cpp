@@ -4,6 +4,7 @@
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 
 #include "base/check.hpp"
+#include "collectives/staged_items.hpp"
 
 #include <lockstep/cross_device/packing.hpp>
 
@@ -78,8 +79,11 @@ void AllReduceCrossDeviceOps::do_batch_reduce(Communicator& communicator, std::s
   std::size_t end = items.size();
   for (std::size_t pack = counts.size(); pack-- > 0;) {
     end -= counts[pack];
-    communicator.all_reduce(items.subspan(end, counts[pack]), op,
-                            {.order = {}, .name = {}, .fail_after = options.deadline()});
+    detail::with_staged(items.subspan(end, counts[pack]), detail::route_of(options), detail::DecidedBy::inputs,
+                        [&](std::span<const Item> staged) {
+                          communicator.all_reduce(staged, op,
+                                                  {.order = {}, .name = {}, .fail_after = options.deadline()});
+                        });
   }
 }
 

@@ -4,12 +4,22 @@
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "context/replica_team.hpp"
+#include "strategy/gpu_shares.hpp"
 #include "strategy/local_devices.hpp"
+
+#include <lockstep/device/gpu.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace lockstep {
@@ -50,34 +60,79 @@ ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerO
   return {communicator.rank(), communicator.size()};
 }
 
-std::vector<Device> devices_of(Communicator communicator, const MultiWorkerOptions& options) {
+/// Throws for what this rank alone can see to be wrong; the other ranks are told.
+void check_options(Communicator communicator, const MultiWorkerOptions& options) {
   try {
     if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);
     if (options.communication_options.implementation == CommunicationImplementation::nccl) {
       detail::throw_error(Code::unavailable, "{}: implementation NCCL is not in this build; give AUTO or RING",
                           strategy_name);
     }
-    return checked_devices(options.devices ? *options.devices : logical_cpus(communicator.local_replicas()),
-                           strategy_name);
+    if (options.devices) static_cast<void>(checked_devices(*options.devices, strategy_name));
   } catch (const Error& error) {
     communicator.announce_failure(error.what());
     throw;
   }
 }
 
-std::shared_ptr<ReplicaTeam> make_team(const Communicator& communicator, const MultiWorkerOptions& options) {
-  std::vector<Device> devices = devices_of(communicator, options);
-  // Ranks that gave wrong devices are gone by now; the others learn it here, since duplicating has no deadline.
-  Communicator(communicator).barrier({.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
+/// The devices of this rank, and what there is to be said of them.
+struct ChosenDevices {
+  std::vector<Device> devices;
+  std::string note;
+};
+
+/// Collective where GPUs are to be shared, also for ranks that name their devices.
+ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOptions& options) {
+  if (options.default_devices == DefaultDevices::cpus) {
+    return {options.devices.value_or(logical_cpus(communicator.local_replicas())), ""};
+  }
+  const GpuShares shares = agreed_shares_of_gpus(communicator, !options.devices.has_value());
+  if (options.devices) return {*options.devices, ""};
+  if (shares.of_rank.empty()) {
+    if (communicator.rank() == 0) {
+      detail::log_warning("{}: GPUs were asked for, but {}; ranks that name no devices compute on CPUs (here: {})",
+                          strategy_name, shares.why_not, gpu_status());
+    }
+    return {logical_cpus(communicator.local_replicas()),
+            fmt::format("GPUs were asked for, but {} (here: {})", shares.why_not, gpu_status())};
+  }
+  ChosenDevices chosen;
+  const GpuShare& mine = shares.of_rank[static_cast<std::size_t>(communicator.rank())];
+  for (int i = 0; i < mine.count; ++i) chosen.devices.push_back({DeviceKind::gpu, mine.first + i});
+  return chosen;
+}
+
+/// Whether the ranks have devices of several kinds. Collective. Ranks whose options were wrong are gone by now; the
+/// others learn it here, since duplicating a communicator has no deadline.
+bool are_mixed(Communicator& communicator, const std::vector<Device>& devices) {
+  std::uint8_t kinds = 0;
+  for (const Device& device : devices) kinds |= device.kind == DeviceKind::cpu ? 1U : 2U;
+  const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
+                                            view_of(std::span<const std::uint8_t>(&kinds, 1)));
+  std::uint8_t kinds_of_all = 0;
+  const TensorView output = view_of(std::span(&kinds_of_all, 1));
+  const Item item{inputs, std::span(&output, 1)};
+  communicator.all_reduce(std::span(&item, 1), ReduceOp::bor,
+                          {.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
+  return kinds_of_all == 3;
+}
+
+std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
+  Communicator communicator(given);
+  check_options(communicator, options);
+  ChosenDevices chosen = choose_devices(communicator, options);
+  const bool mixed = are_mixed(communicator, chosen.devices);
   CommunicatorOptions own = options.communication.value_or(communicator.options());
-  own.local_replicas = static_cast<int>(devices.size());
+  own.local_replicas = static_cast<int>(chosen.devices.size());
   own.name = strategy_name;
   if (const auto deadline = options.communication_options.deadline()) {
     own.fail_after = *deadline;
     own.warn_after =
         std::min(own.warn_after.value_or(*deadline), std::max(*deadline / 2, std::chrono::milliseconds(1)));
   }
-  return std::make_shared<ReplicaTeam>(own.name, communicator.duplicate(own), std::move(devices));
+  auto team = std::make_shared<ReplicaTeam>(own.name, communicator.duplicate(own), std::move(chosen.devices));
+  team->set_devices_of_all(mixed, std::move(chosen.note));
+  return team;
 }
 
 /// Without the deadline, which the communicator has.

@@ -72,6 +72,10 @@ void Strategy::check_replication_mode(const InputOptions& options) const {
                         team_->name())));
 }
 
+std::vector<Device> Strategy::devices_for_batches(const InputOptions& options) const {
+  return options.experimental_fetch_to_device ? team_->devices() : std::vector<Device>();
+}
+
 void Strategy::check_cross_replica(std::string_view call) const { detail::require_cross_replica(*team_, call); }
 
 }  // namespace lockstep

@@ -252,8 +252,10 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
                                                                       const InputOptions& options = {}) {
     check_cross_replica("experimental_distribute_dataset");
-    return input::distribute(dataset, InputLayout{communicator().layout(), communicator().rank(), communicator()},
-                             options);
+    return input::distribute(
+        dataset,
+        InputLayout{communicator().layout(), communicator().rank(), communicator(), devices_for_batches(options)},
+        options);
   }
 
   /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; each step gives every local
@@ -266,7 +268,7 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] auto distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
     check_cross_replica("distribute_datasets_from_function");
     check_replication_mode(options);
-    return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options);
+    return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options, devices_for_batches(options));
   }
   /// The older name of distribute_datasets_from_function.
   template <class Fn>
@@ -374,6 +376,8 @@ class LOCKSTEP_API Strategy {
 
   void check_cross_replica(std::string_view call) const;
   void check_replication_mode(const InputOptions& options) const;
+  /// Where batches are fetched to; none where they stay in host memory.
+  [[nodiscard]] std::vector<Device> devices_for_batches(const InputOptions& options) const;
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
   [[nodiscard]] int first_replica() const noexcept;

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "collectives/staged_items.hpp"
 #include "cross_device/distributed_items.hpp"
+#include "cross_device/nccl_demand.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/streams.hpp"
 #include "kernels/reduce.hpp"
@@ -13,16 +14,16 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
 namespace {
 
-void check_implementation(const CommunicationOptions& options) {
-  if (options.implementation == CommunicationImplementation::nccl) {
-    detail::throw_error(Code::unavailable,
-                        "CommunicationOptions: implementation NCCL is not in this build; give AUTO or RING");
-  }
+constexpr std::string_view demand = "CommunicationOptions: implementation NCCL";
+
+bool demands_nccl(const CommunicationOptions& options) {
+  return options.implementation == CommunicationImplementation::nccl;
 }
 
 /// `call()`; what one rank throws reaches the others. What a collective throws they know already; it names its
@@ -90,9 +91,10 @@ void CrossDeviceOps::batch_reduce(Communicator& communicator, std::span<const It
                                   const CommunicationOptions& options) {
   if (items.empty()) return;
   told_to_all(communicator, [&] {
-    check_implementation(options);
+    if (demands_nccl(options)) require_nccl_here(demand);
     check_distributed_items(items, op, "batch_reduce", communicator.local_replicas(),
                             communicator.layout().first(communicator.rank()));
+    if (demands_nccl(options)) require_nccl(communicator, items, demand);
     do_batch_reduce(communicator, items, op, options);
   });
 }
@@ -101,7 +103,7 @@ void CrossDeviceOps::broadcast(Communicator& communicator, std::span<const Item>
                                const CommunicationOptions& options) {
   if (items.empty()) return;
   told_to_all(communicator, [&] {
-    check_implementation(options);
+    if (demands_nccl(options)) require_nccl_here(demand);
     do_broadcast(communicator, items, root, options);
   });
 }
@@ -110,7 +112,7 @@ void CrossDeviceOps::gather(Communicator& communicator, std::span<const Item> it
                             const CommunicationOptions& options) {
   if (items.empty()) return;
   told_to_all(communicator, [&] {
-    check_implementation(options);
+    if (demands_nccl(options)) require_nccl_here(demand);
     do_gather(communicator, items, rows, options);
   });
 }

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "context/replica_team.hpp"
+#include "cross_device/nccl_demand.hpp"
 #include "strategy/gpu_shares.hpp"
 #include "strategy/local_devices.hpp"
 
@@ -26,6 +27,11 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
+constexpr std::string_view nccl_demand = "MultiWorkerMirroredStrategy: implementation NCCL";
+
+bool demands_nccl(const MultiWorkerOptions& options) {
+  return options.communication_options.implementation == CommunicationImplementation::nccl;
+}
 
 /// A cluster written by hand, or for another job, is found here and not by what it leads to.
 void check_resolver(const ClusterResolver& resolver, const Communicator& communicator) {
@@ -64,10 +70,7 @@ ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerO
 void check_options(Communicator communicator, const MultiWorkerOptions& options) {
   try {
     if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);
-    if (options.communication_options.implementation == CommunicationImplementation::nccl) {
-      detail::throw_error(Code::unavailable, "{}: implementation NCCL is not in this build; give AUTO or RING",
-                          strategy_name);
-    }
+    if (demands_nccl(options)) require_nccl_here(nccl_demand);
     if (options.devices) static_cast<void>(checked_devices(*options.devices, strategy_name));
   } catch (const Error& error) {
     communicator.announce_failure(error.what());
@@ -102,26 +105,38 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
   return chosen;
 }
 
-/// Whether the ranks have devices of several kinds. Collective. Ranks whose options were wrong are gone by now; the
-/// others learn it here, since duplicating a communicator has no deadline.
-bool are_mixed(Communicator& communicator, const std::vector<Device>& devices) {
+/// Of what kinds the devices of all ranks are.
+enum Kinds : std::uint8_t { cpus = 1, gpus = 2, both = 3 };
+
+/// Collective. Ranks whose options were wrong are gone by now; the others learn it here, since duplicating a
+/// communicator has no deadline.
+std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>& devices) {
   std::uint8_t kinds = 0;
-  for (const Device& device : devices) kinds |= device.kind == DeviceKind::cpu ? 1U : 2U;
+  for (const Device& device : devices) kinds |= device.kind == DeviceKind::cpu ? Kinds::cpus : Kinds::gpus;
   const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
                                             view_of(std::span<const std::uint8_t>(&kinds, 1)));
-  std::uint8_t kinds_of_all = 0;
-  const TensorView output = view_of(std::span(&kinds_of_all, 1));
+  std::uint8_t all = 0;
+  const TensorView output = view_of(std::span(&all, 1));
   const Item item{inputs, std::span(&output, 1)};
   communicator.all_reduce(std::span(&item, 1), ReduceOp::bor,
                           {.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
-  return kinds_of_all == 3;
+  return all;
+}
+
+/// The same on all ranks.
+void require_nccl_of_all(Communicator& communicator, const std::vector<Device>& devices, std::uint8_t kinds) {
+  if (kinds != Kinds::gpus) {
+    detail::throw_error(Code::unavailable, "{} is between GPUs, but replicas compute on {}; give AUTO or RING",
+                        nccl_demand, kinds == Kinds::both ? "CPUs, too" : "CPUs");
+  }
+  require_nccl_between(communicator, devices, nccl_demand);
 }
 
 std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
   Communicator communicator(given);
   check_options(communicator, options);
   ChosenDevices chosen = choose_devices(communicator, options);
-  const bool mixed = are_mixed(communicator, chosen.devices);
+  const std::uint8_t kinds = kinds_of_all(communicator, chosen.devices);
   CommunicatorOptions own = options.communication.value_or(communicator.options());
   own.local_replicas = static_cast<int>(chosen.devices.size());
   own.name = strategy_name;
@@ -130,14 +145,19 @@ std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWor
     own.warn_after =
         std::min(own.warn_after.value_or(*deadline), std::max(*deadline / 2, std::chrono::milliseconds(1)));
   }
-  auto team = std::make_shared<ReplicaTeam>(own.name, communicator.duplicate(own), std::move(chosen.devices));
-  team->set_devices_of_all(mixed, std::move(chosen.note));
+  Communicator duplicate = communicator.duplicate(own);
+  if (demands_nccl(options)) require_nccl_of_all(duplicate, chosen.devices, kinds);
+  auto team = std::make_shared<ReplicaTeam>(own.name, std::move(duplicate), std::move(chosen.devices));
+  team->set_devices_of_all(kinds == Kinds::both, std::move(chosen.note));
   return team;
 }
 
-/// Without the deadline, which the communicator has.
+/// Without the deadline, which the communicator has, and the demand for NCCL, which has been met: what a step has in
+/// host memory is reduced there.
 CommunicationOptions options_of_calls(CommunicationOptions options) {
   options.timeout_seconds = std::nullopt;
+  if (options.implementation == CommunicationImplementation::nccl)
+    options.implementation = CommunicationImplementation::automatic;
   return options;
 }
 

@@ -37,7 +37,8 @@ struct MultiWorkerOptions {
   /// Default: those of the communicator.
   std::optional<CommunicatorOptions> communication;
   /// Of all collectives of the strategy, equal on all ranks: `timeout_seconds` goes before the deadlines above, the
-  /// rest is merged with what single calls give. An implementation that is not here is Error(unavailable).
+  /// rest is merged with what single calls give. NCCL is demanded once, when the strategy is made: Error(unavailable)
+  /// on all ranks where replicas are not all on GPUs that reach each other by it.
   CommunicationOptions communication_options = {};
   /// What the strategy's `cluster_resolver()` gives. Its chief and workers must be the ranks: as many, in the order of
   /// id_in_cluster. Nothing else of it is used; ranks find one another through MPI. Default, and where its cluster is

@@ -18,8 +18,10 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace lockstep::detail {
 namespace {
 
-constexpr std::array<std::string_view, 5> known{"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES",
-                                                "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_SHARED_MEMORY"};
+// LOCKSTEP_NCCL is read by device/cuda/backend, when NCCL is first asked for
+constexpr std::array<std::string_view, 6> known{"LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER",
+                                                "LOCKSTEP_RADICES",       "LOCKSTEP_ALLOW_SINGLETON",
+                                                "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL"};
 constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
 
 std::optional<std::string_view> variable(const char* name) {

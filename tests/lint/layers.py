@@ -66,7 +66,8 @@ TOP = ('include', 'lib', 'apps', 'bench', 'tests')
 
 INCLUDE = re.compile(r'^\s*#\s*(?:include|include_next|import)\s*([<"])([^>"]+)[>"]')
 # Compiler options that make one build compute other bits than another.
-FORBIDDEN_OPTIONS = re.compile(r'-m(?:arch|cpu|tune)=native|-ffast-math|-Ofast|-ffp-contract=(?:fast|on)')
+FORBIDDEN_OPTIONS = re.compile(r'-m(?:arch|cpu|tune)=native|-ffast-math|-Ofast|-ffp-contract=(?:fast|on)'
+                               r'|-use_fast_math|-fmad=true|-ftz=true|-prec-(?:div|sqrt)=false')
 
 
 def private_module(path):

@@ -49,6 +49,8 @@ PLANTED = [
      HEAD + '#include <lockstep/interop/mpi.hpp>\n', 'only lower layers'),
     ('fmt in a public header', 'include/lockstep/core/b.hpp', HEAD + '#pragma once\n#include <fmt/format.h>\n', 'only in lib/'),
     ('zlib outside input', 'lib/core/b.cpp', HEAD + '#include <zlib.h>\n', 'lib/input/'),
+    ('nccl.h in a device', 'lib/device/cuda/b.cpp', HEAD + '#include <nccl.h>\n', 'lib/bindings/nccl/'),
+    ('a CUDA header in a collective', 'lib/collectives/b.cpp', HEAD + '#include <cuda_runtime_api.h>\n', 'lib/bindings/cuda/'),
     ('hwloc outside cluster', 'lib/device/host/b.cpp', HEAD + '#include <hwloc.h>\n', 'lib/cluster/'),
     ('Boost in the library', 'lib/base/b.cpp', HEAD + '#include <boost/program_options.hpp>\n', 'only in apps/'),
     ('Eigen in the library', 'lib/training/b.cpp', HEAD + '#include <Eigen/Core>\n', 'eigen.hpp'),
@@ -68,6 +70,7 @@ PLANTED = [
     ('no SPDX lines', 'lib/core/b.cpp', '#include <vector>\n', 'SPDX'),
     ('no SPDX lines in a script', 'tests/b.sh', '#!/bin/sh\necho\n', 'SPDX'),
     ('-march=native', 'lib/meson.build', HASH_HEAD + "cpp_args = ['-march=native']\n", '-march=native'),
+    ('contraction on GPUs', 'lib/meson.build', HASH_HEAD + "nvcc_args = ['-fmad=true']\n", '-fmad=true'),
     ('-ffast-math', 'meson.build', HASH_HEAD + "cpp_args = ['-ffast-math']\n", '-ffast-math'),
 ]
 

@@ -90,7 +90,7 @@ struct Library {
   std::shared_ptr<Api> api;  ///< null where there is none to be used; `why` says why
   int version = 0;
   std::string path;  ///< of the file that it came from
-  std::string why;   ///< "libnccl.so.2 is not here: ...", "... is NCCL 2.17.1; lockstep needs 2.18 or newer"
+  std::string why;   ///< "NCCL does not open: libnccl.so.2: ...", "... is NCCL 2.17.1; lockstep needs 2.18 or newer"
 };
 
 /// The oldest NCCL that is used.

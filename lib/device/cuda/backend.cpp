@@ -16,32 +16,31 @@ std::atomic<Backend*> installed{nullptr};
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+/// Fills in what is here. Why no GPU can be used, empty where one can.
+std::string look_for_devices(Api& api, Found& found) {
+  // without a driver this call alone says so and leaves no error behind
+  if (api.driver_version(found.driver_version) != Status::success) found.driver_version = 0;
+  if (found.driver_version == 0) return "no CUDA driver";
+  int count = 0;
+  Status status = api.device_count(count);
+  if (status == Status::insufficient_driver) {
+    return fmt::format("the driver is too old: it knows CUDA {}, and this is built with CUDA {}",
+                       version_text(found.driver_version), version_text(found.runtime_version));
+  }
+  if (status == Status::no_device || (status == Status::success && count == 0)) return "no GPU is visible";
+  for (int device = 0; status == Status::success && device < count; ++device) {
+    status = api.device_properties(device, found.devices.emplace_back());
+  }
+  if (status == Status::success) return {};
+  found.devices.clear();
+  return fmt::format("CUDA does not start: {} ({})", api.error_string(status), api.error_name(status));
+}
+
 Found look(Api& api) {
   Found found;
   static_cast<void>(api.runtime_version(found.runtime_version));
-  // without a driver this call alone says so and leaves no error behind
-  if (api.driver_version(found.driver_version) != Status::success || found.driver_version == 0) {
-    found.driver_version = 0;
-    found.why = "no CUDA driver";
-    return found;
-  }
-  int count = 0;
-  const Status status = api.device_count(count);
-  if (status == Status::insufficient_driver) {
-    found.why = fmt::format("the driver is too old: it knows CUDA {}, and this is built with CUDA {}",
-                            version_text(found.driver_version), version_text(found.runtime_version));
-  } else if (status != Status::success && status != Status::no_device) {
-    found.why = fmt::format("CUDA does not start: {} ({})", api.error_string(status), api.error_name(status));
-  } else if (status == Status::no_device || count == 0) {
-    found.why = "no GPU is visible";
-  }
-  if (!found.why.empty()) {
-    static_cast<void>(api.take_last_error());
-    return found;
-  }
-  for (int device = 0; device < count; ++device) {
-    check(api, api.device_properties(device, found.devices.emplace_back()), "cudaGetDeviceProperties");
-  }
+  found.why = look_for_devices(api, found);
+  if (!found.why.empty()) static_cast<void>(api.take_last_error());
   return found;
 }
 
@@ -77,10 +76,10 @@ void Backend::require(Device device, std::string_view who) const {
   if (device.kind != DeviceKind::gpu) {
     throw_error(Code::invalid_argument, "{}: {} is no GPU", who, to_string(device));
   }
-  if (device.index < device_count()) return;
+  if (device.index >= 0 && device.index < device_count() && device.logical >= 0) return;
   if (device_count() == 0) throw_error(Code::unavailable, "{}: {} is not here: {}", who, to_string(device), found_.why);
-  throw_error(Code::unavailable, "{}: {} is not here; this process has gpu:0 to gpu:{}", who, to_string(device),
-              device_count() - 1);
+  const std::string here = device_count() == 1 ? "gpu:0" : fmt::format("gpu:0 to gpu:{}", device_count() - 1);
+  throw_error(Code::unavailable, "{}: {} is not here; this process has {}", who, to_string(device), here);
 }
 
 InstalledTables::InstalledTables(Tables tables) {

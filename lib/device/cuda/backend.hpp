@@ -22,15 +22,15 @@ namespace lockstep::detail::cuda {
 
 /// Tables that belong together.
 struct Tables {
-  std::shared_ptr<Api> api;          ///< null: without CUDA
-  std::shared_ptr<Kernels> kernels;  ///< null where `api` is
+  std::shared_ptr<Api> api;                   ///< null: without CUDA
+  std::shared_ptr<Kernels> kernels;           ///< null where `api` is
   std::shared_ptr<const nccl::Library> nccl;  ///< null: opened when it is first asked for (LOCKSTEP_NCCL names a file)
 };
 
 /// What the first look found; it does not change afterwards.
 struct Found {
   std::vector<DeviceProperties> devices;  ///< by index; empty where no GPU can be used
-  std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU", ... where there is none; else empty
+  std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU is visible", ...; empty where there is one
   int driver_version = 0;
   int runtime_version = 0;
 };
@@ -48,7 +48,8 @@ class Backend {
   [[nodiscard]] const nccl::Library& nccl();
   [[nodiscard]] const Found& found() const noexcept { return found_; }
   [[nodiscard]] int device_count() const noexcept { return static_cast<int>(found_.devices.size()); }
-  /// Throws Error(unavailable) that names what is here, where `device` is no GPU of this process.
+  /// Throws Error(unavailable) that names what is here, where `device` is not among the GPUs of this process, and
+  /// Error(invalid_argument) where it is no GPU at all.
   void require(Device device, std::string_view who) const;
 
  private:

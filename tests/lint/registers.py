@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what ptxas says of the kernels: registers, and whether all that a thread holds is in them.
+
+  registers.py LOG...     prints each kernel's registers for each GPU; exits 1 when one spills or has a stack frame
+
+A spilled value goes to memory and back, in kernels whose time is memory's.
+"""
+
+import re
+import subprocess
+import sys
+
+ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
+FRAME = re.compile(r'(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads')
+USED = re.compile(r'Used (\d+) registers')
+
+
+def kernels(lines):
+    """(name, gpu, registers, frame) of each; frame is the three numbers of FRAME, the largest of what the kernel calls."""
+    name = gpu = None
+    for line in lines:
+        if found := ENTRY.search(line):
+            name, gpu = found.groups()
+            frame = None
+        elif (found := FRAME.search(line)) and name:
+            frame = [max(int(new), old) for new, old in zip(found.groups(), frame or (0, 0, 0))]
+        elif (found := USED.search(line)) and name:
+            yield name, gpu, int(found.group(1)), frame
+            name = None
+
+
+def readable(names):
+    """The names as C++ has them; as they are where there is no c++filt."""
+    try:
+        done = subprocess.run(['c++filt'], input='\n'.join(names), capture_output=True, text=True, check=True)
+        return done.stdout.split('\n')
+    except (OSError, subprocess.CalledProcessError):
+        return names
+
+
+def main():
+    found = []
+    for path in sys.argv[1:]:
+        with open(path, encoding='utf-8') as file:
+            here = list(kernels(file))
+        if not here:
+            print(f'{path}: no kernel is in it')
+            return 1
+        found += here
+    failed = 0
+    for title, (_, gpu, registers, frame) in zip(readable([kernel[0] for kernel in found]), found):
+        problem = ''
+        if frame is None:
+            problem = ': ptxas does not say what it spills'
+        elif any(frame):
+            problem = ': {} bytes stack frame, {} bytes spill stores, {} bytes spill loads'.format(*frame)
+        failed += problem != ''
+        print(f'{registers:4} registers  {gpu:7}  {title}{problem}')
+    print(f'{len(found)} kernels, at most {max(kernel[2] for kernel in found)} registers; not all in registers: {failed}')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bindings/nccl/nccl.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail::nccl {
+namespace {
+
+/// The modules made of fake_nccl.cpp stand beside this program.
+std::string fake(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").replace_filename("libfake-nccl-" + name + ".so").string();
+}
+
+std::string last_call_of(const std::string& library) {
+  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return "not loaded";
+  const auto last_call = reinterpret_cast<const char* (*)()>(::dlsym(handle, "fake_nccl_last_call"));
+  std::string text = last_call();
+  ::dlclose(handle);
+  return text;
+}
+
+/// `path` is refused, with all `parts` in the reason.
+void expect_refused(const std::string& path, const std::vector<std::string>& parts) {
+  const Library found = open_library(path);
+  EXPECT_EQ(found.api, nullptr);
+  for (const std::string& part : parts) {
+    EXPECT_NE(found.why.find(part), std::string::npos) << '"' << part << "\" is missing in: " << found.why;
+  }
+}
+
+TEST(NcclLibrary, takes_the_file_that_is_named) {
+  const Library found = open_library(fake("whole"));
+  ASSERT_NE(found.api, nullptr) << found.why;
+  EXPECT_EQ(found.why, "");
+  EXPECT_EQ(found.path, fake("whole"));
+  EXPECT_EQ(found.version, 22809);
+  int version = 0;
+  EXPECT_EQ(found.api->get_version(version), Result::success);
+  EXPECT_EQ(version, 22809);
+}
+
+TEST(NcclLibrary, names_a_file_that_is_not_there) {
+  expect_refused("/nowhere/libnccl.so.2", {"/nowhere/libnccl.so.2", "No such file"});
+}
+
+TEST(NcclLibrary, names_a_file_that_is_no_library) {
+  const test::TemporaryDirectory directory;
+  directory.write("libnccl.so.2", "This is a letter, and a long one: nobody calls it too short to have a header.");
+  const std::string path = (directory.path() / "libnccl.so.2").string();
+  expect_refused(path, {path, "invalid ELF header"});
+}
+
+TEST(NcclLibrary, names_a_library_that_is_something_else) {
+  expect_refused(fake("other"), {fake("other") + " has no ncclGetVersion"});
+}
+
+TEST(NcclLibrary, names_the_function_that_a_library_lacks) {
+  expect_refused(fake("without-recv"), {fake("without-recv") + " has no ncclRecv"});
+}
+
+TEST(NcclLibrary, says_which_version_is_too_old_and_which_is_needed) {
+  expect_refused(fake("old"), {fake("old") + " is NCCL 2.17.1; lockstep needs 2.18 or newer"});
+  expect_refused(fake("ancient"), {fake("ancient") + " is NCCL 2.8.4; lockstep needs 2.18 or newer"});
+}
+
+TEST(NcclLibrary, keeps_its_names_to_itself) {
+  const void* const before = ::dlsym(RTLD_DEFAULT, "ncclGetVersion");
+  ASSERT_NE(open_library(fake("whole")).api, nullptr);
+  EXPECT_EQ(::dlsym(RTLD_DEFAULT, "ncclGetVersion"), before);
+}
+
+TEST(NcclLibrary, prefers_what_is_in_the_process_already) {
+  EXPECT_EXIT(
+      {
+        ::dlopen(fake("whole").c_str(), RTLD_NOW | RTLD_GLOBAL);
+        const Library found = open_library("");
+        std::_Exit(found.api != nullptr && found.path == fake("whole") ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(NcclTable, gives_each_type_and_op_the_number_that_nccl_has_for_it) {
+  const Library found = open_library(fake("whole"));
+  ASSERT_NE(found.api, nullptr) << found.why;
+  const std::vector<std::pair<DType, ncclDataType_t>> types{
+      {DType::f16, ncclFloat16}, {DType::bf16, ncclBfloat16}, {DType::f32, ncclFloat32},   {DType::f64, ncclFloat64},
+      {DType::i8, ncclInt8},     {DType::i32, ncclInt32},     {DType::i64, ncclInt64},     {DType::u8, ncclUint8},
+      {DType::u32, ncclUint32},  {DType::u64, ncclUint64},    {DType::boolean, ncclUint8},
+  };
+  EXPECT_EQ(types.size() + 2, static_cast<std::size_t>(dtype_count));
+  for (const auto& [dtype, number] : types) {
+    EXPECT_TRUE(is_reducible(dtype));
+    EXPECT_EQ(found.api->all_gather(nullptr, nullptr, 3, dtype, nullptr, nullptr), Result::in_progress);
+    EXPECT_EQ(last_call_of(found.path), "AllGather of 3 of type " + std::to_string(number)) << to_string(dtype);
+  }
+  const std::vector<std::pair<RedOp, ncclRedOp_t>> ops{
+      {RedOp::sum, ncclSum}, {RedOp::prod, ncclProd}, {RedOp::max, ncclMax}, {RedOp::min, ncclMin}};
+  for (const auto& [op, number] : ops) {
+    EXPECT_EQ(found.api->all_reduce(nullptr, nullptr, 3, DType::i8, op, nullptr, nullptr), Result::in_progress);
+    EXPECT_EQ(last_call_of(found.path), "AllReduce of 3 of type 0, " + std::to_string(number));
+  }
+}
+
+TEST(NcclTable, refuses_integers_of_16_bits_before_nccl_sees_them) {
+  const Library found = open_library(fake("whole"));
+  ASSERT_NE(found.api, nullptr) << found.why;
+  Api& api = *found.api;
+  ASSERT_EQ(api.group_start(), Result::in_progress);
+  for (const DType dtype : {DType::i16, DType::u16}) {
+    EXPECT_FALSE(is_reducible(dtype));
+    const Result wrong = Result::invalid_argument;
+    EXPECT_EQ(api.all_reduce(nullptr, nullptr, 1, dtype, RedOp::sum, nullptr, nullptr), wrong);
+    EXPECT_EQ(api.reduce(nullptr, nullptr, 1, dtype, RedOp::sum, 0, nullptr, nullptr), wrong);
+    EXPECT_EQ(api.broadcast(nullptr, nullptr, 1, dtype, 0, nullptr, nullptr), wrong);
+    EXPECT_EQ(api.reduce_scatter(nullptr, nullptr, 1, dtype, RedOp::sum, nullptr, nullptr), wrong);
+    EXPECT_EQ(api.all_gather(nullptr, nullptr, 1, dtype, nullptr, nullptr), wrong);
+    EXPECT_EQ(api.send(nullptr, 1, dtype, 0, nullptr, nullptr), wrong);
+    EXPECT_EQ(api.recv(nullptr, 1, dtype, 0, nullptr, nullptr), wrong);
+  }
+  EXPECT_EQ(last_call_of(found.path), "GroupStart");
+}
+
+TEST(NcclTable, calls_what_it_is_named_after) {
+  const Library found = open_library(fake("whole"));
+  ASSERT_NE(found.api, nullptr) << found.why;
+  Api& api = *found.api;
+  const auto expect_call = [&](Result result, const std::string& call) {
+    EXPECT_EQ(result, Result::in_progress);
+    EXPECT_EQ(last_call_of(found.path), call);
+  };
+  const DType f32 = DType::f32;
+  expect_call(api.group_start(), "GroupStart");
+  expect_call(api.all_reduce(nullptr, nullptr, 5, f32, RedOp::max, nullptr, nullptr), "AllReduce of 5 of type 7, 2");
+  expect_call(api.reduce(nullptr, nullptr, 5, f32, RedOp::prod, 6, nullptr, nullptr), "Reduce of 5 of type 7, 1, 6");
+  expect_call(api.broadcast(nullptr, nullptr, 5, f32, 6, nullptr, nullptr), "Broadcast of 5 of type 7, 6");
+  expect_call(api.reduce_scatter(nullptr, nullptr, 5, f32, RedOp::min, nullptr, nullptr),
+              "ReduceScatter of 5 of type 7, 3");
+  expect_call(api.all_gather(nullptr, nullptr, 5, f32, nullptr, nullptr), "AllGather of 5 of type 7");
+  expect_call(api.send(nullptr, 5, f32, 6, nullptr, nullptr), "Send of 5 of type 7, 6");
+  expect_call(api.recv(nullptr, 5, f32, 6, nullptr, nullptr), "Recv of 5 of type 7, 6");
+  expect_call(api.group_end(), "GroupEnd");
+  expect_call(api.comm_finalize(nullptr), "CommFinalize");
+  expect_call(api.comm_destroy(nullptr), "CommDestroy");
+  expect_call(api.comm_abort(nullptr), "CommAbort");
+  EXPECT_EQ(api.error_string(Result::remote_error), "an error string");
+  EXPECT_EQ(api.last_error(nullptr), "");
+}
+
+TEST(NcclTable, makes_communicators_that_do_not_block_and_are_written_once) {
+  const Library found = open_library(fake("whole"));
+  ASSERT_NE(found.api, nullptr) << found.why;
+  UniqueId id;
+  ASSERT_EQ(found.api->get_unique_id(id), Result::success);
+  Comm asked = nullptr;
+  EXPECT_EQ(found.api->comm_init_rank(asked, 4, id, 3), Result::in_progress);
+  EXPECT_EQ(last_call_of(found.path), "rank 3 of 4, id ends with 127, blocking 0");
+  ASSERT_NE(asked, nullptr);
+  EXPECT_EQ(found.api->last_error(asked), "a last error");
+  const Comm comm = std::exchange(asked, nullptr);
+  Result error = Result::success;
+  EXPECT_EQ(found.api->comm_get_async_error(comm, error), Result::success);
+  EXPECT_EQ(error, Result::remote_error);
+  EXPECT_EQ(asked, nullptr);  // where NCCL writes late is not the caller's
+}
+
+TEST(Nccl, of_this_machine_loads) {
+  const Library found = open_library("libnccl.so.2");
+  if (found.why.starts_with("NCCL does not open")) GTEST_SKIP() << found.why;
+  ASSERT_NE(found.api, nullptr) << found.why;
+  EXPECT_EQ(found.version / 10000, NCCL_MAJOR);
+  EXPECT_NE(found.path.find("libnccl.so"), std::string::npos) << found.path;
+  EXPECT_TRUE(found.api->error_string(Result::invalid_argument).starts_with("invalid argument"));
+  EXPECT_EQ(found.api->group_start(), Result::success);
+  EXPECT_EQ(found.api->group_end(), Result::success);
+  float value = 1;
+  EXPECT_EQ(found.api->all_reduce(&value, &value, 1, DType::f32, RedOp::sum, nullptr, nullptr),
+            Result::invalid_argument);
+  EXPECT_NE(found.api->last_error(nullptr), "");
+}
+
+}  // namespace
+}  // namespace lockstep::detail::nccl

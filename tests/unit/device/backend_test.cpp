@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/backend.hpp"
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+using lockstep::test::expect_error;
+
+/// A machine as the first look sees it. Nothing else works there.
+class Machine : public Api {
+ public:
+  int driver = 13000;
+  Status driver_status = Status::success;
+  int devices = 1;
+  Status count_status = Status::success;
+  int broken_device = -1;  ///< of which there are no properties
+  bool has_error = false;  ///< which nobody has taken
+
+  Status driver_version(int& version) override {
+    version = driver;
+    return noted(driver_status);
+  }
+  Status runtime_version(int& version) override {
+    version = 12080;
+    return Status::success;
+  }
+  Status device_count(int& count) override {
+    if (count_status == Status::success) count = devices;
+    return noted(count_status);
+  }
+  Status device_properties(int device, DeviceProperties& properties) override {
+    if (device == broken_device) return noted(Status::unknown);
+    properties.name = "GPU number " + std::to_string(device);
+    return Status::success;
+  }
+  Status take_last_error() override {
+    has_error = false;
+    return Status::success;
+  }
+  std::string error_name(Status) const override { return "cudaErrorUnknown"; }
+  std::string error_string(Status) const override { return "unknown error"; }
+
+  Status set_device(int) override { return Status::unknown; }
+  Status get_device(int&) override { return Status::unknown; }
+  Status pointer_attributes(const void*, PointerAttributes&) override { return Status::unknown; }
+  Status malloc_async(void*&, std::size_t, Stream) override { return Status::unknown; }
+  Status free_async(void*, Stream) override { return Status::unknown; }
+  Status set_pool_threshold(int, std::uint64_t) override { return Status::unknown; }
+  Status malloc_host(void*&, std::size_t) override { return Status::unknown; }
+  Status free_host(void*) override { return Status::unknown; }
+  Status memcpy_async(void*, const void*, std::size_t, Stream) override { return Status::unknown; }
+  Status memset_async(void*, int, std::size_t, Stream) override { return Status::unknown; }
+  Status stream_create(Stream&) override { return Status::unknown; }
+  Status stream_destroy(Stream) override { return Status::unknown; }
+  Status stream_query(Stream) override { return Status::unknown; }
+  Status stream_wait_event(Stream, Event) override { return Status::unknown; }
+  Status event_create(Event&) override { return Status::unknown; }
+  Status event_destroy(Event) override { return Status::unknown; }
+  Status event_record(Event, Stream) override { return Status::unknown; }
+  Status event_query(Event) override { return Status::unknown; }
+
+ private:
+  Status noted(Status status) {
+    has_error = has_error || status != Status::success;
+    return status;
+  }
+};
+
+/// Why there is no GPU on `machine`, where no error may be left behind for the program's own CUDA calls.
+std::string why_not(const Machine& machine) {
+  const auto table = std::make_shared<Machine>(machine);
+  const Backend backend({.api = table, .kernels = nullptr, .nccl = nullptr});
+  EXPECT_EQ(backend.device_count(), 0);
+  EXPECT_FALSE(table->has_error);
+  return backend.found().why;
+}
+
+Device gpu(int index, int logical = 0) { return {.kind = DeviceKind::gpu, .index = index, .logical = logical}; }
+
+TEST(GpuBackend, says_that_it_was_built_without_cuda) {
+  const Backend backend({});
+  EXPECT_EQ(backend.found().why, "built without CUDA");
+  EXPECT_EQ(backend.device_count(), 0);
+}
+
+TEST(GpuBackend, says_that_there_is_no_driver) {
+  Machine machine;
+  machine.driver = 0;
+  EXPECT_EQ(why_not(machine), "no CUDA driver");
+  machine.driver = 13000;
+  machine.driver_status = Status::stub_library;
+  EXPECT_EQ(why_not(machine), "no CUDA driver");
+}
+
+TEST(GpuBackend, says_what_a_driver_that_is_too_old_knows) {
+  Machine machine;
+  machine.driver = 11040;
+  machine.count_status = Status::insufficient_driver;
+  EXPECT_EQ(why_not(machine), "the driver is too old: it knows CUDA 11.4, and this is built with CUDA 12.8");
+}
+
+TEST(GpuBackend, says_that_no_gpu_is_visible) {
+  Machine machine;
+  machine.devices = 0;
+  EXPECT_EQ(why_not(machine), "no GPU is visible");
+  machine.count_status = Status::no_device;
+  EXPECT_EQ(why_not(machine), "no GPU is visible");
+}
+
+TEST(GpuBackend, says_in_cuda_s_words_why_it_does_not_start) {
+  Machine machine;
+  machine.count_status = Status::unknown;
+  EXPECT_EQ(why_not(machine), "CUDA does not start: unknown error (cudaErrorUnknown)");
+}
+
+TEST(GpuBackend, takes_a_gpu_that_does_not_answer_for_a_failed_start) {
+  Machine machine;
+  machine.devices = 2;
+  machine.broken_device = 1;
+  EXPECT_EQ(why_not(machine), "CUDA does not start: unknown error (cudaErrorUnknown)");
+}
+
+TEST(GpuBackend, finds_every_gpu) {
+  const auto machine = std::make_shared<Machine>();
+  machine->devices = 2;
+  const Backend backend({.api = machine, .kernels = nullptr, .nccl = nullptr});
+  ASSERT_EQ(backend.device_count(), 2);
+  EXPECT_EQ(backend.found().why, "");
+  EXPECT_EQ(backend.found().devices[1].name, "GPU number 1");
+  EXPECT_EQ(backend.found().driver_version, 13000);
+  EXPECT_EQ(backend.found().runtime_version, 12080);
+}
+
+TEST(GpuBackend, says_what_is_here_when_another_gpu_is_required) {
+  const auto machine = std::make_shared<Machine>();
+  machine->devices = 2;
+  const Backend two({.api = machine, .kernels = nullptr, .nccl = nullptr});
+  two.require(gpu(0), "copy");
+  two.require(gpu(1, 3), "copy");
+  expect_error(Code::unavailable, {"copy: gpu:2 is not here; this process has gpu:0 to gpu:1"},
+               [&] { two.require(gpu(2), "copy"); });
+  expect_error(Code::unavailable, {"copy: gpu:-1 is not here"}, [&] { two.require(gpu(-1), "copy"); });
+  expect_error(Code::invalid_argument, {"copy: cpu:0 is no GPU"}, [&] { two.require(Device{}, "copy"); });
+
+  const Backend one({.api = std::make_shared<Machine>(), .kernels = nullptr, .nccl = nullptr});
+  expect_error(Code::unavailable, {"copy: gpu:1 is not here; this process has gpu:0"},
+               [&] { one.require(gpu(1), "copy"); });
+}
+
+TEST(GpuBackend, says_why_no_gpu_is_here_when_one_is_required) {
+  expect_error(Code::unavailable, {"copy: gpu:0 is not here: built without CUDA"},
+               [] { Backend({}).require(gpu(0), "copy"); });
+}
+
+TEST(GpuBackend, is_what_a_test_installs_while_that_lives) {
+  const auto machine = std::make_shared<Machine>();
+  machine->devices = 7;
+  const int before = Backend::of_this_process().device_count();
+  {
+    const InstalledTables installed({.api = machine, .kernels = nullptr, .nccl = nullptr});
+    EXPECT_EQ(Backend::of_this_process().device_count(), 7);
+  }
+  EXPECT_EQ(Backend::of_this_process().device_count(), before);
+}
+
+TEST(GpuBackend, has_the_nccl_of_its_tables) {
+  const auto library = std::make_shared<const nccl::Library>(nccl::Library{.version = 22809, .path = "here"});
+  Backend backend({.api = std::make_shared<Machine>(), .kernels = nullptr, .nccl = library});
+  EXPECT_EQ(backend.nccl().version, 22809);
+  EXPECT_EQ(backend.nccl().path, "here");
+}
+
+}  // namespace
+}  // namespace lockstep::detail::cuda

@@ -40,6 +40,7 @@
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 #include <lockstep/cross_device/cross_device_ops.hpp>
+#include <lockstep/cross_device/nccl_all_reduce.hpp>
 #include <lockstep/cross_device/packing.hpp>
 #include <lockstep/cross_device/reduction_to_one_device.hpp>
 #include <lockstep/device/arena.hpp>

@@ -84,7 +84,7 @@ class PendingSave::Implementation {
 
  private:
   void collect(Checkpoint::Implementation& checkpoint);
-  void add_tensor(const std::string& name, Tensor tensor, const Variable& variable);
+  void add_tensor(const std::string& name, const Tensor& tensor, const Variable& variable);
   void collect_words(Checkpoint::Implementation& checkpoint);
   void lay_out(std::size_t parallel_bytes);
   [[nodiscard]] bool writes() const noexcept { return sliced_ || communicator_.rank() == 0; }

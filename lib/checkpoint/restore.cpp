@@ -12,11 +12,11 @@
 #include "variables/variable_access.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/device/gpu.hpp>
 #include <lockstep/device/memory_resource.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace lockstep::detail {
@@ -207,16 +207,17 @@ void Restore::write() const {
     const int first = VariableAccess::team(variable).first_replica_id();
     const bool spreads = is_on_read(variable) && variable.aggregation() == VariableAggregation::sum;
     for (int i = 0; i < variable.component_count(); ++i) {
-      VariableComponent copy = variable.component(i);
-      const std::size_t bytes = copy.byte_count();
+      VariableComponent component = variable.component(i);
+      const std::size_t bytes = component.byte_count();
       if (bytes == 0) continue;
       if (has_copies) {
-        const std::size_t row = static_cast<std::size_t>(first + i) * bytes;
-        std::memcpy(copy.data(), static_cast<const std::byte*>(value.data()) + row, bytes);
+        const std::byte* const row =
+            static_cast<const std::byte*>(value.data()) + static_cast<std::size_t>(first + i) * bytes;
+        copy(component.view(), {row, component.dtype(), component.shape()});
       } else if (spreads && replicas_of(variable) > 1) {
-        write_exact_share(copy.view(), value.view(), first + i, replicas_of(variable));
+        write_exact_share(component.view(), value.view(), first + i, replicas_of(variable));
       } else {
-        std::memcpy(copy.data(), value.data(), bytes);
+        copy(component.view(), value.view());
       }
     }
   }

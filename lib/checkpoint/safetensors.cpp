@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/safetensors_header.hpp"
+#include "device/host/host_elements.hpp"
 
 #include <lockstep/base/error.hpp>
 
@@ -58,7 +59,7 @@ void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& 
     File file = File::open_to_write(unfinished);
     file.write_at(0, std::as_bytes(std::span(bytes)));
     for (const detail::TensorEntry& entry : header.tensors) {
-      const Tensor& tensor = content.tensors.at(entry.name);
+      const Tensor tensor = detail::host_tensor(content.tensors.at(entry.name));
       file.write_at(header.data_offset + entry.begin,
                     std::span(static_cast<const std::byte*>(tensor.data()), tensor.byte_count()));
     }

@@ -11,6 +11,7 @@
 #include "checkpoint/directory.hpp"
 #include "checkpoint/implementation.hpp"
 #include "context/replica_team.hpp"
+#include "device/host/host_elements.hpp"
 #include "variables/variable_access.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -74,7 +75,7 @@ PendingSave::Implementation::~Implementation() {
   }
 }
 
-void PendingSave::Implementation::add_tensor(const std::string& name, Tensor tensor, const Variable& variable) {
+void PendingSave::Implementation::add_tensor(const std::string& name, const Tensor& tensor, const Variable& variable) {
   const auto extents = tensor.shape().extents();
   header_.tensors.push_back({name, tensor.dtype(), tensor.shape(), 0, 0});
   manifest_.tensors[name] = {tensor.dtype(),
@@ -82,7 +83,7 @@ void PendingSave::Implementation::add_tensor(const std::string& name, Tensor ten
                              std::string(to_string(variable.synchronization())),
                              std::string(to_string(variable.aggregation())),
                              {}};
-  tensors_.insert_or_assign(name, std::move(tensor));
+  tensors_.insert_or_assign(name, detail::host_tensor(tensor));
 }
 
 void PendingSave::Implementation::collect(Checkpoint::Implementation& checkpoint) {
@@ -95,9 +96,12 @@ void PendingSave::Implementation::collect(Checkpoint::Implementation& checkpoint
     require_aggregation(name, variable);
     add_tensor(name, variable.read(), variable);
     if (!has_copies) continue;
+    std::vector<Tensor> here;
     std::vector<ConstTensorView> copies;
-    for (int i = 0; i < variable.component_count(); ++i)
-      copies.push_back(std::as_const(static_cast<const Tensor&>(variable.component(i))).view());
+    for (int i = 0; i < variable.component_count(); ++i) {
+      here.push_back(detail::host_tensor(variable.component(i)));
+      copies.push_back(std::as_const(here.back()).view());
+    }
     add_tensor(name + std::string(Checkpoint::Implementation::copies_suffix),
                detail::gather_rows_of_replicas(communicator_, copies), variable);
   }

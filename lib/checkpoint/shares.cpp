@@ -4,6 +4,7 @@
 #include "checkpoint/shares.hpp"
 
 #include "core/visit_dtype.hpp"
+#include "device/host/host_elements.hpp"
 #include "variables/elementwise.hpp"
 
 #include <bit>
@@ -25,11 +26,12 @@ Sum sum_of_equal(Sum value, unsigned count) {
 }  // namespace
 
 void write_exact_share(TensorView target, ConstTensorView total, int replica, int replicas) {
-  write_share(target, total, replica, replicas);
+  HostEdit edit(target);
+  write_share(edit.view(), total, replica, replicas);
   visit_dtype(target.dtype, [&]<class T>() {
     if constexpr (!std::integral<T>) {
       using Sum = sum_t<T>;
-      T* const to = static_cast<T*>(target.data);
+      T* const to = static_cast<T*>(edit.view().data);
       const T* const from = static_cast<const T*>(total.data);
       for (std::int64_t i = 0; i < target.element_count(); ++i) {
         const auto wanted = static_cast<Sum>(from[i]);
@@ -40,6 +42,7 @@ void write_exact_share(TensorView target, ConstTensorView total, int replica, in
       }
     }
   });
+  edit.finish();
 }
 
 }  // namespace lockstep::detail

@@ -5,8 +5,10 @@
 
 #include "base/check.hpp"
 #include "core/with_extent.hpp"
+#include "device/host/host_elements.hpp"
 
 #include <lockstep/core/axes.hpp>
+#include <lockstep/device/gpu.hpp>
 
 #include <array>
 #include <cstddef>
@@ -17,19 +19,19 @@
 namespace lockstep::detail {
 namespace {
 
-/// Steps [begin, begin + extent) along `axis`.
-Tensor part_of(const Tensor& tensor, int axis, std::int64_t begin, std::int64_t extent) {
-  const Shape& shape = tensor.shape();
+/// Steps [begin, begin + extent) along `axis`, of a tensor in host memory.
+Tensor part_of(const ConstTensorView& tensor, int axis, std::int64_t begin, std::int64_t extent) {
+  const Shape& shape = tensor.shape;
   std::size_t outer = 1;
-  std::size_t inner_bytes = size_of(tensor.dtype());
+  std::size_t inner_bytes = size_of(tensor.dtype);
   for (int i = 0; i < shape.rank(); ++i) {
     if (i < axis) outer *= static_cast<std::size_t>(shape[i]);
     if (i > axis) inner_bytes *= static_cast<std::size_t>(shape[i]);
   }
-  Tensor result = Tensor::uninitialized(tensor.dtype(), with_extent(shape, axis, extent));
+  Tensor result = Tensor::uninitialized(tensor.dtype, with_extent(shape, axis, extent));
   const std::size_t bytes = static_cast<std::size_t>(extent) * inner_bytes;
   const std::size_t stride = static_cast<std::size_t>(shape[axis]) * inner_bytes;
-  const auto* from = static_cast<const std::byte*>(tensor.data()) + static_cast<std::size_t>(begin) * inner_bytes;
+  const auto* from = static_cast<const std::byte*>(tensor.data) + static_cast<std::size_t>(begin) * inner_bytes;
   auto* to = static_cast<std::byte*>(result.data());
   for (std::size_t o = 0; o < outer && bytes > 0; ++o) std::memcpy(to + o * bytes, from + o * stride, bytes);
   return result;
@@ -63,9 +65,16 @@ Tensor own_part(ReplicaContext& replica, ConstTensorView upstream, int axis, std
         "along axis {}; give the gradient of what all_gather returned, and the extent that went into it",
         total, to_string(upstream.shape), upstream.shape[resolved], axis);
   }
-  Tensor copy(upstream.dtype, upstream.shape);
-  copy.copy_from(upstream);
-  return part_of(replica.all_reduce(ReduceOp::sum, copy), resolved, begin, extent);
+  const Device place = is_on_host(upstream.device) ? Device{} : upstream.device;
+  Tensor sum = Tensor::uninitialized(upstream.dtype, upstream.shape, nullptr, place);
+  copy(sum.view(), upstream);
+  static_cast<void>(replica.all_reduce(ReduceOp::sum, sum.view()));
+  const HostElements elements(std::as_const(sum).view());
+  Tensor part = part_of(elements.view(), resolved, begin, extent);
+  if (is_on_host(place)) return part;
+  Tensor result = Tensor::uninitialized(part.dtype(), part.shape(), nullptr, place);
+  copy(result.view(), part.view());
+  return result;
 }
 
 }  // namespace lockstep::detail

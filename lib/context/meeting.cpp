@@ -256,8 +256,7 @@ void Step::broadcast(const MeetingCall& call) {
   std::string other_root;
   std::string_view name = call.variable;
   if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);
-  team_.collective(
-      [&](Communicator& communicator) { communicator.broadcast(items_, root, {.order = {}, .name = name}); });
+  team_.broadcast(items_, root, name);
 }
 
 void Step::merge(const MeetingCall& call) {

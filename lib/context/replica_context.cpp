@@ -6,6 +6,8 @@
 #include "base/check.hpp"
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/cuda/streams.hpp"
 
 #include <cstring>
 #include <type_traits>
@@ -22,6 +24,10 @@ ReplicaContext::ReplicaContext(Step& step, int local)
 Strategy& ReplicaContext::strategy() const {
   StepAccess::check_use(*this, "strategy");
   return get_strategy();
+}
+
+void* ReplicaContext::stream() const {
+  return device_.kind == DeviceKind::gpu ? detail::cuda::stream_of(device_) : nullptr;
 }
 
 void ReplicaContext::begin(std::string_view call) {
@@ -69,6 +75,19 @@ SavedContext::SavedContext() noexcept {
 SavedContext::~SavedContext() {
   std::memcpy(&thread_context(), bytes_.data(), sizeof(ThreadContext));
   leave_ended_scopes();
+}
+
+CurrentGpu::CurrentGpu(Device device) {
+  if (device.kind != DeviceKind::gpu) return;
+  cuda::Api& api = cuda::Backend::of_this_process().api();
+  int before = 0;
+  cuda::check(api, api.get_device(before), "cudaGetDevice");
+  cuda::check(api, api.set_device(device.index), "cudaSetDevice");
+  before_ = before;
+}
+
+CurrentGpu::~CurrentGpu() {
+  if (before_ >= 0) static_cast<void>(cuda::Backend::of_this_process().api().set_device(before_));
 }
 
 ReplicaUpdate::ReplicaUpdate(const ReplicaContext& replica) {

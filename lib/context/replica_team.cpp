@@ -8,6 +8,7 @@
 #include "base/processor.hpp"
 #include "context/step.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep {
@@ -17,6 +18,11 @@ constexpr std::chrono::milliseconds default_fail_after = std::chrono::seconds(30
 
 int threads_on_this_node(const Communicator& communicator) {
   return communicator.layout().replicas() / (communicator.nodes() > 0 ? communicator.nodes() : 1);
+}
+
+bool are_of_several_kinds(const std::vector<Device>& devices) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](Device device) { return device.kind != devices.front().kind; });
 }
 
 /// One where threads would only take processors from each other.
@@ -34,6 +40,7 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
       replicas_(communicator_.layout().replicas()),
       first_replica_id_(communicator_.layout().first(communicator_.rank())),
       fail_after_(communicator_.options().fail_after.value_or(default_fail_after)),
+      devices_are_mixed_(are_of_several_kinds(devices_)),
       waiter_(std::make_shared<Waiter>(WaitPolicy::for_threads(threads_on_this_node(communicator_)))),
       shared_loop_(std::make_shared<detail::SharedLoop>(threads_for_loops(communicator_),
                                                         [waiter = waiter_] { waiter->wake(); })),

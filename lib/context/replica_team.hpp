@@ -8,6 +8,7 @@
 
 #include "collectives/make_communicator.hpp"
 #include "collectives/shared_loop.hpp"
+#include "collectives/staged_items.hpp"
 #include "context/thread_context.hpp"
 #include "context/waiter.hpp"
 
@@ -54,6 +55,10 @@ class ReplicaTeam {
   [[nodiscard]] bool is_default() const noexcept { return kind_ == Kind::is_default; }
   [[nodiscard]] const Communicator& communicator() const noexcept { return communicator_; }
   [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }
+  /// Whether some replicas, of all ranks, compute on hosts and some on GPUs.
+  [[nodiscard]] bool devices_are_mixed() const noexcept { return devices_are_mixed_; }
+  /// What there is to be said of the choice of devices; may be empty.
+  [[nodiscard]] const std::string& note_on_devices() const noexcept { return note_on_devices_; }
   [[nodiscard]] int local_replicas() const noexcept { return static_cast<int>(devices_.size()); }
   [[nodiscard]] int replicas() const noexcept { return replicas_; }
   [[nodiscard]] int first_replica_id() const noexcept { return first_replica_id_; }
@@ -91,20 +96,36 @@ class ReplicaTeam {
   }
   /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
   void announce(const std::exception_ptr& failure);
-  /// Everything that is reduced from now on goes to `reducer`; or what has options of its own only. Before the first
-  /// reduction.
-  void set_reducer(Reducer reducer, bool for_all) {
+  /// Everything that is reduced from now on goes to `reducer`; or what has options of its own only. What is not goes by
+  /// `route`. Before the first reduction.
+  void set_reducer(Reducer reducer, bool for_all, detail::Route route) {
     reducer_ = std::move(reducer);
     reducer_for_all_ = for_all;
+    route_ = route;
+  }
+  /// What only all ranks together know of their devices. Before the team is used.
+  void set_devices_of_all(bool are_mixed, std::string note) {
+    devices_are_mixed_ = are_mixed;
+    note_on_devices_ = std::move(note);
   }
   /// The reduction of `items`, which have been checked, over all replicas. Collective.
   void reduce(std::span<const Item> items, ReduceOp op, std::string_view call, const CommunicationOptions& options) {
     collective([&](Communicator& communicator) {
       if (reducer_ != nullptr && (reducer_for_all_ || !options.is_default())) {
         reducer_(communicator, items, op, options);
-      } else {
-        communicator.all_reduce(items, op, {.order = {}, .name = call});
+        return;
       }
+      detail::with_staged(items, route_, detail::DecidedBy::inputs, [&](std::span<const Item> staged) {
+        communicator.all_reduce(staged, op, {.order = {}, .name = call});
+      });
+    });
+  }
+  /// Outputs get the one input that rank `root` gives. Collective.
+  void broadcast(std::span<const Item> items, int root, std::string_view call) {
+    collective([&](Communicator& communicator) {
+      detail::with_staged(items, route_, detail::DecidedBy::outputs, [&](std::span<const Item> staged) {
+        communicator.broadcast(staged, root, {.order = {}, .name = call});
+      });
     });
   }
   /// Throws `error`, which all ranks know, with `advice` added for this one; `error` itself where not all know it.
@@ -143,8 +164,11 @@ class ReplicaTeam {
   std::chrono::milliseconds fail_after_;
   StrategyStatistics statistics_;
   bool has_warned_ = false;  // of options that are ignored
+  bool devices_are_mixed_;
+  std::string note_on_devices_;
   Reducer reducer_;
   bool reducer_for_all_ = false;
+  detail::Route route_ = detail::Route::as_placed;
   std::string told_text_;  // what() of the last failure that the other ranks know
 
   // the communicator, which may live longer, has the loop, and the loop the waiter

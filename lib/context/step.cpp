@@ -53,6 +53,7 @@ void Step::run_replica(int local) noexcept {
   const ContextGuard guard({Mode::replica, local, strategy_, &team_, this, &context, thread_context().scope});
   try {
     if (mode_ == RunMode::sequential) wait_for_turn(local);
+    const detail::CurrentGpu gpu(context.devices().front());
     const bool ended = mode_ == RunMode::sequential && aborted();  // concurrent replicas all start, whoever is first
     if (!ended) task_.call(task_.object, context);
   } catch (...) {

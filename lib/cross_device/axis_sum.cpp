@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "device/host/host_elements.hpp"
 
 #include <array>
 #include <concepts>
@@ -102,8 +103,9 @@ Tensor axis_sum(ConstTensorView value, unsigned mask, ReduceOp op) {
   }
   Tensor result(accumulation_dtype(op, value.dtype), without(value.shape, mask));
   const Runs runs(value.shape, mask);
+  const detail::HostElements elements(value);
   detail::visit_dtype(value.dtype, [&]<class T>() {
-    if constexpr (!std::same_as<T, bool>) add_elements<T>(value, runs, result.view());
+    if constexpr (!std::same_as<T, bool>) add_elements<T>(elements.view(), runs, result.view());
   });
   return result;
 }

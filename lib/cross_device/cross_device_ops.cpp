@@ -4,21 +4,26 @@
 #include <lockstep/cross_device/cross_device_ops.hpp>
 
 #include "base/check.hpp"
+#include "collectives/staged_items.hpp"
 #include "cross_device/distributed_items.hpp"
+#include "cross_device/nccl_demand.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/cuda/streams.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/canonical_tree.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
 namespace {
 
-void check_implementation(const CommunicationOptions& options) {
-  if (options.implementation == CommunicationImplementation::nccl) {
-    detail::throw_error(Code::unavailable,
-                        "CommunicationOptions: implementation NCCL is not in this build; give AUTO or RING");
-  }
+constexpr std::string_view demand = "CommunicationOptions: implementation NCCL";
+
+bool demands_nccl(const CommunicationOptions& options) {
+  return options.implementation == CommunicationImplementation::nccl;
 }
 
 /// `call()`; what one rank throws reaches the others. What a collective throws they know already; it names its
@@ -36,6 +41,43 @@ void told_to_all(Communicator& communicator, const Call& call) {
   }
 }
 
+/// Whether all views lie on one GPU, and are no more than a kernel takes.
+bool lies_on_one_gpu(const Item& item) {
+  const Device gpu = item.inputs.front().device;
+  const auto lies_there = [gpu](const auto& view) { return view.device == gpu; };
+  return gpu.kind == DeviceKind::gpu && std::all_of(item.inputs.begin(), item.inputs.end(), lies_there) &&
+         std::all_of(item.outputs.begin(), item.outputs.end(), lies_there) &&
+         item.inputs.size() <= detail::cuda::Kernels::most_inputs &&
+         item.outputs.size() <= detail::cuda::Kernels::most_outputs;
+}
+
+/// Where the views lie, which is one place.
+void fold_in_place(const Item& item, ReduceOp op) {
+  const int count = static_cast<int>(item.inputs.size());
+  std::vector<detail::FoldInput> leaves;
+  for (const ConstTensorView& input : item.inputs) leaves.push_back({input.data, false});
+  std::vector<void*> targets;
+  for (const TensorView& output : item.outputs) targets.push_back(output.data);
+  const std::vector<std::uint8_t> merges = detail::fold_merges_of_leaves({0, count});
+  detail::Fold fold;
+  fold.op = op;
+  fold.dtype = item.inputs.front().dtype;
+  fold.inputs = leaves;
+  fold.merges = merges;
+  fold.outputs = targets;
+  fold.replicas = count;
+  const std::int64_t elements = item.inputs.front().element_count();
+  const Device place = item.inputs.front().device;
+  if (place.kind == DeviceKind::cpu) {
+    detail::reduce(fold, elements);
+  } else if (elements > 0) {
+    const detail::cuda::CurrentDevice current(place.index);
+    detail::cuda::Backend& backend = detail::cuda::Backend::of_this_process();
+    detail::cuda::check(backend.api(), backend.kernels().reduce(fold, elements, detail::cuda::stream_of(place)),
+                        "reduce_local: the kernel");
+  }
+}
+
 }  // namespace
 
 CrossDeviceOps::~CrossDeviceOps() = default;
@@ -49,9 +91,10 @@ void CrossDeviceOps::batch_reduce(Communicator& communicator, std::span<const It
                                   const CommunicationOptions& options) {
   if (items.empty()) return;
   told_to_all(communicator, [&] {
-    check_implementation(options);
+    if (demands_nccl(options)) require_nccl_here(demand);
     check_distributed_items(items, op, "batch_reduce", communicator.local_replicas(),
                             communicator.layout().first(communicator.rank()));
+    if (demands_nccl(options)) require_nccl(communicator, items, demand);
     do_batch_reduce(communicator, items, op, options);
   });
 }
@@ -60,7 +103,7 @@ void CrossDeviceOps::broadcast(Communicator& communicator, std::span<const Item>
                                const CommunicationOptions& options) {
   if (items.empty()) return;
   told_to_all(communicator, [&] {
-    check_implementation(options);
+    if (demands_nccl(options)) require_nccl_here(demand);
     do_broadcast(communicator, items, root, options);
   });
 }
@@ -69,19 +112,28 @@ void CrossDeviceOps::gather(Communicator& communicator, std::span<const Item> it
                             const CommunicationOptions& options) {
   if (items.empty()) return;
   told_to_all(communicator, [&] {
-    check_implementation(options);
+    if (demands_nccl(options)) require_nccl_here(demand);
     do_gather(communicator, items, rows, options);
   });
 }
 
 void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const Item> items, int root,
                                   const CommunicationOptions& options) {
-  communicator.broadcast(items, root, {.order = {}, .name = {}, .fail_after = options.deadline()});
+  detail::with_staged(items, detail::route_of(options), detail::DecidedBy::outputs, [&](std::span<const Item> staged) {
+    communicator.broadcast(staged, root, {.order = {}, .name = {}, .fail_after = options.deadline()});
+  });
 }
 
 void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item> items,
                                std::span<const std::int64_t> rows, const CommunicationOptions& options) {
-  communicator.all_gather_v(items, rows, {.order = {}, .name = {}, .fail_after = options.deadline()});
+  // one call for all, which have one list of rows: through host memory if one of them goes there
+  const bool on_gpus = std::all_of(items.begin(), items.end(), [&](const Item& item) {
+    return detail::kind_of(item, detail::route_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
+  });
+  const detail::Route route = on_gpus ? detail::Route::as_placed : detail::Route::host;
+  detail::with_staged(items, route, detail::DecidedBy::inputs, [&](std::span<const Item> staged) {
+    communicator.all_gather_v(staged, rows, {.order = {}, .name = {}, .fail_after = options.deadline()});
+  });
 }
 
 void reduce_local(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, ReduceOp op) {
@@ -92,19 +144,9 @@ void reduce_local(std::span<const ConstTensorView> inputs, std::span<const Tenso
   const int count = static_cast<int>(inputs.size());
   check_distributed_items(std::span(&item, 1), op, "reduce_local", count, 0);
   if (outputs.empty()) return;
-  std::vector<detail::FoldInput> leaves;
-  for (const ConstTensorView& input : inputs) leaves.push_back({input.data, false});
-  std::vector<void*> targets;
-  for (const TensorView& output : outputs) targets.push_back(output.data);
-  const std::vector<std::uint8_t> merges = detail::fold_merges_of_leaves({0, count});
-  detail::Fold fold;
-  fold.op = op;
-  fold.dtype = inputs.front().dtype;
-  fold.inputs = leaves;
-  fold.merges = merges;
-  fold.outputs = targets;
-  fold.replicas = count;
-  detail::reduce(fold, inputs.front().element_count());
+  if (lies_on_one_gpu(item)) return fold_in_place(item, op);
+  detail::with_staged(std::span(&item, 1), detail::Route::host, detail::DecidedBy::inputs,
+                      [op](std::span<const Item> staged) { fold_in_place(staged.front(), op); });
 }
 
 }  // namespace lockstep

@@ -5,6 +5,9 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "device/host/host_elements.hpp"
+
+#include <lockstep/device/gpu.hpp>
 
 #include <cstddef>
 #include <span>
@@ -26,24 +29,30 @@ Tensor round_to(const Tensor& value) {
 
 void divide_elements(TensorView view, std::int64_t count) {
   LOCKSTEP_CHECK(is_floating_point(view.dtype));
+  detail::HostEdit edit(view);
   detail::visit_dtype(view.dtype, [&]<class T>() {
     if constexpr (!std::is_integral_v<T>) {
       using Sum = detail::sum_t<T>;
       const auto divisor = static_cast<Sum>(count);
-      for (T& element : std::span(static_cast<T*>(view.data), static_cast<std::size_t>(view.element_count())))
+      for (T& element : std::span(static_cast<T*>(edit.view().data), static_cast<std::size_t>(view.element_count())))
         element = static_cast<T>(static_cast<Sum>(element) / divisor);
     }
   });
+  edit.finish();
 }
 
 Tensor converted_to_f64(ConstTensorView view) {
-  Tensor result = Tensor::uninitialized(DType::f64, view.shape);
-  const std::span<double> to = result.elements<double>();
+  const detail::HostElements elements(view);
+  Tensor converted = Tensor::uninitialized(DType::f64, view.shape);
+  const std::span<double> to = converted.elements<double>();
   detail::visit_dtype(view.dtype, [&]<class T>() {
     using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
-    const T* const from = static_cast<const T*>(view.data);
+    const std::span<const T> from = elements.elements<T>();
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(static_cast<Wide>(from[i]));
   });
+  if (detail::is_on_host(view.device)) return converted;
+  Tensor result = Tensor::uninitialized(DType::f64, view.shape, nullptr, view.device);
+  copy(result.view(), converted.view());
   return result;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reductions do to single elements.
+// What reductions do to single elements: on the host, also to those of GPUs, which are copied there and back.
 
 #pragma once
 
@@ -15,10 +15,10 @@ namespace lockstep {
 /// Divides every element by `count`, in the accumulation type, rounded once. Floating-point elements only.
 void divide_elements(TensorView view, std::int64_t count);
 
-/// A tensor with the same values in f64.
+/// A tensor with the same values in f64, in the same place.
 [[nodiscard]] Tensor converted_to_f64(ConstTensorView view);
 
-/// `value` with its elements as `dtype`: f32 to f16 or bf16, rounded once; else itself.
+/// `value`, in host memory, with its elements as `dtype`: f32 to f16 or bf16, rounded once; else itself.
 [[nodiscard]] Tensor rounded_to(const Tensor& value, DType dtype);
 
 }  // namespace lockstep

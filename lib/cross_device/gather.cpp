@@ -5,8 +5,10 @@
 
 #include "core/with_extent.hpp"
 #include "cross_device/shape_exchange.hpp"
+#include "device/host/host_elements.hpp"
 
 #include <lockstep/core/axes.hpp>
+#include <lockstep/device/gpu.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +33,22 @@ struct Gathering {
   [[nodiscard]] bool in_place() const noexcept { return axis == 0; }
 };
 
+/// Room for each copy.
+std::vector<Tensor> copies_for(std::span<const ConstTensorView> mine, GatherTo to, DType dtype, const Shape& shape) {
+  std::vector<Tensor> copies;
+  if (to == GatherTo::host) {
+    copies.push_back(Tensor::uninitialized(dtype, shape));
+    return copies;
+  }
+  for (const ConstTensorView& component : mine) {
+    const Device place = detail::is_on_host(component.device) ? Device{} : component.device;
+    copies.push_back(Tensor::uninitialized(dtype, shape, nullptr, place));
+  }
+  return copies;
+}
+
 Gathering prepare(std::span<const ComponentShape> components, std::span<const ConstTensorView> mine, int axis,
-                  int copies, std::string_view call) {
+                  GatherTo to, std::string_view call) {
   const ComponentShape& first = components.front();
   Gathering result;
   result.axis = resolve_axis(axis, first.shape, call);
@@ -48,7 +64,7 @@ Gathering prepare(std::span<const ComponentShape> components, std::span<const Co
     if (i > result.axis) result.inner_bytes *= static_cast<std::size_t>(first.shape[i]);
   }
   const Shape shape = detail::with_extent(first.shape, result.axis, total);
-  for (int i = 0; i < copies; ++i) result.copies.push_back(Tensor::uninitialized(first.dtype, shape));
+  result.copies = copies_for(mine, to, first.dtype, shape);
   if (result.in_place()) {
     result.inputs.assign(mine.begin(), mine.end());
     for (Tensor& copy : result.copies) result.outputs.push_back(copy.view());
@@ -61,21 +77,31 @@ Gathering prepare(std::span<const ComponentShape> components, std::span<const Co
   return result;
 }
 
-/// From one component after the other to all of them side by side.
+/// From one component after the other to all of them side by side, in host memory.
+void put_in_place(const Gathering& gathering, Tensor& copy) {
+  const auto* from = static_cast<const std::byte*>(gathering.parts.data());
+  auto* const to = static_cast<std::byte*>(copy.data());
+  const auto outer = static_cast<std::size_t>(gathering.outer);
+  const std::size_t stride = outer == 0 ? 0 : copy.byte_count() / outer;
+  std::size_t offset = 0;
+  for (const std::int64_t extent : gathering.extents) {
+    const std::size_t bytes = static_cast<std::size_t>(extent) * gathering.inner_bytes;
+    for (std::size_t o = 0; o < outer && bytes > 0; ++o) {
+      std::memcpy(to + o * stride + offset, from, bytes);
+      from += bytes;
+    }
+    offset += bytes;
+  }
+}
+
 void put_in_place(Gathering& gathering) {
-  for (Tensor& copy : gathering.copies) {
-    const auto* from = static_cast<const std::byte*>(std::as_const(gathering.parts).data());
-    auto* const to = static_cast<std::byte*>(copy.data());
-    const auto outer = static_cast<std::size_t>(gathering.outer);
-    const std::size_t stride = outer == 0 ? 0 : copy.byte_count() / outer;
-    std::size_t offset = 0;
-    for (const std::int64_t extent : gathering.extents) {
-      const std::size_t bytes = static_cast<std::size_t>(extent) * gathering.inner_bytes;
-      for (std::size_t o = 0; o < outer && bytes > 0; ++o) {
-        std::memcpy(to + o * stride + offset, from, bytes);
-        from += bytes;
-      }
-      offset += bytes;
+  for (Tensor& result : gathering.copies) {
+    if (detail::is_on_host(result.device())) {
+      put_in_place(gathering, result);
+    } else {
+      Tensor here = Tensor::uninitialized(result.dtype(), result.shape(), pinned_memory_resource());
+      put_in_place(gathering, here);
+      copy(result.view(), here.view());
     }
   }
 }
@@ -84,7 +110,7 @@ void put_in_place(Gathering& gathering) {
 
 std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator& communicator, std::string_view call,
                                                std::span<const std::vector<ConstTensorView>> values, int axis,
-                                               int copies, const CommunicationOptions& options) {
+                                               GatherTo to, const CommunicationOptions& options) {
   std::vector<std::vector<ComponentShape>> mine;
   for (const auto& components : values) {
     auto& shapes = mine.emplace_back();
@@ -97,7 +123,7 @@ std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator
   std::vector<Item> items;
   std::vector<std::int64_t> rows;
   for (std::size_t k = 0; k < values.size(); ++k) {
-    const Gathering& added = gatherings.emplace_back(prepare(shapes[k], values[k], axis, copies, call));
+    const Gathering& added = gatherings.emplace_back(prepare(shapes[k], values[k], axis, to, call));
     items.push_back({added.inputs, added.outputs});
     for (const ComponentShape& component : shapes[k])
       rows.push_back(added.in_place() ? component.shape[0] : component.shape.element_count());

@@ -4,8 +4,12 @@
 #include <lockstep/cross_device/reduction_to_one_device.hpp>
 
 #include "base/check.hpp"
+#include "collectives/staged_items.hpp"
 #include "cross_device/elements.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/host/host_elements.hpp"
 
+#include <lockstep/device/gpu.hpp>
 #include <lockstep/device/tensor.hpp>
 
 #include <fmt/format.h>
@@ -18,51 +22,64 @@ namespace {
 
 constexpr int root = 0;  // the rank that reduces
 
-/// The values of all replicas, in id order, on the root; nothing elsewhere.
-std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item, const ReduceOptions& how) {
+/// How the collectives of one call are made.
+struct Way {
+  detail::Route route;
+  ReduceOptions options;
+};
+
+/// A copy of its own on `device`.
+Tensor copied_to(Device device, ConstTensorView value) {
+  Tensor result = Tensor::uninitialized(value.dtype, value.shape, nullptr, device);
+  copy(result.view(), value);
+  return result;
+}
+
+/// The values of all replicas, in id order, on `device` of the root; nothing elsewhere.
+std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item, Device device, const Way& way) {
   const ConstTensorView& first = item.inputs.front();
   std::vector<Tensor> values;
   if (communicator.size() == 1) {
-    for (const ConstTensorView& input : item.inputs) {
-      values.push_back(Tensor::uninitialized(input.dtype, input.shape));
-      values.back().copy_from(input);
-    }
+    for (const ConstTensorView& input : item.inputs) values.push_back(copied_to(device, input));
     return values;
   }
   const int replicas = communicator.layout().replicas();
   const std::int64_t count = first.element_count();
   std::vector<ConstTensorView> flat;
-  for (const ConstTensorView& input : item.inputs) flat.emplace_back(input.data, input.dtype, Shape{count});
+  for (const ConstTensorView& input : item.inputs)
+    flat.emplace_back(input.data, input.dtype, Shape{count}, input.device);
   Tensor all;
   std::vector<TensorView> outputs;
   if (communicator.rank() == root) {
-    all = Tensor::uninitialized(first.dtype, Shape{replicas * count});
+    all = Tensor::uninitialized(first.dtype, Shape{replicas * count}, nullptr, device);
     outputs.push_back(all.view());
   }
   const Item gathered{flat, outputs};
-  communicator.gather(std::span(&gathered, 1), root, how);
+  detail::with_staged(std::span(&gathered, 1), way.route, detail::DecidedBy::inputs,
+                      [&](std::span<const Item> staged) { communicator.gather(staged, root, way.options); });
   if (communicator.rank() != root) return values;
   const char* from = static_cast<const char*>(std::as_const(all).data());
   for (int r = 0; r < replicas; ++r) {
-    values.push_back(Tensor::uninitialized(first.dtype, first.shape));
-    values.back().copy_from({from + static_cast<std::size_t>(r) * first.byte_count(), first.dtype, first.shape});
+    const std::size_t begin = static_cast<std::size_t>(r) * first.byte_count();
+    values.push_back(copied_to(device, {from + begin, first.dtype, first.shape, device}));
   }
   return values;
 }
 
 /// The reduction of `item` on the root, by `accumulate` or along the canonical tree.
 Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const AccumulationFunction& accumulate,
-               Device device, const ReduceOptions& how) {
+               Device device, const Way& way) {
   const ConstTensorView& first = item.inputs.front();
   const bool is_root = communicator.rank() == root;
   if (accumulate == nullptr || (op != ReduceOp::sum && op != ReduceOp::mean)) {
     Tensor result = Tensor::uninitialized(result_dtype(op, first.dtype), first.shape, nullptr, device);
     const TensorView output = result.view();
     const Item to_root{item.inputs, is_root ? std::span(&output, 1) : std::span<const TensorView>()};
-    communicator.reduce(std::span(&to_root, 1), op, root, how);
+    detail::with_staged(std::span(&to_root, 1), way.route, detail::DecidedBy::inputs,
+                        [&](std::span<const Item> staged) { communicator.reduce(staged, op, root, way.options); });
     return result;
   }
-  std::vector<Tensor> values = gathered_values(communicator, item, how);
+  std::vector<Tensor> values = gathered_values(communicator, item, device, way);
   const DType dtype = result_dtype(op, first.dtype);
   Tensor sum(dtype, first.shape, nullptr, device);
   if (!is_root) return sum;
@@ -80,10 +97,8 @@ Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const 
 
 ReductionToOneDevice::ReductionToOneDevice(std::optional<Device> reduce_to_device, AccumulationFunction accumulation_fn)
     : reduce_to_device_(reduce_to_device), accumulation_fn_(std::move(accumulation_fn)) {
-  if (reduce_to_device && reduce_to_device->kind != DeviceKind::cpu) {
-    detail::throw_error(Code::unavailable,
-                        "ReductionToOneDevice: device {} is not here; this build has the devices cpu:0, cpu:1, ...",
-                        to_string(*reduce_to_device));
+  if (reduce_to_device && !detail::is_on_host(*reduce_to_device)) {
+    detail::cuda::Backend::of_this_process().require(*reduce_to_device, "ReductionToOneDevice: reduce_to_device");
   }
 }
 
@@ -95,10 +110,11 @@ std::string ReductionToOneDevice::describe() const {
 
 void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span<const Item> items, ReduceOp op,
                                            const CommunicationOptions& options) {
-  const ReduceOptions how{.order = {}, .name = {}, .fail_after = options.deadline()};
   for (const Item& item : items) {
     const Device device = reduce_to_device_.value_or(item.inputs.front().device);
-    Tensor result = reduced(communicator, item, op, accumulation_fn_, device, how);
+    const Way way{detail::is_on_host(device) ? detail::Route::host : detail::route_of(options),
+                  {.order = {}, .name = {}, .fail_after = options.deadline()}};
+    Tensor result = reduced(communicator, item, op, accumulation_fn_, device, way);
     const ConstTensorView total = std::as_const(result).view();
     const bool is_root = communicator.rank() == root;
     // off the root there must be a place for what comes
@@ -106,7 +122,8 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
     const bool needs_scratch = !is_root && item.outputs.empty();
     const Item to_all{is_root ? std::span(&total, 1) : std::span<const ConstTensorView>(),
                       needs_scratch ? std::span(&scratch, 1) : item.outputs};
-    communicator.broadcast(std::span(&to_all, 1), root, how);
+    detail::with_staged(std::span(&to_all, 1), way.route, detail::DecidedBy::outputs,
+                        [&](std::span<const Item> staged) { communicator.broadcast(staged, root, way.options); });
   }
 }
 

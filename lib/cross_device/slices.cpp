@@ -27,7 +27,7 @@ struct SlicesGathering {
 };
 
 SlicesGathering prepare(std::span<const ComponentShape> components, const std::vector<const IndexedSlices*>& mine,
-                        int copies) {
+                        const std::vector<Device>& places) {
   std::int64_t rows = 0;
   for (const ComponentShape& component : components) rows += component.shape[0];
   SlicesGathering result;
@@ -36,9 +36,10 @@ SlicesGathering prepare(std::span<const ComponentShape> components, const std::v
     result.indices.push_back(std::as_const(part->indices).view());
   }
   const ComponentShape& first = components.front();
-  for (int i = 0; i < copies; ++i) {
-    result.copies.push_back({Tensor::uninitialized(first.dtype, detail::with_extent(first.shape, 0, rows)),
-                             Tensor::uninitialized(DType::i64, Shape{rows}), first.rows});
+  for (const Device place : places) {
+    result.copies.push_back(
+        {Tensor::uninitialized(first.dtype, detail::with_extent(first.shape, 0, rows), nullptr, place),
+         Tensor::uninitialized(DType::i64, Shape{rows}, nullptr, place), first.rows});
     result.value_outputs.push_back(result.copies.back().values.view());
     result.index_outputs.push_back(result.copies.back().indices.view());
   }
@@ -73,7 +74,7 @@ void check_slices(std::span<const std::vector<const IndexedSlices*>> values, Red
 std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Communicator& communicator,
                                                       std::string_view call,
                                                       std::span<const std::vector<const IndexedSlices*>> values,
-                                                      ReduceOp op, std::span<const int> copies,
+                                                      ReduceOp op, std::span<const std::vector<Device>> places,
                                                       const CommunicationOptions& options) {
   std::vector<std::vector<ComponentShape>> mine;
   for (const auto& components : values) {
@@ -89,7 +90,7 @@ std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Commu
   std::vector<std::int64_t> rows;
   for (std::size_t k = 0; k < values.size(); ++k) {
     check_shapes_match(shapes[k], 0, call);
-    const SlicesGathering& added = gatherings.emplace_back(prepare(shapes[k], values[k], copies[k]));
+    const SlicesGathering& added = gatherings.emplace_back(prepare(shapes[k], values[k], places[k]));
     items.push_back({added.values, added.value_outputs});
     items.push_back({added.indices, added.index_outputs});
     for (int twice = 0; twice < 2; ++twice) {

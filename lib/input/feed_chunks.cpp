@@ -3,8 +3,8 @@
 //
 // Every rank walks the same global batches and reads its replicas' rows of them; nothing is sent.
 
+#include "input/device_fetch.hpp"
 #include "input/feed_implementation.hpp"
-#include "input/recycling_memory.hpp"
 #include "input/split.hpp"
 
 #include <utility>
@@ -19,7 +19,8 @@ class ChunkFeed final : public Feed::Implementation {
       : layout_(std::move(layout)),
         plan_(plan),
         full_batch_(node.batch_size()),
-        cursor_(node.open({position.pass, recycling_memory()})),
+        fetch_(layout_.devices),
+        cursor_(node.open({position.pass, fetch_.host_memory()})),
         passed_over_(position.step),
         queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {}
 
@@ -37,8 +38,13 @@ class ChunkFeed final : public Feed::Implementation {
     step.resize(static_cast<std::size_t>(layout_.replicas.count(layout_.rank)));
     if (full_batch_ == 0) {  // elements are no batches, and there is one replica
       cursor_->read(step.front());
-      return true;
+    } else {
+      read_chunks(step);
     }
+    fetch_.fetch(step);
+    return true;
+  }
+  void read_chunks(StepBatches& step) {
     const std::int64_t rows = cursor_->rows();
     int chunk = plan_.first;
     for (Leaves& batch : step) {
@@ -46,14 +52,14 @@ class ChunkFeed final : public Feed::Implementation {
       cursor_->read_rows(range.first, range.count, batch);
       chunk += plan_.stride;
     }
-    return true;
   }
 
   InputLayout layout_;
   ChunkPlan plan_;
   std::int64_t full_batch_;
-  std::unique_ptr<Cursor> cursor_;  // the queue's thread's
-  std::uint64_t passed_over_;       // the queue's thread's: batches before the first one that is given
+  DeviceFetch fetch_;  // the queue's thread's, as what follows
+  std::unique_ptr<Cursor> cursor_;
+  std::uint64_t passed_over_;  // batches before the first one that is given
   StepQueue queue_;
 };
 

@@ -5,8 +5,8 @@
 // end at different steps: the ranks agree on the last one, and replicas without data get batches without rows.
 
 #include "base/check.hpp"
+#include "input/device_fetch.hpp"
 #include "input/feed_implementation.hpp"
-#include "input/recycling_memory.hpp"
 #include "input/step_peers.hpp"
 
 #include <algorithm>
@@ -36,12 +36,14 @@ struct Stream {
 
 class StreamFeed final : public Feed::Implementation {
  public:
-  /// Collective. `elements[i]` is the length of stream i.
-  StreamFeed(std::vector<Stream> streams, const std::vector<Cardinality>& elements, std::size_t leaves,
-             const InputLayout& layout, const InputOptions& options, std::uint64_t first_step)
+  /// Collective. `elements[i]` is the length of stream i; `fetch` made the memory of their tensors.
+  StreamFeed(std::vector<Stream> streams, std::unique_ptr<DeviceFetch> fetch, const std::vector<Cardinality>& elements,
+             std::size_t leaves, const InputLayout& layout, const InputOptions& options, std::uint64_t first_step)
       : peers_(layout),
         local_replicas_(peers_.local_replicas()),
+        devices_(layout.devices),
         kind_(leaves),
+        fetch_(std::move(fetch)),
         streams_(std::move(streams)),
         passed_over_(first_step),
         queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {
@@ -79,10 +81,16 @@ class StreamFeed final : public Feed::Implementation {
     batches = std::move(step_);
     step_.clear();
     have_read_ = false;
-    for (Leaves& batch : batches) {
-      if (batch.empty()) batch = kind_.without_rows_of_it();
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      if (batches[i].empty()) batches[i] = batch_without_rows(i);
     }
     return true;
+  }
+  [[nodiscard]] Leaves batch_without_rows(std::size_t local) {
+    Leaves batch = kind_.without_rows_of_it();
+    if (local >= devices_.size() || devices_[local].kind == DeviceKind::cpu) return batch;
+    for (Tensor& leaf : batch) leaf = leaf.to(devices_[local]);
+    return batch;
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
@@ -131,6 +139,7 @@ class StreamFeed final : public Feed::Implementation {
       stream.cursor->read(step[i]);
       any = true;
     }
+    fetch_->fetch(step);
     return any;
   }
   static bool advance(Stream& stream) {
@@ -140,13 +149,15 @@ class StreamFeed final : public Feed::Implementation {
 
   StepPeers peers_;
   std::size_t local_replicas_;
+  std::vector<Device> devices_;  // where batches go; may be none
   ElementKind kind_;
   std::int64_t steps_left_ = not_known;
   StepBatches step_;        // read, not given yet
   bool have_read_ = false;  // whether `step_` is the next one
   bool over_ = false;
-  std::vector<Stream> streams_;  // the queue's thread's, as is the next
-  std::uint64_t passed_over_;    // steps before the first one that is given
+  std::unique_ptr<DeviceFetch> fetch_;  // the queue's thread's, as what follows
+  std::vector<Stream> streams_;
+  std::uint64_t passed_over_;  // steps before the first one that is given
   StepQueue queue_;
 };
 
@@ -164,13 +175,16 @@ class StreamSource final : public FeedSource::Implementation {
   [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
     std::vector<Stream> streams;
     std::vector<Cardinality> elements;
+    std::unique_ptr<DeviceFetch> fetch;
     telling_peers(layout_, [&] {
+      fetch = std::make_unique<DeviceFetch>(layout_.devices);
       for (const auto& node : nodes_) {
-        streams.push_back({node->open({position.pass, recycling_memory()})});
+        streams.push_back({node->open({position.pass, fetch->host_memory()})});
         elements.push_back(node->cardinality());
       }
     });
-    return std::make_unique<StreamFeed>(std::move(streams), elements, leaves_, layout_, options_, position.step);
+    return std::make_unique<StreamFeed>(std::move(streams), std::move(fetch), elements, leaves_, layout_, options_,
+                                        position.step);
   }
   /// Rows may be missing at the end, where there is one.
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
@@ -199,7 +213,7 @@ FeedSource feed_streams(std::vector<std::shared_ptr<const Node>> nodes, std::siz
 }
 
 FeedSource feed_pipelines(const std::vector<Pipeline>& local, std::size_t leaves, const Communicator& communicator,
-                          const InputOptions& options) {
+                          const InputOptions& options, const std::vector<Device>& devices) {
   check_options("distribute_datasets_from_function", options);
   const bool per_replica = local.size() != 1;
   if (per_replica && static_cast<int>(local.size()) != communicator.local_replicas()) {
@@ -209,7 +223,7 @@ FeedSource feed_pipelines(const std::vector<Pipeline>& local, std::size_t leaves
   }
   std::vector<std::shared_ptr<const Node>> nodes;
   for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));
-  const InputLayout layout{communicator.layout(), communicator.rank(), communicator};
+  const InputLayout layout{communicator.layout(), communicator.rank(), communicator, devices};
   return feed_streams(std::move(nodes), leaves, layout, options, [replicas = layout.replicas, options] {
     return describe_function(replicas, options.experimental_replication_mode);
   });

@@ -14,10 +14,10 @@ namespace {
 
 class RecyclingMemory final : public MemoryResource {
  public:
-  RecyclingMemory() = default;
+  explicit RecyclingMemory(std::shared_ptr<MemoryResource> source) : source_(std::move(source)) {}
   ~RecyclingMemory() override {
     for (const Block& block : kept_) {
-      if (block.address != nullptr) heap_->deallocate(block.address, block.bytes);
+      if (block.address != nullptr) source_->deallocate(block.address, block.bytes);
     }
   }
 
@@ -35,7 +35,7 @@ class RecyclingMemory final : public MemoryResource {
         if (block.address != nullptr && block.bytes == bytes) return std::exchange(block.address, nullptr);
       }
     }
-    return heap_->allocate(bytes);
+    return source_->allocate(bytes);
   }
   void do_deallocate(void* address, std::size_t bytes) noexcept override {
     Block freed{address, bytes};
@@ -44,10 +44,10 @@ class RecyclingMemory final : public MemoryResource {
       newest_ = (newest_ + 1) % kept_.size();
       std::swap(kept_[newest_], freed);
     }
-    if (freed.address != nullptr) heap_->deallocate(freed.address, freed.bytes);
+    if (freed.address != nullptr) source_->deallocate(freed.address, freed.bytes);
   }
 
-  std::shared_ptr<MemoryResource> heap_ = heap_memory_resource();
+  std::shared_ptr<MemoryResource> source_;
   std::mutex mutex_;              // guards what follows
   std::array<Block, 64> kept_{};  // a ring, in the order in which they came; gaps where they were taken
   std::size_t newest_ = 0;
@@ -55,6 +55,8 @@ class RecyclingMemory final : public MemoryResource {
 
 }  // namespace
 
-std::shared_ptr<MemoryResource> recycling_memory() { return std::make_shared<RecyclingMemory>(); }
+std::shared_ptr<MemoryResource> recycling_memory(std::shared_ptr<MemoryResource> source) {
+  return std::make_shared<RecyclingMemory>(source != nullptr ? std::move(source) : heap_memory_resource());
+}
 
 }  // namespace lockstep::input

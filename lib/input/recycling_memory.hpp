@@ -11,8 +11,8 @@
 
 namespace lockstep::input {
 
-/// A resource on the heap that keeps the 64 blocks that were given back last, and gives them out again for the same
-/// size. A batch that somebody still holds is simply not given back. Thread-safe.
-[[nodiscard]] std::shared_ptr<MemoryResource> recycling_memory();
+/// A resource on `source`, null for the heap, that keeps the 64 blocks that were given back last, and gives them out
+/// again for the same size. A batch that somebody still holds is simply not given back. Thread-safe.
+[[nodiscard]] std::shared_ptr<MemoryResource> recycling_memory(std::shared_ptr<MemoryResource> source = nullptr);
 
 }  // namespace lockstep::input

@@ -27,8 +27,8 @@ struct VariableRequest {
 
 std::string text_of(const VariableOptions& options) {
   const char* const trainable = !options.trainable ? "default" : *options.trainable ? "true" : "false";
-  return fmt::format("synchronization {}, aggregation {}, trainable {}", to_string(options.synchronization),
-                     to_string(options.aggregation), trainable);
+  return fmt::format("synchronization {}, aggregation {}, trainable {}{}", to_string(options.synchronization),
+                     to_string(options.aggregation), trainable, options.in_host_memory ? ", in host memory" : "");
 }
 
 /// Throws unless the local replicas ask for one variable. Values that a function would make are not compared: only the

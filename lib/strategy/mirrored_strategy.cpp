@@ -26,7 +26,7 @@ std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
 
 }  // namespace
 
-MirroredStrategy::MirroredStrategy() : MirroredStrategy(logical_cpus(1)) {}
+MirroredStrategy::MirroredStrategy() : MirroredStrategy(gpus_or_cpu()) {}
 MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices,
                                    std::shared_ptr<CrossDeviceOps> cross_device_ops)
     : MirroredStrategy(parse_devices(devices), std::move(cross_device_ops)) {}

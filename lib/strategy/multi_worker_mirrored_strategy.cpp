@@ -4,18 +4,34 @@
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "context/replica_team.hpp"
+#include "cross_device/nccl_demand.hpp"
+#include "strategy/gpu_shares.hpp"
 #include "strategy/local_devices.hpp"
+
+#include <lockstep/device/gpu.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view strategy_name = "MultiWorkerMirroredStrategy";
+constexpr std::string_view nccl_demand = "MultiWorkerMirroredStrategy: implementation NCCL";
+
+bool demands_nccl(const MultiWorkerOptions& options) {
+  return options.communication_options.implementation == CommunicationImplementation::nccl;
+}
 
 /// A cluster written by hand, or for another job, is found here and not by what it leads to.
 void check_resolver(const ClusterResolver& resolver, const Communicator& communicator) {
@@ -50,39 +66,98 @@ ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerO
   return {communicator.rank(), communicator.size()};
 }
 
-std::vector<Device> devices_of(Communicator communicator, const MultiWorkerOptions& options) {
+/// Throws for what this rank alone can see to be wrong; the other ranks are told.
+void check_options(Communicator communicator, const MultiWorkerOptions& options) {
   try {
     if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);
-    if (options.communication_options.implementation == CommunicationImplementation::nccl) {
-      detail::throw_error(Code::unavailable, "{}: implementation NCCL is not in this build; give AUTO or RING",
-                          strategy_name);
-    }
-    return checked_devices(options.devices ? *options.devices : logical_cpus(communicator.local_replicas()),
-                           strategy_name);
+    if (demands_nccl(options)) require_nccl_here(nccl_demand);
+    if (options.devices) static_cast<void>(checked_devices(*options.devices, strategy_name));
   } catch (const Error& error) {
     communicator.announce_failure(error.what());
     throw;
   }
 }
 
-std::shared_ptr<ReplicaTeam> make_team(const Communicator& communicator, const MultiWorkerOptions& options) {
-  std::vector<Device> devices = devices_of(communicator, options);
-  // Ranks that gave wrong devices are gone by now; the others learn it here, since duplicating has no deadline.
-  Communicator(communicator).barrier({.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
+/// The devices of this rank, and what there is to be said of them.
+struct ChosenDevices {
+  std::vector<Device> devices;
+  std::string note;
+};
+
+/// Collective where GPUs are to be shared, also for ranks that name their devices.
+ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOptions& options) {
+  if (options.default_devices == DefaultDevices::cpus) {
+    return {options.devices.value_or(logical_cpus(communicator.local_replicas())), ""};
+  }
+  const GpuShares shares = agreed_shares_of_gpus(communicator, !options.devices.has_value());
+  if (options.devices) return {*options.devices, ""};
+  if (shares.of_rank.empty()) {
+    if (communicator.rank() == 0) {
+      detail::log_warning("{}: GPUs were asked for, but {}; ranks that name no devices compute on CPUs (here: {})",
+                          strategy_name, shares.why_not, gpu_status());
+    }
+    return {logical_cpus(communicator.local_replicas()),
+            fmt::format("GPUs were asked for, but {} (here: {})", shares.why_not, gpu_status())};
+  }
+  ChosenDevices chosen;
+  const GpuShare& mine = shares.of_rank[static_cast<std::size_t>(communicator.rank())];
+  for (int i = 0; i < mine.count; ++i) chosen.devices.push_back({DeviceKind::gpu, mine.first + i});
+  return chosen;
+}
+
+/// Of what kinds the devices of all ranks are.
+enum Kinds : std::uint8_t { cpus = 1, gpus = 2, both = 3 };
+
+/// Collective. Ranks whose options were wrong are gone by now; the others learn it here, since duplicating a
+/// communicator has no deadline.
+std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>& devices) {
+  std::uint8_t kinds = 0;
+  for (const Device& device : devices) kinds |= device.kind == DeviceKind::cpu ? Kinds::cpus : Kinds::gpus;
+  const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
+                                            view_of(std::span<const std::uint8_t>(&kinds, 1)));
+  std::uint8_t all = 0;
+  const TensorView output = view_of(std::span(&all, 1));
+  const Item item{inputs, std::span(&output, 1)};
+  communicator.all_reduce(std::span(&item, 1), ReduceOp::bor,
+                          {.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
+  return all;
+}
+
+/// The same on all ranks.
+void require_nccl_of_all(Communicator& communicator, const std::vector<Device>& devices, std::uint8_t kinds) {
+  if (kinds != Kinds::gpus) {
+    detail::throw_error(Code::unavailable, "{} is between GPUs, but replicas compute on {}; give AUTO or RING",
+                        nccl_demand, kinds == Kinds::both ? "CPUs, too" : "CPUs");
+  }
+  require_nccl_between(communicator, devices, nccl_demand);
+}
+
+std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWorkerOptions& options) {
+  Communicator communicator(given);
+  check_options(communicator, options);
+  ChosenDevices chosen = choose_devices(communicator, options);
+  const std::uint8_t kinds = kinds_of_all(communicator, chosen.devices);
   CommunicatorOptions own = options.communication.value_or(communicator.options());
-  own.local_replicas = static_cast<int>(devices.size());
+  own.local_replicas = static_cast<int>(chosen.devices.size());
   own.name = strategy_name;
   if (const auto deadline = options.communication_options.deadline()) {
     own.fail_after = *deadline;
     own.warn_after =
         std::min(own.warn_after.value_or(*deadline), std::max(*deadline / 2, std::chrono::milliseconds(1)));
   }
-  return std::make_shared<ReplicaTeam>(own.name, communicator.duplicate(own), std::move(devices));
+  Communicator duplicate = communicator.duplicate(own);
+  if (demands_nccl(options)) require_nccl_of_all(duplicate, chosen.devices, kinds);
+  auto team = std::make_shared<ReplicaTeam>(own.name, std::move(duplicate), std::move(chosen.devices));
+  team->set_devices_of_all(kinds == Kinds::both, std::move(chosen.note));
+  return team;
 }
 
-/// Without the deadline, which the communicator has.
+/// Without the deadline, which the communicator has, and the demand for NCCL, which has been met: what a step has in
+/// host memory is reduced there.
 CommunicationOptions options_of_calls(CommunicationOptions options) {
   options.timeout_seconds = std::nullopt;
+  if (options.implementation == CommunicationImplementation::nccl)
+    options.implementation = CommunicationImplementation::automatic;
   return options;
 }
 

@@ -10,8 +10,10 @@
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/gather.hpp"
 #include "cross_device/slices.hpp"
+#include "device/host/host_elements.hpp"
 #include "variables/variable_access.hpp"
 
+#include <lockstep/device/gpu.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include <optional>
@@ -42,10 +44,10 @@ bool Strategy::counts_once_per_rank() const noexcept {
   return layout.ranks() > 1 && layout.replicas() == layout.ranks();
 }
 
-void Strategy::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
-                             std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
-                             std::span<const std::vector<IndexedSlices*>> sparse_outputs,
+void Strategy::run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
                              const CommunicationOptions& options) {
+  const std::vector<Item> items = list.items();
+  const auto sparse_inputs = list.sparse_inputs();
   try {
     check_distributed_items(items, op, call, local_replicas(), first_replica());
     check_slices(sparse_inputs, op, call, local_replicas());
@@ -54,11 +56,10 @@ void Strategy::run_reduction(std::string_view call, ReduceOp op, std::span<const
   }
   if (!items.empty()) team_->reduce(items, op, call, options);
   if (sparse_inputs.empty()) return;
-  std::vector<int> copies;
-  for (const auto& places : sparse_outputs) copies.push_back(static_cast<int>(places.size()));
   team_->collective([&](Communicator& communicator) {
-    store(reduce_slices(*ops_, communicator, call, sparse_inputs, op, copies, communication_options_.merged(options)),
-          sparse_outputs);
+    store(reduce_slices(*ops_, communicator, call, sparse_inputs, op, list.sparse_places(),
+                        communication_options_.merged(options)),
+          list.sparse_outputs());
   });
 }
 
@@ -115,7 +116,8 @@ std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTens
   }
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {
-    for (auto& copies : gather_values(*ops_, communicator, "gather", leaves, axis, 1, communication_options_))
+    for (auto& copies :
+         gather_values(*ops_, communicator, "gather", leaves, axis, GatherTo::host, communication_options_))
       results.push_back(std::move(copies.front()));
   });
   return results;
@@ -126,6 +128,17 @@ namespace detail {
 bool has_value_per_replica(const Variable& variable, const Sharing& sharing) noexcept {
   return variable.synchronization() == VariableSynchronization::on_read && sharing.strategy != nullptr &&
          !VariableAccess::team(variable).is_default() && sharing.strategy->variable_created_in_scope(variable);
+}
+
+Tensor placed(const Tensor& tensor, Device place) {
+  const bool is_there = place.kind == DeviceKind::cpu ? is_on_host(tensor.device()) : tensor.device() == place;
+  return is_there ? tensor : copied_to(tensor, place);
+}
+
+Tensor copied_to(const Tensor& tensor, Device place) {
+  Tensor result = Tensor::uninitialized(tensor.dtype(), tensor.shape(), nullptr, place);
+  copy(result.view(), tensor.view());
+  return result;
 }
 
 void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {

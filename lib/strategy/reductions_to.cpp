@@ -5,10 +5,13 @@
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
+#include "strategy/local_devices.hpp"
 #include "strategy/strategy_access.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
 
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace lockstep {
@@ -30,18 +33,21 @@ ReduceOp StrategyExtended::begin_reduction(std::string_view call, const ReduceOp
   return strategy_.begin_reduction(call, op);
 }
 
-void StrategyExtended::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
-                                     std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
-                                     std::span<const std::vector<IndexedSlices*>> sparse_outputs,
+void StrategyExtended::run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
                                      const CommunicationOptions& options) {
-  strategy_.run_reduction(call, op, items, sparse_inputs, sparse_outputs, options);
+  strategy_.run_reduction(call, op, list, options);
 }
 
 void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }
 
-int StrategyExtended::copies_at(std::string_view call, const Destinations& destinations) {
+detail::ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations) {
   try {
-    return destinations.one_device(call) ? 1 : strategy_.local_replicas();
+    if (destinations.in_host_memory()) return detail::ResultPlaces(strategy_.local_replicas());
+    const std::optional<Device> one = destinations.one_device(call);
+    if (!one) return detail::ResultPlaces(std::span<const Device>(strategy_.team_->devices()));
+    constexpr int one_copy = 1;
+    require_device_here(*one, std::string(call) + ": destination");
+    return detail::ResultPlaces(one_copy, *one);
   } catch (const Error& error) {
     StrategyAccess::team(strategy_).throw_announced(error);
   }
@@ -64,12 +70,12 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
   for (const ReducePair& pair : pairs) {
-    const int count = copies_at("batch_reduce_to", pair.destinations);
+    const detail::ResultPlaces places = places_at("batch_reduce_to", pair.destinations);
     std::visit(
         [&]<class Leaf>(const Leaf& leaf) {
           using Result = detail::reduced_t<void, Leaf>;
-          auto cells = room_for_cells<Result>(count);
-          detail::start_copies<Result>(leaf, checked, count, rules, list, cells);
+          auto cells = room_for_cells<Result>(places.size());
+          detail::start_copies<Result>(leaf, checked, places, rules, list, cells);
           results.emplace_back(std::move(cells));
         },
         pair.value);

@@ -70,9 +70,8 @@ void gather_parts(void* /*object*/, std::span<const detail::MergePart> parts, St
   }
   if (values.empty()) return;
   team.collective([&](Communicator& communicator) {
-    auto results =
-        gather_values(StrategyAccess::ops(strategy), communicator, "all_gather", values, first.axis,
-                      static_cast<int>(parts.size()), StrategyAccess::options(strategy).merged(first.options));
+    auto results = gather_values(StrategyAccess::ops(strategy), communicator, "all_gather", values, first.axis,
+                                 GatherTo::components, StrategyAccess::options(strategy).merged(first.options));
     for (auto& copies : results) {
       for (std::size_t i = 0; i < parts.size(); ++i)
         part_of<GatherPart>(parts, i).results.push_back(std::move(copies[i]));
@@ -118,6 +117,16 @@ MixedItems items_of(ReplicaTeam& team, std::span<const detail::MergePart> parts)
   return items;
 }
 
+/// Where the components lie: there results are wanted.
+std::vector<Device> places_of(const std::vector<const IndexedSlices*>& components) {
+  std::vector<Device> places;
+  for (const IndexedSlices* part : components) {
+    const Device device = part->values.device();
+    places.push_back(device.kind == DeviceKind::gpu ? device : Device{});
+  }
+  return places;
+}
+
 void reduce_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
   ReplicaTeam& team = StrategyAccess::team(strategy);
   const MixedPart& first = part_of<MixedPart>(parts, 0);
@@ -131,10 +140,11 @@ void reduce_parts(void* /*object*/, std::span<const detail::MergePart> parts, St
     team.throw_announced(error);
   }
   if (!items.empty()) team.reduce(items, first.op, {}, first.options);
-  const std::vector<int> copies(mixed.sparse_inputs.size(), static_cast<int>(parts.size()));
+  std::vector<std::vector<Device>> places;
+  for (const auto& components : mixed.sparse_inputs) places.push_back(places_of(components));
   team.collective([&](Communicator& communicator) {
     auto results = reduce_slices(StrategyAccess::ops(strategy), communicator, "all_reduce", mixed.sparse_inputs,
-                                 first.op, copies, StrategyAccess::options(strategy).merged(first.options));
+                                 first.op, places, StrategyAccess::options(strategy).merged(first.options));
     for (std::size_t k = 0; k < results.size(); ++k) {
       for (std::size_t i = 0; i < parts.size(); ++i) *mixed.sparse_outputs[k][i] = std::move(results[k][i]);
     }

@@ -15,6 +15,16 @@
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+/// GPUs and hosts have no other way between them than host memory.
+CommunicationOptions options_for(const ReplicaTeam& team, CommunicationOptions options) {
+  const bool is_open = options.implementation == CommunicationImplementation::automatic;
+  if (is_open && team.devices_are_mixed()) options.implementation = CommunicationImplementation::ring;
+  return options;
+}
+
+}  // namespace
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): `ops` is looked at once more after it could be moved
 Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops,
@@ -22,16 +32,16 @@ Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDevic
     : team_(std::move(team)),
       ops_(ops != nullptr ? ops : std::make_shared<AllReduceCrossDeviceOps>()),
       ops_are_given_(ops != nullptr),
-      communication_options_(options),
+      communication_options_(options_for(*team_, options)),
       result_memory_(detail::steady_memory()),
       extended_(*this) {
   // the team outlives the strategy where variables hold it
   team_->set_reducer(
-      [held = ops_, of_strategy = options](Communicator& communicator, std::span<const Item> items, ReduceOp op,
-                                           const CommunicationOptions& of_call) {
+      [held = ops_, of_strategy = communication_options_](Communicator& communicator, std::span<const Item> items,
+                                                          ReduceOp op, const CommunicationOptions& of_call) {
         held->batch_reduce(communicator, items, op, of_strategy.merged(of_call));
       },
-      ops_are_given_ || !options.is_default());
+      ops_are_given_ || !options.is_default(), detail::route_of(communication_options_));
 }
 Strategy::~Strategy() {
   ThreadContext& context = thread_context();
@@ -60,6 +70,10 @@ void Strategy::check_replication_mode(const InputOptions& options) const {
             fmt::format("distribute_datasets_from_function: experimental_replication_mode is PER_REPLICA, which only "
                         "MirroredStrategy has, but this is {}; use PER_WORKER",
                         team_->name())));
+}
+
+std::vector<Device> Strategy::devices_for_batches(const InputOptions& options) const {
+  return options.experimental_fetch_to_device ? team_->devices() : std::vector<Device>();
 }
 
 void Strategy::check_cross_replica(std::string_view call) const { detail::require_cross_replica(*team_, call); }

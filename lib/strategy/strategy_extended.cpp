@@ -94,7 +94,8 @@ std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) co
 
 namespace detail {
 
-UpdateScope::UpdateScope(Strategy& strategy, int local) noexcept {
+UpdateScope::UpdateScope(Strategy& strategy, int local)
+    : gpu_(strategy.team_->devices()[static_cast<std::size_t>(local)]) {
   ThreadContext& context = thread_context();
   context.mode = Mode::update;
   context.component = local;

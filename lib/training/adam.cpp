@@ -3,8 +3,8 @@
 
 #include <lockstep/training/adam.hpp>
 
-#include "kernels/descent.hpp"
 #include "training/moments.hpp"
+#include "training/steps.hpp"
 #include "training/zeros_like.hpp"
 
 #include <cmath>
@@ -17,7 +17,7 @@ Adam::Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, 
     : parameters_(std::move(parameters)),
       means_(detail::zeros_like(strategy, parameters_, "mean")),
       squares_(detail::zeros_like(strategy, parameters_, "square")),
-      steps_(strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false})),
+      steps_(strategy.variable<std::int64_t>(0, {.name = "adam/steps", .trainable = false, .in_host_memory = true})),
       options_(options) {
   detail::check_moments("Adam", options_);
 }
@@ -29,7 +29,7 @@ std::vector<Variable> Adam::do_state() const {
   return state;
 }
 
-void Adam::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
+void Adam::do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
   // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1
@@ -37,8 +37,9 @@ void Adam::do_apply(ReplicaContext& replica, std::span<const std::span<float>> g
                             (1.0 - std::pow(static_cast<double>(options_.beta_1), step));
   const float rate = static_cast<float>(static_cast<double>(learning_rate) * correction);
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(parameters_[k], [&](std::span<float> parameter) {
-      detail::adapt(parameter, means_[k].updatable_component(), squares_[k].updatable_component(), gradients[k],
+    replica.update(detail::untyped(parameters_[k]), [&](const TensorView& parameter) {
+      const detail::BroughtGradient gradient(gradients[k], parameter.device);
+      detail::adapt(parameter, detail::copy_to_write(means_[k]), detail::copy_to_write(squares_[k]), gradient.view(),
                     {rate, options_.beta_1, options_.beta_2, options_.epsilon});
     });
   }

@@ -4,9 +4,10 @@
 #include <lockstep/training/lamb.hpp>
 
 #include "base/check.hpp"
-#include "kernels/descent.hpp"
+#include "device/host/host_elements.hpp"
 #include "training/moments.hpp"
 #include "training/norm.hpp"
+#include "training/steps.hpp"
 #include "training/zeros_like.hpp"
 
 #include <algorithm>
@@ -52,13 +53,39 @@ float trust_ratio(std::span<const float> parameter, const detail::SquareSum& dir
   return upper > 0 && lower > 0 ? static_cast<float>(upper / lower) : 1.0F;
 }
 
+std::span<float> written(const TensorView& view) {
+  return {static_cast<float*>(view.data), static_cast<std::size_t>(view.element_count())};
+}
+
+void step_in_host_memory(std::span<float> parameter, std::span<const float> mean, std::span<const float> square,
+                         const detail::DirectionFactors& factors, float learning_rate) {
+  detail::SquareSum directions;
+  for_each_piece(parameter, mean, square, factors,
+                 [&](std::size_t, std::span<const float> part) { directions.add(part); });
+  const float rate = learning_rate * trust_ratio(parameter, directions);
+  for_each_piece(parameter, mean, square, factors, [&](std::size_t begin, std::span<const float> part) {
+    detail::descend(parameter.subspan(begin, part.size()), part, rate);
+  });
+}
+
+/// The lengths are summed on the host, to which parameter and directions are copied: in the one order.
+void step_on_gpu(const TensorView& parameter, const TensorView& mean, const TensorView& square,
+                 const detail::DirectionFactors& factors, float learning_rate) {
+  Tensor directions = Tensor::uninitialized(DType::f32, parameter.shape, nullptr, parameter.device);
+  detail::direction(directions.view(), parameter, mean, square, factors);
+  detail::SquareSum squares;
+  squares.add(detail::HostElements(directions.view()).elements<float>());
+  const float rate = learning_rate * trust_ratio(detail::HostElements(parameter).elements<float>(), squares);
+  detail::descend(parameter, directions.view(), rate);
+}
+
 }  // namespace
 
 Lamb::Lamb(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const LambOptions& options)
     : parameters_(std::move(parameters)),
       means_(detail::zeros_like(strategy, parameters_, "mean")),
       squares_(detail::zeros_like(strategy, parameters_, "square")),
-      steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false})),
+      steps_(strategy.variable<std::int64_t>(0, {.name = "lamb/steps", .trainable = false, .in_host_memory = true})),
       options_(checked(options)) {}
 
 std::vector<Variable> Lamb::do_state() const {
@@ -68,7 +95,7 @@ std::vector<Variable> Lamb::do_state() const {
   return state;
 }
 
-void Lamb::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
+void Lamb::do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
   // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1
@@ -76,17 +103,16 @@ void Lamb::do_apply(ReplicaContext& replica, std::span<const std::span<float>> g
   const detail::DirectionFactors factors{correction(options_.beta_1), correction(options_.beta_2), options_.epsilon,
                                          options_.weight_decay};
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(parameters_[k], [&](std::span<float> parameter) {
-      const auto mean = means_[k].updatable_component();
-      const auto square = squares_[k].updatable_component();
-      detail::adapt_moments(mean, square, gradients[k], options_.beta_1, options_.beta_2);
-      detail::SquareSum directions;
-      for_each_piece(parameter, mean, square, factors,
-                     [&](std::size_t, std::span<const float> part) { directions.add(part); });
-      const float rate = learning_rate * trust_ratio(parameter, directions);
-      for_each_piece(parameter, mean, square, factors, [&](std::size_t begin, std::span<const float> part) {
-        detail::descend(parameter.subspan(begin, part.size()), part, rate);
-      });
+    replica.update(detail::untyped(parameters_[k]), [&](const TensorView& parameter) {
+      const TensorView mean = detail::copy_to_write(means_[k]);
+      const TensorView square = detail::copy_to_write(squares_[k]);
+      const detail::BroughtGradient gradient(gradients[k], parameter.device);
+      detail::adapt_moments(mean, square, gradient.view(), options_.beta_1, options_.beta_2);
+      if (detail::is_on_host(parameter.device)) {
+        step_in_host_memory(written(parameter), written(mean), written(square), factors, learning_rate);
+      } else {
+        step_on_gpu(parameter, mean, square, factors, learning_rate);
+      }
     });
   }
 }

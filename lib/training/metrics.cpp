@@ -18,7 +18,8 @@ VariableOptions options_of(const std::string& name) {
   return {.name = name,
           .synchronization = VariableSynchronization::on_read,
           .aggregation = VariableAggregation::sum,
-          .trainable = false};
+          .trainable = false,
+          .in_host_memory = true};
 }
 
 double sum_of(std::span<const float> values) {

@@ -11,7 +11,7 @@ namespace lockstep {
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::check_gradients(std::span<const std::span<float>> gradients) const {
+void Optimizer::check_gradients(const detail::GradientList& gradients) const {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
     throw Error(Code::invalid_argument,
@@ -19,24 +19,45 @@ void Optimizer::check_gradients(std::span<const std::span<float>> gradients) con
                             gradients.size(), parameters.size()));
   }
   for (std::size_t k = 0; k < parameters.size(); ++k) {
-    if (static_cast<std::int64_t>(gradients[k].size()) != parameters[k].element_count()) {
+    const ConstTensorView gradient = gradients[k];
+    if (gradient.element_count() != parameters[k].element_count()) {
       throw Error(Code::invalid_argument,
                   fmt::format("optimizer apply: gradient {} has {} elements, but parameter \"{}\" has {}", k,
-                              gradients[k].size(), parameters[k].name(), parameters[k].element_count()));
+                              gradient.element_count(), parameters[k].name(), parameters[k].element_count()));
+    }
+    if (gradient.dtype != DType::f32) {
+      throw Error(Code::invalid_argument, fmt::format("optimizer apply: gradient {} is {}, but parameter \"{}\" is f32",
+                                                      k, to_string(gradient.dtype), parameters[k].name()));
     }
   }
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
-  check_gradients(gradients);
-  do_apply(replica, gradients, learning_rate);
+  const detail::GradientList list(gradients);
+  check_gradients(list);
+  do_apply(replica, list, learning_rate);
+}
+
+void Optimizer::apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate) {
+  const detail::GradientList list(gradients);
+  check_gradients(list);
+  do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
                                 float learning_rate, ReduceOp op) {
-  check_gradients(gradients);
+  const detail::GradientList list{std::span<const std::span<float>>(gradients)};
+  check_gradients(list);
   replica.all_reduce(op, gradients);
-  do_apply(replica, gradients, learning_rate);
+  do_apply(replica, list, learning_rate);
+}
+
+void Optimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
+                                ReduceOp op) {
+  const detail::GradientList list(gradients);
+  check_gradients(list);
+  replica.all_reduce(op, gradients);
+  do_apply(replica, list, learning_rate);
 }
 
 }  // namespace lockstep

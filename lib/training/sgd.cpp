@@ -3,7 +3,7 @@
 
 #include <lockstep/training/sgd.hpp>
 
-#include "kernels/descent.hpp"
+#include "training/steps.hpp"
 #include "training/zeros_like.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -25,13 +25,14 @@ Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, co
 
 std::vector<Variable> Sgd::do_state() const { return {movements_.begin(), movements_.end()}; }
 
-void Sgd::do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
+void Sgd::do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) {
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(parameters_[k], [&](std::span<float> parameter) {
+    replica.update(detail::untyped(parameters_[k]), [&](const TensorView& parameter) {
+      const detail::BroughtGradient gradient(gradients[k], parameter.device);
       if (movements_.empty()) {
-        detail::descend(parameter, gradients[k], learning_rate);
+        detail::descend(parameter, gradient.view(), learning_rate);
       } else {
-        detail::descend_with_momentum(parameter, movements_[k].updatable_component(), gradients[k], learning_rate,
+        detail::descend_with_momentum(parameter, detail::copy_to_write(movements_[k]), gradient.view(), learning_rate,
                                       momentum_);
       }
     });

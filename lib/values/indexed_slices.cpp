@@ -6,6 +6,9 @@
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
 #include "core/with_extent.hpp"
+#include "device/host/host_elements.hpp"
+
+#include <lockstep/device/gpu.hpp>
 
 #include <lockstep/values/reduced.hpp>
 
@@ -18,11 +21,8 @@ namespace lockstep {
 namespace {
 
 template <class T>
-void add_rows(const IndexedSlices& slices, Tensor& dense) {
+void add_rows(std::span<const T> values, std::span<const std::int64_t> indices, std::span<T> out) {
   using Sum = detail::sum_t<T>;
-  const std::span<const T> values = slices.values.elements<T>();
-  const std::span<T> out = dense.elements<T>();
-  const std::span<const std::int64_t> indices = slices.indices.elements<std::int64_t>();
   if (indices.empty() || out.empty()) return;
   const std::size_t width = values.size() / indices.size();
   std::vector<Sum> sums(out.size());
@@ -49,7 +49,8 @@ void IndexedSlices::validate(const char* call) const {
                         "{}: {} indices of sparse rows, but values of shape {}; there must be one row for each index",
                         call, indices.element_count(), to_string(values.shape()));
   }
-  for (const std::int64_t index : indices.elements<std::int64_t>()) {
+  const detail::HostElements here(indices.view());
+  for (const std::int64_t index : here.elements<std::int64_t>()) {
     if (index < 0 || index >= rows) {
       detail::throw_error(Code::invalid_argument,
                           "{}: index {} of sparse rows is outside of the tensor, which has {} rows", call, index, rows);
@@ -59,14 +60,21 @@ void IndexedSlices::validate(const char* call) const {
 
 Tensor to_dense(const IndexedSlices& slices) {
   slices.validate("to_dense");
-  Tensor dense(slices.values.dtype(), slices.dense_shape());
   if (slices.values.dtype() == DType::boolean) {
     detail::throw_error(Code::invalid_argument, "to_dense: rows of bool have no sum; convert the values");
   }
+  const detail::HostElements values(slices.values.view());
+  const detail::HostElements indices(slices.indices.view());
+  Tensor dense(slices.values.dtype(), slices.dense_shape());
   detail::visit_dtype(slices.values.dtype(), [&]<class T>() {
-    if constexpr (!std::same_as<T, bool>) add_rows<T>(slices, dense);
+    if constexpr (!std::same_as<T, bool>) {
+      add_rows<T>(values.elements<T>(), indices.elements<std::int64_t>(), dense.elements<T>());
+    }
   });
-  return dense;
+  if (detail::is_on_host(slices.values.device())) return dense;
+  Tensor result = Tensor::uninitialized(dense.dtype(), dense.shape(), nullptr, slices.values.device());
+  copy(result.view(), dense.view());
+  return result;
 }
 
 namespace detail {

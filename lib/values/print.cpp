@@ -3,6 +3,8 @@
 
 #include <lockstep/values/print.hpp>
 
+#include "device/host/host_elements.hpp"
+
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -52,9 +54,10 @@ void append_axis(std::string& text, const ConstTensorView& view, int axis, std::
 }  // namespace
 
 std::string elements_text(ConstTensorView view) {
+  const HostElements elements(view);
   std::string text;
   std::int64_t next = 0;
-  append_axis(text, view, 0, next);
+  append_axis(text, elements.view(), 0, next);
   return text;
 }
 

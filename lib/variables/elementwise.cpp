@@ -5,30 +5,58 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "device/host/host_elements.hpp"
 
+#include <lockstep/cross_device/cross_device_ops.hpp>
+#include <lockstep/device/gpu.hpp>
+
+#include <array>
 #include <concepts>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <type_traits>
 
 namespace lockstep::detail {
 namespace {
 
+void refuse_bool(DType dtype) {
+  if (dtype != DType::boolean) return;
+  throw_error(Code::invalid_argument, "assign_add, assign_sub: bool has no sum; use assign");
+}
+
 /// target[i] = op(target[i], value[i]), in the type that elements are added in.
 template <class Op>
 void apply(TensorView target, ConstTensorView value, Op op) {
+  refuse_bool(target.dtype);
+  HostEdit edit(target);
+  const HostElements elements(value);
   visit_dtype(target.dtype, [&]<class T>() {
-    if constexpr (std::same_as<T, bool>) {
-      throw_error(Code::invalid_argument, "assign_add, assign_sub: bool has no sum; use assign");
-    } else {
+    if constexpr (!std::same_as<T, bool>) {
       using Sum = sum_t<T>;
-      T* const to = static_cast<T*>(target.data);
-      const T* const from = static_cast<const T*>(value.data);
+      T* const to = static_cast<T*>(edit.view().data);
+      const T* const from = static_cast<const T*>(elements.view().data);
       const std::int64_t count = target.element_count();
       for (std::int64_t i = 0; i < count; ++i) {
         to[i] = static_cast<T>(op(static_cast<Sum>(to[i]), static_cast<Sum>(from[i])));
       }
     }
   });
+  edit.finish();
+}
+
+/// On the GPU of `target`, to which a value that lies elsewhere is copied.
+void add_there(const TensorView& target, ConstTensorView value) {
+  refuse_bool(target.dtype);
+  std::optional<Tensor> there;
+  if (value.device != target.device) {
+    there = Tensor::uninitialized(value.dtype, target.shape, nullptr, target.device);
+    copy(there->view(), value);
+    value = there->view();
+  }
+  value.shape = target.shape;
+  const std::array<ConstTensorView, 2> parts{target, value};
+  reduce_local(parts, std::span(&target, 1), ReduceOp::sum);
 }
 
 /// Truncated towards zero, with the remainder spread over the first replicas: the shares add up to `total`.
@@ -49,6 +77,7 @@ T integer_share(T total, int replica, int replicas) {
 }  // namespace
 
 void add_to(TensorView target, ConstTensorView value) {
+  if (!is_on_host(target.device)) return add_there(target, value);
   apply(target, value, [](auto a, auto b) { return a + b; });
 }
 
@@ -57,13 +86,15 @@ void subtract_from(TensorView target, ConstTensorView value) {
 }
 
 void write_share(TensorView target, ConstTensorView total, int replica, int replicas) {
+  HostEdit edit(target);
+  const HostElements elements(total);
   visit_dtype(target.dtype, [&]<class T>() {
     if constexpr (std::same_as<T, bool>) {
       throw_error(Code::invalid_argument, "assign: bool has no sum that could be spread over replicas");
     } else {
       using Sum = sum_t<T>;
-      T* const to = static_cast<T*>(target.data);
-      const T* const from = static_cast<const T*>(total.data);
+      T* const to = static_cast<T*>(edit.view().data);
+      const T* const from = static_cast<const T*>(elements.view().data);
       const std::int64_t count = target.element_count();
       for (std::int64_t i = 0; i < count; ++i) {
         if constexpr (std::integral<T>) {
@@ -74,6 +105,7 @@ void write_share(TensorView target, ConstTensorView total, int replica, int repl
       }
     }
   });
+  edit.finish();
 }
 
 }  // namespace lockstep::detail

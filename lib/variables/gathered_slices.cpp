@@ -31,12 +31,12 @@ IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> lo
   if (team.replicas() == 1) return local.front();
   std::vector<const IndexedSlices*> components;
   for (const IndexedSlices& slices : local) components.push_back(&slices);
-  constexpr int copies = 1;
+  const std::vector<Device> one_place{Device{}};
   IndexedSlices all;
   team.collective([&](Communicator& communicator) {
     AllReduceCrossDeviceOps ops;
     auto results =
-        reduce_slices(ops, communicator, name, std::span(&components, 1), ReduceOp::sum, std::span(&copies, 1), {});
+        reduce_slices(ops, communicator, name, std::span(&components, 1), ReduceOp::sum, std::span(&one_place, 1), {});
     all = std::move(results.front().front());
   });
   return all;
@@ -45,9 +45,7 @@ IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> lo
 IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
   if (team.communicator().size() == 1) return local.front();
   const bool is_root = team.communicator().rank() == 0;
-  const auto broadcast = [&](std::span<const Item> items) {
-    team.collective([&](Communicator& communicator) { communicator.broadcast(items, 0, {.order = {}, .name = name}); });
-  };
+  const auto broadcast = [&](std::span<const Item> items) { team.broadcast(items, 0, name); };
   std::int64_t count = local.front().indices.element_count();
   const ConstTensorView count_input = view_of(std::span<const std::int64_t>(&count, 1));
   const TensorView count_output = view_of(std::span(&count, 1));

@@ -13,8 +13,8 @@ namespace lockstep {
 class ReplicaTeam;
 
 /// The rows of all replicas of all ranks, one after the other in replica order; `local` are those of this rank's. Their
-/// numbers differ, all else is equal. Cross-replica context; collective; ranks that give other names get
-/// Error(mismatch). Cost: as reduce_slices.
+/// numbers differ, all else is equal. In host memory. Cross-replica context; collective; ranks that give other names
+/// get Error(mismatch). Cost: as reduce_slices.
 [[nodiscard]] IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
                                           std::string_view name);
 

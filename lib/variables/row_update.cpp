@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "device/host/host_elements.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -75,10 +76,9 @@ std::vector<std::size_t> by_row(std::span<const std::int64_t> indices) {
 }
 
 template <class T>
-void update_typed(TensorView target, RowOp op, const IndexedSlices& slices, int divisor) {
+void update_typed(const TensorView& target, RowOp op, std::span<const T> values, std::span<const std::int64_t> indices,
+                  int divisor) {
   using Row = row_t<T>;
-  const std::span<const std::int64_t> indices = slices.indices.elements<std::int64_t>();
-  const std::span<const T> values = slices.values.elements<T>();
   if (values.empty()) return;
   const std::size_t width = values.size() / indices.size();
   T* const elements = static_cast<T*>(target.data);
@@ -99,9 +99,7 @@ void update_typed(TensorView target, RowOp op, const IndexedSlices& slices, int 
 }
 
 /// bool has only update, and no arithmetic to write it in.
-void update_flags(TensorView target, const IndexedSlices& slices) {
-  const std::span<const std::int64_t> indices = slices.indices.elements<std::int64_t>();
-  const std::span<const bool> values = slices.values.elements<bool>();
+void update_flags(const TensorView& target, std::span<const bool> values, std::span<const std::int64_t> indices) {
   if (values.empty()) return;
   const std::size_t width = values.size() / indices.size();
   for (std::size_t k = 0; k < indices.size(); ++k) {
@@ -113,21 +111,26 @@ void update_flags(TensorView target, const IndexedSlices& slices) {
 }  // namespace
 
 void update_rows(TensorView target, RowOp op, const IndexedSlices& slices, int divisor) {
+  HostEdit edit(target);
+  const HostElements values(slices.values.view());
+  const HostElements indices(slices.indices.view());
   visit_dtype(target.dtype, [&]<class T>() {
     if constexpr (std::same_as<T, bool>) {
       LOCKSTEP_CHECK(op == RowOp::update);
-      update_flags(target, slices);
+      update_flags(edit.view(), values.elements<bool>(), indices.elements<std::int64_t>());
     } else {
-      update_typed<T>(target, op, slices, divisor);
+      update_typed<T>(edit.view(), op, values.elements<T>(), indices.elements<std::int64_t>(), divisor);
     }
   });
+  edit.finish();
 }
 
 bool has_integer_zero(ConstTensorView values) {
+  const HostElements here(values);
   return visit_dtype(values.dtype, [&]<class T>() {
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-      const T* const elements = static_cast<const T*>(values.data);
-      return std::find(elements, elements + values.element_count(), T{0}) != elements + values.element_count();
+      const std::span<const T> elements = here.elements<T>();
+      return std::find(elements.begin(), elements.end(), T{0}) != elements.end();
     } else {
       return false;
     }

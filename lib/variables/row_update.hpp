@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+// In host memory, to which what lies on a GPU is copied.
+
 #pragma once
 
 #include <lockstep/core/tensor_view.hpp>

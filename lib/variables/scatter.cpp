@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
+#include "device/host/host_elements.hpp"
 #include "variables/gathered_slices.hpp"
 #include "variables/row_update.hpp"
 #include "variables/variable_state.hpp"
@@ -83,6 +84,11 @@ struct ScatterRequest {
   IndexedSlices slices;
 };
 
+/// Where rows are applied to copies.
+IndexedSlices on_host(const IndexedSlices& slices) {
+  return {detail::host_tensor(slices.values), detail::host_tensor(slices.indices), slices.rows};
+}
+
 /// In the meeting of the local replicas: the rows of all replicas.
 IndexedSlices joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& requests) {
   const ScatterRequest& first = requests.component(0);
@@ -96,7 +102,7 @@ IndexedSlices joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& reques
                           name_of(request.op), requests.first_replica() + i, request.state->options.name,
                           requests.first_replica(), name_of(first.op), first.state->options.name);
     }
-    local.push_back(request.slices);
+    local.push_back(on_host(request.slices));
   }
   const std::string name = fmt::format("{} {}", name_of(first.op), first.state->options.name);
   return is_reduced(*first.state) ? gather_slices(team, local, name) : broadcast_slices(team, local, name);

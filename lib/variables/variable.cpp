@@ -11,12 +11,12 @@
 #include "variables/variable_access.hpp"
 #include "variables/variable_state.hpp"
 
+#include <lockstep/device/gpu.hpp>
 #include <lockstep/values/print.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 namespace lockstep {
@@ -67,8 +67,7 @@ void Variable::read_to(TensorView target) const {
     state_->aggregate_copies(target);
     return;
   }
-  const ConstTensorView copy = std::as_const(state_->copy(use.copy)).view();
-  if (copy.byte_count() != 0) std::memcpy(target.data, copy.data, copy.byte_count());
+  copy(target, std::as_const(state_->copy(use.copy)).view());
 }
 
 Tensor Variable::read() const {
@@ -125,6 +124,15 @@ void require_one_element(const std::string& name, std::int64_t count) {
     throw_error(Code::failed_precondition, "value: variable \"{}\" has {} elements; use values() or elements()", name,
                 count);
   }
+}
+
+void require_on_host(const std::string& name, Device device, const char* call) {
+  if (device.kind == DeviceKind::cpu) return;
+  throw_error(Code::failed_precondition, "{}: variable \"{}\" lies on {}, but a span is of host memory; {}", call, name,
+              to_string(device),
+              std::string_view(call) == "elements"
+                  ? "use values(), read_to(), or read().to(Device{})"
+                  : "update it as a Variable, whose component is a TensorView, or assign to it");
 }
 
 void require_type(const Variable& variable, DType dtype) {

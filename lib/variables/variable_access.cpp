@@ -5,7 +5,10 @@
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
+#include "device/host/host_elements.hpp"
 #include "variables/variable_state.hpp"
+
+#include <lockstep/device/gpu.hpp>
 
 #include <fmt/format.h>
 
@@ -52,22 +55,35 @@ VariableOptions settled(VariableOptions options) {
   return options;
 }
 
+/// Where the copy of local replica `local` lies.
+Device place_of(const ReplicaTeam& team, int local, const VariableOptions& options) {
+  const Device device = team.devices()[static_cast<std::size_t>(local)];
+  return options.in_host_memory && !detail::is_on_host(device) ? Device{} : device;
+}
+
+Tensor copy_on(Device device, ConstTensorView value) {
+  Tensor result = Tensor::uninitialized(value.dtype, value.shape, nullptr, device);
+  copy(result.view(), value);
+  return result;
+}
+
 /// The initial value of all ranks: rank 0's. Ranks that make different variables are found by the name of the call.
+/// Between ranks it goes through host memory, wherever each has its own.
 Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOptions& options) {
-  Tensor agreed = Tensor::uninitialized(initial.dtype(), initial.shape(), nullptr, team.devices().front());
-  if (team.communicator().size() == 1) {
-    agreed.copy_from(initial.view());
-    return agreed;
-  }
-  const ConstTensorView input = initial.view();
+  const Device place = place_of(team, 0, options);
+  if (team.communicator().size() == 1) return copy_on(place, initial.view());
+  const detail::HostElements elements(initial.view());
+  const bool is_wanted_here = detail::is_on_host(place);
+  Tensor agreed = Tensor::uninitialized(initial.dtype(), initial.shape(), nullptr, is_wanted_here ? place : Device{});
+  const ConstTensorView input = elements.view();
   const TensorView output = agreed.view();
   const std::size_t sources = team.communicator().rank() == 0 ? 1 : 0;
   const Item item{std::span(&input, 1).first(sources), std::span(&output, 1)};
-  const std::string name = fmt::format("variable {} ({}, {})", canonical_name(options.name),
-                                       to_string(options.synchronization), to_string(options.aggregation));
-  team.collective(
-      [&](Communicator& communicator) { communicator.broadcast(std::span(&item, 1), 0, {.order = {}, .name = name}); });
-  return agreed;
+  const std::string name =
+      fmt::format("variable {} ({}, {}{})", canonical_name(options.name), to_string(options.synchronization),
+                  to_string(options.aggregation), options.in_host_memory ? ", in host memory" : "");
+  team.broadcast(std::span(&item, 1), 0, name);
+  return is_wanted_here ? agreed : copy_on(place, agreed.view());
 }
 
 }  // namespace
@@ -83,11 +99,8 @@ Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& i
   state->options = settled(options);
   state->copies.push_back(agreed_value(*team, initial, state->options));
   for (int i = 1; i < team->local_replicas(); ++i) {
-    const ConstTensorView first = std::as_const(state->copies.front()).view();
-    Tensor copy =
-        Tensor::uninitialized(first.dtype, first.shape, nullptr, team->devices()[static_cast<std::size_t>(i)]);
-    copy.copy_from(first);
-    state->copies.push_back(std::move(copy));
+    const Device place = place_of(*team, i, state->options);
+    state->copies.push_back(copy_on(place, std::as_const(state->copies.front()).view()));
   }
   state->scratch.resize(state->copies.size());
   state->team = std::move(team);

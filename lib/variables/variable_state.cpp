@@ -8,9 +8,10 @@
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
 
+#include <lockstep/device/gpu.hpp>
+
 #include <fmt/format.h>
 
-#include <cstring>
 #include <span>
 #include <string>
 
@@ -54,10 +55,13 @@ void VariableState::aggregate_copies(TensorView target) const {
                           "mean or only_first_replica; read it in the step function; or take its components",
                           options.name)));
   }
-  if (team->replicas() == 1) {
-    const ConstTensorView only = copies.front().view();
-    if (only.byte_count() != 0) std::memcpy(target.data, only.data, only.byte_count());
-    return;
+  if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());
+  const ConstTensorView first = copies.front().view();
+  if (first.device.kind != target.device.kind) {
+    // where the copies are: all ranks then go the same way, wherever each wants the result
+    Tensor there = Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device);
+    aggregate_copies(there.view());
+    return lockstep::copy(target, there.view());
   }
   std::vector<ConstTensorView> views;
   for (const Tensor& copy : copies) views.push_back(copy.view());
@@ -67,11 +71,9 @@ void VariableState::aggregate_copies(TensorView target) const {
     team->reduce(std::span(&item, 1), reduce_op_of(options.aggregation), name, {});
     return;
   }
-  team->collective([&](Communicator& communicator) {
-    const std::size_t sources = communicator.rank() == 0 ? 1 : 0;
-    const Item item{std::span(views).first(sources), std::span(&target, 1)};
-    communicator.broadcast(std::span(&item, 1), 0, {.order = {}, .name = name});
-  });
+  const std::size_t sources = team->communicator().rank() == 0 ? 1 : 0;
+  const Item item{std::span(views).first(sources), std::span(&target, 1)};
+  team->broadcast(std::span(&item, 1), 0, name);
 }
 
 void VariableState::require_aggregation() const {
@@ -88,7 +90,7 @@ const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) 
   require_aggregation();
   const ThreadContext& context = thread_context();
   Tensor& target = scratch[static_cast<std::size_t>(copy)];  // each replica touches its own
-  if (target.shape() != value.shape || target.dtype() != value.dtype) {
+  if (target.shape() != value.shape || target.dtype() != value.dtype || target.device() != value.device) {
     target = Tensor::uninitialized(value.dtype, value.shape, nullptr, value.device);
   }
   const TensorView output = target.view();

@@ -4,6 +4,7 @@
 // One test for each case of cases.json and each placement of its replicas. Ranks are threads; under mpiexec (with
 // CONFORMANCE_RANKS, their number) the cases of that many ranks run, each rank a process.
 
+#include "conformance/devices.hpp"
 #include "conformance/runner.hpp"
 #include "support/ranks.hpp"
 
@@ -27,6 +28,7 @@ class CaseTest : public testing::Test {
       : case_(one_case), placement_(std::move(placement)), under_mpi_(under_mpi) {}
 
   void TestBody() override {
+    if (uses_gpus() && !not_for_gpus(case_).empty()) GTEST_SKIP() << not_for_gpus(case_);
     if (placement_.strategy != "multi_worker_mirrored") {
       report(run_case(case_, placement_, nullptr));
     } else if (under_mpi_) {

@@ -3,9 +3,9 @@
 //
 // Which strategy, which replica and which context a thread sees.
 
+#include "conformance/devices.hpp"
 #include "conformance/steps.hpp"
 #include "conformance/user_error.hpp"
-#include "support/logical_cpus.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -74,7 +74,7 @@ Json context_call(World& world, const Json& step) {
 
 /// A second strategy of the same size.
 std::unique_ptr<MirroredStrategy> another(int replicas) {
-  return std::make_unique<MirroredStrategy>(test::logical_cpus(replicas));
+  return std::make_unique<MirroredStrategy>(devices_of_process(replicas));
 }
 
 void add_scope_scripts(Scripts& scripts) {

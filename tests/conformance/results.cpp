@@ -147,6 +147,12 @@ Difference tree_difference(const Json& expectation, const Json& result, Viewpoin
 }  // namespace
 
 Json result_of(ConstTensorView view) {
+  Tensor here;
+  if (view.device.kind == DeviceKind::gpu) {
+    here = Tensor(view.dtype, view.shape);
+    here.copy_from(view);
+    view = here.view();
+  }
   Json data = Json::array();
   detail::visit_dtype(view.dtype, [&]<class T>() {
     const std::span<const T> elements(static_cast<const T*>(view.data), static_cast<std::size_t>(view.element_count()));

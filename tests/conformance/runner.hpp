@@ -28,6 +28,9 @@ const Json& all_cases();
 /// Why a case has no counterpart in C++; empty for all others.
 std::string not_applicable(const Json& one_case);
 
+/// Why a case is one of hosts; empty for all others.
+std::string not_for_gpus(const Json& one_case);
+
 /// The case's own placement, then those that must not change its results.
 std::vector<Placement> placements_of(const Json& one_case);
 

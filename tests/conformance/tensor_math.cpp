@@ -33,16 +33,18 @@ Tensor combined(const Tensor& a, const Tensor& b, const std::function<Number(Num
   if (b.element_count() != a.element_count() && b.element_count() != 1)
     throw std::invalid_argument("operands of different sizes");
   Tensor result(a.dtype(), a.shape());
+  const Tensor a_here = a.to(Device{});
+  const Tensor b_here = b.to(Device{});
   detail::visit_dtype(a.dtype(), [&]<class A>() {
     detail::visit_dtype(b.dtype(), [&]<class B>() {
-      const auto left = a.elements<A>();
-      const auto right = b.elements<B>();
+      const auto left = a_here.elements<A>();
+      const auto right = b_here.elements<B>();
       const auto to = result.elements<A>();
       for (std::size_t i = 0; i < left.size(); ++i)
         to[i] = narrowed<A>(fn(widened(left[i]), widened(right[right.size() == 1 ? 0 : i])));
     });
   });
-  return result;
+  return result.to(a.device());
 }
 
 Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn) {
@@ -52,16 +54,18 @@ Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn) {
 Tensor sum_of(const Tensor& a) {
   Tensor result(a.dtype(), Shape{});
   detail::visit_dtype(a.dtype(), [&]<class T>() {
+    const Tensor here = a.to(Device{});
     Number sum = 0;
-    for (const T element : a.elements<T>()) sum += widened(element);
+    for (const T element : here.elements<T>()) sum += widened(element);
     result.elements<T>().front() = narrowed<T>(sum);
   });
-  return result;
+  return result.to(a.device());
 }
 
 Number number_in(const Tensor& a) {
   if (a.element_count() != 1) throw std::invalid_argument("a tensor of several elements is no number");
-  return detail::visit_dtype(a.dtype(), [&]<class T>() { return widened(a.elements<T>().front()); });
+  const Tensor here = a.to(Device{});
+  return detail::visit_dtype(a.dtype(), [&]<class T>() { return widened(here.elements<T>().front()); });
 }
 
 }  // namespace lockstep::conformance

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of the cases' small functions, on tensors of any numbers. Computed in f64, kept in the first operand's
-// type.
+// The arithmetic of the cases' small functions, on tensors of any numbers in any place. Computed in f64, on the host,
+// kept in the first operand's type and place.
 
 #pragma once
 

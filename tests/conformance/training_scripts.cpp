@@ -3,9 +3,9 @@
 //
 // Random streams, and small trainings from end to end.
 
+#include "conformance/devices.hpp"
 #include "conformance/steps.hpp"
 #include "conformance/tensor_math.hpp"
-#include "support/logical_cpus.hpp"
 
 #include <lockstep/lockstep.hpp>
 
@@ -38,7 +38,7 @@ Generator made_in_scope(Strategy& strategy, std::uint64_t seed) {
 
 PerReplica<Draw> draws_in_a_new_strategy() {
   set_global_seed(5);
-  MirroredStrategy strategy(std::vector<std::string>{"cpu:0", "cpu:1"});
+  MirroredStrategy strategy(devices_of_process(2));
   Generator generator = made_in_scope(strategy, 7);
   return draws_of_replicas(strategy, generator, 3);
 }
@@ -126,7 +126,7 @@ Json two_updates(World& world) {
 /// One step of w x + b on the squared error, whose mean is over the global batch. [w, b]
 SentenceStep gradient_descent(int replicas) {
   return [replicas](World& world) -> Json {
-    MirroredStrategy strategy(test::logical_cpus(replicas));
+    MirroredStrategy strategy(devices_of_process(replicas));
     const Tensor x = world.operand_as<Tensor>("x");
     const Tensor y = world.operand_as<Tensor>("y");
     const auto rate = world.given()["learning_rate"].get<Number>();

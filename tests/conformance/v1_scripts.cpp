@@ -3,6 +3,7 @@
 //
 // The v1 strategies, and names that have become old.
 
+#include "conformance/devices.hpp"
 #include "conformance/steps.hpp"
 #include "conformance/tensor_math.hpp"
 
@@ -23,7 +24,7 @@ using Iterator = v1::InputIterator<Tensor>;
 
 /// The strategy of a case, and the iterator that its steps share.
 struct Program {
-  Program() : strategy(std::vector<std::string>{"cpu:0", "cpu:1"}) {}
+  Program() : strategy(devices_of_process(2)) {}
   v1::MirroredStrategy strategy;
   std::optional<Iterator> iterator;
 };

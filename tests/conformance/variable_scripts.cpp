@@ -41,10 +41,10 @@ void add_creation_scripts(Scripts& scripts) {
         std::normal_distribution<float> normal;
         return std::vector<float>{normal(random), normal(random), normal(random)};
       });
-      const auto first = v.component(0).template elements<float>();
+      const Tensor first = v.component(0).to(Device{});
       for (int i = 1; i < v.component_count(); ++i) {
-        const Tensor copy = v.component(i);
-        if (std::memcmp(std::as_const(copy).data(), first.data(), first.size_bytes()) != 0) return false;
+        const Tensor copy = v.component(i).to(Device{});
+        if (std::memcmp(copy.data(), first.data(), first.byte_count()) != 0) return false;
       }
       return v.component_count() > 1;
     }};

@@ -67,13 +67,22 @@ IndexedSlices slices_of(const Json& json, std::optional<DType> dtype) {
           .rows = json["rows"].get<std::int64_t>()};
 }
 
+Tensor moved_to(Device device, const Tensor& tensor) { return tensor.to(device); }
+
+IndexedSlices moved_to(Device device, const IndexedSlices& value) {
+  return {.values = value.values.to(device), .indices = value.indices.to(device), .rows = value.rows};
+}
+
 std::optional<DType> dtype_in(const Json& json, std::optional<DType> otherwise) {
   return has_key(json, "dtype") ? std::optional(parse_dtype(json["dtype"].get<std::string>())) : otherwise;
 }
 
 template <class T, class Make>
-PerReplica<T> components_of(const Json& all, int count, int first, const Make& make) {
-  return PerReplica<T>(count, first, [&](int i) { return make(all.at(static_cast<std::size_t>(first + i))); });
+PerReplica<T> components_of(const Json& all, const World& world, const Make& make) {
+  const int first = world.first_replica();
+  return PerReplica<T>(world.local_replicas(), first, [&](int i) {
+    return moved_to(world.device(i), make(all.at(static_cast<std::size_t>(first + i))));
+  });
 }
 
 Variable make_variable(Strategy& strategy, const std::string& name, const Json& json) {
@@ -106,6 +115,9 @@ Json replica_ids(Strategy& strategy) {
 }
 
 World::World(Strategy& strategy, const Json& given) : strategy_(strategy), given_(given) {
+  const bool is_default = &strategy == &get_strategy();  // it has no devices of its own
+  for (int i = 0; i < local_replicas(); ++i)
+    devices_.push_back(is_default ? Device{} : strategy.extended().worker_devices()[static_cast<std::size_t>(i)]);
   if (!given.contains("variables")) return;
   for (const auto& [name, json] : given["variables"].items())
     variables_.emplace(name, make_variable(strategy, name, json));
@@ -130,15 +142,13 @@ Value World::operand(const Json& json, std::optional<DType> dtype) const {
   if (has_key(json, "replicas")) {
     const Json& all = json["replicas"];
     if (has_key(all.front(), "indices")) {
-      return components_of<IndexedSlices>(all, local_replicas(), first_replica(),
-                                          [&](const Json& one) { return slices_of(one, dtype); });
+      return components_of<IndexedSlices>(all, *this, [&](const Json& one) { return slices_of(one, dtype); });
     }
-    return components_of<Tensor>(all, local_replicas(), first_replica(),
-                                 [&](const Json& one) { return tensor_of(one, dtype); });
+    return components_of<Tensor>(all, *this, [&](const Json& one) { return tensor_of(one, dtype); });
   }
   if (has_key(json, "mirrored")) {
     std::vector<Tensor> copies;
-    for (int i = 0; i < local_replicas(); ++i) copies.push_back(tensor_of(json["mirrored"], dtype));
+    for (int i = 0; i < local_replicas(); ++i) copies.push_back(tensor_of(json["mirrored"], dtype).to(device(i)));
     return Mirrored<Tensor>(std::move(copies));
   }
   if (has_key(json, "indices")) return slices_of(json, dtype);
@@ -149,7 +159,7 @@ PerReplica<Tensor> World::per_replica(const Json& json, std::optional<DType> dty
   const Value value = operand(json, dtype);
   if (const auto* components = std::get_if<PerReplica<Tensor>>(&value)) return *components;
   const Tensor one = std::get<Tensor>(value);
-  return PerReplica<Tensor>(local_replicas(), first_replica(), [&](int) { return one.clone(); });
+  return PerReplica<Tensor>(local_replicas(), first_replica(), [&](int i) { return one.clone().to(device(i)); });
 }
 
 PerReplica<Tensor> World::components(const Variable& variable) const {

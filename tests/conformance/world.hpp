@@ -38,6 +38,8 @@ class World {
   [[nodiscard]] int rank() const { return strategy_.communicator().rank(); }
   [[nodiscard]] int local_replicas() const { return strategy_.communicator().local_replicas(); }
   [[nodiscard]] int first_replica() const;
+  /// Where local replica i computes.
+  [[nodiscard]] Device device(int local) const { return devices_.at(static_cast<std::size_t>(local)); }
 
   [[nodiscard]] const Variable& variable(const std::string& name) const { return variables_.at(name); }
   /// This rank's copies of a variable, as they are now.
@@ -64,6 +66,7 @@ class World {
 
   Strategy& strategy_;
   const Json& given_;
+  std::vector<Device> devices_;
   std::map<std::string, Value> values_;
   std::map<std::string, Variable> variables_;
 };

@@ -27,6 +27,7 @@ struct SafetensorsFile {
 [[nodiscard]] LOCKSTEP_API SafetensorsFile load_safetensors(const std::filesystem::path& file);
 
 /// Writes `content` to `file`, which is replaced in one step when everything is on the disk. Local: one rank writes.
+/// Tensors may lie on GPUs.
 /// Throws Error that names the file: invalid_argument for a folder that is missing or a name that is no UTF-8,
 /// failed_precondition where writing is not allowed, unavailable where there is no space; `file` is as before then.
 LOCKSTEP_API void save_safetensors(const std::filesystem::path& file, const SafetensorsFile& content);

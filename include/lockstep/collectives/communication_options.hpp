@@ -18,7 +18,7 @@ namespace lockstep {
 /// What moves the data between replicas.
 enum class CommunicationImplementation : std::uint8_t {
   automatic,  ///< what suits the devices
-  ring,       ///< the host's memory and network, whatever schedule the size asks for
+  ring,       ///< the host's memory and network, whatever schedule the size asks for; also of what lies on GPUs
   nccl,       ///< between GPUs
 };
 
@@ -85,7 +85,8 @@ struct CommunicationOptions {
   PackBytes bytes_per_pack = 0;
   /// Deadline of each collective: a positive number of seconds, std::nullopt for the strategy's. Default: none.
   TimeoutSeconds timeout_seconds = {};
-  /// An enumerator, or its name: AUTO, RING, NCCL. One that is not here is Error(unavailable) where it is used.
+  /// An enumerator, or its name: AUTO, RING, NCCL. NCCL is Error(unavailable) for values that do not lie on GPUs, and
+  /// where the ranks do not reach each other's by it.
   ImplementationChoice implementation = CommunicationImplementation::automatic;
 
   /// These options, but for those members of `other` that are not the defaults: they win. Local.

@@ -62,6 +62,19 @@ class LOCKSTEP_API SavedContext {
   alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // without memory of its own: updates are many
 };
 
+/// Makes the GPU `device` this thread's current one, as CUDA understands it, and at its end the one that was before.
+/// Nothing for a CPU. Throws Error(unavailable) with CUDA's words where that fails.
+class LOCKSTEP_API CurrentGpu {
+ public:
+  explicit CurrentGpu(Device device);
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+  ~CurrentGpu();
+
+ private:
+  int before_ = -1;  // none was replaced
+};
+
 /// Sets the update context of one replica's own component for its lifetime.
 class LOCKSTEP_API ReplicaUpdate {
  public:
@@ -96,18 +109,24 @@ class LOCKSTEP_API ReplicaContext {
   /// value whose component here consists of tensors, and none of them has a row. Its collectives are still to be
   /// called. Local.
   [[nodiscard]] bool has_data() const noexcept { return has_data_; }
-  /// Where this replica computes. Local.
+  /// Where this replica computes. In a step a GPU is the thread's current one for CUDA. Local.
   [[nodiscard]] std::span<const Device> devices() const noexcept { return {&device_, 1}; }
+  /// The stream of this replica's GPU, a cudaStream_t; null on a CPU. All that lockstep does with the replica's tensors
+  /// is in order with it, so kernels that are launched on it need no other order: they see what collectives before them
+  /// wrote, and collectives after them see what they write. Not to be destroyed. Local. Any thread. Throws
+  /// Error(unavailable) when CUDA cannot make it.
+  [[nodiscard]] void* stream() const;
   [[nodiscard]] Strategy& strategy() const;
 
   /// The reduction over all replicas of each leaf of `tree`; the leaves are the items of one collective. All replicas.
-  /// Leaves that own their elements give new values of the same type. Where all leaves refer to elements (std::span,
-  /// TensorView) they are reduced in place and `tree` itself is returned; nothing is allocated in a steady step. All
-  /// replicas give the same op, number of leaves, dtypes and shapes, else Error(mismatch) on all of them that names
-  /// two. The mean of integers is f64: a Tensor leaf gives one, typed integer leaves throw Error(invalid_argument).
-  /// IndexedSlices leaves may stand among the others: they give the rows of all replicas one after the other, by id,
-  /// which a mean divides by their number; sum and mean only. `options` are those of the strategy but where they differ
-  /// from the defaults.
+  /// Leaves that own their elements give new values of the same type, a Tensor on a GPU one on that GPU. Where all
+  /// leaves refer to elements (std::span, TensorView) they are reduced in place and `tree` itself is returned; nothing
+  /// is allocated in a steady step. All replicas give the same op, number of leaves, dtypes and shapes, else
+  /// Error(mismatch) on all of them that names two. The mean of integers is f64: a Tensor leaf gives one, typed integer
+  /// leaves throw Error(invalid_argument). IndexedSlices leaves may stand among the others: they give the rows of all
+  /// replicas one after the other, by id, which a mean divides by their number; sum and mean only. A leaf that lies on
+  /// GPUs for some replicas and in host memory for others is reduced in host memory. `options` are those of the
+  /// strategy but where they differ from the defaults.
   template <class Tree>
     requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
   decltype(auto) all_reduce(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options = {}) {
@@ -144,9 +163,10 @@ class LOCKSTEP_API ReplicaContext {
 
   /// The components of all replicas one after the other along `axis`, by replica id, for each leaf of `tree`, as one
   /// batch. All replicas. Extents may differ along `axis`, which counts from the end when it is negative; else shapes
-  /// and dtypes are equal. Of a Tensor a Tensor, of a vector, array or span a vector. Throws the same on all replicas:
-  /// Error(invalid_argument) for an axis that a leaf has not, a scalar, other extents or dtypes that differ;
-  /// Error(unimplemented) for IndexedSlices. Cost: with several ranks one small all_gather more, of the shapes.
+  /// and dtypes are equal. Of a Tensor a Tensor, on the GPU where the replica's own lies on one; of a vector, array or
+  /// span a vector. Throws the same on all replicas: Error(invalid_argument) for an axis that a leaf has not, a scalar,
+  /// other extents or dtypes that differ; Error(unimplemented) for IndexedSlices. Cost: with several ranks one small
+  /// all_gather more, of the shapes.
   template <class Tree>
   [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
     begin("all_gather");
@@ -204,8 +224,8 @@ class LOCKSTEP_API ReplicaContext {
 
   /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
   /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
-  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
-  /// Collectives are refused inside.
+  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable;
+  /// for a copy on a GPU only the latter, since a span is of host memory. Collectives are refused inside.
   template <class VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
     const detail::ReplicaUpdate context(*this);

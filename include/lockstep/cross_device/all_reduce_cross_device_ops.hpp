@@ -11,7 +11,9 @@
 
 namespace lockstep {
 
-/// The default: every replica gets the result by the communicator's all_reduce. Canonical, however values are packed.
+/// The default: every replica gets the result by the communicator's all_reduce, in the communicator's order: canonical,
+/// however values are packed, where that is; between GPUs by NCCL where it can. A value that lies on GPUs for some
+/// replicas and in host memory for others is reduced in host memory.
 class LOCKSTEP_API AllReduceCrossDeviceOps : public CrossDeviceOps {
  public:
   /// A batch is reduced by `num_packs` collectives of about the same number of elements, the last takes the rest; 0: by
@@ -20,6 +22,7 @@ class LOCKSTEP_API AllReduceCrossDeviceOps : public CrossDeviceOps {
   explicit AllReduceCrossDeviceOps(int num_packs = 1);
 
   [[nodiscard]] std::string describe() const override;
+  /// Where the communicator's order is: by default in host memory and on one GPU, not between GPUs.
   [[nodiscard]] bool is_canonical() const noexcept override { return true; }
 
  protected:

@@ -33,11 +33,12 @@ namespace lockstep {
 ///
 /// What `do_...` gets has been checked: all inputs of an item have one dtype and shape, one for each local replica of
 /// the communicator, outputs that shape and result_dtype(op, dtype), and `op` takes the dtype. An output may be the
-/// very view of an input, else they do not overlap. Items may be empty tensors, of different dtypes, and one value may
-/// be in several items. Afterwards every output of every rank holds the reduction of the values of all replicas on all
-/// ranks; inputs that are no outputs are unchanged. A mean divides by the number of all replicas. With one rank
-/// (`communicator.size() == 1`) the inputs are the values of all replicas; with several, the ranks make the same calls
-/// in the same order, and an implementation talks to them through the communicator alone.
+/// very view of an input, else they do not overlap. Views lie where their device says, also those of one item in
+/// several places; a communicator takes calls whose views all lie on GPUs, or none. Items may be empty tensors, of
+/// different dtypes, and one value may be in several items. Afterwards every output of every rank holds the reduction
+/// of the values of all replicas on all ranks; inputs that are no outputs are unchanged. A mean divides by the number
+/// of all replicas. With one rank (`communicator.size() == 1`) the inputs are the values of all replicas; with several,
+/// the ranks make the same calls in the same order, and an implementation talks to them through the communicator alone.
 /// An exception of `do_...` ends the call that made it; on several ranks the others get Error(unavailable) with its
 /// text. tests/unit/cross_device/contract.hpp is the contract as tests, for any implementation.
 ///
@@ -69,7 +70,7 @@ class LOCKSTEP_API CrossDeviceOps {
 
   /// A name with the settings that matter, as `Strategy::describe` shows it. Local.
   [[nodiscard]] virtual std::string describe() const = 0;
-  /// Whether its sums are the canonical tree's, bit for bit. Local.
+  /// Whether its sums are the canonical tree's, bit for bit, where the communicator's order is canonical. Local.
   [[nodiscard]] virtual bool is_canonical() const noexcept = 0;
 
  protected:
@@ -87,7 +88,8 @@ class LOCKSTEP_API CrossDeviceOps {
 
 /// Every one of `outputs` gets the reduction of `inputs`, as of replicas 0 to inputs.size() - 1, along the canonical
 /// tree. All have one shape, inputs one dtype, outputs result_dtype(op, dtype); an output may be the very view of an
-/// input of that dtype. Local. Throws Error(invalid_argument) where that does not hold, and for no input.
+/// input of that dtype. Where all lie on one GPU it is done there, in order with its stream; else what lies on GPUs is
+/// copied through host memory. Local. Throws Error(invalid_argument) where that does not hold, and for no input.
 LOCKSTEP_API void reduce_local(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,
                                ReduceOp op);
 

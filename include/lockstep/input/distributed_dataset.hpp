@@ -87,9 +87,10 @@ class DistributedIterator {
 
 /// Only to be iterated, as often as wished. Each iteration is a pass of its own, numbered from 0 as they begin;
 /// shuffled data has the order of (seed, pass number), so all ranks must begin their passes in the same order. Each
-/// iterator has a prefetch thread. Batches are aligned to 64 bytes and may be kept; the memory of those that are let go
-/// serves later steps. Shared handle: copies number their passes together. Thread-safety: any thread; beginning a pass
-/// is Collective for datasets from a function, and with AutoShardPolicy file, off and hint.
+/// iterator has a prefetch thread, which also brings batches to GPUs, if the options say so. Batches are aligned to 64
+/// bytes and may be kept; the memory of those that are let go serves later steps. Shared handle: copies number their
+/// passes together. Thread-safety: any thread; beginning a pass is Collective for datasets from a function, and with
+/// AutoShardPolicy file, off and hint.
 template <ElementTree T>
 class DistributedDataset {
  public:
@@ -156,10 +157,11 @@ using dataset_of_function = std::remove_cvref_t<std::invoke_result_t<Fn&, const 
 /// pipeline r of R, and each takes the next element of its own dataset. Nothing is split or sharded. Collective over
 /// `communicator` whenever a pass begins, and in every step if some rank cannot know the length of its dataset
 /// beforehand; all ranks make as many steps as the longest dataset needs. An exception of `fn` is passed on, and the
-/// other ranks are told. Throws Error(invalid_argument) for options that do not go together.
+/// other ranks are told. `devices` as InputLayout's. Throws Error(invalid_argument) for options that do not go
+/// together.
 template <class Fn>
-[[nodiscard]] auto distribute_from_function(Fn&& fn, const Communicator& communicator,
-                                            const InputOptions& options = {}) {
+[[nodiscard]] auto distribute_from_function(Fn&& fn, const Communicator& communicator, const InputOptions& options = {},
+                                            const std::vector<Device>& devices = {}) {
   using T = typename dataset_of_function<Fn>::value_type;
   const int replicas = communicator.layout().replicas();
   const bool per_replica = options.experimental_replication_mode == InputReplicationMode::per_replica;
@@ -173,7 +175,7 @@ template <class Fn>
                                       : InputContext(communicator.size(), communicator.rank(), replicas));
       local.push_back(dataset.pipeline());
     }
-    return DistributedDataset<T>(feed_pipelines(local, leaf_count<T>::value, communicator, options));
+    return DistributedDataset<T>(feed_pipelines(local, leaf_count<T>::value, communicator, options, devices));
   } catch (...) {
     tell_peers(communicator, std::current_exception());
     throw;

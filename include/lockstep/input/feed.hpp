@@ -96,9 +96,10 @@ class LOCKSTEP_API FeedSource {
 /// there are local replicas. With a list of as many datasets as local replicas, each replica takes the next element of
 /// its own. `leaves` is the number of tensors in an element, equal on all ranks. Opening a pass is Collective over
 /// `communicator`. Where all ranks know the length of their datasets, that one exchange fixes the number of steps;
-/// otherwise each `next` is Collective too: a byte per replica says who has data.
+/// otherwise each `next` is Collective too: a byte per replica says who has data. `devices` as InputLayout's.
 [[nodiscard]] LOCKSTEP_API FeedSource feed_pipelines(const std::vector<Pipeline>& local, std::size_t leaves,
-                                                     const Communicator& communicator, const InputOptions& options);
+                                                     const Communicator& communicator, const InputOptions& options,
+                                                     const std::vector<Device>& devices = {});
 
 /// Throws what is wrong with the options of a dataset function before it is called. Local.
 LOCKSTEP_API void check_function_options(const InputOptions& options);

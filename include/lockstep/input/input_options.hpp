@@ -8,10 +8,12 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/core/device.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -56,8 +58,8 @@ enum class InputReplicationMode : std::uint8_t {
   per_replica,  ///< once per replica
 };
 
-/// Equal on all ranks. The fields that begin with experimental_ are tf.distribute's, with its rules; on hosts, where a
-/// device's memory is the host's, what is given does not depend on the two about devices.
+/// Equal on all ranks. The fields that begin with experimental_ are tf.distribute's, with its rules; where all devices
+/// are CPUs, whose memory is the host's, what is given does not depend on the two about devices.
 struct InputOptions {
   /// See SplitPolicy. Ignored by datasets from a function.
   SplitPolicy split = SplitPolicy::fixed_chunks;
@@ -66,13 +68,15 @@ struct InputOptions {
   /// Steps that a thread of the iterator's own prepares ahead; each holds one batch per local replica. 0: none, the
   /// batch is prepared on the caller's thread while it waits.
   int prefetch_batches = 2;
-  /// Whether batches are brought to the replica's device before they are asked for. Goes not with
+  /// Whether batches are brought to the replica's device before they are asked for: on a GPU the tensors of a batch lie
+  /// there, copied beside what the replica computes. Without it all batches are in host memory. Goes not with
   /// experimental_place_dataset_on_device under per_replica.
   bool experimental_fetch_to_device = true;
   /// How often a dataset function is called. per_replica: datasets from a function of MirroredStrategy only; pipeline i
   /// of R is then replica i's, of which it takes one element per step.
   InputReplicationMode experimental_replication_mode = InputReplicationMode::per_worker;
   /// Whether a dataset function runs on the replica's device; per_replica only, without experimental_fetch_to_device.
+  /// Functions run on the host here, so batches lie where the dataset makes them.
   bool experimental_place_dataset_on_device = false;
   /// Batches to be prepared ahead for each replica, at least 0. The larger of this and prefetch_batches holds, unless
   /// that is 0.
@@ -86,6 +90,8 @@ struct InputLayout {
   /// Told when reading fails here, so that the other ranks do not wait for this one. Where ranks read streams of their
   /// own (AutoShardPolicy file, off and hint), they also agree over it on the number of steps.
   std::optional<Communicator> peers = std::nullopt;
+  /// Where the batches of this rank's replicas go, one device each; none: they stay in host memory.
+  std::vector<Device> devices = {};
 };
 
 }  // namespace lockstep

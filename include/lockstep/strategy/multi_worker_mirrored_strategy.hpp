@@ -10,20 +10,35 @@
 #include <lockstep/core/device.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace lockstep {
 
+/// Which devices a rank has that names none.
+enum class DefaultDevices : std::uint8_t {
+  cpus,  ///< as many cpu:i as the communicator has local replicas, so cpu:0 alone for MPI_COMM_WORLD
+  /// This rank's share of the GPUs that it sees: ranks that see the same ones divide them, in the order of ranks, as
+  /// evenly as possible; where a launcher shows each rank its own, or CUDA_VISIBLE_DEVICES does, those are its share.
+  /// `cpus` on all ranks where one of them would have none, which rank 0 says in its log, and describe() on every rank.
+  gpus,
+};
+
 struct MultiWorkerOptions {
   /// Where the replicas of this rank compute, one each; ranks may have different numbers of them. At least one, none
-  /// twice. Default: as many cpu:i as the communicator has local replicas, so cpu:0 alone for MPI_COMM_WORLD.
+  /// twice. Default: what `default_devices` says. Where there are hosts and GPUs among those of all ranks, what they
+  /// reduce goes through host memory.
   std::optional<std::vector<Device>> devices;
+  /// Equal on all ranks. Default: cpus, unlike tf.distribute, which takes the GPUs that it finds: a step function here
+  /// is C++ that computes in host memory unless it was written for GPUs, and a job must not change with the machine.
+  DefaultDevices default_devices = DefaultDevices::cpus;
   /// Deadlines and order of the strategy's collectives; `local_replicas` and `name` are set by the strategy.
   /// Default: those of the communicator.
   std::optional<CommunicatorOptions> communication;
   /// Of all collectives of the strategy, equal on all ranks: `timeout_seconds` goes before the deadlines above, the
-  /// rest is merged with what single calls give. An implementation that is not here is Error(unavailable).
+  /// rest is merged with what single calls give. NCCL is demanded once, when the strategy is made: Error(unavailable)
+  /// on all ranks where replicas are not all on GPUs that reach each other by it.
   CommunicationOptions communication_options = {};
   /// What the strategy's `cluster_resolver()` gives. Its chief and workers must be the ranks: as many, in the order of
   /// id_in_cluster. Nothing else of it is used; ranks find one another through MPI. Default, and where its cluster is

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// One replica on one device. The rules of contexts hold as for any strategy, so that code can be tried before it is
-/// scaled. Needs no MPI.
+/// One replica on one device, a GPU too. The rules of contexts hold as for any strategy, so that code can be tried
+/// before it is scaled. Needs no MPI.
 class LOCKSTEP_API OneDeviceStrategy : public Strategy {
  public:
   /// Throws Error(invalid_argument) for a name that is no device, Error(unavailable) for a device that is not here.

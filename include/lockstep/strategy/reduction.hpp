@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>
@@ -95,13 +96,41 @@ template <class Leaf>
   }
 }
 
+/// Where the copies of a result are made: on one device, on each of several, or in host memory.
+class ResultPlaces {
+ public:
+  explicit ResultPlaces(int count, Device device = {}) noexcept : count_(count), device_(device) {}
+  /// Of a list that lives longer.
+  explicit ResultPlaces(std::span<const Device> devices) noexcept
+      : count_(static_cast<int>(devices.size())), devices_(devices) {}
+
+  [[nodiscard]] int size() const noexcept { return count_; }
+  /// A GPU; or Device{}, whatever the number of a CPU.
+  [[nodiscard]] Device operator[](int copy) const noexcept {
+    const Device device = devices_.empty() ? device_ : devices_[static_cast<std::size_t>(copy)];
+    return device.kind == DeviceKind::gpu ? device : Device{};
+  }
+
+ private:
+  int count_;
+  Device device_;
+  std::span<const Device> devices_;
+};
+
+/// `tensor` itself where it lies in that place, else a copy there.
+[[nodiscard]] LOCKSTEP_API Tensor placed(const Tensor& tensor, Device place);
+/// A copy there.
+[[nodiscard]] LOCKSTEP_API Tensor copied_to(const Tensor& tensor, Device place);
+
 /// The values of one reduction, dense and sparse, and where their results go. Values must live, and results stay where
 /// they are, until it is done.
 class ReductionList {
  public:
-  /// Tensors that are results come from `memory`.
+  /// Tensors that are results in host memory come from `memory`.
   explicit ReductionList(std::shared_ptr<MemoryResource> memory) : memory_(std::move(memory)) {}
-  [[nodiscard]] const std::shared_ptr<MemoryResource>& memory() const noexcept { return memory_; }
+  [[nodiscard]] Tensor room(DType dtype, const Shape& shape, Device place) const {
+    return Tensor::uninitialized(dtype, shape, place.kind == DeviceKind::cpu ? memory_ : nullptr, place);
+  }
   /// Room for so many dense values, with so many components and results in all.
   void reserve(std::size_t values, std::size_t components, std::size_t results) {
     input_ends_.reserve(values);
@@ -135,10 +164,14 @@ class ReductionList {
   }
   /// All of `results` get the reduction of one value; in the order of the inputs, dense and sparse each.
   template <class Result>
-  void add_outputs(std::span<Cell<Result>> results) {
+  void add_outputs(std::span<Cell<Result>> results, const ResultPlaces& places) {
     if constexpr (is_slices<Result>) {
-      auto& places = sparse_outputs_.emplace_back();
-      for (auto& result : results) places.push_back(&result.value);
+      auto& outputs = sparse_outputs_.emplace_back();
+      auto& devices = sparse_places_.emplace_back();
+      for (int i = 0; i < places.size(); ++i) {
+        outputs.push_back(&results[static_cast<std::size_t>(i)].value);
+        devices.push_back(places[i]);
+      }
     } else {
       for (auto& result : results) outputs_.push_back(tensor_traits<Result>::view(result.value));
       output_ends_.push_back(outputs_.size());
@@ -148,6 +181,7 @@ class ReductionList {
   void add_output(Result& result) {
     if constexpr (is_slices<Result>) {
       sparse_outputs_.push_back({&result});
+      sparse_places_.push_back({Device{}});
     } else {
       outputs_.push_back(tensor_traits<Result>::view(result));
       output_ends_.push_back(outputs_.size());
@@ -169,6 +203,8 @@ class ReductionList {
   }
   [[nodiscard]] std::span<const std::vector<const IndexedSlices*>> sparse_inputs() const { return sparse_inputs_; }
   [[nodiscard]] std::span<const std::vector<IndexedSlices*>> sparse_outputs() const { return sparse_outputs_; }
+  /// Where these are wanted.
+  [[nodiscard]] std::span<const std::vector<Device>> sparse_places() const { return sparse_places_; }
 
  private:
   std::shared_ptr<MemoryResource> memory_;
@@ -179,24 +215,37 @@ class ReductionList {
   std::vector<std::size_t> output_ends_;
   std::vector<std::vector<const IndexedSlices*>> sparse_inputs_;
   std::vector<std::vector<IndexedSlices*>> sparse_outputs_;
+  std::vector<std::vector<Device>> sparse_places_;
 };
 
-/// Room for the reduction of a leaf; its elements are written by that.
+/// Room for the reduction of a leaf, which writes its elements; of a Tensor at `place`.
 template <class Result, class Leaf>
-Result room_for(const Leaf& leaf, ReduceOp op, const ReductionList& list) {
+Result room_for(const Leaf& leaf, ReduceOp op, const ReductionList& list, [[maybe_unused]] Device place) {
   if constexpr (is_slices<Result>) {
     return {};
   } else if constexpr (std::same_as<Result, Tensor>) {
     const ConstTensorView view = tensor_traits<Leaf>::view(leaf);
-    return Tensor::uninitialized(result_dtype(op, view.dtype), view.shape, list.memory());
+    return list.room(result_dtype(op, view.dtype), view.shape, place);
   } else {
     return owning_result<Result>(leaf, op);
   }
 }
 
-/// The result of one leaf: final, or with room for the reduction that `list` gets.
+/// `leaf`, which is one value, as a Result: with elements of its own, or with those of a Tensor that lies at `place`.
 template <class Result, class Leaf>
-Result start_reduction(const Leaf& leaf, ReduceOp op, const Sharing& sharing, ReductionList& list) {
+Result shared_result(const Leaf& leaf, [[maybe_unused]] Device place) {
+  if constexpr (std::same_as<Result, Tensor>) {
+    return placed(owning_copy<Tensor>(leaf), place);
+  } else if constexpr (is_slices<Result>) {
+    return {placed(leaf.values, place), placed(leaf.indices, place), leaf.rows};
+  } else {
+    return owning_copy<Result>(leaf);
+  }
+}
+
+/// The result of one leaf, a Tensor at `place`: final, or with room for the reduction that `list` gets.
+template <class Result, class Leaf>
+Result start_reduction(const Leaf& leaf, ReduceOp op, const Sharing& sharing, ReductionList& list, Device place = {}) {
   const bool reduced = is_reduced(leaf, sharing);
   if (!reduced && sharing.replicas > 1 && !keeps_one_value(op)) {
     throw_no_sum_of_one_value(op, stays_whole<Leaf>   ? "variable"
@@ -204,21 +253,21 @@ Result start_reduction(const Leaf& leaf, ReduceOp op, const Sharing& sharing, Re
                                                       : "plain value");
   }
   if constexpr (stays_whole<Leaf>) {
-    if (!reduced) return leaf.read();
+    if (!reduced) return placed(leaf.read(), place);
     list.add_copies(leaf);
-    return room_for<Result>(static_cast<const Tensor&>(leaf.component(0)), op, list);
+    return room_for<Result>(static_cast<const Tensor&>(leaf.component(0)), op, list, place);
   } else {
     using Component = component_t<Leaf>;
     if constexpr (!is_slices<Component>) require_reducible<Component>();
     if constexpr (is_per_replica<Leaf>) {
       list.add_inputs(leaf);
-      return room_for<Result>(leaf.component(0), op, list);
+      return room_for<Result>(leaf.component(0), op, list, place);
     } else if constexpr (is_mirrored<Leaf>) {
-      return owning_copy<Result>(leaf.value());
+      return shared_result<Result>(leaf.value(), place);
     } else {
-      if (!reduced) return owning_copy<Result>(leaf);
+      if (!reduced) return shared_result<Result>(leaf, place);
       list.add_input(leaf);
-      return room_for<Result>(leaf, op, list);
+      return room_for<Result>(leaf, op, list, place);
     }
   }
 }
@@ -234,26 +283,26 @@ void add_outputs(const Tree& value, ResultTree& result, const Sharing& sharing, 
   });
 }
 
-/// `count` copies of the result of one leaf, as start_reduction, with their places in `list`. They are added to
-/// `cells`, which has room for them.
+/// Copies of the result of one leaf, one at each of `places`, as start_reduction; `list` knows where they are. They are
+/// added to `cells`, which has room for them.
 template <class Result, class Leaf>
-void start_copies(const Leaf& leaf, ReduceOp op, int count, const Sharing& sharing, ReductionList& list,
-                  std::vector<Cell<Result>>& cells) {
+void start_copies(const Leaf& leaf, ReduceOp op, const ResultPlaces& places, const Sharing& sharing,
+                  ReductionList& list, std::vector<Cell<Result>>& cells) {
   const bool reduced = is_reduced(leaf, sharing);
   const std::size_t first = cells.size();
-  cells.push_back({start_reduction<Result>(leaf, op, sharing, list)});
+  cells.push_back({start_reduction<Result>(leaf, op, sharing, list, places[0])});
   if constexpr (std::same_as<Result, Tensor>) {
     if (!reduced) cells.back().value = cells.back().value.clone();  // results share no memory with values
   }
-  for (int i = 1; i < count; ++i) {
+  for (int i = 1; i < places.size(); ++i) {
     const Result& like = cells[first].value;
     if constexpr (std::same_as<Result, Tensor>) {
-      cells.push_back({reduced ? Tensor::uninitialized(like.dtype(), like.shape(), list.memory()) : like.clone()});
+      cells.push_back({reduced ? list.room(like.dtype(), like.shape(), places[i]) : copied_to(like, places[i])});
     } else {
       cells.push_back({Result(like)});
     }
   }
-  if (reduced) list.add_outputs(std::span(cells).subspan(first));
+  if (reduced) list.add_outputs(std::span(cells).subspan(first), places);
 }
 
 /// What the cells hold, moved away.

@@ -118,6 +118,7 @@ class LOCKSTEP_API Strategy {
   /// mean, min, max, band and bor return it, while sum, prod and bxor are Error(invalid_argument). So are components of
   /// different dtypes or shapes; between ranks they are Error(mismatch). A variable of this strategy that is
   /// synchronized on read has a value on each replica: `op` joins these, whatever the variable's own aggregation.
+  /// The result is in host memory, also of values on GPUs: reduce_to leaves it there.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
     const ReduceOp checked = begin_reduction("reduce", op);
@@ -127,7 +128,7 @@ class LOCKSTEP_API Strategy {
       return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
     });
     detail::add_outputs(value, result, sharing, list);
-    run_reduction("reduce", checked, list.items(), list.sparse_inputs(), list.sparse_outputs(), {});
+    run_reduction("reduce", checked, list, {});
     return result;
   }
   template <class Result = void, class Tree>
@@ -163,9 +164,9 @@ class LOCKSTEP_API Strategy {
 
   /// The components of all replicas one after the other along `axis`, by replica id, for each PerReplica leaf of
   /// `value`, as one batch; the same on every rank. Extents may differ along `axis`, which counts from the end when it
-  /// is negative. Of Tensors a Tensor, of vectors a vector. A value that is no PerReplica is given back as it is.
-  /// Collective. Throws the same on all ranks: Error(invalid_argument) for an axis that a leaf has not, a scalar, other
-  /// extents or dtypes that differ; Error(unimplemented) for IndexedSlices. In a step function use
+  /// is negative. Of Tensors a Tensor in host memory, of vectors a vector. A value that is no PerReplica is given back
+  /// as it is. Collective. Throws the same on all ranks: Error(invalid_argument) for an axis that a leaf has not, a
+  /// scalar, other extents or dtypes that differ; Error(unimplemented) for IndexedSlices. In a step function use
   /// ReplicaContext::all_gather.
   template <class Tree>
   [[nodiscard]] auto gather(const Tree& value, int axis) {
@@ -251,8 +252,10 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
                                                                       const InputOptions& options = {}) {
     check_cross_replica("experimental_distribute_dataset");
-    return input::distribute(dataset, InputLayout{communicator().layout(), communicator().rank(), communicator()},
-                             options);
+    return input::distribute(
+        dataset,
+        InputLayout{communicator().layout(), communicator().rank(), communicator(), devices_for_batches(options)},
+        options);
   }
 
   /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; each step gives every local
@@ -265,7 +268,7 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] auto distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
     check_cross_replica("distribute_datasets_from_function");
     check_replication_mode(options);
-    return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options);
+    return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options, devices_for_batches(options));
   }
   /// The older name of distribute_datasets_from_function.
   template <class Fn>
@@ -364,9 +367,8 @@ class LOCKSTEP_API Strategy {
 
   /// Cross-replica context, and the op of `op`; a wrong one is told to the other ranks.
   ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
-                     std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
-                     std::span<const std::vector<IndexedSlices*>> sparse_outputs, const CommunicationOptions& options);
+  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
+                     const CommunicationOptions& options);
   [[nodiscard]] std::vector<Tensor> reduce_axes(ReduceOp op, std::span<const std::vector<ConstTensorView>> leaves,
                                                 const std::vector<bool>& is_shared, const Axes& axes);
   void check_gather() const;
@@ -374,6 +376,8 @@ class LOCKSTEP_API Strategy {
 
   void check_cross_replica(std::string_view call) const;
   void check_replication_mode(const InputOptions& options) const;
+  /// Where batches are fetched to; none where they stay in host memory.
+  [[nodiscard]] std::vector<Device> devices_for_batches(const InputOptions& options) const;
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
   [[nodiscard]] int first_replica() const noexcept;

@@ -54,18 +54,19 @@ class LOCKSTEP_API StrategyExtended {
   /// not written), a PerReplica or Mirrored value, or one Device or its name. Collective. PerReplica components of one
   /// dtype and shape, else Error(invalid_argument), between ranks Error(mismatch); of PerReplica<IndexedSlices> the
   /// rows of all replicas one after the other, which a mean divides by their number. A value that is no PerReplica
-  /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum. Results that are Tensors are made in
-  /// memory that the strategy keeps for those to come, 16 MiB of it at most.
+  /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum. Results that are Tensors lie on the
+  /// GPUs among the devices; in host memory they are made in memory that the strategy keeps for those to come, 16 MiB
+  /// of it at most. Results of other types are in host memory. Throws Error(unavailable) for a GPU that is not here.
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
     const ReduceOp checked = begin_reduction("reduce_to", op);
     using Result = detail::reduced_t<void, Leaf>;
     detail::ReductionList list(result_memory());
-    const int copies = copies_at("reduce_to", destinations);
+    const detail::ResultPlaces places = places_at("reduce_to", destinations);
     std::vector<detail::Cell<Result>> cells;
-    cells.reserve(static_cast<std::size_t>(copies));
-    detail::start_copies<Result>(value, checked, copies, sharing(), list, cells);
+    cells.reserve(static_cast<std::size_t>(places.size()));
+    detail::start_copies<Result>(value, checked, places, sharing(), list, cells);
     run_reduction("reduce_to", checked, list, options);
     return detail::mirrored_of<Result>(cells);
   }
@@ -78,29 +79,29 @@ class LOCKSTEP_API StrategyExtended {
       const CommunicationOptions& options = {}) {
     using Result = detail::owning_t<T>;
     const ReduceOp checked = begin_reduction("batch_reduce_to", op);
-    std::vector<std::size_t> copies;
-    copies.reserve(value_destination_pairs.size());
+    std::vector<detail::ResultPlaces> places;
+    places.reserve(value_destination_pairs.size());
     std::size_t components = 0;
     std::size_t results = 0;
     for (const auto& [value, destination] : value_destination_pairs) {
-      copies.push_back(static_cast<std::size_t>(copies_at("batch_reduce_to", destination)));
+      places.push_back(places_at("batch_reduce_to", destination));
       components += static_cast<std::size_t>(value.size());
-      results += copies.back();
+      results += static_cast<std::size_t>(places.back().size());
     }
     const detail::Sharing rules = sharing();
     detail::ReductionList list(result_memory());
-    list.reserve(copies.size(), components, results);
+    list.reserve(places.size(), components, results);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(results);
-    for (std::size_t k = 0; k < copies.size(); ++k) {
-      detail::start_copies<Result>(value_destination_pairs[k].first, checked, static_cast<int>(copies[k]), rules, list,
-                                   cells);
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      detail::start_copies<Result>(value_destination_pairs[k].first, checked, places[k], rules, list, cells);
     }
     run_reduction("batch_reduce_to", checked, list, options);
     std::vector<Mirrored<Result>> mirrored;
-    mirrored.reserve(copies.size());
+    mirrored.reserve(places.size());
     std::size_t next = 0;
-    for (const std::size_t count : copies) {
+    for (const detail::ResultPlaces& wanted : places) {
+      const auto count = static_cast<std::size_t>(wanted.size());
       mirrored.push_back(detail::mirrored_of(std::span(cells).subspan(next, count)));
       next += count;
     }
@@ -129,9 +130,11 @@ class LOCKSTEP_API StrategyExtended {
       detail::require_reducible<Value>();
       using Result = detail::owning_t<Value>;
       std::vector<detail::Cell<Result>> cells;
-      const int count = copies_at("broadcast_to", destinations);
-      cells.reserve(static_cast<std::size_t>(count));
-      for (int i = 0; i < count; ++i) cells.push_back({detail::owning_result<Result>(value, ReduceOp::max)});
+      const detail::ResultPlaces places = places_at("broadcast_to", destinations);
+      const detail::ReductionList list(result_memory());
+      cells.reserve(static_cast<std::size_t>(places.size()));
+      for (int i = 0; i < places.size(); ++i)
+        cells.push_back({detail::room_for<Result>(value, ReduceOp::max, list, places[i])});
       std::vector<TensorView> outputs;
       for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
       broadcast_views(tensor_traits<Value>::view(value), outputs, options);
@@ -210,10 +213,6 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
-                     const CommunicationOptions& options) {
-    run_reduction(call, op, list.items(), list.sparse_inputs(), list.sparse_outputs(), options);
-  }
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {
     using Parts = detail::ArgumentParts<Args...>;
@@ -263,13 +262,12 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
   /// The number of the local copies that live on `devices`.
   [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
-  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
-                     std::span<const std::vector<const IndexedSlices*>> sparse_inputs,
-                     std::span<const std::vector<IndexedSlices*>> sparse_outputs, const CommunicationOptions& options);
+  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
+                     const CommunicationOptions& options);
   void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
   void check_cross_replica(std::string_view call) const;
-  /// How many copies of a value `destinations` ask for on this rank.
-  [[nodiscard]] int copies_at(std::string_view call, const Destinations& destinations);
+  /// Where `destinations` ask for copies of a value on this rank.
+  [[nodiscard]] detail::ResultPlaces places_at(std::string_view call, const Destinations& destinations);
   [[nodiscard]] detail::Sharing sharing() const noexcept;
   [[nodiscard]] const std::shared_ptr<MemoryResource>& result_memory() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;

@@ -34,13 +34,14 @@ inline constexpr Ungrouped ungrouped{};
 
 namespace detail {
 
-/// Update context of copy `local` for its lifetime.
+/// Update context of copy `local` for its lifetime; where that lies on a GPU, that is the current one.
 class LOCKSTEP_API UpdateScope {
  public:
-  UpdateScope(Strategy& strategy, int local) noexcept;
+  UpdateScope(Strategy& strategy, int local);
 
  private:
   SavedContext saved_;
+  CurrentGpu gpu_;
 };
 
 enum class Grouping : std::uint8_t { grouped, ungrouped };

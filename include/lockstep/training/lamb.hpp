@@ -29,7 +29,8 @@ struct LambOptions {
 ///   d = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay p,
 ///   p -= learning_rate * |p| / |d| * d,   where the ratio is 1 if one of both lengths is 0.
 /// Unlike with the other optimizers the cut of parameters into variables matters: each is one layer. Lengths are summed
-/// in f64 in one fixed order, so they are the same for every layout and processor.
+/// in f64 in one fixed order, so they are the same for every layout and processor; of parameters on a GPU they are
+/// summed on the host, which costs a copy of the parameter and of its direction in each step.
 class LOCKSTEP_API Lamb final : public Optimizer {
  public:
   /// Creates the state; Collective. `parameters` are variables of `strategy`.
@@ -39,7 +40,7 @@ class LOCKSTEP_API Lamb final : public Optimizer {
  private:
   [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
   [[nodiscard]] std::vector<Variable> do_state() const override;
-  void do_apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) override;
+  void do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) override;
 
   std::vector<MirroredVariable<float>> parameters_;
   std::vector<MirroredVariable<float>> means_;

@@ -14,7 +14,8 @@
 namespace lockstep {
 
 /// Some rows of a tensor with `rows` rows, as tf.IndexedSlices: row `indices[k]` of it is `values[k]`, a row that is
-/// named several times the sum of those, a row that is not named zero. Shares the memory of its tensors when copied.
+/// named several times the sum of those, a row that is not named zero. Both tensors lie in one place. Shares the memory
+/// of its tensors when copied.
 struct IndexedSlices {
   Tensor values;          ///< [n, ...]: n rows
   Tensor indices;         ///< i64 [n], each at least 0 and less than `rows`
@@ -22,12 +23,14 @@ struct IndexedSlices {
 
   /// The shape of the whole tensor: [rows, ...]. Local.
   [[nodiscard]] LOCKSTEP_API Shape dense_shape() const;
-  /// Throws Error(invalid_argument), which begins with `call`, unless everything above holds. Local.
+  /// Throws Error(invalid_argument), which begins with `call`, unless everything above holds. Local. Cost: indices on a
+  /// GPU are copied to the host.
   LOCKSTEP_API void validate(const char* call) const;
 };
 
 /// The whole tensor. Rows that are named several times are added in the order of `indices`, in the accumulation type
-/// (f32 for f16 and bf16, rounded once; integers wrap). Local. Throws as IndexedSlices::validate.
+/// (f32 for f16 and bf16, rounded once; integers wrap). It lies where the values do; those of a GPU are added on the
+/// host. Local. Throws as IndexedSlices::validate.
 [[nodiscard]] LOCKSTEP_API Tensor to_dense(const IndexedSlices& slices);
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
+#include <lockstep/core/device.hpp>
 #include <lockstep/core/float16.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -23,6 +24,8 @@ namespace detail {
 
 /// Throws Error(failed_precondition) unless `count` is 1.
 LOCKSTEP_API void require_one_element(const std::string& name, std::int64_t count);
+/// Throws Error(failed_precondition), which says what to use instead of `call`, for a GPU.
+LOCKSTEP_API void require_on_host(const std::string& name, Device device, const char* call);
 /// Throws Error(invalid_argument) unless the elements are `dtype`, and the synchronization is `synchronization`.
 LOCKSTEP_API void require_type(const Variable& variable, DType dtype);
 LOCKSTEP_API void require_synchronization(const Variable& variable, VariableSynchronization synchronization);
@@ -52,14 +55,17 @@ class TypedVariable : public Variable {
     return result;
   }
   /// The elements of the copy that the context reads, without copying them. Local. The span is good as long as the
-  /// variable lives. Throws as view().
+  /// variable lives. Throws as view(), and Error(failed_precondition) for a copy on a GPU.
   [[nodiscard]] std::span<const T> elements() const {
     const ConstTensorView copy = view();
+    detail::require_on_host(name(), copy.device, "elements");
     return {static_cast<const T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
-  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update.
+  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update, and for a
+  /// copy on a GPU: there Variable::updatable_component says where it is.
   [[nodiscard]] std::span<T> updatable_component() const {
     const TensorView copy = Variable::updatable_component();
+    detail::require_on_host(name(), copy.device, "updatable_component");
     return {static_cast<T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
 

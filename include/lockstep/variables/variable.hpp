@@ -46,6 +46,10 @@ namespace lockstep {
 /// are errors for sum only, as in 2.21 (the pages refuse them all). The sum is kept by an assign: of integers exactly,
 /// the remainder going to the first replicas; of floating-point numbers each copy gets value / replicas.
 ///
+/// Copies live on their replicas' devices. Those of GPUs are read, written, aggregated, added to (and stepped by the
+/// optimizers of this library) there; values may come from anywhere. Through a copy in host memory, there and back, go
+/// assign_sub, the assign that spreads a sum, and the scatter operations.
+///
 /// A variable that is made outside every scope is plain: it has one copy, which every context reads, and which step
 /// functions of other strategies cannot write; aggregations mean nothing for it. Every use in a scope or step of
 /// another strategy than the variable's throws Error(failed_precondition).
@@ -71,14 +75,16 @@ class LOCKSTEP_API Variable {
   /// Copy `local` itself, sharing its memory, whatever the context. Local. Throws Error(out_of_range).
   [[nodiscard]] VariableComponent component(int local) const;
 
-  /// A tensor with the elements that the context reads. Throws Error(invalid_argument) where no aggregation says what
-  /// they are, on all ranks.
+  /// A tensor with the elements that the context reads, on the device of the copy that it works on: in replica context
+  /// the replica's, in cross-replica context the first of this rank. Throws Error(invalid_argument) where no
+  /// aggregation says what they are, on all ranks.
   [[nodiscard]] Tensor read() const;
-  /// The same, written to `target`, which has the variable's dtype and shape, else Error(invalid_argument). Allocates
-  /// nothing where one copy is read.
+  /// The same, written to `target`, which has the variable's dtype and shape, else Error(invalid_argument), and may lie
+  /// on any device, or in host memory. Allocates nothing where one copy is read.
   void read_to(TensorView target) const;
-  /// The copy that the context reads; refers to the variable's memory, which is aligned to 64 bytes. Local. Throws
-  /// Error(failed_precondition) where that is no copy: of an on_read variable in cross-replica context.
+  /// The copy that the context reads; refers to the variable's memory, which is aligned to 64 bytes, on the device that
+  /// the view names. Local. Throws Error(failed_precondition) where that is no copy: of an on_read variable in
+  /// cross-replica context.
   [[nodiscard]] ConstTensorView view() const;
   /// The copy that an update may write. Local. Throws Error(failed_precondition) outside update.
   [[nodiscard]] TensorView updatable_component() const;

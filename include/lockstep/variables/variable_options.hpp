@@ -56,6 +56,9 @@ struct VariableOptions {
   VariableAggregation aggregation = VariableAggregation::none;
   /// For optimizers and the like; the library itself does not look at it. Default: true, but false on_read.
   std::optional<bool> trainable = {};
+  /// Whether the copies of replicas on GPUs are in host memory, too: for counters and totals that the host looks at,
+  /// and what it alone computes.
+  bool in_host_memory = false;
 };
 
 }  // namespace lockstep

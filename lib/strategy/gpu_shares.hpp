@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which GPUs each rank takes, where ranks of a node see the same ones.
+
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/core/device.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// The same in every process that sees the GPU, whatever its number there.
+using GpuId = std::array<std::uint8_t, 16>;
+
+/// What one rank sees, in the order of its numbers, and whether it wants a share of it.
+struct VisibleGpus {
+  bool takes_share = true;
+  std::vector<GpuId> ids;
+};
+
+/// gpu:first .. gpu:(first + count - 1) of a rank.
+struct GpuShare {
+  int first = 0;
+  int count = 0;
+  friend bool operator==(const GpuShare&, const GpuShare&) = default;
+};
+
+/// One share for each rank; or why there are none: then `of_rank` is empty.
+struct GpuShares {
+  std::vector<GpuShare> of_rank;
+  std::string why_not;
+};
+
+/// Ranks that see the same GPUs get parts of them in the order of ranks, as equal as possible and at least one each.
+/// There are no shares where a rank would get none, and where ranks see some of the same GPUs, but not all. Arithmetic.
+[[nodiscard]] GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks);
+
+/// shares_of_gpus of what all ranks of `communicator` see: the same on all. Collective.
+[[nodiscard]] GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share);
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// kernels/descent on the copies of variables, wherever they lie: by the processor in host memory, on a GPU by the
+// kernels there, in order with its stream. The bits are the same.
+
+#pragma once
+
+#include "kernels/descent.hpp"
+
+#include <lockstep/core/tensor_view.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/variables/variable.hpp>
+
+#include <optional>
+
+namespace lockstep::detail {
+
+// All views of one call are f32, have as many elements, and lie in one place.
+
+void descend(const TensorView& parameter, const ConstTensorView& gradient, float rate);
+void descend_with_momentum(const TensorView& parameter, const TensorView& movement, const ConstTensorView& gradient,
+                           float rate, float momentum);
+void adapt(const TensorView& parameter, const TensorView& mean, const TensorView& square,
+           const ConstTensorView& gradient, const AdaptFactors& factors);
+void adapt_moments(const TensorView& mean, const TensorView& square, const ConstTensorView& gradient, float beta_1,
+                   float beta_2);
+void direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
+               const ConstTensorView& square, const DirectionFactors& factors);
+
+/// `gradient` where the parameter lies: itself, or a copy that lives as long as this.
+class BroughtGradient {
+ public:
+  BroughtGradient(const ConstTensorView& gradient, Device place);
+  [[nodiscard]] const ConstTensorView& view() const noexcept { return view_; }
+
+ private:
+  std::optional<Tensor> copy_;
+  ConstTensorView view_;
+};
+
+/// As a Variable, whose copies are views and so may lie anywhere; those of a typed one are spans of host memory.
+[[nodiscard]] inline const Variable& untyped(const Variable& variable) noexcept { return variable; }
+/// The copy that this update may write.
+[[nodiscard]] inline TensorView copy_to_write(const Variable& variable) { return variable.updatable_component(); }
+
+}  // namespace lockstep::detail

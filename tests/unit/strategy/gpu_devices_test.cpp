@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which devices strategies take, and what they say of those that are not here.
+
+#include "strategy/gpu_shares.hpp"
+#include "unit/strategy/gpu_strategies.hpp"
+
+namespace lockstep::test {
+namespace {
+
+std::vector<std::string> names(Strategy& strategy) {
+  std::vector<std::string> result;
+  for (const Device device : strategy.extended().worker_devices()) result.push_back(to_string(device));
+  return result;
+}
+
+using Names = std::vector<std::string>;
+
+TEST_F(OnGpus, a_mirrored_strategy_takes_all_of_them_by_default) {
+  MirroredStrategy strategy;
+  EXPECT_EQ(names(strategy), (Names{"gpu:0", "gpu:1"}));
+}
+
+TEST(GpuDevices, without_any_the_default_is_the_host) {
+  const FakeGpus none({.devices = 0});
+  MirroredStrategy strategy;
+  EXPECT_EQ(names(strategy), (Names{"cpu:0"}));
+}
+
+TEST_F(OnGpus, can_be_named_and_have_several_replicas_each) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto devices = strategy.extended().worker_devices();
+    const auto of_replicas = strategy.run([](ReplicaContext& replica) { return replica.devices().front(); });
+    for (int i = 0; i < of_replicas.size(); ++i)
+      EXPECT_EQ(of_replicas.component(i), devices[static_cast<std::size_t>(i)]);
+  });
+  OneDeviceStrategy one("/device:GPU:1");
+  EXPECT_EQ(names(one), Names{"gpu:1"});
+}
+
+TEST_F(OnGpus, that_are_not_here_are_refused_with_those_that_are) {
+  expect_error(Code::unavailable, {"OneDeviceStrategy", "gpu:2 is not here", "gpu:0 to gpu:1", "2 GPUs"},
+               [] { OneDeviceStrategy strategy("gpu:2"); });
+  expect_error(Code::unavailable, {"MirroredStrategy", "gpu:7#1 is not here"},
+               [] { MirroredStrategy strategy({"gpu:0", "gpu:7#1"}); });
+  expect_error(Code::unavailable, {"gpu:-1 is not here"}, [] { OneDeviceStrategy strategy(gpu(-1)); });
+}
+
+TEST(GpuDevices, are_refused_with_the_reason_where_there_is_none) {
+  const FakeGpus none({.devices = 2, .driver_version = 0});
+  expect_error(Code::unavailable, {"gpu:0 is not here", "cpu:0, cpu:1, ...", "no CUDA driver"},
+               [] { MirroredStrategy strategy({"gpu:0"}); });
+}
+
+TEST_F(OnGpus, named_twice_are_refused_with_how_to_name_them) {
+  expect_error(Code::invalid_argument, {"duplicate device gpu:0", "gpu:0, gpu:0#1"},
+               [] { MirroredStrategy strategy({"gpu:0", "GPU:0"}); });
+  expect_error(Code::invalid_argument, {"duplicate device gpu:1#1", "gpu:1#1, gpu:1#2"},
+               [] { MirroredStrategy strategy({"gpu:1#1", "gpu:1#1"}); });
+}
+
+TEST_F(OnGpus, are_the_current_ones_in_steps_and_updates_and_have_a_stream_each) {
+  detail::cuda::Api& api = detail::cuda::Backend::of_this_process().api();
+  const auto current = [&api] {
+    int device = -1;
+    EXPECT_EQ(api.get_device(device), detail::cuda::Status::success);
+    return device;
+  };
+  MirroredStrategy strategy({"gpu:1", "gpu:0", "gpu:0#1"});
+  const auto found = strategy.run([&](ReplicaContext& replica) { return std::pair(current(), replica.stream()); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(found.first.component(i), i == 0 ? 1 : 0);
+  EXPECT_NE(found.second.component(1), found.second.component(2));
+  for (int i = 0; i < 3; ++i) EXPECT_NE(found.second.component(i), nullptr);
+  const Variable v = strategy.variable(Tensor::scalar(1.0F));
+  const auto in_updates = strategy.extended().update(v, [&](TensorView) { return current(); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(in_updates.component(i), i == 0 ? 1 : 0);
+  const auto on_host = MirroredStrategy({"cpu:0"}).run([](ReplicaContext& replica) { return replica.stream(); });
+  EXPECT_EQ(on_host.value(), nullptr);
+}
+
+GpuId id(std::uint8_t number) {
+  GpuId result{};
+  result[0] = number;
+  return result;
+}
+
+TEST(GpuShares, divide_what_ranks_see_together_and_leave_each_what_it_sees_alone) {
+  const VisibleGpus four{true, {id(1), id(2), id(3), id(4)}};
+  EXPECT_EQ(shares_of_gpus(std::vector{four, four}).of_rank, (std::vector<GpuShare>{{0, 2}, {2, 2}}));
+  EXPECT_EQ(shares_of_gpus(std::vector{four, four, four}).of_rank, (std::vector<GpuShare>{{0, 1}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(shares_of_gpus(std::vector<VisibleGpus>{{true, {id(1)}}, {true, {id(2)}}}).of_rank,
+            (std::vector<GpuShare>{{0, 1}, {0, 1}}));
+  // two nodes
+  const VisibleGpus other{true, {id(5), id(6)}};
+  EXPECT_EQ(shares_of_gpus(std::vector{four, other, four, other}).of_rank,
+            (std::vector<GpuShare>{{0, 2}, {0, 1}, {2, 2}, {1, 1}}));
+  // a rank that names its devices takes part in nothing
+  EXPECT_EQ(shares_of_gpus(std::vector<VisibleGpus>{{false, {}}, {true, {id(1)}}}).of_rank,
+            (std::vector<GpuShare>{{0, 0}, {0, 1}}));
+}
+
+TEST(GpuShares, are_none_where_a_rank_would_have_none_or_sees_some_of_anothers) {
+  const VisibleGpus one{true, {id(1)}};
+  const GpuShares too_few = shares_of_gpus(std::vector{one, one});
+  EXPECT_TRUE(too_few.of_rank.empty());
+  EXPECT_NE(too_few.why_not.find("2 ranks, rank 0 the first of them, see the same 1 GPUs"), std::string::npos);
+  const GpuShares blind = shares_of_gpus(std::vector<VisibleGpus>{one, {true, {}}});
+  EXPECT_TRUE(blind.of_rank.empty());
+  EXPECT_EQ(blind.why_not, "rank 1 sees no GPU");
+  const GpuShares overlap = shares_of_gpus(std::vector<VisibleGpus>{{true, {id(1), id(2)}}, {true, {id(2), id(3)}}});
+  EXPECT_TRUE(overlap.of_rank.empty());
+  EXPECT_NE(overlap.why_not.find("ranks 0 and 1 see some of the same GPUs"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Variables whose copies lie on GPUs: who reads and writes which of them where, and where values may come from.
+
+#include "unit/strategy/gpu_strategies.hpp"
+
+#include <cstdint>
+#include <sstream>
+
+namespace lockstep::test {
+namespace {
+
+using Floats = std::vector<float>;
+using Copies = std::vector<Floats>;
+
+/// `copy` as often as the strategy has replicas.
+Copies all(Strategy& strategy, const Floats& copy) {
+  return Copies(static_cast<std::size_t>(strategy.num_replicas_in_sync()), copy);
+}
+
+TEST_F(OnGpus, a_variable_has_a_copy_on_each_replicas_device) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto devices = strategy.extended().worker_devices();
+    const std::vector<Tensor> initials{Tensor::from(Floats{1, 2}), Tensor::from(Floats{1, 2}).to(gpu(1))};
+    for (const Tensor& initial : initials) {
+      const Variable v = strategy.variable(initial);
+      EXPECT_EQ(copies_from<float>(v), all(strategy, {1, 2}));
+      for (int i = 0; i < v.component_count(); ++i)
+        EXPECT_EQ(v.component(i).device(), devices[static_cast<std::size_t>(i)]);
+    }
+  });
+}
+
+TEST_F(OnGpus, a_variable_is_read_where_it_lies_and_to_anywhere) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto v = strategy.variable<float>(Floats{1, 2}, {.name = "v"});
+  strategy.run([&](ReplicaContext& replica) {
+    const Tensor mine = v.read();
+    EXPECT_EQ(mine.device(), replica.devices().front());
+    EXPECT_EQ(v.view().device, replica.devices().front());
+    EXPECT_EQ(v.values(), (Floats{1, 2}));
+  });
+  EXPECT_EQ(v.read().device(), gpu(0));
+  EXPECT_EQ(v.values(), (Floats{1, 2}));
+  Tensor there(DType::f32, Shape{2}, nullptr, gpu(1));
+  v.read_to(there.view());
+  EXPECT_EQ(elements_from<float>(there), (Floats{1, 2}));
+  EXPECT_EQ((reading(v) * 2.0F).elements(), (Floats{2, 4}));
+  std::ostringstream text;
+  text << v;
+  EXPECT_EQ(text.str(),
+            "MirroredVariable:{0: <Variable 'v:0' shape=[2] dtype=f32, value=[1, 2]>, "
+            "1: <Variable 'v/replica_1:0' shape=[2] dtype=f32, value=[1, 2]>}");
+}
+
+TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
+  MirroredStrategy strategy({"gpu:0", "cpu:0"});
+  const auto v = strategy.variable<float>(Floats{1}, {.name = "v"});
+  expect_error(Code::failed_precondition, {"elements", "\"v\" lies on gpu:0", "read_to()", "to(Device{})"},
+               [&] { (void)v.elements(); });
+  expect_error(Code::failed_precondition, {"updatable_component", "\"v\" lies on gpu:0", "TensorView"},
+               [&] { strategy.extended().update(v, [](std::span<float>) {}); });
+  // a copy on a host is what it was
+  strategy.run([&](ReplicaContext& replica) {
+    if (replica.local_replica() == 1) EXPECT_EQ(v.elements().size(), 1U);
+  });
+}
+
+TEST_F(OnGpus, writes_outside_of_steps_go_to_all_copies_from_anywhere) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto v = strategy.variable<float>(Floats{0, 0});
+    v.assign(Floats{1, 2});
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {1, 2}));
+    v.assign_add(Tensor::from(Floats{1, 1}).to(gpu(1)));
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {2, 3}));
+    v.assign_sub(Tensor::from(Floats{2, 1}).to(gpu(0)));
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {0, 2}));
+    v.assign_add(v);
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {0, 4}));
+    const auto w = strategy.variable<float>(Floats{7, 8});
+    v.assign(w);
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {7, 8}));
+  });
+}
+
+TEST_F(OnGpus, writes_in_a_step_apply_the_aggregate_to_all_copies) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+    const auto write = [&](VariableAggregation aggregation, auto how, bool on_device) {
+      const auto v = strategy.variable<float>(Floats{1}, aggregated_by(aggregation));
+      strategy.run([&](ReplicaContext& replica) {
+        const Floats mine{static_cast<float>(replica.replica_id_in_sync_group() + 1)};
+        on_device ? how(v, tensor_of(replica, mine)) : how(v, Tensor::from(mine));
+      });
+      const Copies found = copies_from<float>(v);
+      EXPECT_EQ(found, all(strategy, found.front()));
+      return found.front().front();
+    };
+    const auto assign = [](const auto& v, const Tensor& value) { v.assign(value); };
+    const auto add = [](const auto& v, const Tensor& value) { v.assign_add(value); };
+    const auto subtract = [](const auto& v, const Tensor& value) { v.assign_sub(value); };
+    for (const bool on_device : {true, false}) {
+      EXPECT_EQ(write(VariableAggregation::sum, assign, on_device), n * (n + 1) / 2);
+      EXPECT_EQ(write(VariableAggregation::sum, add, on_device), 1 + n * (n + 1) / 2);
+      EXPECT_EQ(write(VariableAggregation::mean, subtract, on_device), 1 - (n + 1) / 2);
+      EXPECT_EQ(write(VariableAggregation::only_first_replica, add, on_device), 2.0F);
+    }
+  });
+}
+
+TEST_F(OnGpus, narrow_floats_are_added_wide_and_integers_wrap) {
+  MirroredStrategy strategy({"gpu:0", "gpu:0#1"});
+  const auto narrow = strategy.variable<BFloat16>(Tensor::from(std::vector<BFloat16>{BFloat16(256.0F)}));
+  narrow.assign_add(std::vector<BFloat16>{BFloat16(3.0F)});
+  for (const auto& copy : copies_from<BFloat16>(narrow)) EXPECT_EQ(static_cast<float>(copy[0]), 260.0F);
+  const auto bytes = strategy.variable<std::uint8_t>(std::vector<std::uint8_t>{250});
+  bytes.assign_add(std::vector<std::uint8_t>{10});
+  EXPECT_EQ(copies_from<std::uint8_t>(bytes).back(), std::vector<std::uint8_t>{4});
+}
+
+TEST_F(OnGpus, variables_synchronized_on_read_join_their_copies) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+    const auto make = [&](VariableAggregation aggregation) {
+      return strategy.sync_on_read_variable<float>(Floats{0, 0}, {.name = "r", .aggregation = aggregation});
+    };
+    const auto sum = make(VariableAggregation::sum);
+    const auto mean = make(VariableAggregation::mean);
+    const auto first = make(VariableAggregation::only_first_replica);
+    strategy.run([&](ReplicaContext& replica) {
+      const auto id = static_cast<float>(replica.replica_id_in_sync_group());
+      sum.assign_add(tensor_of(replica, Floats{id + 1, 1}));
+      mean.assign(Floats{id + 1, 2});
+      first.assign(Floats{id + 5, 3});
+    });
+    EXPECT_EQ(sum.values(), (Floats{n * (n + 1) / 2, n}));
+    EXPECT_EQ(mean.values(), (Floats{(n + 1) / 2, 2}));
+    EXPECT_EQ(first.values(), (Floats{5, 3}));
+    EXPECT_TRUE(same_place(sum.read().device(), strategy.extended().worker_devices()[0]));
+    EXPECT_EQ(elements_from<float>(sum.read()), (Floats{n * (n + 1) / 2, n}));
+    sum.assign(Floats{n, 2 * n});  // spread
+    EXPECT_EQ(copies_from<float>(sum), all(strategy, {1, 2}));
+    EXPECT_EQ(elements_of<float>(strategy.reduce("MAX", sum)), (Floats{1, 2}));
+  });
+}
+
+TEST_F(OnGpus, updates_get_views_of_the_copies) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const Variable v = strategy.variable(Tensor::from(Floats{0, 0}));
+    const auto devices = strategy.extended().worker_devices();
+    const auto deltas = strategy.run([](ReplicaContext& replica) {
+      return tensor_of(replica, Floats{static_cast<float>(replica.replica_id_in_sync_group()), 1});
+    });
+    strategy.extended().update(
+        v, [](TensorView component, const Tensor& delta) { copy(component, delta.view()); }, deltas);
+    for (int i = 0; i < v.component_count(); ++i) {
+      EXPECT_EQ(copies_from<float>(v)[static_cast<std::size_t>(i)], (Floats{static_cast<float>(i), 1}));
+    }
+    const auto seen = strategy.extended().update(v, [](TensorView component) { return component.device; });
+    for (int i = 0; i < seen.size(); ++i) EXPECT_EQ(seen.component(i), devices[static_cast<std::size_t>(i)]);
+    strategy.run([&](ReplicaContext& replica) {
+      replica.update(v, [&](TensorView component) { copy(component, tensor_of(replica, Floats{9, 9}).view()); });
+    });
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {9, 9}));
+  });
+}
+
+TEST_F(OnGpus, rows_are_scattered_to_all_copies_from_anywhere) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+    const Variable v = strategy.variable(tensor({0, 0, 0, 0}, Shape{2, 2}), aggregated_by(VariableAggregation::sum));
+    v.scatter_add(slices({1}, {1, 2}, 2));
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {0, 0, 1, 2}));
+    const IndexedSlices host = slices({0, 0}, {3, 4, 1, 1}, 2);
+    v.scatter_update({host.values.to(gpu(1)), host.indices.to(gpu(1)), 2});
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {1, 1, 1, 2}));
+    strategy.run([&](ReplicaContext& replica) {
+      const IndexedSlices mine = slices({1}, {1, 1}, 2);
+      const Device place = replica.devices().front();
+      v.scatter_add({mine.values.to(place), mine.indices.to(place), 2});
+    });
+    EXPECT_EQ(copies_from<float>(v), all(strategy, {1, 1, 1 + n, 2 + n}));
+    expect_error(Code::invalid_argument, {"index 5"}, [&] {
+      const IndexedSlices wrong = slices({5}, {1, 1}, 2);
+      v.scatter_add({wrong.values.to(gpu(0)), wrong.indices.to(gpu(0)), 2});
+    });
+  });
+}
+
+TEST_F(OnGpus, variables_in_host_memory_are_used_as_on_hosts) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto counter = strategy.variable<std::int64_t>(0, {.name = "steps", .in_host_memory = true});
+  strategy.run([&](ReplicaContext& replica) {
+    replica.update(counter, [](std::span<std::int64_t> steps) { ++steps.front(); });
+    EXPECT_EQ(counter.read().device(), Device{});
+  });
+  EXPECT_EQ(counter.elements().front(), 1);
+  const Mean loss(strategy, "loss");
+  strategy.run([&](ReplicaContext& replica) { loss.update(static_cast<double>(replica.replica_id_in_sync_group())); });
+  EXPECT_EQ(loss.result(), 0.5);
+}
+
+TEST_F(OnGpus, variables_are_made_in_steps_and_in_one_strategy_at_a_time) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto v = strategy.run([&] { return make_variable<float>(Floats{3}, {.name = "made"}); });
+  EXPECT_EQ(copies_from<float>(v), all(strategy, {3}));
+  const Variable plain = make_variable(Tensor::from(Floats{1}));
+  EXPECT_EQ(plain.component(0).device(), Device{});
+  strategy.run([&] { EXPECT_EQ(elements_of<float>(plain.read()), Floats{1}); });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -24,11 +24,11 @@ struct CopyArguments {
 };
 static_assert(sizeof(CopyArguments) <= 4096);  // what a launch takes along on every GPU
 
-/// Copies `bytes` bytes with the threads of a block in words of `size`, which source and target allow.
-template <class Memory, int size>
+/// Copies `bytes` bytes with the threads of a block in words that source and target allow.
+template <class Memory, class Word>
 LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* target, int bytes, int thread) {
-  using Word = Pack<unsigned char, size>;
   using Byte = Pack<unsigned char, 1>;
+  constexpr int size = sizeof(Word);
   constexpr int at_once = 4;
   const int to_alignment = static_cast<int>(-reinterpret_cast<std::uintptr_t>(target) % size);
   const int head = to_alignment < bytes ? to_alignment : bytes;
@@ -54,11 +54,11 @@ LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* targ
 template <class Memory>
 LOCKSTEP_DEVICE void copy_chunk(const unsigned char* source, unsigned char* target, int bytes, int thread) {
   const std::uintptr_t difference = reinterpret_cast<std::uintptr_t>(source) ^ reinterpret_cast<std::uintptr_t>(target);
-  if (difference % 16 == 0) return copy_words<Memory, 16>(source, target, bytes, thread);
-  if (difference % 8 == 0) return copy_words<Memory, 8>(source, target, bytes, thread);
-  if (difference % 4 == 0) return copy_words<Memory, 4>(source, target, bytes, thread);
-  if (difference % 2 == 0) return copy_words<Memory, 2>(source, target, bytes, thread);
-  copy_words<Memory, 1>(source, target, bytes, thread);
+  if (difference % 16 == 0) return copy_words<Memory, Pack<std::uint32_t, 4>>(source, target, bytes, thread);
+  if (difference % 8 == 0) return copy_words<Memory, Pack<std::uint32_t, 2>>(source, target, bytes, thread);
+  if (difference % 4 == 0) return copy_words<Memory, Pack<std::uint32_t, 1>>(source, target, bytes, thread);
+  if (difference % 2 == 0) return copy_words<Memory, Pack<std::uint16_t, 1>>(source, target, bytes, thread);
+  copy_words<Memory, Pack<unsigned char, 1>>(source, target, bytes, thread);
 }
 
 /// The last piece that begins at or before `chunk`.

@@ -44,6 +44,7 @@
 #include <lockstep/cross_device/packing.hpp>
 #include <lockstep/cross_device/reduction_to_one_device.hpp>
 #include <lockstep/device/arena.hpp>
+#include <lockstep/device/gpu.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/array_dataset.hpp>

@@ -28,7 +28,7 @@ LAYERS = {
 }
 
 # include/lockstep/interop/x.hpp is implemented by this module and has its place.
-INTEROP = {'mpi': 'collectives', 'cuda': 'strategy', 'dlpack': 'device', 'eigen': 'device', 'torch': 'device'}
+INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'device'}
 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
 PROGRAMS = ['apps/', 'bench/', 'tests/']

@@ -64,6 +64,7 @@ class Api {
   [[nodiscard]] virtual Status runtime_version(int& version) = 0;
   [[nodiscard]] virtual Status device_count(int& count) = 0;
   [[nodiscard]] virtual Status set_device(int device) = 0;
+  /// -1 where the calling thread has used none, so that nobody makes CUDA open device 0 by going back to it.
   [[nodiscard]] virtual Status get_device(int& device) = 0;
   [[nodiscard]] virtual Status device_properties(int device, DeviceProperties& properties) = 0;
   [[nodiscard]] virtual Status pointer_attributes(const void* pointer, PointerAttributes& attributes) = 0;

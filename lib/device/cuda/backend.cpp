@@ -4,6 +4,8 @@
 #include "device/cuda/backend.hpp"
 
 #include "base/check.hpp"
+#include "base/fork.hpp"
+#include "device/cuda/open_devices.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -13,8 +15,6 @@ namespace lockstep::detail::cuda {
 namespace {
 
 std::atomic<Backend*> installed{nullptr};
-
-std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 /// Fills in what is here. Why no GPU can be used, empty where one can.
 std::string look_for_devices(Api& api, Found& found) {
@@ -46,13 +46,18 @@ Found look(Api& api) {
 
 }  // namespace
 
-Backend::Backend(Tables tables) : tables_(std::move(tables)) {
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+Backend::Backend(Tables tables)
+    : tables_(std::move(tables)), fork_depth_(fork_depth()), open_devices_(std::make_unique<OpenDevices>()) {
   if (tables_.api == nullptr) {
     found_.why = "built without CUDA";
   } else {
     found_ = look(*tables_.api);
   }
 }
+
+Backend::~Backend() = default;
 
 Backend& Backend::of_this_process() {
   if (Backend* const put = installed.load(std::memory_order_acquire)) return *put;
@@ -82,11 +87,16 @@ void Backend::require(Device device, std::string_view who) const {
   throw_error(Code::unavailable, "{}: {} is not here; this process has {}", who, to_string(device), here);
 }
 
+bool Backend::is_of_this_process() const noexcept { return fork_depth_ == fork_depth(); }
+
 InstalledTables::InstalledTables(Tables tables) {
   LOCKSTEP_CHECK(installed.load() == nullptr);
   installed.store(new Backend(std::move(tables)), std::memory_order_release);
 }
 
-InstalledTables::~InstalledTables() { delete installed.exchange(nullptr); }
+InstalledTables::~InstalledTables() {
+  delete installed.load();  // what it holds is given back through it
+  installed.store(nullptr);
+}
 
 }  // namespace lockstep::detail::cuda

@@ -12,6 +12,9 @@
 #include "bindings/nccl/nccl.hpp"
 #include "device/cuda/kernels.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,10 +38,18 @@ struct Found {
   int runtime_version = 0;
 };
 
+class OpenDevices;
+
+/// "13.0" of 13000.
+[[nodiscard]] std::string version_text(int version);
+
 /// The tables and what they found, once per process: probed at the first call. Never destroyed. Thread-safe.
 class Backend {
  public:
   explicit Backend(Tables tables);
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  ~Backend();
 
   /// The process's: the real one, or what a test has put in its place.
   [[nodiscard]] static Backend& of_this_process();
@@ -51,12 +62,23 @@ class Backend {
   /// Throws Error(unavailable) that names what is here, where `device` is not among the GPUs of this process, and
   /// Error(invalid_argument) where it is no GPU at all.
   void require(Device device, std::string_view who) const;
+  /// What the process holds on them.
+  [[nodiscard]] OpenDevices& open_devices() const noexcept { return *open_devices_; }
+
+  /// How long this layer waits for a device before it throws.
+  [[nodiscard]] std::chrono::milliseconds wait_limit() const noexcept { return wait_limit_.load(); }
+  void set_wait_limit(std::chrono::milliseconds limit) noexcept { wait_limit_.store(limit); }
+  /// False in a child that fork() made: CUDA's part of its memory is not the child's to give back.
+  [[nodiscard]] bool is_of_this_process() const noexcept;
 
  private:
   Tables tables_;
   Found found_;
   std::once_flag nccl_once_;
   nccl::Library nccl_;
+  std::atomic<std::chrono::milliseconds> wait_limit_{std::chrono::seconds(300)};
+  std::uint32_t fork_depth_;
+  std::unique_ptr<OpenDevices> open_devices_;  // goes first: it needs the tables
 };
 
 /// For tests: while it lives, `tables` are the process's. Everything that was made of the ones before must be gone.

@@ -25,8 +25,19 @@ TEST(Device, reads_tensorflows_spellings) {
   EXPECT_EQ(to_string(gpu), "gpu:1");
 }
 
+TEST(Device, names_each_logical_device_on_a_gpu) {
+  const Device second{DeviceKind::gpu, 1, 2};
+  for (const char* text : {"gpu:1#2", "GPU:1#2", "/device:GPU:1#2"}) EXPECT_EQ(parse_device(text), second) << text;
+  EXPECT_EQ(to_string(second), "gpu:1#2");
+  EXPECT_EQ(parse_device("gpu:1#0"), (Device{DeviceKind::gpu, 1}));
+  EXPECT_EQ(to_string(Device{DeviceKind::gpu, 1, 0}), "gpu:1");
+  EXPECT_NE(second, (Device{DeviceKind::gpu, 1}));
+  EXPECT_LT((Device{DeviceKind::gpu, 1}), second);
+}
+
 TEST(Device, refuses_what_it_cannot_read_and_shows_it) {
-  for (const char* text : {"", "tpu:0", "cpu:", "cpu:x", "cpu:-1", "cpu:0:1"}) {
+  for (const char* text : {"", "tpu:0", "cpu:", "cpu:x", "cpu:-1", "cpu:0:1", "cpu:0#1", "gpu#1", "gpu:0#", "gpu:0#-1",
+                           "gpu:0#1#2", "gpu:0#x"}) {
     try {
       (void)parse_device(text);
       FAIL() << text;

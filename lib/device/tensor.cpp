@@ -3,7 +3,10 @@
 
 #include <lockstep/device/tensor.hpp>
 
+#include <lockstep/device/gpu.hpp>
+
 #include "base/check.hpp"
+#include "device/cuda/copies.hpp"
 
 #include <cstring>
 #include <utility>
@@ -14,12 +17,19 @@ Tensor::Tensor() : Tensor(DType::f32, Shape{0}) {}
 
 Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource, Device device)
     : Tensor(uninitialized(dtype, shape, std::move(resource), device)) {
-  std::memset(view_.data, 0, byte_count());
+  if (byte_count() == 0) return;
+  if (device.kind == DeviceKind::cpu) {
+    std::memset(view_.data, 0, byte_count());
+  } else {
+    detail::cuda::zero_bytes(view_.data, device, byte_count());
+  }
 }
 
 Tensor Tensor::uninitialized(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource, Device device) {
   Tensor result{TensorView{nullptr, dtype, shape, device}};
-  if (!resource) resource = default_memory_resource();
+  if (!resource) {
+    resource = device.kind == DeviceKind::cpu ? default_memory_resource() : gpu_memory_resource(device);
+  }
   const std::size_t bytes = result.byte_count();
   void* const block = resource->allocate(bytes);
   result.view_.data = block;
@@ -28,8 +38,21 @@ Tensor Tensor::uninitialized(DType dtype, const Shape& shape, std::shared_ptr<Me
   return result;
 }
 
+Tensor Tensor::sharing(const TensorView& view, std::shared_ptr<void> owner) {
+  Tensor result(view);
+  result.owner_ = std::move(owner);
+  return result;
+}
+
 Tensor Tensor::clone() const {
   Tensor result = uninitialized(dtype(), shape(), nullptr, device());
+  result.copy_from(view());
+  return result;
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == view_.device) return *this;
+  Tensor result = uninitialized(dtype(), shape(), nullptr, device);
   result.copy_from(view());
   return result;
 }
@@ -51,13 +74,22 @@ void Tensor::copy_from(ConstTensorView source) {
                         "copy_from: the source has {} elements, but the tensor of shape {} has {}",
                         source.element_count(), to_string(shape()), element_count());
   }
-  if (byte_count() != 0) std::memmove(view_.data, source.data, byte_count());
+  copy(view_, source);
 }
 
 void Tensor::require_dtype(DType dtype) const {
   if (dtype != view_.dtype) {
     detail::throw_error(Code::invalid_argument, "tensor: elements are {}, not {}", to_string(view_.dtype),
                         to_string(dtype));
+  }
+}
+
+void Tensor::require_host_elements(DType dtype) const {
+  require_dtype(dtype);
+  if (view_.device.kind != DeviceKind::cpu) {
+    detail::throw_error(Code::failed_precondition,
+                        "elements: the tensor is on {}, which the host cannot read; copy it with to(Device{{}})",
+                        to_string(view_.device));
   }
 }
 

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/memory.hpp"
+
+#include "device/cuda/streams.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+/// What `call` of the Api, which fills in a block, gives. Memory that is used up leaves no error behind.
+void* taken(Api& api, Status status, void* block, const char* call) {
+  if (status == Status::out_of_memory) {
+    api.take_last_error();
+    throw std::bad_alloc();
+  }
+  check(api, status, call);
+  return block;
+}
+
+void* take(std::size_t bytes, int device, Stream stream) {
+  Api& api = Backend::of_this_process().api();
+  const CurrentDevice current(device);
+  void* block = nullptr;
+  const Status status = api.malloc_async(block, std::max<std::size_t>(bytes, 1), stream);
+  return taken(api, status, block, "cudaMallocAsync");
+}
+
+void give_back_block(void* block, int device, Stream stream) noexcept {
+  give_back(device, "cudaFreeAsync", [&](Api& api) { return api.free_async(block, stream); });
+}
+
+class StreamMemory final : public MemoryResource {
+ public:
+  StreamMemory(int device, Stream stream) : device_(device), stream_(stream) {}
+
+ private:
+  void* do_allocate(std::size_t bytes) override { return take(bytes, device_, stream_); }
+  void do_deallocate(void* block, std::size_t) noexcept override { give_back_block(block, device_, stream_); }
+
+  int device_;
+  Stream stream_;
+};
+
+class PinnedMemory final : public MemoryResource {
+ public:
+  PinnedMemory(int device, std::size_t most_kept_bytes) : device_(device), most_kept_bytes_(most_kept_bytes) {}
+  ~PinnedMemory() override {
+    for (const auto& [bytes, blocks] : kept_) {
+      for (void* const block : blocks) give_back_pinned(block, device_);
+    }
+  }
+
+ private:
+  /// Of eight classes between a power of two and the next, the one that `bytes` are in: an eighth is unused at most.
+  static std::size_t class_of(std::size_t bytes) noexcept {
+    constexpr std::size_t page = 4096;
+    const std::size_t step = std::max(page, std::bit_floor(bytes) / 8);
+    return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
+  }
+
+  void* do_allocate(std::size_t bytes) override {
+    const std::size_t size = class_of(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<void*>& blocks = kept_[size];
+      if (!blocks.empty()) {
+        kept_bytes_ -= size;
+        void* const block = blocks.back();
+        blocks.pop_back();
+        return block;
+      }
+    }
+    return take_pinned(size, device_);
+  }
+  void do_deallocate(void* block, std::size_t bytes) noexcept override {
+    const std::size_t size = class_of(bytes);
+    try {
+      const std::lock_guard lock(mutex_);
+      if (kept_bytes_ + size <= most_kept_bytes_) {
+        kept_[size].push_back(block);
+        kept_bytes_ += size;
+        return;
+      }
+    } catch (...) {  // no memory to remember it in
+    }
+    give_back_pinned(block, device_);
+  }
+
+  const int device_;
+  const std::size_t most_kept_bytes_;
+  std::mutex mutex_;  // guards what follows
+  std::unordered_map<std::size_t, std::vector<void*>> kept_;
+  std::size_t kept_bytes_ = 0;
+};
+
+}  // namespace
+
+StreamBlock::StreamBlock(std::size_t bytes, int device, Stream stream)
+    : data_(take(bytes, device, stream)), bytes_(bytes), device_(device), stream_(stream) {}
+
+StreamBlock::StreamBlock(StreamBlock&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      device_(other.device_),
+      stream_(other.stream_) {}
+
+StreamBlock& StreamBlock::operator=(StreamBlock&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(device_, other.device_);
+  std::swap(stream_, other.stream_);
+  return *this;
+}
+
+StreamBlock::~StreamBlock() {
+  if (data_ != nullptr) give_back_block(data_, device_, stream_);
+}
+
+void* take_pinned(std::size_t bytes, int device) {
+  Api& api = Backend::of_this_process().api();
+  const CurrentDevice current(device);
+  void* block = nullptr;
+  const Status status = api.malloc_host(block, bytes);
+  return taken(api, status, block, "cudaHostAlloc");
+}
+
+void give_back_pinned(void* block, int device) noexcept {
+  give_back(device, "cudaFreeHost", [&](Api& api) { return api.free_host(block); });
+}
+
+std::shared_ptr<MemoryResource> stream_memory(int device, Stream stream) {
+  return std::make_shared<StreamMemory>(device, stream);
+}
+
+std::shared_ptr<MemoryResource> pinned_memory(int device, std::size_t most_kept_bytes) {
+  return std::make_shared<PinnedMemory>(device, most_kept_bytes);
+}
+
+}  // namespace lockstep::detail::cuda

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/staging.hpp"
+
+#include "base/check.hpp"
+#include "base/given_up.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/cuda/memory.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+std::byte* at(void* start, std::size_t offset) { return static_cast<std::byte*>(start) + offset; }
+const std::byte* at(const void* start, std::size_t offset) { return static_cast<const std::byte*>(start) + offset; }
+
+}  // namespace
+
+Staging::Staging(int device)
+    : device_(device), memory_(static_cast<std::byte*>(take_pinned(slot_count * 2 * lane_bytes, device))) {
+  std::byte* next = memory_;
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    Slot& slot = slots_.emplace_back(device);
+    for (Lane& lane : slot.lanes) {
+      lane.memory = next;
+      next += lane_bytes;
+    }
+    free_.push_back(&slot);
+  }
+}
+
+Staging::~Staging() {
+  const auto is_done = [](const Lane& lane) {
+    try {
+      return lane.end.is_done();
+    } catch (const std::exception&) {
+      return true;  // a device that has failed touches nothing
+    }
+  };
+  const bool is_free = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return std::all_of(slot.lanes.begin(), slot.lanes.end(), is_done);
+  });
+  is_free ? give_back_pinned(memory_, device_) : give_up(memory_);
+}
+
+void Staging::to_device(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {
+  Api& api = Backend::of_this_process().api();
+  Taken slot(*this, place);
+  for (std::size_t offset = 0; offset < bytes; offset += lane_bytes) {
+    const std::size_t size = std::min(lane_bytes, bytes - offset);
+    Lane& lane = slot.next_lane();
+    std::memcpy(lane.memory, at(source, offset), size);
+    check(api, api.memcpy_async(at(target, offset), lane.memory, size, stream), "cudaMemcpyAsync");
+    lane.end.record(stream);
+  }
+}
+
+void Staging::to_host(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {
+  Api& api = Backend::of_this_process().api();
+  Taken slot(*this, place);
+  const auto start = [&](std::size_t offset) -> Lane& {
+    Lane& lane = slot.next_lane();
+    check(api, api.memcpy_async(lane.memory, at(source, offset), std::min(lane_bytes, bytes - offset), stream),
+          "cudaMemcpyAsync");
+    lane.end.record(stream);
+    return lane;
+  };
+  Lane* coming = &start(0);
+  for (std::size_t offset = 0; offset < bytes; offset += lane_bytes) {
+    Lane& lane = *coming;
+    if (offset + lane_bytes < bytes) coming = &start(offset + lane_bytes);
+    wait_until([&] { return lane.end.is_done(); }, "copy", place);
+    std::memcpy(at(target, offset), lane.memory, std::min(lane_bytes, bytes - offset));
+  }
+}
+
+Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place) {
+  const auto limit = Backend::of_this_process().wait_limit();
+  std::unique_lock lock(staging_.mutex_);
+  if (!staging_.given_back_.wait_for(lock, limit, [this] { return !staging_.free_.empty(); })) {
+    throw_error(Code::deadline_exceeded, "copy: {} has not done the work of other threads within {} s",
+                to_string(place_), std::chrono::duration<double>(limit).count());
+  }
+  slot_ = staging_.free_.front();
+  staging_.free_.pop_front();
+}
+
+Staging::Taken::~Taken() {
+  {
+    const std::lock_guard lock(staging_.mutex_);
+    staging_.free_.push_back(slot_);
+  }
+  staging_.given_back_.notify_one();
+}
+
+Staging::Lane& Staging::Taken::next_lane() {
+  Lane& lane = slot_->lanes[slot_->next];
+  slot_->next = 1 - slot_->next;
+  wait_until([&] { return lane.end.is_done(); }, "copy", place_);
+  return lane;
+}
+
+}  // namespace lockstep::detail::cuda

@@ -3,6 +3,7 @@
 
 #include "collectives/staged_items.hpp"
 
+#include "collectives/make_communicator.hpp"
 #include "device/host/host_elements.hpp"
 
 #include <lockstep/device/gpu.hpp>
@@ -17,31 +18,8 @@ bool all_lie_on(std::span<const View> views, DeviceKind kind) noexcept {
   return std::all_of(views.begin(), views.end(), [kind](const View& view) { return view.device.kind == kind; });
 }
 
-/// Where copies for an item that goes between devices of that kind are made: where the first of its views lies that is
-/// there already.
-Device place_of(const Item& item, DeviceKind kind) noexcept {
-  if (kind == DeviceKind::cpu) return {};
-  for (const ConstTensorView& input : item.inputs) {
-    if (input.device.kind == kind) return input.device;
-  }
-  for (const TensorView& output : item.outputs) {
-    if (output.device.kind == kind) return output.device;
-  }
-  return {};
-}
-
 Tensor room_for(const ConstTensorView& view, Device place) {
   return Tensor::uninitialized(view.dtype, view.shape, is_on_host(place) ? pinned_memory_resource() : nullptr, place);
-}
-
-/// Whether a result of `item`, which goes between devices of that kind, can be written to `output` itself: where its
-/// inputs decide and are on GPUs, only to one of theirs.
-bool lies_there(const TensorView& output, const Item& item, DeviceKind kind, DecidedBy decided_by) noexcept {
-  if (output.device.kind != kind) return false;
-  return kind == DeviceKind::cpu || decided_by == DecidedBy::outputs ||
-         std::any_of(item.inputs.begin(), item.inputs.end(), [&](const ConstTensorView& input) {
-           return input.device.kind == kind && input.device.index == output.device.index;
-         });
 }
 
 }  // namespace
@@ -53,17 +31,48 @@ DeviceKind kind_of(const Item& item, Route route, DecidedBy decided_by) noexcept
   return on_gpus ? DeviceKind::gpu : DeviceKind::cpu;
 }
 
-bool needs_staging(std::span<const Item> items, Route route, DecidedBy decided_by) noexcept {
-  if (items.empty()) return false;
-  const DeviceKind kind = kind_of(items.front(), route, decided_by);
-  return !std::all_of(items.begin(), items.end(), [&](const Item& item) {
-    return kind_of(item, route, decided_by) == kind && all_lie_on(item.inputs, kind) &&
-           std::all_of(item.outputs.begin(), item.outputs.end(),
-                       [&](const TensorView& output) { return lies_there(output, item, kind, decided_by); });
+bool touches_gpus(std::span<const Item> items) noexcept {
+  return !std::all_of(items.begin(), items.end(), [](const Item& item) {
+    return all_lie_on(item.inputs, DeviceKind::cpu) && all_lie_on(item.outputs, DeviceKind::cpu);
   });
 }
 
-StagedItems::StagedItems(std::span<const Item> items, DecidedBy decided_by) : decided_by_(decided_by) {
+Staging::Staging(const StagingRule& rule) : route_(rule.route), decided_by_(rule.decided_by) {
+  if (rule.communicator == nullptr) return;
+  if (const auto settled = CommunicatorAccess::settled_gpus(*rule.communicator)) gpus_ = settled->devices;
+}
+
+bool Staging::is_there(Device place, const Item& item, DeviceKind kind) const noexcept {
+  if (place.kind != kind || kind == DeviceKind::cpu) return place.kind == kind;
+  if (decided_by_ == DecidedBy::outputs)
+    return gpus_.empty() || std::find(gpus_.begin(), gpus_.end(), place.index) != gpus_.end();
+  return std::any_of(item.inputs.begin(), item.inputs.end(), [&](const ConstTensorView& input) {
+    return input.device.kind == kind && input.device.index == place.index;
+  });
+}
+
+bool Staging::is_needed(std::span<const Item> items) const noexcept {
+  if (items.empty()) return false;
+  const DeviceKind kind = kind_of(items.front());
+  return !std::all_of(items.begin(), items.end(), [&](const Item& item) {
+    const auto lies_there = [&](const auto& view) { return is_there(view.device, item, kind); };
+    return kind_of(item) == kind && std::all_of(item.inputs.begin(), item.inputs.end(), lies_there) &&
+           std::all_of(item.outputs.begin(), item.outputs.end(), lies_there);
+  });
+}
+
+Device Staging::place_of(const Item& item, DeviceKind kind) const noexcept {
+  if (kind == DeviceKind::cpu) return {};
+  for (const ConstTensorView& input : item.inputs) {
+    if (is_there(input.device, item, kind)) return input.device;
+  }
+  for (const TensorView& output : item.outputs) {
+    if (is_there(output.device, item, kind)) return output.device;
+  }
+  return {DeviceKind::gpu, gpus_.front()};  // there are some, else any view would be there
+}
+
+StagedItems::StagedItems(std::span<const Item> items, const Staging& staging) : staging_(staging) {
   std::size_t inputs = 0;
   std::size_t outputs = 0;
   for (const Item& item : items) {
@@ -77,9 +86,9 @@ StagedItems::StagedItems(std::span<const Item> items, DecidedBy decided_by) : de
 void StagedItems::add(const Item& item, DeviceKind kind) {
   const std::size_t first_input = inputs_.size();
   const std::size_t first_output = outputs_.size();
-  const Device place = place_of(item, kind);
+  const Device place = staging_.place_of(item, kind);
   for (const ConstTensorView& input : item.inputs) {
-    if (input.device.kind == kind) {
+    if (staging_.is_there(input.device, item, kind)) {
       inputs_.push_back(input);
       continue;
     }
@@ -87,13 +96,13 @@ void StagedItems::add(const Item& item, DeviceKind kind) {
     copy(there.view(), input);
     inputs_.push_back(there.view());
   }
-  add_outputs(item, place);
+  add_outputs(item, kind, place);
   items_.push_back({std::span(inputs_).subspan(first_input), std::span(outputs_).subspan(first_output)});
 }
 
-void StagedItems::add_outputs(const Item& item, Device place) {
+void StagedItems::add_outputs(const Item& item, DeviceKind kind, Device place) {
   if (item.outputs.empty()) return;
-  const auto is_there = [&](const TensorView& output) { return lies_there(output, item, place.kind, decided_by_); };
+  const auto is_there = [&](const TensorView& output) { return staging_.is_there(output.device, item, kind); };
   // all get the same: what lies elsewhere gets a copy of one that does not
   const auto found = std::find_if(item.outputs.begin(), item.outputs.end(), is_there);
   const bool is_elsewhere = found == item.outputs.end();

@@ -115,7 +115,7 @@ class ReplicaTeam {
         reducer_(communicator, items, op, options);
         return;
       }
-      detail::with_staged(items, route_, detail::DecidedBy::inputs, [&](std::span<const Item> staged) {
+      detail::with_staged(items, {.route = route_}, [&](std::span<const Item> staged) {
         communicator.all_reduce(staged, op, {.order = {}, .name = call});
       });
     });
@@ -123,9 +123,9 @@ class ReplicaTeam {
   /// Outputs get the one input that rank `root` gives. Collective.
   void broadcast(std::span<const Item> items, int root, std::string_view call) {
     collective([&](Communicator& communicator) {
-      detail::with_staged(items, route_, detail::DecidedBy::outputs, [&](std::span<const Item> staged) {
-        communicator.broadcast(staged, root, {.order = {}, .name = call});
-      });
+      detail::with_staged(
+          items, {route_, detail::DecidedBy::outputs, &communicator},
+          [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
     });
   }
   /// Throws `error`, which all ranks know, with `advice` added for this one; `error` itself where not all know it.

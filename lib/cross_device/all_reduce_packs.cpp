@@ -71,7 +71,7 @@ void all_reduce_in_packs(Communicator& communicator, std::span<const Item> items
   std::size_t end = items.size();
   for (std::size_t pack = counts.size(); pack-- > 0;) {
     end -= counts[pack];
-    detail::with_staged(items.subspan(end, counts[pack]), detail::route_of(options), detail::DecidedBy::inputs,
+    detail::with_staged(items.subspan(end, counts[pack]), {.route = detail::route_of(options)},
                         [&](std::span<const Item> staged) { communicator.all_reduce(staged, op, how); });
   }
 }

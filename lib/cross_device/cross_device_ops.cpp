@@ -119,9 +119,10 @@ void CrossDeviceOps::gather(Communicator& communicator, std::span<const Item> it
 
 void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const Item> items, int root,
                                   const CommunicationOptions& options) {
-  detail::with_staged(items, detail::route_of(options), detail::DecidedBy::outputs, [&](std::span<const Item> staged) {
-    communicator.broadcast(staged, root, {.order = {}, .name = {}, .fail_after = options.deadline()});
-  });
+  detail::with_staged(
+      items, {detail::route_of(options), detail::DecidedBy::outputs, &communicator}, [&](std::span<const Item> staged) {
+        communicator.broadcast(staged, root, {.order = {}, .name = {}, .fail_after = options.deadline()});
+      });
 }
 
 void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item> items,
@@ -131,7 +132,7 @@ void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item>
     return detail::kind_of(item, detail::route_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
   });
   const detail::Route route = on_gpus ? detail::Route::as_placed : detail::Route::host;
-  detail::with_staged(items, route, detail::DecidedBy::inputs, [&](std::span<const Item> staged) {
+  detail::with_staged(items, {.route = route}, [&](std::span<const Item> staged) {
     communicator.all_gather_v(staged, rows, {.order = {}, .name = {}, .fail_after = options.deadline()});
   });
 }
@@ -145,7 +146,7 @@ void reduce_local(std::span<const ConstTensorView> inputs, std::span<const Tenso
   check_distributed_items(std::span(&item, 1), op, "reduce_local", count, 0);
   if (outputs.empty()) return;
   if (lies_on_one_gpu(item)) return fold_in_place(item, op);
-  detail::with_staged(std::span(&item, 1), detail::Route::host, detail::DecidedBy::inputs,
+  detail::with_staged(std::span(&item, 1), {.route = detail::Route::host},
                       [op](std::span<const Item> staged) { fold_in_place(staged.front(), op); });
 }
 

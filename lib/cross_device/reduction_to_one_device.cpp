@@ -55,7 +55,7 @@ std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item
     outputs.push_back(all.view());
   }
   const Item gathered{flat, outputs};
-  detail::with_staged(std::span(&gathered, 1), way.route, detail::DecidedBy::inputs,
+  detail::with_staged(std::span(&gathered, 1), {.route = way.route},
                       [&](std::span<const Item> staged) { communicator.gather(staged, root, way.options); });
   if (communicator.rank() != root) return values;
   const char* from = static_cast<const char*>(std::as_const(all).data());
@@ -75,7 +75,7 @@ Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const 
     Tensor result = Tensor::uninitialized(result_dtype(op, first.dtype), first.shape, nullptr, device);
     const TensorView output = result.view();
     const Item to_root{item.inputs, is_root ? std::span(&output, 1) : std::span<const TensorView>()};
-    detail::with_staged(std::span(&to_root, 1), way.route, detail::DecidedBy::inputs,
+    detail::with_staged(std::span(&to_root, 1), {.route = way.route},
                         [&](std::span<const Item> staged) { communicator.reduce(staged, op, root, way.options); });
     return result;
   }
@@ -122,7 +122,7 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
     const bool needs_scratch = !is_root && item.outputs.empty();
     const Item to_all{is_root ? std::span(&total, 1) : std::span<const ConstTensorView>(),
                       needs_scratch ? std::span(&scratch, 1) : item.outputs};
-    detail::with_staged(std::span(&to_all, 1), way.route, detail::DecidedBy::outputs,
+    detail::with_staged(std::span(&to_all, 1), {way.route, detail::DecidedBy::outputs, &communicator},
                         [&](std::span<const Item> staged) { communicator.broadcast(staged, root, way.options); });
   }
 }

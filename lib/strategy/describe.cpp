@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "collectives/make_communicator.hpp"
 #include "context/replica_team.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
@@ -9,8 +10,34 @@
 #include <fmt/ranges.h>
 
 #include <iterator>
+#include <string>
+#include <string_view>
 
 namespace lockstep {
+namespace {
+
+bool are_gpus(const ReplicaTeam& team) {
+  return !team.devices_are_mixed() && team.devices().front().kind == DeviceKind::gpu;
+}
+
+std::string_view kind_of_devices(const ReplicaTeam& team) {
+  return are_gpus(team)             ? "all devices are GPUs"
+         : team.devices_are_mixed() ? "devices are CPUs and GPUs"
+                                    : "all devices are CPUs";
+}
+
+/// Which way what replicas give each other goes.
+std::string path_text(const ReplicaTeam& team, const CommunicationOptions& options) {
+  if (team.devices_are_mixed()) return "host memory, because some devices are CPUs and some GPUs";
+  if (!are_gpus(team)) return "host memory";
+  if (options.implementation == CommunicationImplementation::ring) return "host memory, because RING was asked for";
+  const auto settled = CommunicatorAccess::settled_gpus(team.communicator());
+  if (!settled) return "between GPUs, in a way that the first collective settles";
+  return fmt::format("{}: {}", settled->decision.route == detail::GpuRoute::host ? "host memory" : "between GPUs",
+                     settled->decision.text);
+}
+
+}  // namespace
 
 std::string Strategy::describe() const {
   const Communicator& communicator = team_->communicator();
@@ -25,10 +52,15 @@ std::string Strategy::describe() const {
                  communicator.nodes(), to_string(layout), communicator.transport());
   fmt::format_to(out, "  this rank: {}, replicas {} to {}, devices {}\n", communicator.rank(), first_replica(), last,
                  fmt::join(devices, " "));
-  fmt::format_to(
-      out, "  reducer: {}, {}, because {}\n", ops_->describe(),
-      ops_->is_canonical() ? "canonical order" : "an order of its own",
-      ops_are_given_ ? "it was given as cross_device_ops" : "no cross_device_ops were given and all devices are CPUs");
+  if (!team_->note_on_devices().empty()) fmt::format_to(out, "  devices: {}\n", team_->note_on_devices());
+  fmt::format_to(out, "  reducer: {}, {}, because {}\n", ops_->describe(),
+                 !ops_->is_canonical() ? "an order of its own"
+                 : are_gpus(*team_) && communicator.options().order != Order::canonical
+                     ? "canonical order but where NCCL adds"
+                     : "canonical order",
+                 ops_are_given_ ? "it was given as cross_device_ops"
+                                : fmt::format("no cross_device_ops were given and {}", kind_of_devices(*team_)));
+  fmt::format_to(out, "  path: {}\n", path_text(*team_, communication_options_));
   fmt::format_to(out, "  communication: bytes_per_pack {}, implementation {}, deadline {} s\n",
                  static_cast<std::int64_t>(communication_options_.bytes_per_pack),
                  to_string(communication_options_.implementation),

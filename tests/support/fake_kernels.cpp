@@ -3,7 +3,7 @@
 
 #include "support/fake_kernels.hpp"
 
-#include "device/cuda/run_on_host.hpp"
+#include "support/run_on_host.hpp"
 
 #include <array>
 #include <cstring>

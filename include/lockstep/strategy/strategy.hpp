@@ -196,7 +196,8 @@ class LOCKSTEP_API Strategy {
     });
   }
 
-  /// Name, ranks and replicas, devices of this rank, what reduces and why: a few lines of text. Local.
+  /// Name, ranks and replicas, devices of this rank, what reduces and why, and which way values go: a few lines of
+  /// text. Where GPUs were asked for and are missing, why. Local.
   [[nodiscard]] std::string describe() const;
 
   /// This rank's components of `value`, in replica order: of a PerReplica or Mirrored value its components, of a tree

@@ -16,7 +16,6 @@ namespace {
 
 std::atomic<Backend*> installed{nullptr};
 
-
 /// Fills in what is here. Why no GPU can be used, empty where one can.
 std::string look_for_devices(Api& api, Found& found) {
   // without a driver this call alone says so and leaves no error behind

@@ -3,7 +3,7 @@
 //
 // The bodies of the kernels that copy and fill, as a GPU's threads run them, on the host.
 
-#include "device/cuda/run_on_host.hpp"
+#include "support/run_on_host.hpp"
 
 #include "device/cuda/arguments.hpp"
 

@@ -32,8 +32,8 @@ TEST_F(OnGpus, all_reduce_takes_every_op_and_type_in_place_and_not) {
     strategy.run([n](ReplicaContext& replica) {
       const int id = replica.replica_id_in_sync_group();
       Tensor values = tensor_of(replica, std::vector<std::int32_t>{id, -id});
-      EXPECT_EQ(elements_from<std::int32_t>(replica.all_reduce("MAX", values)), (std::vector{n - 1, 0}));
-      EXPECT_EQ(elements_from<std::int32_t>(replica.all_reduce("MIN", values)), (std::vector{0, 1 - n}));
+      EXPECT_EQ(elements_from<std::int32_t>(replica.all_reduce(ReduceOp::max, values)), (std::vector{n - 1, 0}));
+      EXPECT_EQ(elements_from<std::int32_t>(replica.all_reduce(ReduceOp::min, values)), (std::vector{0, 1 - n}));
       const Tensor mean = replica.all_reduce("MEAN", values);  // of integers: f64
       EXPECT_EQ(mean.dtype(), DType::f64);
       EXPECT_EQ(elements_from<double>(mean).front(), (n - 1) / 2.0);

@@ -79,6 +79,83 @@ TEST_F(OnGpus, are_the_current_ones_in_steps_and_updates_and_have_a_stream_each)
   EXPECT_EQ(on_host.value(), nullptr);
 }
 
+TEST_F(OnGpus, a_strategy_says_which_way_values_go) {
+  const auto expect_part = [](const Strategy& strategy, const std::string& part) {
+    EXPECT_NE(strategy.describe().find(part), std::string::npos) << part << " is missing in: " << strategy.describe();
+  };
+  MirroredStrategy gpus({"gpu:0", "gpu:1"});
+  expect_part(gpus, "devices gpu:0 gpu:1");
+  expect_part(gpus,
+              "canonical order but where NCCL adds, because no cross_device_ops were given and all devices are GPUs");
+  expect_part(gpus, "path: between GPUs, in a way that the first collective settles");
+  gpus.run([](ReplicaContext& replica) { (void)replica.all_reduce("SUM", tensor_of(replica, std::vector{1.0F})); });
+  expect_part(gpus, "path: between GPUs: NCCL");
+  expect_part(MirroredStrategy({"cpu:0", "gpu:1"}), "path: host memory, because some devices are CPUs and some GPUs");
+  expect_part(MirroredStrategy({"cpu:0"}), "path: host memory\n");
+}
+
+TEST(GpuDevices, without_nccl_go_through_host_memory_which_is_said) {
+  const FakeGpus gpus({.devices = 2}, {.absent = "no libnccl.so.2"});
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto sums = strategy.run(
+      [](ReplicaContext& replica) { return replica.all_reduce("SUM", tensor_of(replica, std::vector{1.0F, 2.0F})); });
+  EXPECT_EQ(elements_from<float>(sums.component(1)), (std::vector{2.0F, 4.0F}));
+  EXPECT_NE(strategy.describe().find("path: host memory: no NCCL"), std::string::npos) << strategy.describe();
+}
+
+TEST(GpuDevices, without_nccl_are_refused_where_it_is_demanded) {
+  const FakeGpus gpus({.devices = 2}, {.absent = "no libnccl.so.2"});
+  MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>());
+  expect_error(Code::unavailable, {"NcclAllReduce", "no libnccl.so.2", "AUTO or RING"},
+               [&] { (void)strategy.reduce("SUM", strategy.run([] { return 1; })); });
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerOptions options;
+    options.devices = std::vector<Device>{gpu(communicator.rank())};
+    options.communication_options.implementation = "NCCL";
+    expect_error(Code::unavailable, {"no libnccl.so.2"},
+                 [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+  });
+}
+
+TEST_F(OnGpus, nccl_reduces_where_it_is_demanded_and_hosts_what_lies_there) {
+  for (const int packs : {0, 1, 2}) {
+    MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>(packs));
+    strategy.run([](ReplicaContext& replica) {
+      const auto [a, b, loss] = replica.all_reduce(
+          "SUM", std::tuple(tensor_of(replica, std::vector{1.0F, 2.0F}), tensor_of(replica, std::vector{3.0F}), 0.5));
+      EXPECT_EQ(elements_from<float>(a), (std::vector{2.0F, 4.0F}));
+      EXPECT_EQ(elements_from<float>(b), std::vector{6.0F});
+      EXPECT_EQ(loss, 1.0);
+    });
+  }
+  EXPECT_GT(gpus_.nccl().calls().count("all_reduce"), 0);
+  EXPECT_FALSE(NcclAllReduce().is_canonical());
+  EXPECT_TRUE(NcclAllReduce(1, Order::canonical).is_canonical());
+  expect_error(Code::invalid_argument, {"NcclAllReduce", "num_packs is -1"}, [] { NcclAllReduce ops(-1); });
+}
+
+TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
+  expect_error(Code::unavailable, {"NCCL", "host memory", "AUTO or RING"}, [] {
+    MirroredStrategy strategy({"gpu:0", "gpu:1"});
+    strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F, {.implementation = "NCCL"}); });
+  });
+  // two ranks on one GPU
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerOptions options;
+    options.devices = std::vector<Device>{gpu(0)};
+    options.communication_options.implementation = "NCCL";
+    expect_error(Code::unavailable, {"implementation NCCL", "AUTO or RING"},
+                 [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+  });
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    MultiWorkerOptions options;
+    if (communicator.rank() == 0) options.devices = std::vector<Device>{gpu(0)};
+    options.communication_options.implementation = "NCCL";
+    expect_error(Code::unavailable, {"implementation NCCL", "CPUs, too"},
+                 [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+  });
+}
+
 GpuId id(std::uint8_t number) {
   GpuId result{};
   result[0] = number;

@@ -60,7 +60,7 @@ TEST_F(OnGpus, a_rank_that_names_one_that_is_not_here_tells_the_others) {
 
 /// Layouts of two ranks: all on GPUs, ranks and replicas of several kinds.
 const std::vector<std::vector<std::vector<Device>>> two_ranks{
-    {{gpu(0)}, {gpu(1)}}, {{gpu(0), gpu(0, 1)}, {gpu(1)}}, {{gpu(0)}, {{}}}, {{gpu(1), Device{}}, {gpu(0)}}};
+    {{gpu(0)}, {gpu(1)}}, {{gpu(0), gpu(0, 1)}, {gpu(1)}}, {{gpu(0)}, {Device{}}}, {{gpu(1), Device{}}, {gpu(0)}}};
 
 TEST_F(OnGpus, replicas_of_ranks_reduce_gather_and_broadcast) {
   for (const auto& devices : two_ranks) {
@@ -72,7 +72,7 @@ TEST_F(OnGpus, replicas_of_ranks_reduce_gather_and_broadcast) {
         const Tensor sum = replica.all_reduce("SUM", mine);
         EXPECT_TRUE(same_place(sum.device(), mine.device()));
         EXPECT_EQ(elements_from<float>(sum), (Floats{static_cast<float>(n * (n - 1) / 2), static_cast<float>(n)}));
-        EXPECT_EQ(replica.all_reduce("MAX", id), static_cast<float>(n - 1));
+        EXPECT_EQ(replica.all_reduce(ReduceOp::max, id), static_cast<float>(n - 1));
         const Tensor all = replica.all_gather(mine, 0);
         EXPECT_EQ(elements_from<float>(all).size(), static_cast<std::size_t>(2 * n));
         EXPECT_EQ(elements_from<float>(all)[2], 1.0F);
@@ -102,7 +102,7 @@ TEST_F(OnGpus, variables_of_ranks_are_equal_and_aggregate) {
       const auto sums = strategy.extended().reduce_to(
           "SUM", strategy.run([](ReplicaContext& replica) { return tensor_of(replica, Floats{1}); }), v);
       for (int i = 0; i < sums.size(); ++i) EXPECT_EQ(elements_from<float>(sums.component(i)), Floats{n});
-      EXPECT_EQ(elements_of<float>(strategy.reduce("SUM", sums)), Floats{n});
+      EXPECT_EQ(elements_of<float>(strategy.reduce("MEAN", sums)), Floats{n});
     });
   }
 }

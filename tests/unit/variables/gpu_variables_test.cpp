@@ -63,7 +63,8 @@ TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
                [&] { strategy.extended().update(v, [](std::span<float>) {}); });
   // a copy on a host is what it was
   strategy.run([&](ReplicaContext& replica) {
-    if (replica.local_replica() == 1) EXPECT_EQ(v.elements().size(), 1U);
+    if (replica.local_replica() == 0) return;
+    EXPECT_EQ(v.elements().size(), 1U);
   });
 }
 
@@ -141,7 +142,7 @@ TEST_F(OnGpus, variables_synchronized_on_read_join_their_copies) {
     EXPECT_EQ(elements_from<float>(sum.read()), (Floats{n * (n + 1) / 2, n}));
     sum.assign(Floats{n, 2 * n});  // spread
     EXPECT_EQ(copies_from<float>(sum), all(strategy, {1, 2}));
-    EXPECT_EQ(elements_of<float>(strategy.reduce("MAX", sum)), (Floats{1, 2}));
+    EXPECT_EQ(elements_of<float>(strategy.reduce(ReduceOp::max, sum)), (Floats{1, 2}));
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "device/cuda/run_on_host.hpp"
+#include "support/run_on_host.hpp"
 
 #include "base/check.hpp"
 #include "device/cuda/arguments.hpp"

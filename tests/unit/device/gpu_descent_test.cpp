@@ -3,8 +3,8 @@
 //
 // The bodies of the kernels that step parameters, as a GPU's threads run them, on the host.
 
-#include "support/run_on_host.hpp"
 #include "kernels/descent.hpp"
+#include "support/run_on_host.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,10 +3,10 @@
 //
 // The bodies of the kernels that fold, as a GPU's threads run them, on the host.
 
-#include "support/run_on_host.hpp"
 #include "kernels/scalar_reduce.hpp"
 #include "schedule/canonical_tree.hpp"
 #include "support/canonical_sum.hpp"
+#include "support/run_on_host.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 //
 // f16 and bf16 in the bodies of the kernels, exhaustively: all 2^16 values are widened, added, and rounded to.
 
-#include "support/run_on_host.hpp"
 #include "kernels/scalar_reduce.hpp"
+#include "support/run_on_host.hpp"
 
 #include <lockstep/core/float16.hpp>
 

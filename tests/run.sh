@@ -110,7 +110,7 @@ lane_mpich() {
   export QUICK_TESTS=1
   targets=rank-programs
   # but for MPI the build of the plain lane
-  build mpich build-mpich -Dmpi=mpich || return
+  build mpich build-mpich -Dmpi=mpich -Dcuda=disabled || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 memory-2 memory-messages-2 \
     processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
@@ -124,7 +124,7 @@ lane_clang() {
   together=
   # -g1: lines for the reports; more than that takes a quarter of the time that the compiler needs
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
-    -Ddebug=false -Dkernels=few "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
+    -Ddebug=false -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check clang build-clang format tidy
   check clang-unit build-clang --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.
@@ -142,7 +142,7 @@ lane_tsan() {
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
   targets=thread-programs
-  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 &&
+  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 -Dcuda=disabled &&
     check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 FOLDERS = ('include', 'lib', 'apps', 'bench', 'tests')
-SUFFIXES = ('.hpp', '.cpp', '.cu')
+SUFFIXES = ('.hpp', '.cpp', '.cu', '.cuh')
 
 
 def formatter():

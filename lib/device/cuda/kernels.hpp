@@ -32,8 +32,8 @@ class Kernels {
   static constexpr int most_inputs = 64;
   static constexpr int most_outputs = 64;
 
-  /// kernels/reduce's `reduce`, on the device: at most `most_inputs` inputs and `most_outputs` outputs, which may be any
-  /// of the inputs whose elements have the same size. `stream` of the fold means nothing.
+  /// kernels/reduce's `reduce`, on the device: at most `most_inputs` inputs and `most_outputs` outputs, which may be
+  /// any of the inputs whose elements have the same size. `stream` of the fold means nothing.
   [[nodiscard]] virtual Status reduce(const Fold& fold, std::int64_t count, Stream stream) = 0;
 
   /// Copies the pieces, which overlap nowhere, in as few launches as their descriptors need: packing and unpacking.

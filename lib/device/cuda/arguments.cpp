@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/arguments.hpp"
+
+#include "base/check.hpp"
+#include "schedule/canonical_tree.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+/// An input to be pushed, and the merges after it.
+struct Step {
+  std::size_t input = 0;
+  int merges = 0;
+};
+
+/// A part of a fold, and how deep it makes the stack.
+struct Program {
+  std::vector<Step> steps;
+  int depth = 1;
+};
+
+/// Both, and then one merge. The deeper one comes first: fewer wait on the stack then. Combining does not depend on
+/// which operand is the left one, but for which NaN a partial is.
+Program merged(Program left, Program right) {
+  if (left.depth < right.depth) std::swap(left, right);
+  left.depth = std::max(left.depth, right.depth + 1);
+  left.steps.insert(left.steps.end(), right.steps.begin(), right.steps.end());
+  ++left.steps.back().merges;
+  return left;
+}
+
+/// The same tree with its inputs in the order that needs the least stack: n inputs need no more than log2(n) + 1.
+std::vector<Step> shallowest(std::span<const std::uint8_t> merges) {
+  std::vector<Program> stack;
+  for (std::size_t k = 0; k < merges.size(); ++k) {
+    stack.push_back({.steps = {{k, 0}}});
+    for (int merge = 0; merge < merges[k]; ++merge) {
+      Program right = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = merged(std::move(stack.back()), std::move(right));
+    }
+  }
+  return std::move(stack.back().steps);
+}
+
+/// Tells `arguments` the merges of `steps`: after each four inputs, where they are a node of four leaves.
+void put_merges(std::span<const Step> steps, FoldArguments& arguments) {
+  static constexpr int of_four[]{0, 1, 0, 2};
+  static constexpr int last_of[]{0, 0, 1, 1, 2};  // by the number of inputs
+  arguments.in_fours = true;
+  for (std::size_t first = 0; first < steps.size(); first += 4) {
+    const std::size_t inputs = std::min<std::size_t>(4, steps.size() - first);
+    for (std::size_t k = 0; k + 1 < inputs; ++k) {
+      arguments.in_fours = arguments.in_fours && steps[first + k].merges == of_four[k];
+    }
+    const int left = steps[first + inputs - 1].merges - last_of[inputs];
+    arguments.in_fours = arguments.in_fours && left >= 0;
+    arguments.merges[first / 4] = static_cast<std::uint8_t>(left);
+  }
+  if (arguments.in_fours) return;
+  for (std::size_t k = 0; k < steps.size(); ++k) arguments.merges[k] = static_cast<std::uint8_t>(steps[k].merges);
+}
+
+int chunk_bytes_for(std::size_t bytes) {
+  constexpr std::size_t enough_chunks = 1024;  // to keep all multiprocessors busy
+  constexpr std::size_t least = 4096;          // one round of a block's threads, in words
+  constexpr std::size_t most = 65536;
+  return static_cast<int>(std::clamp(bytes / enough_chunks / least * least, least, most));
+}
+
+}  // namespace
+
+Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays) {
+  for (std::int64_t head = 0; head < lanes && head < count; ++head) {
+    const auto is_aligned = [&](const ArrayPlace& array) {
+      const auto address = reinterpret_cast<std::uintptr_t>(array.begin) +
+                           static_cast<std::uintptr_t>(head) * static_cast<std::uintptr_t>(array.element_bytes);
+      return address % static_cast<std::uintptr_t>(std::min(word_bytes, lanes * array.element_bytes)) == 0;
+    };
+    if (std::all_of(arrays.begin(), arrays.end(), is_aligned)) return {count, head, true};
+  }
+  return {count, 0, false};
+}
+
+FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldShape& shape) {
+  LOCKSTEP_CHECK(supports(fold.op, fold.dtype));
+  LOCKSTEP_CHECK(!fold.inputs.empty() && fold.inputs.size() == fold.merges.size());
+  LOCKSTEP_CHECK(fold.inputs.size() <= Kernels::most_inputs && fold.outputs.size() <= Kernels::most_outputs);
+  std::array<Step, Kernels::most_inputs> steps;
+  for (std::size_t k = 0; k < fold.inputs.size(); ++k) steps[k] = {k, fold.merges[k]};
+  if (stack_depth(fold.merges) > FoldArguments::most_depth) {
+    const std::vector<Step> reordered = shallowest(fold.merges);
+    std::copy(reordered.begin(), reordered.end(), steps.begin());
+  }
+
+  FoldArguments arguments;
+  std::array<ArrayPlace, Kernels::most_inputs + Kernels::most_outputs> arrays;
+  std::size_t array_count = 0;
+  for (const Step& step : std::span(steps).first(fold.inputs.size())) {
+    const FoldInput& input = fold.inputs[step.input];
+    const int k = arguments.input_count++;
+    arguments.inputs[k] = input.data;
+    arguments.accumulated |= static_cast<std::uint64_t>(input.accumulated) << k;
+    arrays[array_count++] = {input.data, input.accumulated ? shape.partial_bytes : shape.leaf_bytes};
+  }
+  put_merges(std::span(steps).first(fold.inputs.size()), arguments);
+  arguments.is_partial = fold.result == FoldResult::partial;
+  for (void* const output : fold.outputs) {
+    arguments.outputs[arguments.output_count++] = output;
+    arrays[array_count++] = {output, arguments.is_partial ? shape.partial_bytes : shape.result_bytes};
+  }
+  arguments.ending = {fold.op == ReduceOp::mean, fold.replicas};
+  arguments.split = split_of(count, shape.lanes, std::span(arrays).first(array_count));
+  return arguments;
+}
+
+int known_leaves(const Fold& fold) {
+  // what fold_merges_of_leaves gives
+  static constexpr std::uint8_t two[]{0, 1};
+  static constexpr std::uint8_t three[]{0, 1, 1};
+  static constexpr std::uint8_t four[]{0, 1, 0, 2};
+  static constexpr std::uint8_t eight[]{0, 1, 0, 2, 0, 1, 0, 3};
+  if (accumulation_dtype(fold.op, fold.dtype) != fold.dtype) {
+    for (const FoldInput& input : fold.inputs) {
+      if (input.accumulated) return 0;
+    }
+  }
+  for (const std::span<const std::uint8_t> merges : {std::span<const std::uint8_t>(two), {three}, {four}, {eight}}) {
+    if (std::equal(merges.begin(), merges.end(), fold.merges.begin(), fold.merges.end())) {
+      return static_cast<int>(merges.size());
+    }
+  }
+  return 0;
+}
+
+CopyArguments copy_arguments(std::span<const CopyPiece>& pieces) {
+  CopyArguments arguments;
+  std::size_t bytes = 0;
+  for (; !pieces.empty() && arguments.piece_count < CopyArguments::most_pieces; pieces = pieces.subspan(1)) {
+    if (pieces.front().bytes == 0) continue;
+    arguments.pieces[arguments.piece_count++] = pieces.front();
+    bytes += pieces.front().bytes;
+  }
+  arguments.chunk_bytes = chunk_bytes_for(bytes);
+  const auto chunk_bytes = static_cast<std::size_t>(arguments.chunk_bytes);
+  for (int p = 0; p < arguments.piece_count; ++p) {
+    const std::size_t chunks = (arguments.pieces[p].bytes + chunk_bytes - 1) / chunk_bytes;
+    arguments.first_chunk[p + 1] = arguments.first_chunk[p] + static_cast<std::uint32_t>(chunks);
+  }
+  return arguments;
+}
+
+FillArguments fill_arguments(void* target, const void* element, std::size_t element_bytes, std::int64_t count) {
+  LOCKSTEP_CHECK(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8);
+  FillArguments arguments;
+  arguments.target = static_cast<unsigned char*>(target);
+  arguments.bytes = count * static_cast<std::int64_t>(element_bytes);
+  arguments.element_bytes = static_cast<int>(element_bytes);
+  std::memcpy(arguments.element.at, element, element_bytes);
+  const auto to_alignment = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(target) % word_bytes);
+  arguments.head = static_cast<int>(std::min(to_alignment, arguments.bytes));
+  arguments.words = (arguments.bytes - arguments.head) / word_bytes;
+  unsigned char word[word_bytes];
+  for (int b = 0; b < word_bytes; ++b) word[b] = arguments.element.at[(arguments.head + b) % arguments.element_bytes];
+  std::memcpy(arguments.word.at, word, sizeof word);
+  return arguments;
+}
+
+}  // namespace lockstep::detail::cuda

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Folds by threads of a GPU: every element is loaded once, combined in registers along the tree, and stored to all
+// outputs. An output may be an input: what a thread stores, it alone has loaded, before. Nothing has an address in
+// registers but by constants, once loops are unrolled, so nothing is spilled to memory.
+
+#pragma once
+
+#include "device/cuda/bodies/elements.hpp"
+#include "device/cuda/bodies/packs.hpp"
+#include "device/cuda/kernels.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+namespace lockstep::detail::cuda {
+
+/// A Fold as a kernel is told of it: made by `fold_arguments`.
+struct FoldArguments {
+  /// Of the stack: what the inputs of any tree need, in the best order.
+  static constexpr int most_depth = std::bit_width(unsigned{Kernels::most_inputs});
+
+  Split split;
+  int input_count = 0;
+  int output_count = 0;
+  const void* inputs[Kernels::most_inputs] = {};
+  void* outputs[Kernels::most_outputs] = {};
+  /// Whether every four inputs, and what is left in the end, are combined among themselves as so many leaves are.
+  bool in_fours = false;
+  std::uint8_t merges[Kernels::most_inputs] = {};  ///< after each input, or after each four
+  std::uint64_t accumulated = 0;                   ///< bit k: input k holds partials
+  bool is_partial = false;                         ///< what outputs get
+  Ending ending;
+};
+
+/// Accumulators of the elements that a thread has at a time.
+template <class Elements>
+using Accumulators = Pack<typename Elements::Partial, Elements::lanes>;
+template <class Elements>
+using Leaves = Pack<typename Elements::Leaf, Elements::lanes>;
+
+template <class Elements>
+LOCKSTEP_DEVICE Accumulators<Elements> widened(const Leaves<Elements>& leaves) {
+  Accumulators<Elements> values;
+  for (int l = 0; l < Elements::lanes; ++l) values.at[l] = Elements::widen(leaves.at[l]);
+  return values;
+}
+
+template <class Elements>
+LOCKSTEP_DEVICE Accumulators<Elements> combined(const Accumulators<Elements>& a, const Accumulators<Elements>& b) {
+  Accumulators<Elements> both;
+  for (int l = 0; l < Elements::lanes; ++l) both.at[l] = Elements::combine(a.at[l], b.at[l]);
+  return both;
+}
+
+/// The node over leaves [first, first + size).
+template <class Elements, int first, int size, int number>
+LOCKSTEP_DEVICE Accumulators<Elements> node(const Leaves<Elements> (&leaves)[number]) {
+  if constexpr (size == 1) {
+    return widened<Elements>(leaves[first]);
+  } else {
+    constexpr int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(size) - 1));
+    return combined<Elements>(node<Elements, first, left>(leaves), node<Elements, first + left, size - left>(leaves));
+  }
+}
+
+/// Leaves 0..number-1 and nothing else: the tree is known.
+template <class Elements_, int number>
+struct LeafInputs {
+  using Elements = Elements_;
+  static constexpr int at_once = number <= 2 ? 4 : number <= 4 ? 2 : 1;
+
+  template <class Place, int size>
+  static LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Place (&places)[size],
+                                   Accumulators<Elements> (&roots)[size]) {
+    Leaves<Elements> leaves[size][number];  // all loads are under way before the first sum
+    for (int p = 0; p < size; ++p) {
+      for (int k = 0; k < number; ++k) {
+        leaves[p][k] = places[p].template load<typename Elements::Leaf>(arguments.inputs[k]);
+      }
+    }
+    unrolled<size>([&](auto p) { roots[p] = node<Elements, 0, number>(leaves[p]); });
+  }
+};
+
+/// What is not combined yet.
+template <class Elements>
+class Stack {
+ public:
+  /// Combines the `merges` topmost entries with `value`, and pushes that.
+  LOCKSTEP_DEVICE void push(Accumulators<Elements> value, int merges) {
+    const int left = depth_ - merges;
+    unrolled<capacity>([&](auto from_top) {
+      constexpr int entry = capacity - 1 - from_top;
+      if (left <= entry && entry < depth_) value = combined<Elements>(entries_[entry], value);
+    });
+    unrolled<capacity>([&](auto entry) {
+      if (entry == left) entries_[entry] = value;
+    });
+    depth_ = left + 1;
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE const Accumulators<Elements>& root() const { return entries_[0]; }
+
+ private:
+  /// A fold that is as deep as can be combines what it has just pushed, which is not stored then.
+  static constexpr int capacity = FoldArguments::most_depth - 1;
+  Accumulators<Elements> entries_[capacity] = {};
+  int depth_ = 0;
+};
+
+/// Whatever the arguments say.
+template <class Elements_>
+struct AnyInputs {
+  using Elements = Elements_;
+  static constexpr int at_once = 1;
+
+  template <class Place>
+  static LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Place (&places)[1],
+                                   Accumulators<Elements> (&roots)[1]) {
+    roots[0] = arguments.in_fours ? fold_fours(arguments, places[0]) : fold_singles(arguments, places[0]);
+  }
+
+ private:
+  template <class Place>
+  static LOCKSTEP_DEVICE Accumulators<Elements> fold_fours(const FoldArguments& arguments, const Place& place) {
+    Stack<Elements> stack;
+    for (int first = 0; first < arguments.input_count; first += 4) {
+      const int inputs = arguments.input_count - first;  // this four and all later ones
+      Accumulators<Elements> nodes[4];
+      unrolled<4>([&](auto k) {
+        if (k < inputs) nodes[k] = load(arguments, first + k, place);
+      });
+      if (inputs > 1) nodes[0] = combined<Elements>(nodes[0], nodes[1]);
+      if (inputs > 3) nodes[2] = combined<Elements>(nodes[2], nodes[3]);
+      if (inputs > 2) nodes[0] = combined<Elements>(nodes[0], nodes[2]);
+      stack.push(nodes[0], arguments.merges[first / 4]);
+    }
+    return stack.root();
+  }
+
+  template <class Place>
+  static LOCKSTEP_DEVICE Accumulators<Elements> fold_singles(const FoldArguments& arguments, const Place& place) {
+    Stack<Elements> stack;
+    Accumulators<Elements> next = load(arguments, 0, place);
+    for (int k = 0; k < arguments.input_count; ++k) {
+      const Accumulators<Elements> value = next;
+      if (k + 1 < arguments.input_count) next = load(arguments, k + 1, place);
+      stack.push(value, arguments.merges[k]);
+    }
+    return stack.root();
+  }
+
+  template <class Place>
+  static LOCKSTEP_DEVICE Accumulators<Elements> load(const FoldArguments& arguments, int k, const Place& place) {
+    using Leaf = typename Elements::Leaf;
+    using Partial = typename Elements::Partial;
+    if constexpr (!std::is_same_v<Leaf, Partial>) {
+      if ((arguments.accumulated >> k & 1) != 0) return place.template load<Partial>(arguments.inputs[k]);
+    }
+    return widened<Elements>(place.template load<Leaf>(arguments.inputs[k]));
+  }
+};
+
+template <class T, class Place, int lanes, int size>
+LOCKSTEP_DEVICE void store(const FoldArguments& arguments, const Place (&places)[size],
+                           const Pack<T, lanes> (&values)[size]) {
+  for (int m = 0; m < arguments.output_count; ++m) {
+    unrolled<size>([&](auto p) { places[p].store(values[p], arguments.outputs[m]); });
+  }
+}
+
+/// Stores roots to all outputs.
+template <class Elements, class Place, int size>
+LOCKSTEP_DEVICE void finish(const FoldArguments& arguments, const Place (&places)[size],
+                            const Accumulators<Elements> (&roots)[size]) {
+  if constexpr (std::is_floating_point_v<typename Elements::Partial>) {
+    if (arguments.is_partial) return store(arguments, places, roots);
+  }
+  Pack<typename Elements::Result, Elements::lanes> results[size];
+  unrolled<size>([&](auto p) {
+    for (int l = 0; l < Elements::lanes; ++l) {
+      results[p].at[l] = Elements::finish(roots[p].at[l], arguments.ending);
+    }
+  });
+  store(arguments, places, results);
+}
+
+/// What one thread does of a fold.
+template <class Inputs, class Memory>
+LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Worker& worker) {
+  using Elements = typename Inputs::Elements;
+  const auto fold_places = [&]<class Place, int size>(const Place(&places)[size]) {
+    Accumulators<Elements> roots[size];
+    Inputs::fold(arguments, places, roots);
+    finish<Elements>(arguments, places, roots);
+  };
+  for_each_place<Memory, Elements::lanes, Inputs::at_once>(arguments.split, worker, fold_places);
+}
+
+}  // namespace lockstep::detail::cuda

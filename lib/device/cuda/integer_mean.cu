@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Means of integers, in f64.
+
+#include "device/cuda/bodies/families.hpp"
+#include "device/cuda/launch.cuh"
+#include "device/cuda/launches.hpp"
+
+namespace lockstep::detail::cuda {
+
+Status launch_integer_mean(const Fold& fold, std::int64_t count, Stream stream) {
+  return with_integer_means(fold.dtype,
+                            [&]<class Elements>(Elements) { return launch_fold<Elements>(fold, count, stream); });
+}
+
+}  // namespace lockstep::detail::cuda

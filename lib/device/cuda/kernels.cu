@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/kernels.hpp"
+
+#include "device/cuda/launch.cuh"
+#include "device/cuda/launches.hpp"
+
+#include <memory>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+__global__ void __launch_bounds__(threads_per_block) copy_kernel(const __grid_constant__ CopyArguments arguments) {
+  copy<DeviceMemory>(arguments, this_worker());
+}
+
+__global__ void __launch_bounds__(threads_per_block) fill_kernel(const __grid_constant__ FillArguments arguments) {
+  fill<DeviceMemory>(arguments, this_worker());
+}
+
+template <class Step>
+__global__ void __launch_bounds__(threads_per_block)
+    descent_kernel(const __grid_constant__ DescentArguments<Step> arguments) {
+  descend<Step, DeviceMemory>(arguments, this_worker());
+}
+
+template <class Step>
+Status launch_step(const Step& step, const std::span<float> (&outputs)[Step::written],
+                   const std::span<const float> (&inputs)[Step::read], Stream stream) {
+  const DescentArguments<Step> arguments = descent_arguments(step, outputs, inputs);
+  return launch(descent_kernel<Step>, arguments, tiles(arguments.split, descent_lanes, 1).count(), stream);
+}
+
+class RealKernels final : public Kernels {
+ public:
+  Status reduce(const Fold& fold, std::int64_t count, Stream stream) override {
+    switch (fold.op) {
+      case ReduceOp::sum: return launch_sum(fold, count, stream);
+      case ReduceOp::mean:
+        return is_integer(fold.dtype) ? launch_integer_mean(fold, count, stream) : launch_sum(fold, count, stream);
+      case ReduceOp::min: return launch_minimum(fold, count, stream);
+      case ReduceOp::max: return launch_maximum(fold, count, stream);
+      case ReduceOp::prod: return launch_product(fold, count, stream);
+      case ReduceOp::band:
+      case ReduceOp::bor:
+      case ReduceOp::bxor: return launch_bits(fold, count, stream);
+    }
+    return Status::invalid_value;
+  }
+
+  Status copy(std::span<const CopyPiece> pieces, Stream stream) override {
+    while (!pieces.empty()) {
+      const CopyArguments arguments = copy_arguments(pieces);
+      const Status status = launch(copy_kernel, arguments, arguments.first_chunk[arguments.piece_count], stream);
+      if (status != Status::success) return status;
+    }
+    return Status::success;
+  }
+
+  Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
+              Stream stream) override {
+    const FillArguments arguments = fill_arguments(target, element, element_bytes, count);
+    return launch(fill_kernel, arguments, tiles(arguments), stream);
+  }
+
+  Status descend(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override {
+    return launch_step(Descend{rate}, {parameter}, {gradient}, stream);
+  }
+  Status descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                               float rate, float momentum, Stream stream) override {
+    return launch_step(DescendWithMomentum{rate, momentum}, {parameter, movement}, {gradient}, stream);
+  }
+  Status adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+               std::span<const float> gradient, const AdaptFactors& factors, Stream stream) override {
+    return launch_step(Adapt{factors}, {parameter, mean, square}, {gradient}, stream);
+  }
+  Status adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                       float beta_2, Stream stream) override {
+    return launch_step(AdaptMoments{beta_1, beta_2}, {mean, square}, {gradient}, stream);
+  }
+  Status direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                   std::span<const float> square, const DirectionFactors& factors, Stream stream) override {
+    return launch_step(Direction{factors}, {out}, {parameter, mean, square}, stream);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Kernels> real_kernels() {
+  static const auto kernels = std::make_shared<RealKernels>();
+  return kernels;
+}
+
+}  // namespace lockstep::detail::cuda

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bodies as kernels, and their launches. For CUDA's compiler.
+
+#pragma once
+
+#include "device/cuda/arguments.hpp"
+
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep::detail::cuda {
+
+template <std::size_t bytes>
+struct WordOf;
+template <>
+struct WordOf<1> {
+  using Type = unsigned char;
+};
+template <>
+struct WordOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct WordOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using Type = uint4;
+};
+
+/// Each word is one load or store of global memory, which is said by name: plain assignments are taken apart again.
+/// What is loaded is not kept in the caches, since it is read once.
+struct DeviceMemory {
+  template <class Word>
+  static __device__ Word load(const void* source) {
+    return std::bit_cast<Word>(__ldcs(static_cast<const typename WordOf<sizeof(Word)>::Type*>(source)));
+  }
+  template <class Word>
+  static __device__ void store(void* target, const Word& word) {
+    using Bits = typename WordOf<sizeof(Word)>::Type;
+    __stwb(static_cast<Bits*>(target), std::bit_cast<Bits>(word));
+  }
+};
+
+inline __device__ Worker this_worker() { return {blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x)}; }
+
+/// Launches `kernel` with blocks for that many tiles, or as many as keep all multiprocessors busy; nothing for none.
+template <class Arguments>
+Status launch(void (*kernel)(const Arguments), const Arguments& arguments, std::int64_t tiles, Stream stream) {
+  constexpr int blocks_per_multiprocessor = 16;
+  if (tiles == 0) return Status::success;
+  int device = 0;
+  int multiprocessors = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return static_cast<Status>(error);
+  if (const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+      error != cudaSuccess) {
+    return static_cast<Status>(error);
+  }
+  const std::int64_t most_blocks = std::int64_t{multiprocessors} * blocks_per_multiprocessor;
+  const auto blocks = static_cast<unsigned>(tiles < most_blocks ? tiles : most_blocks);
+  void* values[]{const_cast<Arguments*>(&arguments)};
+  return static_cast<Status>(
+      cudaLaunchKernel(kernel, dim3(blocks), dim3(threads_per_block), values, 0, static_cast<cudaStream_t>(stream)));
+}
+
+template <class Inputs>
+__global__ void __launch_bounds__(threads_per_block) fold_kernel(const __grid_constant__ FoldArguments arguments) {
+  fold<Inputs, DeviceMemory>(arguments, this_worker());
+}
+
+template <class Elements>
+Status launch_fold(const Fold& fold, std::int64_t count, Stream stream) {
+  const FoldArguments arguments = fold_arguments(fold, count, shape_of<Elements>);
+  return with_inputs<Elements>(fold, [&]<class Inputs>(Inputs) {
+    return launch(fold_kernel<Inputs>, arguments, tiles(arguments.split, Elements::lanes, Inputs::at_once).count(),
+                  stream);
+  });
+}
+
+}  // namespace lockstep::detail::cuda

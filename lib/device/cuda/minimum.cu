@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Minima.
+
+#include "device/cuda/bodies/families.hpp"
+#include "device/cuda/launch.cuh"
+#include "device/cuda/launches.hpp"
+
+namespace lockstep::detail::cuda {
+
+Status launch_minimum(const Fold& fold, std::int64_t count, Stream stream) {
+  return with_ordered<ReduceOp::min>(
+      fold.dtype, [&]<class Elements>(Elements) { return launch_fold<Elements>(fold, count, stream); });
+}
+
+}  // namespace lockstep::detail::cuda

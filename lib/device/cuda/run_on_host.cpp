@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "device/cuda/run_on_host.hpp"
+
+#include "base/check.hpp"
+#include "device/cuda/arguments.hpp"
+#include "device/cuda/bodies/families.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::detail::cuda {
+namespace {
+
+/// As strict as a GPU, to which a word that is not aligned is a fault.
+struct HostMemory {
+  template <class Word>
+  static Word load(const void* source) {
+    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(source) % sizeof(Word) == 0);
+    Word word;
+    std::memcpy(&word, source, sizeof(Word));
+    return word;
+  }
+  template <class Word>
+  static void store(void* target, const Word& word) {
+    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(target) % sizeof(Word) == 0);
+    std::memcpy(target, &word, sizeof(Word));
+  }
+};
+
+/// Calls `body` as every thread of a grid for that many tiles: some blocks have several of them.
+template <class Body>
+void for_each_worker(std::int64_t tiles, const Body& body) {
+  const std::int64_t blocks = std::min<std::int64_t>(tiles, 3);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    for (int thread = 0; thread < threads_per_block; ++thread) body(Worker{block, blocks, thread});
+  }
+}
+
+template <class Visit>
+Status with_elements(ReduceOp op, DType dtype, const Visit& visit) {
+  switch (op) {
+    case ReduceOp::sum: return with_wrapping<ReduceOp::sum>(dtype, visit);
+    case ReduceOp::mean:
+      return is_integer(dtype) ? with_integer_means(dtype, visit) : with_floats<ReduceOp::sum>(dtype, visit);
+    case ReduceOp::min: return with_ordered<ReduceOp::min>(dtype, visit);
+    case ReduceOp::max: return with_ordered<ReduceOp::max>(dtype, visit);
+    case ReduceOp::prod: return with_wrapping<ReduceOp::prod>(dtype, visit);
+    case ReduceOp::band: return with_sizes<ReduceOp::band>(dtype, visit);
+    case ReduceOp::bor: return with_sizes<ReduceOp::bor>(dtype, visit);
+    case ReduceOp::bxor: return with_sizes<ReduceOp::bxor>(dtype, visit);
+  }
+  return Status::invalid_value;
+}
+
+template <class Step>
+void step_on_host(const Step& step, const std::span<float> (&outputs)[Step::written],
+                  const std::span<const float> (&inputs)[Step::read]) {
+  const DescentArguments<Step> arguments = descent_arguments(step, outputs, inputs);
+  for_each_worker(tiles(arguments.split, descent_lanes, 1).count(),
+                  [&](const Worker& worker) { descend<Step, HostMemory>(arguments, worker); });
+}
+
+}  // namespace
+
+void fold_on_host(const Fold& fold, std::int64_t count) {
+  const Status status = with_elements(fold.op, fold.dtype, [&]<class Elements>(Elements) {
+    const FoldArguments arguments = fold_arguments(fold, count, shape_of<Elements>);
+    return with_inputs<Elements>(fold, [&]<class Inputs>(Inputs) {
+      for_each_worker(tiles(arguments.split, Elements::lanes, Inputs::at_once).count(),
+                      [&](const Worker& worker) { cuda::fold<Inputs, HostMemory>(arguments, worker); });
+      return Status::success;
+    });
+  });
+  LOCKSTEP_CHECK(status == Status::success);
+}
+
+void copy_on_host(std::span<const CopyPiece> pieces) {
+  while (!pieces.empty()) {
+    const CopyArguments arguments = copy_arguments(pieces);
+    for_each_worker(arguments.first_chunk[arguments.piece_count],
+                    [&](const Worker& worker) { copy<HostMemory>(arguments, worker); });
+  }
+}
+
+void fill_on_host(void* target, const void* element, std::size_t element_bytes, std::int64_t count) {
+  const FillArguments arguments = fill_arguments(target, element, element_bytes, count);
+  for_each_worker(tiles(arguments), [&](const Worker& worker) { fill<HostMemory>(arguments, worker); });
+}
+
+void descend_on_host(std::span<float> parameter, std::span<const float> gradient, float rate) {
+  step_on_host(Descend{rate}, {parameter}, {gradient});
+}
+
+void descend_with_momentum_on_host(std::span<float> parameter, std::span<float> movement,
+                                   std::span<const float> gradient, float rate, float momentum) {
+  step_on_host(DescendWithMomentum{rate, momentum}, {parameter, movement}, {gradient});
+}
+
+void adapt_on_host(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                   std::span<const float> gradient, const AdaptFactors& factors) {
+  step_on_host(Adapt{factors}, {parameter, mean, square}, {gradient});
+}
+
+void adapt_moments_on_host(std::span<float> mean, std::span<float> square, std::span<const float> gradient,
+                           float beta_1, float beta_2) {
+  step_on_host(AdaptMoments{beta_1, beta_2}, {mean, square}, {gradient});
+}
+
+void direction_on_host(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                       std::span<const float> square, const DirectionFactors& factors) {
+  step_on_host(Direction{factors}, {out}, {parameter, mean, square});
+}
+
+}  // namespace lockstep::detail::cuda

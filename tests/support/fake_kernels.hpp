@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of a fake GPU: the bodies of the real ones, on the stream's thread.
+
+#pragma once
+
+#include "device/cuda/kernels.hpp"
+#include "support/fake_cuda.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace lockstep::test {
+
+/// Reads what a call points to, other than the device's memory, before it returns. Calls have the table's names in
+/// `FakeCuda::calls`.
+class FakeKernels final : public detail::cuda::Kernels {
+ public:
+  using Status = detail::cuda::Status;
+  using Stream = detail::cuda::Stream;
+
+  explicit FakeKernels(std::shared_ptr<FakeCuda> cuda) : cuda_(std::move(cuda)) {}
+
+  Status reduce(const detail::Fold& fold, std::int64_t count, Stream stream) override;
+  Status copy(std::span<const detail::cuda::CopyPiece> pieces, Stream stream) override;
+  Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count, Stream stream) override;
+  Status descend(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override;
+  Status descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                               float rate, float momentum, Stream stream) override;
+  Status adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+               std::span<const float> gradient, const detail::AdaptFactors& factors, Stream stream) override;
+  Status adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                       float beta_2, Stream stream) override;
+  Status direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                   std::span<const float> square, const detail::DirectionFactors& factors, Stream stream) override;
+
+ private:
+  /// `body(span...)` on the stream, with the spans where the bytes are.
+  template <class Body, class... Spans>
+  Status launch_on_spans(std::string_view name, Stream stream, Body body, Spans... spans);
+
+  std::shared_ptr<FakeCuda> cuda_;
+};
+
+}  // namespace lockstep::test

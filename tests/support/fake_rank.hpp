@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank of a fake communicator with what it needs, for tests of the fakes themselves.
+
+#pragma once
+
+#include <lockstep/core/dtype.hpp>
+
+#include "support/fake_cuda.hpp"
+#include "support/fake_nccl.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::test {
+
+/// A GPU, a stream of it, and a communicator there, which is ready unless `error` says why not. For one thread.
+class FakeRank {
+ public:
+  using Result = detail::nccl::Result;
+  using Status = detail::cuda::Status;
+
+  FakeRank(FakeCuda& cuda, FakeNccl& nccl, int device, const detail::nccl::UniqueId& id, int size, int number)
+      : ranks(size), rank(number), cuda_(cuda), nccl_(nccl) {
+    EXPECT_EQ(cuda_.set_device(device), Status::success);
+    EXPECT_EQ(cuda_.stream_create(stream), Status::success);
+    error = nccl_.comm_init_rank(comm, ranks, id, rank);
+    if (error == Result::in_progress) error = settled();
+  }
+  FakeRank(const FakeRank&) = delete;
+  FakeRank& operator=(const FakeRank&) = delete;
+  ~FakeRank() { destroy(); }
+
+  void destroy() { EXPECT_EQ(nccl_.comm_destroy(std::exchange(comm, nullptr)), Result::success); }
+  void abort() { EXPECT_EQ(nccl_.comm_abort(std::exchange(comm, nullptr)), Result::success); }
+
+  /// What the communicator has to say when nothing is in progress any more.
+  [[nodiscard]] Result settled() {
+    Result state = Result::in_progress;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (state == Result::in_progress && std::chrono::steady_clock::now() < end) {
+      EXPECT_EQ(nccl_.comm_get_async_error(comm, state), Result::success);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return state;
+  }
+  /// Polls until the communicator fails; success when it does not.
+  [[nodiscard]] Result failure() {
+    Result state = Result::success;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while ((state == Result::success || state == Result::in_progress) && std::chrono::steady_clock::now() < end) {
+      EXPECT_EQ(nccl_.comm_get_async_error(comm, state), Result::success);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return state;
+  }
+
+  /// A block with these values; it is the fake's own to free.
+  template <class T>
+  [[nodiscard]] T* put(const std::vector<T>& values) {
+    void* block = nullptr;
+    EXPECT_EQ(cuda_.malloc_async(block, values.size() * sizeof(T), stream), Status::success);
+    EXPECT_EQ(cuda_.memcpy_async(block, values.data(), values.size() * sizeof(T), stream), Status::success);
+    return static_cast<T*>(block);
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> get(const T* block, std::size_t count) {
+    std::vector<T> values(count);
+    EXPECT_EQ(cuda_.memcpy_async(values.data(), block, count * sizeof(T), stream), Status::success);
+    return values;
+  }
+  [[nodiscard]] bool is_idle() { return cuda_.stream_query(stream) == Status::success; }
+
+  const int ranks;
+  const int rank;
+  detail::cuda::Stream stream = nullptr;
+  detail::nccl::Comm comm = nullptr;
+  Result error = Result::success;
+
+ private:
+  FakeCuda& cuda_;
+  FakeNccl& nccl_;
+};
+
+}  // namespace lockstep::test

@@ -27,8 +27,8 @@ class LOCKSTEP_API MirroredStrategy : public Strategy {
   /// what they reduce goes through host memory. Whatever the strategy reduces goes through `cross_device_ops`, its
   /// variables' aggregations included; null: the default, AllReduceCrossDeviceOps. Several strategies may share one, if
   /// they do not run at the same time. Throws Error(invalid_argument) for an empty list, a name that is no device, and
-  /// a device that is named twice
-  /// ("CPU:0" and "/device:cpu:0" are one); Error(unavailable) for a device that is not here, which says what is.
+  /// a device that is named twice ("CPU:0" and "/device:cpu:0" are one); Error(unavailable) for a device that is not
+  /// here, which says what is.
   explicit MirroredStrategy(const std::vector<std::string>& devices,
                             std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
   /// As above: MirroredStrategy({"cpu:0", "cpu:1"}).

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -164,11 +165,16 @@ TEST_F(GpuMemory, serves_several_threads) {
 
 TEST(GpuBackend, leaves_nothing_behind) {
   const auto cuda = std::make_shared<test::FakeCuda>(test::FakeCudaOptions{.devices = 2});
+  std::optional<Gate> gate;
+  std::jthread opening;
   {
     const detail::cuda::InstalledTables tables({.api = cuda, .kernels = nullptr, .nccl = nullptr});
     for (const Device device : {gpu(0), gpu(0, 1), gpu(1)}) EXPECT_EQ(elements_of(numbers(5).to(device))[4], 4);
     static_cast<void>(Tensor(DType::f32, Shape{5}, pinned_memory_resource()).to(gpu(1)));
     EXPECT_GT(cuda->host_blocks(), 0U);
+    gate.emplace(*cuda, stream_handle(gpu(1)));
+    static_cast<void>(numbers(10).to(gpu(1)));  // on its way when the tables go
+    opening = std::jthread([&gate] { gate.reset(); });
   }
   EXPECT_EQ(cuda->host_blocks(), 0U);
   EXPECT_EQ(cuda->used_bytes(0), 0U);

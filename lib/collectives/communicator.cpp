@@ -60,11 +60,17 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
   const Call call{OperationKind::all_reduce, op, -1, rank()};
   state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order,
                  name = std::string(options.name), fail_after = options.fail_after] {
-    auto made = owner->make_operation(call, items.get(), {order, name});
+    const ReduceOptions how{order, name, fail_after};
+    auto made = State::is_on_gpus(items.get()) ? owner->make_gpu_operation(call, items.get(), how)
+                                               : owner->make_operation(call, items.get(), how);
     made->fail_after = fail_after.value_or(std::chrono::milliseconds(0));
     return made;
   };
-  state->operation = state->make();
+  if (State::is_on_gpus(items)) {
+    static_cast<void>(detail::check_items(call, layout(), items));  // what is left needs the other ranks
+  } else {
+    state->operation = state->make();
+  }
   const detail::Arena& arena = detail::Arena::of_this_process();
   state->frees = arena.frees();
   state->buffers = detail::blocks_of(items);

@@ -18,19 +18,14 @@ namespace lockstep {
 
 using detail::OperationKind;
 
-std::shared_ptr<detail::Operation> Communicator::State::operation(const Call& call, std::span<const Item> items,
-                                                                  const ReduceOptions& how) const {
-  try {
-    return make_operation(call, items, how);
-  } catch (const Error& error) {
-    engine->announce_failure(error.text());
-    throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
-  }
-}
-
 std::shared_ptr<detail::Operation> Communicator::State::make_operation(const Call& call, std::span<const Item> items,
                                                                        const ReduceOptions& how) const {
-  std::vector<detail::HostItem> checked = detail::check_items(call, layout, items);
+  return make_host_operation(call, detail::check_items(call, layout, items), how);
+}
+
+std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(const Call& call,
+                                                                            std::vector<detail::HostItem> checked,
+                                                                            const ReduceOptions& how) const {
   const Order order = order_of(call, checked, how);
   std::vector<detail::ItemSignature> signatures;
   signatures.reserve(checked.size());
@@ -95,14 +90,19 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     // both ends say send: they are compared
     const auto descriptor =
         detail::make_descriptor(OperationKind::send, ReduceOp::sum, Order::canonical, -1, signatures, how.name);
-    auto made = std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked));
+    auto copies = copies_of_pair(call, checked);
+    auto made =
+        std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
     static_cast<void>(made->try_acquire());  // nobody else has it
     auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
     engine->post_pair(made, progress);
     return state;
   } catch (const Error& error) {
     const bool is_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
-    if (is_peer && error.code() == Code::invalid_argument) engine->refuse_pair(role, call.root, error.text());
+    // what is wrong with the call, or with its GPU
+    const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
+                         error.code() == Code::deadline_exceeded;
+    if (is_peer && is_told) engine->refuse_pair(role, call.root, error.text());
     throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
   }
 }
@@ -140,6 +140,11 @@ std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call
 std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(const Call& call,
                                                                              std::span<const Item> items,
                                                                              const ReduceOptions& how) {
+  if (is_on_gpus(items)) {
+    auto made = make_gpu_operation(call, items, how);
+    static_cast<void>(made->try_acquire());  // nobody else has it
+    return made;
+  }
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                             how.name,  items};
   if (reduces(call) || copies(call)) {
@@ -147,7 +152,7 @@ std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(con
     auto found = cache.find(key);
     if (found && found->try_acquire()) return found;
   }
-  auto made = operation(call, items, how);
+  auto made = told_to_all(call, [&] { return make_operation(call, items, how); });
   static_cast<void>(made->try_acquire());  // nobody else has it
   if (made->is_reusable()) {
     const std::scoped_lock lock(mutex);
@@ -159,7 +164,7 @@ std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(con
 Order Communicator::State::order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                     const ReduceOptions& how) const {
   if (force_canonical_order || call.kind != OperationKind::all_reduce) return Order::canonical;
-  if (how.order.value_or(options.order) == Order::canonical) return Order::canonical;
+  if (how.order.value_or(options.order.value_or(Order::canonical)) == Order::canonical) return Order::canonical;
   const auto is_native = [&](const detail::HostItem& item) {
     const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
     // MPI's min and max of floats depend on the order of operands where a NaN or a zero is among them: ranks could

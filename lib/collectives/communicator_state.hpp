@@ -8,6 +8,8 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/engine.hpp"
+#include "collectives/gpu/group.hpp"
+#include "collectives/gpu/host_copies.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/plan_cache.hpp"
 #include "collectives/request_state.hpp"
@@ -15,9 +17,12 @@
 #include "collectives/split.hpp"
 #include "collectives/validate.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -36,11 +41,43 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   std::shared_ptr<detail::SharedLoop> shared_loop;  // guarded by mutex
   detail::PlanCache cache;                          // guarded by mutex
 
-  /// Makes the operation of one call. What this rank finds wrong is told to the others, then thrown.
-  [[nodiscard]] std::shared_ptr<detail::Operation> operation(const Call& call, std::span<const Item> items,
-                                                             const ReduceOptions& how) const;
+  std::mutex gpu_mutex;                    // held while the ranks settle
+  std::shared_ptr<detail::GpuGroup> gpus;  // guarded by gpu_mutex; null before the first call on GPUs
+  std::string told_why_host;               // guarded by gpu_mutex
+
+  /// Makes the operation of one call in host memory. Throws Error(invalid_argument).
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation(const Call& call, std::span<const Item> items,
                                                                   const ReduceOptions& how) const;
+  [[nodiscard]] std::shared_ptr<detail::Operation> make_host_operation(const Call& call,
+                                                                       std::vector<detail::HostItem> checked,
+                                                                       const ReduceOptions& how) const;
+  /// The same of one on GPUs. What this rank finds wrong is told to the others, then thrown. Collective where the ranks
+  /// have not settled yet.
+  [[nodiscard]] std::shared_ptr<detail::Operation> make_gpu_operation(const Call& call, std::span<const Item> items,
+                                                                      const ReduceOptions& how);
+  [[nodiscard]] std::shared_ptr<detail::Operation> make_operation_of(const std::shared_ptr<detail::GpuGroup>& group,
+                                                                     const Call& call,
+                                                                     std::vector<detail::HostItem> checked,
+                                                                     const ReduceOptions& how);
+  /// How the ranks work on GPUs in this epoch, the local replicas being on `devices`. Collective where they have not
+  /// settled yet. Null where they have not and `devices` is empty.
+  [[nodiscard]] std::shared_ptr<detail::GpuGroup> settle_gpus(std::span<const Device> devices);
+  [[nodiscard]] std::vector<detail::GpuClaim> exchange_claims(std::span<const Device> devices);
+  void start_nccl(detail::GpuGroup& group);
+  [[nodiscard]] detail::Descriptor describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
+                                                    Order order, const ReduceOptions& how, std::uint64_t way) const;
+  /// As Item's first tensor says; the others are checked later.
+  [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
+  /// `make()`; what it throws is told to the others first.
+  template <class Make>
+  [[nodiscard]] auto told_to_all(const Call& call, const Make& make) const {
+    try {
+      return make();
+    } catch (const Error& error) {
+      engine->announce_failure(error.text());
+      throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
+    }
+  }
   [[nodiscard]] static bool reduces(const Call& call);
   [[nodiscard]] static bool copies(const Call& call);
   [[nodiscard]] std::shared_ptr<detail::SharedLoop> loop() const;
@@ -51,6 +88,9 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// Starts one end of a message. What this rank finds wrong is told to the other, then thrown.
   [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how, detail::Progress progress);
+  /// What stands for those tensors of a message that lie on GPUs; null where none does.
+  [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
+                                                                   std::span<detail::HostItem> checked) const;
   /// The ranks that come together with this one, in order. Collective.
   [[nodiscard]] std::vector<int> members_of_split(const detail::SplitClaim& claim);
   /// None: direct exchange, or the shared memory of the node.
@@ -64,6 +104,11 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
   [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                const ReduceOptions& how) const;
+  /// The same on GPUs that have NCCL.
+  [[nodiscard]] Order gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
+                                   const detail::Leaders& leaders, const ReduceOptions& how) const;
+  /// How long the call may take.
+  [[nodiscard]] std::chrono::milliseconds patience(const ReduceOptions& how) const;
 };
 
 }  // namespace lockstep

@@ -59,6 +59,17 @@ std::string_view to_string(OperationKind kind) noexcept {
   return "unknown";
 }
 
+bool gives_each_its_own(OperationKind kind) noexcept {
+  switch (kind) {
+    case OperationKind::reduce_scatter:
+    case OperationKind::scatter:
+    case OperationKind::scatter_v:
+    case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v: return true;
+    default: return false;
+  }
+}
+
 Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root, std::span<const ItemSignature> items,
                            std::string_view name) {
   Descriptor result;
@@ -97,6 +108,14 @@ void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
 }
 
+void add_gpus(Descriptor& descriptor, std::uint64_t way) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  hash.add(way);
+  descriptor.hash = hash.value();
+  descriptor.on_gpus = true;
+}
+
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded) {
   Hash hash;
   hash.add(descriptor.hash);
@@ -126,6 +145,7 @@ std::string describe(const Descriptor& descriptor) {
   std::string text(to_string(descriptor.kind));
   if (reduces(descriptor.kind)) text += fmt::format(" {}", to_string(descriptor.op));
   if (descriptor.order == Order::any) text += " in any order";
+  if (descriptor.on_gpus) text += " on GPUs";
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
   if (descriptor.items == 1) {

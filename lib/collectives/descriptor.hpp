@@ -36,6 +36,9 @@ enum class OperationKind : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(OperationKind kind) noexcept;
 
+/// Whether no two outputs get the same.
+[[nodiscard]] bool gives_each_its_own(OperationKind kind) noexcept;
+
 /// Dtype and shape of one item, as all ranks must give them.
 struct ItemSignature {
   DType dtype = DType::f32;
@@ -64,6 +67,7 @@ struct Descriptor {
   DType dtype = DType::f32;  ///< of the first item
   std::int32_t root = -1;    ///< -1 where there is none
   std::uint32_t items = 0;
+  bool on_gpus = false;
   std::int64_t elements = 0;    ///< of all items
   std::int32_t shape_rank = 0;  ///< of the first item
   std::array<std::int64_t, Shape::max_rank> extents{};
@@ -78,6 +82,9 @@ struct Descriptor {
 
 /// Makes ranks disagree that do not name the same numbers of rows.
 void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows);
+
+/// Makes ranks disagree that would not all work on GPUs, in one way. `way` tells one from another.
+void add_gpus(Descriptor& descriptor, std::uint64_t way);
 
 /// Makes ranks disagree that would not run the same schedule. `demanded` is shown, where somebody demands one.
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded);

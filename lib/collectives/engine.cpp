@@ -104,6 +104,11 @@ void Engine::count_merge(std::uint64_t run) {
   ++merges_.calls;
 }
 
+std::uint64_t Engine::next_epoch() {
+  const std::scoped_lock lock(mutex_);
+  return leaving_ ? epoch_ + 1 : epoch_;
+}
+
 /// Does what `drive` does again and again, without looking at clock and mail: as long as everybody comes in time,
 /// nobody has anything else to say. Whether that was so; if not, the operation is the head of the queue, where it
 /// stands now.

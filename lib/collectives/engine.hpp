@@ -72,6 +72,9 @@ class Engine {
   /// often.
   void count_merge(std::uint64_t run);
 
+  /// The epoch of what is posted now.
+  [[nodiscard]] std::uint64_t next_epoch();
+
   /// Tells the peers that this rank is busy with `what`, elsewhere; unless another thread is in here. Never waits.
   void tell_whereabouts(const std::string& what) noexcept;
 

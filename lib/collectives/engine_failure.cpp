@@ -40,8 +40,9 @@ void Engine::stop_head(const std::exception& error) {
   const auto* const ours = dynamic_cast<const Error*>(&error);
   const Failure failure{ours != nullptr ? ours->code() : Code::internal, ours != nullptr ? ours->text() : error.what(),
                         context_of(transport_->rank())};
-  // the operation stopped half-way: nobody knows what still moves
-  if (!lost_) lost_ = failure;
+  // an operation that stopped half-way: mostly nobody knows what still moves
+  const bool is_known = !queue_.empty() && queue_.front()->agreed && queue_.front()->survives_faults();
+  if (!is_known && !lost_) lost_ = failure;
   declare(failure);
 }
 

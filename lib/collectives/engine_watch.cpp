@@ -28,7 +28,7 @@ std::vector<int> Engine::missing_ranks() const {
 }
 
 Failure Engine::late(const std::vector<int>& missing) const {
-  const std::string who = missing.empty()       ? std::string("a message did not arrive")
+  const std::string who = missing.empty()       ? std::string(queue_.front()->awaited())
                           : missing.size() == 1 ? fmt::format("rank {} did not come", missing.front())
                                                 : fmt::format("ranks {} did not come", fmt::join(missing, ", "));
   std::string where;

@@ -9,6 +9,7 @@
 #include <lockstep/collectives/schedule_model.hpp>
 
 #include "collectives/family.hpp"
+#include "collectives/gpu/route.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/shared_loop.hpp"
 #include "transport/transport.hpp"
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace lockstep {
@@ -33,6 +35,10 @@ struct CommunicatorAccess {
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop);
   /// The local replicas have met in a merge_call, in `run` of their strategy. Local.
   static void count_merge(const Communicator& communicator, std::uint64_t run);
+  /// How the ranks work on GPUs, the local replicas being on `devices`, which are GPUs, one for each; the route and
+  /// why. Settles it where it is not settled yet, as the first call on GPUs does. Collective. Throws Error(unavailable)
+  /// for a GPU that is not here.
+  [[nodiscard]] static detail::GpuDecision gpu_path(Communicator& communicator, std::span<const Device> devices);
   /// As `selected_schedule`.
   [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
 };

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,9 +63,14 @@ class Operation {
   [[nodiscard]] virtual const Failure* failure() const noexcept { return nullptr; }
   /// Ranks whose data is missing.
   [[nodiscard]] virtual std::vector<int> awaited_ranks() const = 0;
+  /// What is, where no rank is known to be the cause.
+  [[nodiscard]] virtual std::string_view awaited() const { return "a message did not arrive"; }
   /// Will never be advanced again: memory that a late message or rank may touch goes into quarantine. Whether there is
   /// such a message or rank.
   [[nodiscard]] virtual bool abandon(Transport& transport) noexcept = 0;
+  /// Whether `abandon` knows what still moves even after `start` or `advance` has thrown: then the communicator works
+  /// again in the next epoch.
+  [[nodiscard]] virtual bool survives_faults() const noexcept { return false; }
 
   /// Whether it can be posted again when it is done.
   [[nodiscard]] virtual bool is_reusable() const noexcept { return false; }

@@ -14,7 +14,7 @@ namespace lockstep {
 
 std::shared_ptr<detail::Operation> Plan::State::next() {
   if (!arena_buffers.empty() && detail::Arena::of_this_process().frees() != frees) require_buffers();
-  if (!operation->is_reusable()) operation = make();
+  if (operation == nullptr || !operation->is_reusable()) operation = make();
   if (!operation->try_acquire()) {
     detail::throw_error(Code::failed_precondition,
                         "{}: this plan's last run is not complete; wait for its request first",

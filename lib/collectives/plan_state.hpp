@@ -18,7 +18,7 @@ namespace lockstep {
 struct Plan::State {
   std::shared_ptr<detail::Engine> engine;
   std::function<std::shared_ptr<detail::Operation>()> make;
-  std::shared_ptr<detail::Operation> operation;
+  std::shared_ptr<detail::Operation> operation;  // null before the first run on GPUs
   detail::MemoryBlocks buffers;
   std::vector<detail::MemoryBlock> arena_buffers;  // those that can be found to be freed
   std::uint64_t frees = 0;                         // the arena's count when they were all there

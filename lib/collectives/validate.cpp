@@ -4,6 +4,7 @@
 #include "collectives/validate.hpp"
 
 #include "base/check.hpp"
+#include "collectives/places.hpp"
 #include "collectives/row_counts.hpp"
 #include "core/refusal.hpp"
 
@@ -26,7 +27,7 @@ struct Extent {
 
 class Checker {
  public:
-  Checker(const Call& call, const ReplicaLayout& layout) : call_(call), layout_(layout) {}
+  Checker(const Call& call, const ReplicaLayout& layout) : call_(call), layout_(layout), places_(call.kind) {}
 
   std::vector<HostItem> check(std::span<const Item> items) {
     if (is_pair()) check_peer();
@@ -37,6 +38,7 @@ class Checker {
     std::vector<HostItem> checked;
     checked.reserve(items.size());
     for (item_ = 0; item_ < items.size(); ++item_) checked.push_back(check_item(items[item_]));
+    places_.finish();
     check_overlaps();
     return checked;
   }
@@ -70,10 +72,6 @@ class Checker {
   [[nodiscard]] bool is_root() const { return call_.rank == call_.root; }
   [[nodiscard]] bool is_reduction() const {
     return is({OperationKind::all_reduce, OperationKind::reduce, OperationKind::reduce_scatter});
-  }
-  /// Whether no two outputs get the same.
-  [[nodiscard]] bool gives_each_its_own() const {
-    return call_.kind == OperationKind::reduce_scatter || is_scatter() || is_all_to_all();
   }
   [[nodiscard]] std::size_t local_replicas() const { return static_cast<std::size_t>(layout_.count(call_.rank)); }
   [[nodiscard]] std::string argument(std::string_view name) const {
@@ -174,6 +172,7 @@ class Checker {
   }
 
   [[nodiscard]] std::size_t first_replica() const { return static_cast<std::size_t>(layout_.first(call_.rank)); }
+  [[nodiscard]] int replica_of(std::size_t index) const { return static_cast<int>(first_replica() + index); }
 
   void check_numbers(const Item& item) const {
     if (is_pair()) return;
@@ -193,7 +192,7 @@ class Checker {
         refuse("item {} has no output on rank {}, which is not the root", item_, call_.rank);
       return;
     }
-    if (gives_each_its_own() && item.outputs.size() != local) {
+    if (gives_each_its_own(call_.kind) && item.outputs.size() != local) {
       refuse("item {} has {} outputs, but rank {} has {} replicas; each replica gets one", item_, item.outputs.size(),
              call_.rank, local);
     }
@@ -216,6 +215,9 @@ class Checker {
              to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
              to_string(result.shape), first_replica());
     }
+    const bool is_replicas_own = !is_pair() && !is_scatter() && call_.kind != OperationKind::broadcast;
+    places_.add(view.device, is_replicas_own ? replica_of(index) : -1, {"input", index, item_});
+    if (view.device.kind == DeviceKind::gpu) result.input_places.push_back({view.device, view.byte_count()});
     add_extent(view, false);
     result.inputs.push_back(view.data);
   }
@@ -246,6 +248,8 @@ class Checker {
              is_reduction() ? to_string(call_.op) : to_string(call_.kind), to_string(result.dtype), to_string(dtype));
     }
     check_output_shape(view, index, result);
+    places_.add(view.device, gives_each_its_own(call_.kind) ? replica_of(index) : -1, {"output", index, item_});
+    if (view.device.kind == DeviceKind::gpu) result.output_places.push_back({view.device, view.byte_count()});
     add_extent(view, true);
     result.outputs.push_back(view.data);
   }
@@ -276,8 +280,6 @@ class Checker {
   }
 
   void add_extent(const ConstTensorView& view, bool is_output) {
-    if (view.device.kind != DeviceKind::cpu)
-      refuse("item {} lies on {}; this communicator moves host memory", item_, to_string(view.device));
     if (view.element_count() == 0) return;
     if (view.data == nullptr) refuse("item {} has {} elements at a null address", item_, view.element_count());
     const auto* const begin = static_cast<const std::byte*>(view.data);
@@ -305,7 +307,7 @@ class Checker {
   void require_apart(const Extent* earlier, const Extent& later) const {
     if (earlier == nullptr || earlier->end <= later.begin) return;
     const bool is_same_view = earlier->begin == later.begin && earlier->end == later.end && earlier->item == later.item;
-    if (is_same_view && !(earlier->is_output && later.is_output && gives_each_its_own())) return;
+    if (is_same_view && !(earlier->is_output && later.is_output && gives_each_its_own(call_.kind))) return;
     refuse(
         "{} of item {} overlaps {} of item {} by {} bytes; an output may be the same view as an input of its item, but "
         "not overlap another",
@@ -320,6 +322,7 @@ class Checker {
   std::size_t item_ = 0;
   Shape row_;  // of the item under check, where it has rows
   std::vector<Extent> extents_;
+  Places places_;
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "support/canonical_sum.hpp"
+#include "support/placed_bytes.hpp"
 
-#include <cstring>
 #include <vector>
 
 namespace lockstep::test {
@@ -35,13 +35,15 @@ struct TensorCase {
 /// `output_dtype(tensor)`.
 class Batch {
  public:
-  Batch(const std::vector<TensorCase>& tensors, const ReplicaLayout& layout, int rank) {
+  /// The inputs of each replica lie on its device.
+  Batch(const std::vector<TensorCase>& tensors, const ReplicaLayout& layout, int rank,
+        const DeviceOf& device_of = on_host) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       auto& inputs = inputs_.emplace_back();
       auto& views = input_views_.emplace_back();
       for (int replica = layout.first(rank); replica < layout.first(rank + 1); ++replica) {
-        inputs.push_back(leaf(tensors[i], i, replica));
-        views.emplace_back(inputs.back().data(), tensors[i].dtype, Shape{tensors[i].count});
+        inputs.emplace_back(leaf(tensors[i], i, replica), device_of(replica - layout.first(rank)));
+        views.emplace_back(inputs.back().data(), tensors[i].dtype, Shape{tensors[i].count}, inputs.back().device());
       }
       outputs_.emplace_back();
       output_views_.emplace_back();
@@ -49,14 +51,15 @@ class Batch {
   }
 
   /// Adds an output to tensor `i`, filled with a pattern that no result has.
-  void add_output(std::size_t i, DType dtype, std::int64_t count) {
-    Bytes& bytes = outputs_[i].emplace_back(static_cast<std::size_t>(count) * size_of(dtype), std::byte{0xa5});
-    output_views_[i].push_back({bytes.data(), dtype, Shape{count}, Device{}});
+  void add_output(std::size_t i, DType dtype, std::int64_t count, Device device = {}) {
+    const Bytes pattern(static_cast<std::size_t>(count) * size_of(dtype), std::byte{0xa5});
+    output_views_[i].push_back({outputs_[i].emplace_back(pattern, device).data(), dtype, Shape{count}, device});
   }
   /// Makes the inputs of tensor `i` its outputs too.
   void reduce_in_place(std::size_t i) {
     for (std::size_t r = 0; r < inputs_[i].size(); ++r) {
-      output_views_[i].push_back({inputs_[i][r].data(), input_views_[i][r].dtype, input_views_[i][r].shape, Device{}});
+      const ConstTensorView& input = input_views_[i][r];
+      output_views_[i].push_back({inputs_[i][r].data(), input.dtype, input.shape, input.device});
     }
   }
 
@@ -67,17 +70,14 @@ class Batch {
   }
   [[nodiscard]] std::vector<Bytes> results(std::size_t i) const {
     std::vector<Bytes> found;
-    for (const TensorView& view : output_views_[i]) {
-      const auto* const begin = static_cast<const std::byte*>(view.data);
-      found.emplace_back(begin, begin + view.byte_count());
-    }
+    for (const TensorView& view : output_views_[i]) found.push_back(read(view));
     return found;
   }
 
  private:
-  std::vector<std::vector<Bytes>> inputs_;
+  std::vector<std::vector<PlacedBytes>> inputs_;
   std::vector<std::vector<ConstTensorView>> input_views_;
-  std::vector<std::vector<Bytes>> outputs_;
+  std::vector<std::vector<PlacedBytes>> outputs_;
   std::vector<std::vector<TensorView>> output_views_;
 };
 

@@ -192,7 +192,7 @@ FakeCommunicator::Result FakeCommunicator::check_group(const std::vector<FakeCal
 FakeCommunicator::Result FakeCommunicator::launch(std::vector<FakeCall> calls) {
   const std::scoped_lock lock(mutex_);
   if (options_.launch_polls == 0) {
-    submit(std::move(calls));
+    submit(calls);
     return Result::success;
   }
   held_ = std::move(calls);
@@ -200,15 +200,17 @@ FakeCommunicator::Result FakeCommunicator::launch(std::vector<FakeCall> calls) {
   return Result::in_progress;
 }
 
-void FakeCommunicator::submit(std::vector<FakeCall> calls) {
-  std::ranges::stable_partition(calls, [](const FakeCall& call) { return is_collective(call.kind); });
+void FakeCommunicator::submit(const std::vector<FakeCall>& calls) {
   auto launch = std::make_shared<Launch>();
   std::vector<detail::cuda::Stream> streams;
-  for (const FakeCall& call : calls) {
-    Step& step = launch->steps.emplace_back();
-    step.call = call;
-    number(step);
-    if (std::ranges::find(streams, call.stream) == streams.end()) streams.push_back(call.stream);
+  for (const bool collectives : {true, false}) {
+    for (const FakeCall& call : calls) {
+      if (is_collective(call.kind) != collectives) continue;
+      Step& step = launch->steps.emplace_back();
+      step.call = call;
+      number(step);
+      if (std::ranges::find(streams, call.stream) == streams.end()) streams.push_back(call.stream);
+    }
   }
   launch->fault = record_->next_launch(rank_);
   ++outstanding_;

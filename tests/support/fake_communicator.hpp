@@ -79,7 +79,7 @@ class FakeCommunicator : public std::enable_shared_from_this<FakeCommunicator> {
   [[nodiscard]] Result check_overlap(const FakeCall& call);
   void connect();
   [[nodiscard]] std::optional<std::string> fault_of_cards() const;
-  void submit(std::vector<FakeCall> calls);
+  void submit(const std::vector<FakeCall>& calls);
   void number(Step& step);
   void leave();
 

@@ -33,7 +33,7 @@ struct FakeCudaOptions {
   std::uint64_t machine = 0;
   /// By index, instead of those made of `machine` and index; what is missing is made.
   std::vector<std::array<std::uint8_t, 16>> uuids = {};
-  std::size_t memory_bytes = std::size_t{1} << 30;  ///< of each device
+  std::size_t memory_bytes = std::size_t{256} << 20;  ///< of each device
   HostAccess host_access = HostAccess::forbidden;
   int driver_version = 13000;  ///< 0: no driver
   int runtime_version = 13000;

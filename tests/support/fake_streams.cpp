@@ -126,8 +126,8 @@ bool FakeStreams::wait_for_all() const {
   std::vector<std::pair<LinePointer, std::uint64_t>> ends;
   for (const auto& [stream, line] : lines_) ends.emplace_back(line, line->submitted);
   for (const LinePointer& line : closed_) ends.emplace_back(line, line->submitted);
-  for (const auto& [line, end] : ends) {
-    all_in_time &= wait_until(lock, "all work", [&line = line, end = end] { return line->done >= end; });
+  for (const auto& end : ends) {
+    all_in_time &= wait_until(lock, "all work", [&end] { return end.first->done >= end.second; });
   }
   return all_in_time;
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between two ranks, for any transport: each case is called by every rank of `comm`.
+// Messages between two ranks, for any transport: each case is called by every rank of `comm`, whose tensors lie on
+// `device`.
 
 #pragma once
 
@@ -17,33 +18,27 @@ namespace lockstep::test {
 /// The tensors of one message, on one end.
 class Letter {
  public:
-  Letter(const std::vector<TensorCase>& tensors, std::uint64_t seed) {
+  Letter(const std::vector<TensorCase>& tensors, std::uint64_t seed, Device device = {}) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       expected_.push_back(awkward_values(tensors[i].dtype, tensors[i].count, seed + i));
-      memory_.push_back(expected_.back());
-      shapes_.push_back({nullptr, tensors[i].dtype, Shape{tensors[i].count}, Device{}});
+      memory_.emplace_back(expected_.back(), device);
+      views_.push_back({memory_.back().data(), tensors[i].dtype, Shape{tensors[i].count}, device});
     }
   }
-  [[nodiscard]] std::vector<ConstTensorView> sent() {
-    const auto views = received_into();
-    return {views.begin(), views.end()};
-  }
+  [[nodiscard]] std::vector<ConstTensorView> sent() const { return {views_.begin(), views_.end()}; }
   /// Filled with a pattern that no letter has.
   [[nodiscard]] std::vector<TensorView> received() {
-    for (Bytes& bytes : memory_) std::fill(bytes.begin(), bytes.end(), std::byte{0xa5});
-    return received_into();
+    for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i].write(Bytes(expected_[i].size(), std::byte{0xa5}));
+    return views_;
   }
-  void expect_arrived() const { EXPECT_EQ(memory_, expected_); }
+  void expect_arrived() const {
+    for (std::size_t i = 0; i < views_.size(); ++i) EXPECT_EQ(read(views_[i]), expected_[i]) << "tensor " << i;
+  }
 
  private:
-  [[nodiscard]] std::vector<TensorView> received_into() {
-    for (std::size_t i = 0; i < shapes_.size(); ++i) shapes_[i].data = memory_[i].data();
-    return shapes_;
-  }
-
   std::vector<Bytes> expected_;
-  std::vector<Bytes> memory_;
-  std::vector<TensorView> shapes_;
+  std::vector<PlacedBytes> memory_;
+  std::vector<TensorView> views_;
 };
 
 inline std::vector<TensorCase> letter_list() {
@@ -51,13 +46,13 @@ inline std::vector<TensorCase> letter_list() {
 }
 
 /// A letter goes round: each rank sends to the next one, the first one first.
-inline void check_ring(Communicator& comm) {
+inline void check_ring(Communicator& comm, Device device = {}) {
   if (comm.size() == 1) return;
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
-  Letter letter(letter_list(), 40);
+  Letter letter(letter_list(), 40, device);
   const auto receive = [&] {
-    Letter received(letter_list(), 40);
+    Letter received(letter_list(), 40, device);
     comm.recv(received.received(), previous);
     received.expect_arrived();
   };
@@ -67,7 +62,7 @@ inline void check_ring(Communicator& comm) {
 }
 
 /// Several letters between all pairs at once, under way beside collectives, and waited for in another order.
-inline void check_letters_to_all(Communicator& comm) {
+inline void check_letters_to_all(Communicator& comm, Device device = {}) {
   constexpr int letters = 3;
   const auto seed = [&](int source, int target, int k) {
     return static_cast<std::uint64_t>(100 * (source * comm.size() + target) + 10 * k);
@@ -83,10 +78,10 @@ inline void check_letters_to_all(Communicator& comm) {
       // the receives of even ranks are posted first
       for (const bool is_receive : {comm.rank() % 2 == 0, comm.rank() % 2 != 0}) {
         if (is_receive) {
-          Letter& letter = received.emplace_back(letter_list(), seed(other, comm.rank(), k));
+          Letter& letter = received.emplace_back(letter_list(), seed(other, comm.rank(), k), device);
           requests.push_back(comm.recv_async(letter.received(), other));
         } else {
-          Letter& letter = sent.emplace_back(letter_list(), seed(comm.rank(), other, k));
+          Letter& letter = sent.emplace_back(letter_list(), seed(comm.rank(), other, k), device);
           requests.push_back(comm.send_async(letter.sent(), other));
         }
       }
@@ -97,9 +92,9 @@ inline void check_letters_to_all(Communicator& comm) {
   for (const Letter& letter : received) letter.expect_arrived();
 }
 
-inline void check_every_message(Communicator& comm) {
-  check_ring(comm);
-  check_letters_to_all(comm);
+inline void check_every_message(Communicator& comm, Device device = {}) {
+  check_ring(comm, device);
+  check_letters_to_all(comm, device);
 }
 
 }  // namespace lockstep::test

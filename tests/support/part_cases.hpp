@@ -2,17 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The collectives that move parts of their own to every replica, for any transport: each case is called by every rank
-// of `comm`, and checked element by element against what each pair of replicas was given.
+// of `comm`, whose local replicas have their tensors on `device_of` them, and checked element by element against what
+// each pair of replicas was given.
 
 #pragma once
 
 #include <lockstep/collectives/communicator.hpp>
 
 #include "support/canonical_sum.hpp"
+#include "support/placed_bytes.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <deque>
 #include <vector>
 
@@ -46,25 +47,21 @@ class PartItem {
  public:
   explicit PartItem(const RowCase& tensor) : tensor_(tensor) {}
 
-  void give(std::int64_t rows, Bytes values) {
-    memory_.push_back(std::move(values));
-    inputs_.emplace_back(memory_.back().data(), tensor_.dtype, shape(rows));
+  void give(std::int64_t rows, const Bytes& values, Device device) {
+    inputs_.emplace_back(memory_.emplace_back(values, device).data(), tensor_.dtype, shape(rows), device);
   }
   /// Filled with a pattern that no result has.
-  void take(std::int64_t rows) {
+  void take(std::int64_t rows, Device device) {
     const auto elements = static_cast<std::size_t>(shape(rows).element_count());
-    memory_.emplace_back(elements * size_of(tensor_.dtype), std::byte{0xa5});
-    outputs_.push_back({memory_.back().data(), tensor_.dtype, shape(rows), Device{}});
+    const Bytes pattern(elements * size_of(tensor_.dtype), std::byte{0xa5});
+    outputs_.push_back({memory_.emplace_back(pattern, device).data(), tensor_.dtype, shape(rows), device});
   }
   void take_in_place_of(std::size_t input) {
-    outputs_.push_back({memory_[input].data(), tensor_.dtype, inputs_[input].shape, Device{}});
+    outputs_.push_back({memory_[input].data(), tensor_.dtype, inputs_[input].shape, inputs_[input].device});
   }
 
   [[nodiscard]] Item item() const { return {inputs_, outputs_}; }
-  [[nodiscard]] Bytes result(std::size_t output) const {
-    const auto* const begin = static_cast<const std::byte*>(outputs_[output].data);
-    return {begin, begin + outputs_[output].byte_count()};
-  }
+  [[nodiscard]] Bytes result(std::size_t output) const { return read(outputs_[output]); }
 
  private:
   [[nodiscard]] Shape shape(std::int64_t rows) const {
@@ -74,7 +71,7 @@ class PartItem {
   }
 
   RowCase tensor_;
-  std::deque<Bytes> memory_;  // inputs first
+  std::deque<PlacedBytes> memory_;  // inputs first
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
 };
@@ -86,8 +83,8 @@ inline std::vector<Item> items_of(const std::deque<PartItem>& parts) {
 }
 
 /// all_gather_v, or gather_v to `root`. What a replica gives is its part for replica 0.
-inline void check_gather_v(Communicator& comm, int root) {
-  const auto tensors = row_list();
+inline void check_gather_v(Communicator& comm, int root, const DeviceOf& device_of = on_host,
+                           const std::vector<RowCase>& tensors = row_list()) {
   const ReplicaLayout& layout = comm.layout();
   std::deque<PartItem> parts;
   std::vector<std::int64_t> rows;
@@ -97,11 +94,11 @@ inline void check_gather_v(Communicator& comm, int root) {
     for (int r = 0; r < layout.replicas(); ++r) {
       rows.push_back(some_rows(r, 0, i));
       total += rows.back();
-      if (layout.rank_of(r) == comm.rank()) part.give(rows.back(), part_values(tensors[i], i, r, 0, rows.back()));
+      if (layout.rank_of(r) != comm.rank()) continue;
+      part.give(rows.back(), part_values(tensors[i], i, r, 0, rows.back()), device_of(r - layout.first(comm.rank())));
     }
     if (root >= 0 && root != comm.rank()) continue;
-    part.take(total);
-    part.take(total);
+    for (const int replica : {0, comm.local_replicas() - 1}) part.take(total, device_of(replica));
   }
   if (root < 0) {
     comm.all_gather_v(items_of(parts), rows);
@@ -117,8 +114,8 @@ inline void check_gather_v(Communicator& comm, int root) {
 }
 
 /// scatter of `rows_each` rows to every replica, or with -1 scatter_v of uneven numbers, which hold for all items.
-inline void check_scatter(Communicator& comm, int root, std::int64_t rows_each) {
-  const auto tensors = row_list();
+inline void check_scatter(Communicator& comm, int root, std::int64_t rows_each, const DeviceOf& device_of = on_host,
+                          const std::vector<RowCase>& tensors = row_list()) {
   const ReplicaLayout& layout = comm.layout();
   std::vector<std::int64_t> rows;
   std::int64_t total = 0;
@@ -135,10 +132,10 @@ inline void check_scatter(Communicator& comm, int root, std::int64_t rows_each) 
     if (comm.rank() == root) {
       Bytes all;
       for (int s = 0; s < layout.replicas(); ++s) append(all, part_for(i, s));
-      part.give(total, all);
+      part.give(total, all, device_of(comm.local_replicas() - 1));
     }
-    for (int s = layout.first(comm.rank()); s < layout.first(comm.rank() + 1); ++s)
-      part.take(rows[static_cast<std::size_t>(s)]);
+    for (int j = 0; j < comm.local_replicas(); ++j)
+      part.take(rows[static_cast<std::size_t>(layout.first(comm.rank()) + j)], device_of(j));
   }
   if (rows_each >= 0) {
     comm.scatter(items_of(parts), root);
@@ -156,8 +153,8 @@ inline void check_scatter(Communicator& comm, int root, std::int64_t rows_each) 
 /// How an all_to_all is asked for.
 enum class AllToAllForm { even, even_in_place, uneven };
 
-inline void check_all_to_all(Communicator& comm, AllToAllForm form) {
-  const auto tensors = row_list();
+inline void check_all_to_all(Communicator& comm, AllToAllForm form, const DeviceOf& device_of = on_host,
+                             const std::vector<RowCase>& tensors = row_list()) {
   const ReplicaLayout& layout = comm.layout();
   const auto rows = [form](int source, int target, std::size_t i) {
     return form == AllToAllForm::uneven ? some_rows(source, target, i) : std::int64_t{2};
@@ -180,14 +177,17 @@ inline void check_all_to_all(Communicator& comm, AllToAllForm form) {
         totals.back() += receive_rows.back();
         append(all, part_values(tensors[i], i, local, r, send_rows.back()));
       }
-      part.give(sent, all);
+      part.give(sent, all, device_of(local - first));
     }
-    for (std::size_t j = 0; j < totals.size(); ++j) {
-      // in place of the next replica's input, which is the harder case
+    for (int j = 0; j < comm.local_replicas(); ++j) {
+      // in place of the input of the next replica of its device, which is the harder case
+      int next = j;
+      do next = (next + 1) % comm.local_replicas();
+      while (device_of(next) != device_of(j));
       if (form == AllToAllForm::even_in_place) {
-        part.take_in_place_of((j + 1) % totals.size());
+        part.take_in_place_of(static_cast<std::size_t>(next));
       } else {
-        part.take(totals[j]);
+        part.take(totals[static_cast<std::size_t>(j)], device_of(j));
       }
     }
   }
@@ -206,15 +206,15 @@ inline void check_all_to_all(Communicator& comm, AllToAllForm form) {
   }
 }
 
-inline void check_every_part_collective(Communicator& comm) {
-  for (int root = -1; root < comm.size(); ++root) check_gather_v(comm, root);
+inline void check_every_part_collective(Communicator& comm, const DeviceOf& device_of = on_host) {
+  for (int root = -1; root < comm.size(); ++root) check_gather_v(comm, root, device_of);
   for (int root = 0; root < comm.size(); ++root) {
-    check_scatter(comm, root, 3);
-    check_scatter(comm, root, 0);
-    check_scatter(comm, root, -1);
+    check_scatter(comm, root, 3, device_of);
+    check_scatter(comm, root, 0, device_of);
+    check_scatter(comm, root, -1, device_of);
   }
   for (const AllToAllForm form : {AllToAllForm::even, AllToAllForm::even_in_place, AllToAllForm::uneven})
-    check_all_to_all(comm, form);
+    check_all_to_all(comm, form, device_of);
 }
 
 }  // namespace lockstep::test

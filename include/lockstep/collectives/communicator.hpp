@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives over the ranks of a job, or over threads of one process. All reductions follow the canonical tree over
-// replica ids, so their bits do not depend on how replicas are spread over ranks.
+// Collectives over the ranks of a job, or over threads of one process, on tensors in host memory or on GPUs. Reductions
+// follow the canonical tree over replica ids, so their bits do not depend on how replicas are spread over ranks; on
+// GPUs an all_reduce does so where Order::canonical is asked for.
 
 #pragma once
 
@@ -41,8 +42,9 @@ struct CommunicatorOptions {
   std::optional<std::chrono::milliseconds> warn_after;
   /// After this wait the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s.
   std::optional<std::chrono::milliseconds> fail_after;
-  /// Order of reductions that do not ask for one. LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.
-  Order order = Order::canonical;
+  /// Order of reductions that do not ask for one. Default: canonical in host memory, NCCL's own (any) on GPUs.
+  /// LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.
+  std::optional<Order> order;
   /// Shown in errors.
   std::string name = "communicator";
 };
@@ -66,6 +68,15 @@ struct ReduceOptions {
 /// communicator works again, unless a message was lost on the way: then every later call throws
 /// Error(unavailable) that names the first culprit. All can throw Error(invalid_argument) for what this rank alone can
 /// see; the other ranks then get Error(unavailable) with the text.
+///
+/// On GPUs: the tensors of a call lie on GPUs or none does, those of one replica on one device, the same in every call;
+/// other places are Error(invalid_argument), a GPU that is not here Error(unavailable). Ranks that disagree get the
+/// mismatch. At the first call on GPUs (but a broadcast) the ranks settle how they do it: in one kernel where all
+/// replicas are on one GPU; by NCCL among one replica of each GPU, the others of a GPU being reduced there first;
+/// through host memory where NCCL is not on every rank in one version, or two ranks share a GPU, which rank 0 then
+/// warns of. That call waits for all ranks, also an asynchronous one. What is read is what is on the streams of its
+/// devices when the call is made; the results are there when it is complete. Through host memory the inputs are
+/// fetched before the call returns. After an error NCCL starts anew with the next call.
 ///
 /// Shared handle: copies refer to the same group. Thread-safety: any thread; calls of one rank are ordered by the
 /// engine. Below MPI_THREAD_SERIALIZED only the main thread may call, others get Error(failed_precondition). Destroying

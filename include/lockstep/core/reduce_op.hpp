@@ -28,10 +28,10 @@ enum class ReduceOp : std::uint8_t {
 
 inline constexpr int reduce_op_count = 8;
 
-/// Whether the computed order is the canonical tree, or whatever the MPI library does.
+/// Whether the computed order is the canonical tree, or whatever the MPI library or NCCL does.
 enum class Order : std::uint8_t {
   canonical,  ///< the same bits for every layout and size
-  any,        ///< the MPI library's own reduction where it has the type; bits may change with the layout
+  any,        ///< the library's own reduction where it has the type; bits may change with the layout
 };
 
 /// "sum", "mean", ... Local.

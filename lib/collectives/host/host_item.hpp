@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tensor of a host collective, checked.
+// One tensor of a collective, checked.
 
 #pragma once
 
+#include <lockstep/core/device.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/shape.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +17,12 @@ namespace lockstep::detail {
 
 /// Where parts of a tensor begin, in rows; one entry more than there are parts.
 using PartBegins = std::vector<std::int64_t>;
+
+/// Where one tensor lies, and how long it is there.
+struct GpuPlace {
+  Device device;
+  std::size_t bytes = 0;
+};
 
 struct HostItem {
   DType dtype = DType::f32;         ///< of the inputs
@@ -27,6 +35,10 @@ struct HostItem {
   std::vector<PartBegins> input_parts;   ///< scatter, all_to_all: of each input, by replica that gets the part
   std::vector<PartBegins> output_parts;  ///< scatter, all_to_all: of each output, by input that it comes from
 
+  std::vector<GpuPlace> input_places;   ///< on GPUs: of each input; in host memory: none
+  std::vector<GpuPlace> output_places;  ///< the same of each output
+
+  [[nodiscard]] bool is_on_gpus() const noexcept { return !input_places.empty() || !output_places.empty(); }
   [[nodiscard]] std::int64_t count() const noexcept { return shape.element_count(); }
   /// Of a gather: the first element of `replica`'s part of the result.
   [[nodiscard]] std::int64_t part_begin(int replica) const {

@@ -23,8 +23,14 @@ std::size_t message_size(const std::vector<HostItem>& items) {
 
 }  // namespace
 
-PairOperation::PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items)
-    : Operation(descriptor), role_(role), peer_(peer), items_(std::move(items)), bytes_(message_size(items_)) {}
+PairOperation::PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items,
+                             std::unique_ptr<HostCopies> copies)
+    : Operation(descriptor),
+      role_(role),
+      peer_(peer),
+      copies_(std::move(copies)),
+      items_(std::move(items)),
+      bytes_(message_size(items_)) {}
 
 void PairOperation::start(Transport& transport, Workspace& workspace) {
   buffer_ = workspace.take(bytes_);
@@ -52,6 +58,7 @@ void PairOperation::start_void(Transport& transport, Workspace& workspace) {
 }
 
 bool PairOperation::advance(Transport& transport, Workspace& workspace) {
+  if (is_unpacked_) return copies_ == nullptr || copies_->is_done();
   if (is_under_way_) {
     if (!transport.test(transfer_)) return false;
     is_under_way_ = false;
@@ -61,9 +68,11 @@ bool PairOperation::advance(Transport& transport, Workspace& workspace) {
     std::memcpy(&word, message().data(), sizeof(Word));
     if (word != valid) return false;
     unpack();
+    if (copies_ != nullptr) copies_->deliver();
   }
+  is_unpacked_ = true;
   workspace.give_back(std::move(buffer_));
-  return true;
+  return copies_ == nullptr || copies_->is_done();
 }
 
 void PairOperation::unpack() const {

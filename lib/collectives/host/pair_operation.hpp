@@ -5,10 +5,12 @@
 
 #pragma once
 
+#include "collectives/gpu/host_copies.hpp"
 #include "collectives/host/host_item.hpp"
 #include "collectives/operation.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace lockstep::detail {
@@ -19,8 +21,9 @@ class PairOperation final : public Operation {
  public:
   enum class Role : std::uint8_t { send, receive };
 
-  /// `items` have one input each (send), or one output (receive).
-  PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items);
+  /// `items` have one input each (send), or one output (receive); `copies` stand for those on GPUs, if there are any.
+  PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items,
+                std::unique_ptr<HostCopies> copies = nullptr);
 
   [[nodiscard]] Role role() const noexcept { return role_; }
   [[nodiscard]] int peer() const noexcept { return peer_; }
@@ -39,11 +42,13 @@ class PairOperation final : public Operation {
 
   Role role_;
   int peer_;
+  std::unique_ptr<HostCopies> copies_;
   std::vector<HostItem> items_;
   std::size_t bytes_;
   Buffer buffer_;
   Transfer transfer_{};
   bool is_under_way_ = false;
+  bool is_unpacked_ = false;
 };
 
 }  // namespace lockstep::detail

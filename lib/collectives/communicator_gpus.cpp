@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How one call on GPUs becomes an operation, and how the ranks settle what they do there.
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "collectives/communicator_state.hpp"
+#include "collectives/gpu/staged.hpp"
+#include "collectives/make_communicator.hpp"
+#include "collectives/nccl/all_gather.hpp"
+#include "collectives/nccl/all_reduce.hpp"
+#include "collectives/nccl/broadcast.hpp"
+#include "collectives/nccl/fold_exchange.hpp"
+#include "collectives/nccl/part_moves.hpp"
+#include "collectives/nccl/start.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace lockstep {
+
+using detail::GpuRoute;
+using detail::OperationKind;
+
+namespace {
+
+/// What one rank tells all of NCCL's unique id.
+struct IdLetter {
+  detail::nccl::UniqueId id;
+  std::array<char, 128> why_not{};  // there is none: the failure
+};
+
+}  // namespace
+
+bool Communicator::State::is_on_gpus(std::span<const Item> items) {
+  if (items.empty()) return false;
+  const Item& first = items.front();
+  if (!first.inputs.empty()) return first.inputs.front().device.kind == DeviceKind::gpu;
+  return !first.outputs.empty() && first.outputs.front().device.kind == DeviceKind::gpu;
+}
+
+std::chrono::milliseconds Communicator::State::patience(const ReduceOptions& how) const {
+  const auto own = how.fail_after.value_or(std::chrono::milliseconds(0));
+  return own.count() > 0 ? own : *options.fail_after;
+}
+
+std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const Call& call,
+                                                                           std::span<const Item> items,
+                                                                           const ReduceOptions& how) {
+  auto checked = told_to_all(call, [&] { return detail::check_items(call, layout, items); });
+  const auto group = settle_gpus(detail::replica_devices(call.kind, checked));
+  return told_to_all(call, [&] {
+    if (group != nullptr) group->require_places(call, checked);
+    return make_operation_of(group, call, std::move(checked), how);
+  });
+}
+
+detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
+                                                         Order order, const ReduceOptions& how,
+                                                         std::uint64_t way) const {
+  std::vector<detail::ItemSignature> signatures;
+  for (const auto& item : items) signatures.push_back({item.dtype, item.shape});
+  auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
+  if (call.kind != OperationKind::all_to_all_v && !call.rows.empty()) detail::add_rows(descriptor, call.rows);
+  detail::add_gpus(descriptor, way);
+  return descriptor;
+}
+
+std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
+    const std::shared_ptr<detail::GpuGroup>& group, const Call& call, std::vector<detail::HostItem> checked,
+    const ReduceOptions& how) {
+  const bool is_served = reduces(call) || call.kind == OperationKind::broadcast || detail::moves_on_gpus(call.kind);
+  if (group != nullptr && group->decision().route != GpuRoute::host && is_served) {
+    const Order order = gpu_order_of(call, checked, group->leaders(), how);
+    const auto descriptor = describe_on_gpus(call, checked, order, how, group->fingerprint());
+    if (order == Order::any) return detail::make_nccl_all_reduce(descriptor, group, std::move(checked));
+    if (reduces(call)) return detail::make_fold_exchange(descriptor, group, std::move(checked));
+    if (call.kind == OperationKind::broadcast) return detail::make_gpu_broadcast(descriptor, group, std::move(checked));
+    if (call.kind == OperationKind::all_gather && detail::is_even(group->leaders()))
+      return detail::make_nccl_all_gather(descriptor, group, std::move(checked));
+    return detail::make_part_moves(descriptor, group, std::move(checked));
+  }
+  auto copies = std::make_unique<detail::HostCopies>(call.kind, checked);
+  copies->fetch(patience(how));
+  auto inner = make_host_operation(call, std::move(checked), how);
+  auto descriptor = inner->descriptor();
+  detail::add_gpus(descriptor, 0);
+  return detail::make_staged(descriptor, std::move(inner), std::move(copies));
+}
+
+Order Communicator::State::gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
+                                        const detail::Leaders& leaders, const ReduceOptions& how) const {
+  if (force_canonical_order || call.kind != OperationKind::all_reduce || leaders.size() == 1) return Order::canonical;
+  if (how.order.value_or(options.order.value_or(Order::any)) == Order::canonical) return Order::canonical;
+  return detail::nccl_reduces(call.op, items, leaders) ? Order::any : Order::canonical;
+}
+
+std::unique_ptr<detail::HostCopies> Communicator::State::copies_of_pair(const Call& call,
+                                                                        std::span<detail::HostItem> checked) const {
+  if (std::none_of(checked.begin(), checked.end(), [](const auto& item) { return item.is_on_gpus(); })) return nullptr;
+  auto copies = std::make_unique<detail::HostCopies>(call.kind, checked);
+  copies->fetch(*options.fail_after);
+  return copies;
+}
+
+std::shared_ptr<detail::GpuGroup> Communicator::State::settle_gpus(std::span<const Device> devices) {
+  const std::scoped_lock lock(gpu_mutex);
+  const std::uint64_t epoch = engine->next_epoch();
+  if (gpus != nullptr && gpus->epoch() == epoch) return gpus;
+  if (devices.empty()) return nullptr;
+  const auto claims = exchange_claims(devices);
+  // all ranks have left the epoch before: what is left of it disturbs nobody any more
+  if (gpus != nullptr && gpus->comms() != nullptr) gpus->comms()->abort();
+  auto settled = detail::GpuGroup::make(epoch, claims, layout, rank);
+  if (settled->decision().route == GpuRoute::nccl) start_nccl(*settled);
+  const detail::GpuDecision& decision = settled->decision();
+  if (decision.route == GpuRoute::host && rank == 0 && std::exchange(told_why_host, decision.text) != decision.text)
+    detail::log_warning("{}: collectives on GPUs go through host memory: {}", options.name, decision.text);
+  gpus = std::move(settled);
+  return gpus;
+}
+
+std::vector<detail::GpuClaim> Communicator::State::exchange_claims(std::span<const Device> devices) {
+  detail::cuda::Backend& backend = detail::cuda::Backend::of_this_process();
+  const bool is_one_gpu = layout.ranks() == 1 && std::all_of(devices.begin(), devices.end(), [&](Device device) {
+                            return device.index == devices.front().index;
+                          });
+  std::vector<detail::GpuClaim> own;
+  for (const Device device : devices) {
+    detail::GpuClaim& claim = own.emplace_back();
+    claim.uuid = backend.found().devices[static_cast<std::size_t>(device.index)].uuid;
+    claim.device = device.index;
+    if (is_one_gpu) continue;  // nothing that would need NCCL
+    const detail::nccl::Library& library = backend.nccl();
+    if (library.api != nullptr) claim.nccl_version = library.version;
+    std::copy_n(library.why.begin(), std::min(library.why.size(), claim.why_no_nccl.size() - 1),
+                claim.why_no_nccl.begin());
+  }
+  std::vector<detail::GpuClaim> all(static_cast<std::size_t>(layout.replicas()));
+  std::vector<ConstTensorView> inputs;
+  for (const detail::GpuClaim& claim : own)
+    inputs.emplace_back(&claim, DType::u8, Shape{static_cast<std::int64_t>(sizeof(claim))});
+  const TensorView output{all.data(), DType::u8, Shape{static_cast<std::int64_t>(all.size() * sizeof(all[0]))},
+                          Device{}};
+  const Item item{inputs, std::span(&output, 1)};
+  run({OperationKind::all_gather, ReduceOp::sum, -1, rank}, std::span(&item, 1),
+      {.order = std::nullopt, .name = "first call on GPUs"});
+  return all;
+}
+
+void Communicator::State::start_nccl(detail::GpuGroup& group) {
+  IdLetter letter;
+  if (rank == 0) {
+    try {
+      group.comms()->check(group.comms()->api().get_unique_id(letter.id), "ncclGetUniqueId");
+    } catch (const Error& error) {
+      const std::string_view text = error.text();
+      std::copy_n(text.begin(), std::min(text.size(), letter.why_not.size() - 1), letter.why_not.begin());
+    }
+  }
+  const Shape shape{static_cast<std::int64_t>(sizeof(letter))};
+  const ConstTensorView input(&letter, DType::u8, shape);
+  const TensorView output{&letter, DType::u8, shape, Device{}};
+  const Item item = rank == 0 ? Item{std::span(&input, 1), {}} : Item{{}, std::span(&output, 1)};
+  run({OperationKind::broadcast, ReduceOp::sum, 0, rank}, std::span(&item, 1),
+      {.order = std::nullopt, .name = "id of NCCL"});
+  if (letter.why_not[0] != '\0') {
+    group.fall_back(fmt::format("NCCL does not start on rank 0: {}", letter.why_not.data()));
+    return;
+  }
+  const auto descriptor =
+      detail::make_descriptor(OperationKind::barrier, ReduceOp::sum, Order::canonical, -1, {}, "start of NCCL");
+  const auto starting = std::make_shared<detail::NcclStart>(
+      descriptor, group.comms(), letter.id, group.leader_of_lane(0), group.leaders().size(), *options.fail_after / 2);
+  static_cast<void>(starting->try_acquire());  // nobody else has it
+  engine->run(starting);
+  if (!starting->why_not().empty()) group.fall_back(starting->why_not());
+}
+
+detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std::span<const Device> devices) {
+  Communicator::State& state = *communicator.state_;
+  const Communicator::State::Call call{OperationKind::barrier, ReduceOp::sum, -1, state.rank};
+  state.told_to_all(call, [&] {
+    if (static_cast<int>(devices.size()) != state.layout.count(state.rank)) {
+      detail::throw_error(Code::invalid_argument, "gpu_path: {} devices for {} replicas; give one for each",
+                          devices.size(), state.layout.count(state.rank));
+    }
+    for (const Device device : devices) detail::cuda::Backend::of_this_process().require(device, "gpu_path");
+  });
+  return state.settle_gpus(devices)->decision();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/gpu/group.hpp"
+
+#include "base/check.hpp"
+#include "device/cuda/backend.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace lockstep::detail {
+
+GpuGroup::GpuGroup(std::uint64_t epoch, std::span<const GpuClaim> claims, const ReplicaLayout& layout, int rank)
+    : epoch_(epoch), layout_(layout), rank_(rank), decision_(decide_route(claims, layout)), leaders_(claims, layout) {
+  for (int replica = layout.first(rank); replica < layout.first(rank + 1); ++replica)
+    devices_.push_back(claims[static_cast<std::size_t>(replica)].device);
+  if (decision_.route == GpuRoute::host) return;
+  std::vector<int> gpus;
+  for (int leader = leaders_.first(rank); leader < leaders_.first(rank + 1); ++leader)
+    gpus.push_back(leaders_[leader].device);
+  for (const int gpu : gpus) lanes_.push_back(std::make_unique<Lane>(gpu));
+  if (decision_.route == GpuRoute::nccl)
+    comms_ = std::make_shared<NcclComms>(cuda::Backend::of_this_process().nccl().api, gpus);
+}
+
+std::shared_ptr<GpuGroup> GpuGroup::make(std::uint64_t epoch, std::span<const GpuClaim> claims,
+                                         const ReplicaLayout& layout, int rank) {
+  return {new GpuGroup(epoch, claims, layout, rank), [](GpuGroup* group) {
+            if (!group->is_kept_ && cuda::Backend::of_this_process().is_of_this_process()) delete group;
+          }};
+}
+
+void GpuGroup::fall_back(const std::string& why) {
+  decision_ = {GpuRoute::host, why};
+  comms_.reset();
+  lanes_.clear();
+}
+
+std::uint64_t GpuGroup::fingerprint() const noexcept {
+  return epoch_ << 8 | static_cast<std::uint64_t>(decision_.route);
+}
+
+std::size_t GpuGroup::lane_on(int device) const {
+  const auto lane =
+      std::find_if(lanes_.begin(), lanes_.end(), [device](const auto& each) { return each->device() == device; });
+  LOCKSTEP_CHECK(lane != lanes_.end());
+  return static_cast<std::size_t>(lane - lanes_.begin());
+}
+
+void GpuGroup::require_places(const Call& call, std::span<const HostItem> items) const {
+  const std::vector<Device> now = replica_devices(call.kind, items);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i].index == devices_[i]) continue;
+    throw_error(
+        Code::invalid_argument,
+        "{}: replica {} has its tensors on {}, but had them on gpu:{} at the first call on GPUs; the replicas of "
+        "a communicator stay where they are",
+        to_string(call.kind), layout_.first(rank_) + static_cast<int>(i), to_string(now[i]), devices_[i]);
+  }
+  const auto require = [&](const GpuPlace& place) {
+    if (std::find(devices_.begin(), devices_.end(), place.device.index) != devices_.end()) return;
+    throw_error(Code::invalid_argument,
+                "{}: a tensor lies on {}, but this rank's replicas had theirs on gpu:{} at the first call on GPUs; the "
+                "replicas of a communicator stay where they are",
+                to_string(call.kind), to_string(place.device), fmt::join(devices_, ", gpu:"));
+  };
+  for (const HostItem& item : items) {
+    std::for_each(item.input_places.begin(), item.input_places.end(), require);
+    std::for_each(item.output_places.begin(), item.output_places.end(), require);
+  }
+}
+
+std::vector<Device> replica_devices(OperationKind kind, std::span<const HostItem> items) {
+  if (kind == OperationKind::broadcast || items.empty()) return {};
+  const bool by_output = kind == OperationKind::scatter || kind == OperationKind::scatter_v;
+  std::vector<Device> devices;
+  for (const GpuPlace& place : by_output ? items.front().output_places : items.front().input_places)
+    devices.push_back(place.device);
+  return devices;
+}
+
+}  // namespace lockstep::detail

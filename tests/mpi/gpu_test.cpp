@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives on GPUs between processes, each with GPUs of its own that are not there.
+
+#include <lockstep/interop/mpi.hpp>
+
+#include "collectives/make_communicator.hpp"
+#include "support/collective_cases.hpp"
+#include "support/errors.hpp"
+#include "support/gpu_ranks.hpp"
+#include "support/pair_cases.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+namespace lockstep::test {
+namespace {
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+/// GPUs that no other rank has.
+FakeCudaOptions own_gpus(int gpus) {
+  return {.devices = gpus, .machine = static_cast<std::uint64_t>(world_rank()) + 1};
+}
+
+CommunicatorOptions uneven(int gpus, std::optional<Order> order = std::nullopt) {
+  CommunicatorOptions options;
+  options.local_replicas = gpus + world_rank() % 2;
+  options.order = order;
+  return options;
+}
+
+TEST(MpiGpus, have_the_bits_of_the_hosts_in_canonical_order) {
+  for (const int gpus : {1, 2, 3}) {
+    const FakeGpus fakes(own_gpus(gpus));
+    {
+      Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(gpus, Order::canonical));
+      check_every_collective(comm, gpus_of_rank(0, gpus));
+      check_every_message(comm, {DeviceKind::gpu, gpus - 1});
+    }
+    EXPECT_EQ(fakes.nccl().mismatches(), std::vector<std::string>{});
+    EXPECT_EQ(fakes.nccl().communicators(), 0U);
+  }
+}
+
+TEST(MpiGpus, leave_no_order_to_nccl_that_it_has_not) {
+  const FakeGpus fakes(own_gpus(2));
+  Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(2));
+  const DeviceOf device_of = gpus_of_rank(0, 2);
+  check_all_reduce(comm, ReduceOp::max, {}, device_of);
+  check_all_reduce(comm, ReduceOp::bxor, {}, device_of);
+  // integers alone have the same bits in every order
+  const std::vector<TensorCase> tensors{{DType::i64, 300'000}, {DType::u8, 77}};
+  Batch batch(tensors, comm.layout(), comm.rank(), device_of);
+  for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
+  comm.all_reduce(batch.items(), ReduceOp::sum);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Bytes expected =
+        canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
+  }
+  EXPECT_EQ(fakes.nccl().calls().count("all_reduce"), 4);  // two tensors, two GPUs
+}
+
+TEST(MpiGpus, are_shared_by_ranks_through_host_memory) {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const FakeGpus fakes({.devices = 1});  // the same on all ranks
+  Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(1));
+  const std::vector<Device> devices(static_cast<std::size_t>(comm.local_replicas()), {DeviceKind::gpu, 0});
+  const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
+  EXPECT_EQ(path.route, size > 1 ? detail::GpuRoute::host : detail::GpuRoute::one_device) << path.text;
+  check_every_collective(comm, gpus_of_rank(0, 1));
+}
+
+TEST(MpiGpus, fall_back_together_where_nccl_is_not_on_one_rank_or_does_not_start) {
+  for (const bool is_absent : {true, false}) {
+    const bool is_last = world_rank() + 1 == communicator_from(MPI_COMM_WORLD).size();
+    const FakeGpus fakes(own_gpus(2), {.absent = is_absent && is_last ? "it was forgotten here" : ""});
+    if (!is_absent && is_last) fakes.nccl().calls().fail("comm_init_rank", 2, detail::nccl::Result::system_error);
+    Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(2));
+    std::vector<Device> devices;
+    for (int r = 0; r < comm.local_replicas(); ++r) devices.push_back(gpus_of_rank(0, 2)(r));
+    const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
+    EXPECT_EQ(path.route, detail::GpuRoute::host);
+    expect_all(path.text,
+               {is_absent ? "it was forgotten here" : "ncclCommInitRank", "rank " + std::to_string(comm.size() - 1)});
+    check_all_reduce(comm, ReduceOp::sum, {}, gpus_of_rank(0, 2));
+  }
+}
+
+TEST(MpiGpus, that_never_end_are_an_error_on_every_rank_after_which_all_works) {
+  const FakeGpus fakes(own_gpus(2));
+  CommunicatorOptions options = uneven(2);
+  options.warn_after = std::chrono::seconds(1);
+  options.fail_after = std::chrono::seconds(3);
+  Communicator comm = communicator_from(MPI_COMM_WORLD, options);
+  const DeviceOf device_of = gpus_of_rank(0, 2);
+  check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
+  if (comm.rank() == 0) fakes.nccl().never_end(0);
+  expect_all(
+      error_of([&] { check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of); }),
+      {"deadline_exceeded:", "all_reduce"});
+  check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GPUs and NCCL that fail: every rank gets an error in bounded time, and the communicator works afterwards or says why
+// it does not.
+
+#include "collectives/make_communicator.hpp"
+#include "support/collective_cases.hpp"
+#include "support/errors.hpp"
+#include "support/gpu_ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+using NcclResult = detail::nccl::Result;
+using CudaStatus = detail::cuda::Status;
+
+const GpuLayout two_ranks{{1, 2}, 2};
+
+/// Sums one tensor of `count` elements.
+void sum(Communicator& comm, const DeviceOf& device_of, std::int64_t count) {
+  const std::vector<TensorCase> tensors{{DType::f32, count}};
+  Batch batch(tensors, comm.layout(), comm.rank(), device_of);
+  batch.reduce_in_place(0);
+  comm.all_reduce(batch.items(), ReduceOp::sum);
+}
+
+/// The errors that `body` gives on the ranks, by rank; afterwards the communicators work.
+std::vector<std::string> errors_of(const FakeGpus& fakes, const GpuLayout& layout,
+                                   const std::function<void(Communicator&, const DeviceOf&)>& body,
+                                   const CommunicatorOptions& options = impatient(4000)) {
+  std::vector<std::string> errors(layout.replicas.size());
+  on_gpu_ranks(
+      fakes, layout,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm, device_of); });
+        comm.barrier();
+        check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
+        sum(comm, device_of, 100);
+      },
+      options);
+  return errors;
+}
+
+TEST(GpuMismatch, is_found_before_nccl_is_called) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    sum(comm, device_of, 10);
+    comm.barrier();
+    const int before = fakes.nccl().calls().count("all_reduce");
+    const auto error = thrown_by([&] { sum(comm, device_of, comm.rank() == 0 ? 3 : 4); });
+    EXPECT_EQ(fakes.nccl().calls().count("all_reduce"), before);
+    if (error) throw Error(*error);
+  });
+  for (const std::string& error : errors)
+    expect_all(error, {"mismatch:", "rank 0 calls all_reduce sum in any order on GPUs of f32 [3]", "f32 [4]"});
+}
+
+TEST(GpuMismatch, of_hosts_and_gpus_is_found_before_and_after_the_first_call) {
+  const FakeGpus fakes({.devices = 4});
+  for (const bool is_settled : {false, true}) {
+    const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+      if (is_settled) sum(comm, device_of, 10);
+      sum(comm, comm.rank() == 0 ? DeviceOf(on_host) : device_of, 3);
+    });
+    for (const std::string& error : errors) expect_all(error, {"mismatch:", "on GPUs"});
+  }
+}
+
+TEST(GpuPlaces, stay_what_they_were_at_the_first_call) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    sum(comm, device_of, 10);
+    sum(comm, comm.rank() == 0 ? gpus_of_rank(1, 1) : device_of, 10);
+  });
+  expect_all(errors[0], {"invalid_argument:", "replica 0", "gpu:1", "gpu:0", "first call on GPUs"});
+  expect_all(errors[1], {"unavailable:", "rank 0", "gpu:1"});
+}
+
+TEST(GpuPlaces, must_be_here) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    float value = 0;
+    const ConstTensorView nowhere(&value, DType::f32, Shape{1}, {DeviceKind::gpu, 7});
+    const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(comm.local_replicas()), nowhere);
+    const Item item{inputs, {}};
+    if (comm.rank() == 1) comm.all_reduce(std::span(&item, 1), ReduceOp::sum);
+    sum(comm, device_of, 10);
+  });
+  expect_all(errors[1], {"unavailable:", "all_reduce: input 0 of item 0", "gpu:7 is not here", "gpu:0 to gpu:3"});
+  expect_all(errors[0], {"unavailable:", "rank 1"});
+}
+
+/// What rank 0 says of the route at the first call.
+std::string warning_of(const FakeGpus& fakes, const GpuLayout& layout, int gpus_apart) {
+  testing::internal::CaptureStderr();
+  on_ranks(layout.replicas, [&](Communicator& comm) {
+    check_all_reduce(comm, ReduceOp::sum, {}, gpus_of_rank(comm.rank() * gpus_apart, layout.gpus));
+    check_all_reduce(comm, ReduceOp::mean, {}, gpus_of_rank(comm.rank() * gpus_apart, layout.gpus));
+  });
+  EXPECT_EQ(fakes.nccl().communicators(), 0U);
+  return testing::internal::GetCapturedStderr();
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(GpuRouteOfRanks, is_the_host_where_there_is_no_nccl_which_is_said_once) {
+  const FakeGpus fakes({.devices = 4}, {.absent = "libnccl.so.2 was eaten"});
+  const std::string text = warning_of(fakes, two_ranks, 1);
+  expect_all(text, {"through host memory", "no NCCL on rank 0: libnccl.so.2 was eaten"});
+  EXPECT_EQ(count_of(text, "through host memory"), 1U);
+}
+
+TEST(GpuRouteOfRanks, is_the_host_where_they_share_a_gpu) {
+  const FakeGpus fakes({.devices = 2});
+  expect_all(warning_of(fakes, {{1, 1}, 1}, 0), {"through host memory", "ranks 0 and 1 share GPU-"});
+  EXPECT_EQ(fakes.nccl().calls().count("get_unique_id"), 0);
+}
+
+TEST(GpuRouteOfRanks, is_the_host_where_nccl_does_not_start_on_one) {
+  {
+    const FakeGpus fakes({.devices = 4});
+    fakes.nccl().pretend_version(2, 22703);
+    expect_all(warning_of(fakes, two_ranks, 1), {"through host memory", "NCCL does not start on rank"});
+  }
+  {
+    const FakeGpus fakes({.devices = 4});
+    fakes.nccl().calls().fail("get_unique_id", 1, NcclResult::system_error);
+    expect_all(warning_of(fakes, two_ranks, 1), {"NCCL does not start on rank 0: ", "ncclGetUniqueId"});
+  }
+  for (const int nth : {1, 2, 3}) {
+    const FakeGpus fakes({.devices = 4});
+    fakes.nccl().calls().fail("comm_init_rank", nth, NcclResult::unhandled_cuda_error);
+    expect_all(warning_of(fakes, two_ranks, 1), {"NCCL does not start on rank", "ncclCommInitRank"});
+  }
+}
+
+TEST(GpuRouteOfRanks, is_told_with_its_reason) {
+  const FakeGpus fakes({.devices = 4});
+  on_gpu_ranks(fakes, two_ranks, [](Communicator& comm, const DeviceOf& device_of) {
+    std::vector<Device> devices;
+    for (int r = 0; r < comm.local_replicas(); ++r) devices.push_back(device_of(r));
+    const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
+    EXPECT_EQ(path.route, detail::GpuRoute::nccl);
+    EXPECT_EQ(path.text, "NCCL 2.28.9 among 3 GPUs");
+  });
+}
+
+TEST(GpuFaults, of_an_operation_that_never_ends_meet_the_deadline_on_every_rank) {
+  for (const Order order : {Order::any, Order::canonical}) {
+    const FakeGpus fakes({.devices = 4});
+    const auto begin = std::chrono::steady_clock::now();
+    CommunicatorOptions options = impatient(1500);
+    options.order = order;
+    const auto errors = errors_of(
+        fakes, two_ranks,
+        [&](Communicator& comm, const DeviceOf& device_of) {
+          sum(comm, device_of, 10);
+          comm.barrier();
+          if (comm.rank() == 1) fakes.nccl().never_end(1);
+          comm.barrier();
+          sum(comm, device_of, 1000);
+        },
+        options);
+    for (const std::string& error : errors) expect_all(error, {"deadline_exceeded:", "all_reduce sum", "1.5 s"});
+    EXPECT_EQ(errors[0], errors[1]);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  }
+}
+
+TEST(GpuFaults, that_nccl_reports_are_the_error_of_every_rank) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    sum(comm, device_of, 10);
+    comm.barrier();
+    if (comm.rank() == 0) fakes.nccl().fail_launch(2, NcclResult::remote_error);
+    comm.barrier();
+    sum(comm, device_of, 1000);
+  });
+  for (const std::string& error : errors) expect_all(error, {"unavailable:", "NCCL"});
+  EXPECT_EQ(errors[0], errors[1]);
+}
+
+TEST(GpuFaults, end_requests_that_are_under_way_and_those_behind_them) {
+  const FakeGpus fakes({.devices = 4});
+  errors_of(
+      fakes, two_ranks,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        sum(comm, device_of, 10);
+        comm.barrier();
+        if (comm.rank() == 0) fakes.nccl().never_end(0);
+        comm.barrier();
+        const std::vector<TensorCase> tensors{{DType::f32, 100}};
+        std::vector<Batch> batches;
+        std::vector<Request> requests;
+        for (int k = 0; k < 2; ++k) batches.emplace_back(tensors, comm.layout(), comm.rank(), device_of);
+        for (Batch& batch : batches) {
+          batch.reduce_in_place(0);
+          requests.push_back(comm.all_reduce_async(batch.items(), ReduceOp::sum));
+        }
+        for (Request& request : requests)
+          expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
+      },
+      impatient(1500));
+}
+
+/// One call that fails: the `nth` of `name` from when all is settled.
+struct BadCall {
+  std::string name;
+  int nth;
+  bool is_cuda;
+};
+
+class GpuBadCalls : public testing::TestWithParam<BadCall> {};
+
+TEST_P(GpuBadCalls, are_errors_in_bounded_time) {
+  const FakeGpus fakes({.devices = 4});
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(
+      two_ranks.replicas,
+      [&](Communicator& comm) {
+        const DeviceOf device_of = gpus_of_rank(comm.rank(), two_ranks.gpus);
+        const std::vector<TensorCase> tensors{{DType::f32, 1000}};
+        Batch batch(tensors, comm.layout(), comm.rank(), device_of);
+        batch.reduce_in_place(0);
+        const std::vector<Item> items = batch.items();
+        const Item whole = items.front();
+        const Item shared{whole.inputs.first(comm.rank() == 0 ? 1 : 0), whole.outputs};
+        comm.all_reduce(items, ReduceOp::sum);
+        comm.barrier();
+        if (comm.rank() == 0) {
+          if (GetParam().is_cuda) {
+            fakes.cuda().calls().fail(GetParam().name, GetParam().nth, CudaStatus::launch_failure);
+          } else {
+            fakes.nccl().calls().fail(GetParam().name, GetParam().nth, NcclResult::internal_error);
+          }
+        }
+        comm.barrier();
+        for (int k = 0; k < 3; ++k) {
+          static_cast<void>(error_of([&] { comm.broadcast(std::span(&shared, 1), 0); }));
+          static_cast<void>(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }));
+        }
+      },
+      impatient(2000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+std::vector<BadCall> bad_calls() {
+  std::vector<BadCall> calls;
+  for (const char* const name : {"group_start", "group_end", "all_reduce", "broadcast", "comm_get_async_error"}) {
+    for (const int nth : {1, 3}) calls.push_back({name, nth, false});
+  }
+  for (const char* const name : {"malloc_async", "event_create", "event_record", "event_query", "stream_wait_event",
+                                 "reduce", "copy", "memcpy_async", "set_device", "free_async"}) {
+    for (const int nth : {1, 4}) calls.push_back({name, nth, true});
+  }
+  return calls;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, GpuBadCalls, testing::ValuesIn(bad_calls()), [](const auto& instance) {
+  return instance.param.name + "_" + std::to_string(instance.param.nth);
+});
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks work out about GPUs before they touch one: the route, who speaks for whom, and how folds and lists are
+// cut.
+
+#include "collectives/gpu/bundles.hpp"
+#include "collectives/gpu/fold_parts.hpp"
+#include "collectives/gpu/leaders.hpp"
+#include "collectives/gpu/route.hpp"
+#include "schedule/canonical_tree.hpp"
+#include "schedule/partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+namespace {
+
+/// A claim on the GPU with this number in the job, which its rank calls `device`.
+GpuClaim claim(std::uint8_t gpu, int device, int nccl_version = 22809) {
+  GpuClaim result;
+  result.uuid[15] = gpu;
+  result.device = device;
+  result.nccl_version = nccl_version;
+  return result;
+}
+
+TEST(GpuRoute, is_one_device_where_all_replicas_are_on_one_whatever_nccl_is) {
+  const GpuDecision decision = decide_route(std::vector{claim(1, 0, 0), claim(1, 0, 0)}, ReplicaLayout({2}));
+  EXPECT_EQ(decision.route, GpuRoute::one_device);
+}
+
+TEST(GpuRoute, is_nccl_among_gpus_of_one_rank_and_of_many) {
+  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(2, 1)}, ReplicaLayout({2})).route, GpuRoute::nccl);
+  const GpuDecision decision = decide_route(std::vector{claim(1, 0), claim(2, 0), claim(2, 0)}, ReplicaLayout({1, 2}));
+  EXPECT_EQ(decision.route, GpuRoute::nccl);
+  EXPECT_EQ(decision.text, "NCCL 2.28.9 among 2 GPUs");
+}
+
+TEST(GpuRoute, is_the_host_where_nccl_is_missing_and_says_on_which_rank_and_why) {
+  GpuClaim without = claim(2, 0, 0);
+  std::strcpy(without.why_no_nccl.data(), "libnccl.so.2 is not here");
+  const GpuDecision decision = decide_route(std::vector{claim(1, 0), without}, ReplicaLayout({1, 1}));
+  EXPECT_EQ(decision.route, GpuRoute::host);
+  EXPECT_EQ(decision.text, "no NCCL on rank 1: libnccl.so.2 is not here");
+}
+
+TEST(GpuRoute, is_the_host_where_versions_differ_and_names_both) {
+  const GpuDecision decision =
+      decide_route(std::vector{claim(1, 0), claim(2, 0), claim(3, 0, 22703)}, ReplicaLayout({1, 1, 1}));
+  EXPECT_EQ(decision.route, GpuRoute::host);
+  for (const std::string part : {"rank 0", "2.28.9", "rank 2", "2.27.3"})
+    EXPECT_NE(decision.text.find(part), std::string::npos) << decision.text;
+}
+
+TEST(GpuRoute, is_the_host_where_two_ranks_share_a_gpu_even_if_it_is_the_only_one) {
+  for (const auto& claims : {std::vector{claim(1, 0), claim(0xab, 1), claim(0xab, 1)},
+                             std::vector{claim(0xab, 0), claim(0xab, 0), claim(0xab, 0)}}) {
+    const GpuDecision decision = decide_route(claims, ReplicaLayout({2, 1}));
+    EXPECT_EQ(decision.route, GpuRoute::host);
+    EXPECT_NE(decision.text.find("ranks 0 and 1 share GPU-00000000-0000-0000-0000-0000000000ab"), std::string::npos)
+        << decision.text;
+  }
+}
+
+TEST(Leaders, are_the_gpus_of_each_rank_by_their_first_replicas) {
+  // rank 0: gpu:1, gpu:0, gpu:1; rank 1: gpu:0, gpu:0
+  const Leaders leaders(std::vector{claim(1, 1), claim(2, 0), claim(1, 1), claim(3, 0), claim(3, 0)},
+                        ReplicaLayout({3, 2}));
+  ASSERT_EQ(leaders.size(), 3);
+  EXPECT_EQ(leaders[0].replicas, (std::vector{0, 2}));
+  EXPECT_EQ(leaders[0].device, 1);
+  EXPECT_EQ(leaders[1].replicas, (std::vector{1}));
+  EXPECT_EQ(leaders[2].replicas, (std::vector{3, 4}));
+  EXPECT_EQ(leaders[2].rank, 1);
+  EXPECT_EQ(leaders.first(1), 2);
+  EXPECT_EQ(leaders.first(2), 3);
+  EXPECT_EQ(leaders.of(2), 0);
+  EXPECT_EQ(leaders.most_replicas(), 2);
+}
+
+TEST(Leaders, have_blocks_that_tile_the_tree_however_replicas_are_dealt) {
+  for (int replicas = 1; replicas <= 40; ++replicas) {
+    for (int gpus = 1; gpus <= 5; ++gpus) {
+      std::vector<GpuClaim> claims;
+      for (int r = 0; r < replicas; ++r) claims.push_back(claim(0, (r * 7 + r / 3) % gpus));
+      const Leaders leaders(claims, ReplicaLayout({replicas}));
+      std::vector<Block> blocks;
+      for (const LeaderBlock& each : leaders.blocks()) {
+        blocks.push_back(each.block);
+        for (int r = each.block.first; r < each.block.last; ++r) EXPECT_EQ(leaders.of(r), each.leader);
+      }
+      EXPECT_EQ(fold_merges(blocks, {0, replicas}).size(), blocks.size());
+    }
+  }
+}
+
+/// A fold by a function that shows every order.
+double evaluate(const std::vector<double>& inputs, std::span<const std::uint8_t> merges) {
+  std::vector<double> stack;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    stack.push_back(inputs[i]);
+    for (int merge = 0; merge < merges[i]; ++merge) {
+      const double right = stack.back();
+      stack.pop_back();
+      stack.back() = stack.back() * 1.25 + right * right / 3;
+    }
+  }
+  EXPECT_EQ(stack.size(), 1U);
+  return stack.front();
+}
+
+TEST(FoldParts, fold_to_the_same_bits) {
+  for (const int replicas : {1, 2, 3, 5, 8, 63, 64, 65, 100, 128, 129, 300}) {
+    for (const std::size_t most : {1U, 2U, 3U, 7U, 64U}) {
+      std::vector<double> inputs;
+      for (int r = 0; r < replicas; ++r) inputs.push_back(0.125 + 1.0 / (r + 2));
+      const auto merges = fold_merges_of_leaves({0, replicas});
+      const FoldParts cut = fold_parts(merges, most);
+      std::vector<double> values;
+      std::size_t next = 0;
+      for (const FoldPart& part : cut.parts) {
+        EXPECT_EQ(part.first, next);
+        EXPECT_LE(part.merges.size(), most);
+        const auto begin = inputs.begin() + static_cast<std::ptrdiff_t>(part.first);
+        values.push_back(evaluate({begin, begin + static_cast<std::ptrdiff_t>(part.merges.size())}, part.merges));
+        next += part.merges.size();
+      }
+      EXPECT_EQ(next, inputs.size());
+      EXPECT_EQ(evaluate(values, cut.merges), evaluate(inputs, merges)) << replicas << " in parts of " << most;
+    }
+  }
+}
+
+HostItem item_of(DType dtype, std::int64_t count) {
+  HostItem item;
+  item.dtype = dtype;
+  item.shape = Shape{count};
+  return item;
+}
+
+TEST(Bundles, pack_what_is_short_by_dtype_and_leave_out_what_is_empty) {
+  const auto bundles = bundles_of(std::vector{item_of(DType::f32, 5), item_of(DType::f16, 3), item_of(DType::f32, 0),
+                                              item_of(DType::f32, 1 << 20), item_of(DType::f32, 40)});
+  ASSERT_EQ(bundles.size(), 3U);
+  EXPECT_TRUE(bundles[0].is_packed());
+  EXPECT_EQ(bundles[0].members[1].item, 4U);
+  EXPECT_EQ(bundles[0].members[1].begin, grain_elements);
+  EXPECT_EQ(bundles[0].count, grain_elements + 40);
+  EXPECT_EQ(bundles[1].dtype, DType::f16);
+  EXPECT_FALSE(bundles[1].is_packed());
+  EXPECT_EQ(bundles[2].members.front().item, 3U);
+}
+
+TEST(Bundles, are_closed_when_they_are_long) {
+  const std::vector<HostItem> items(200, item_of(DType::f32, 200'000));
+  std::set<std::size_t> seen;
+  for (const Bundle& bundle : bundles_of(items)) {
+    EXPECT_LT(static_cast<std::size_t>(bundle.count) * 4, pack_bytes + short_bytes);
+    for (const BundleMember& member : bundle.members) seen.insert(member.item);
+  }
+  EXPECT_EQ(seen.size(), items.size());
+}
+
+}  // namespace
+}  // namespace lockstep::detail

@@ -192,4 +192,11 @@ detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std
   return state.settle_gpus(devices)->decision();
 }
 
+std::optional<CommunicatorAccess::SettledGpus> CommunicatorAccess::settled_gpus(const Communicator& communicator) {
+  Communicator::State& state = *communicator.state_;
+  const std::scoped_lock lock(state.gpu_mutex);
+  if (state.gpus == nullptr) return std::nullopt;
+  return SettledGpus{state.gpus->decision(), state.gpus->devices()};
+}
+
 }  // namespace lockstep

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -39,6 +40,12 @@ struct CommunicatorAccess {
   /// why. Settles it where it is not settled yet, as the first call on GPUs does. Collective. Throws Error(unavailable)
   /// for a GPU that is not here.
   [[nodiscard]] static detail::GpuDecision gpu_path(Communicator& communicator, std::span<const Device> devices);
+  /// What is settled of that, nothing before it is. Local.
+  struct SettledGpus {
+    detail::GpuDecision decision;
+    std::vector<int> devices;  ///< the numbers of this rank's GPUs, by local replica
+  };
+  [[nodiscard]] static std::optional<SettledGpus> settled_gpus(const Communicator& communicator);
   /// As `selected_schedule`.
   [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
 };

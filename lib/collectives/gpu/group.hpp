@@ -46,6 +46,8 @@ class GpuGroup {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] const ReplicaLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Leaders& leaders() const noexcept { return leaders_; }
+  /// The numbers of the GPUs that the local replicas are on.
+  [[nodiscard]] const std::vector<int>& devices() const noexcept { return devices_; }
   /// The leader that this rank's GPU number `lane` is.
   [[nodiscard]] int leader_of_lane(std::size_t lane) const { return leaders_.first(rank_) + static_cast<int>(lane); }
   /// This rank's GPUs; none where the hosts do everything.

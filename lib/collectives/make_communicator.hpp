@@ -40,10 +40,10 @@ struct CommunicatorAccess {
   /// why. Settles it where it is not settled yet, as the first call on GPUs does. Collective. Throws Error(unavailable)
   /// for a GPU that is not here.
   [[nodiscard]] static detail::GpuDecision gpu_path(Communicator& communicator, std::span<const Device> devices);
-  /// That, as it is settled, and the numbers of this rank's GPUs by local replica; nothing before. Local.
+  /// What is settled of that, nothing before it is. Local.
   struct SettledGpus {
     detail::GpuDecision decision;
-    std::vector<int> devices;
+    std::vector<int> devices;  ///< the numbers of this rank's GPUs, by local replica
   };
   [[nodiscard]] static std::optional<SettledGpus> settled_gpus(const Communicator& communicator);
   /// As `selected_schedule`.

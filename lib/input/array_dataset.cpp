@@ -6,8 +6,9 @@
 #include "base/check.hpp"
 #include "input/rows.hpp"
 
+#include <lockstep/device/gpu.hpp>
+
 #include <cstddef>
-#include <cstring>
 
 namespace lockstep::input {
 
@@ -30,7 +31,7 @@ Tensor stacked(std::span<const Tensor> parts) {
           "{}{}; give arrays that differ as a tuple",
           i, to_string(part.dtype()), to_string(part.shape()), to_string(first.dtype()), to_string(first.shape()));
     }
-    if (part.byte_count() != 0) std::memcpy(to + i * part.byte_count(), part.data(), part.byte_count());
+    copy({to + i * part.byte_count(), part.dtype(), part.shape(), {}}, part.view());
   }
   return result;
 }

@@ -3,6 +3,8 @@
 
 #include <lockstep/input/scale.hpp>
 
+#include "device/host/host_elements.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -32,7 +34,8 @@ void scale(const void* elements, std::size_t count, float factor, float* __restr
 Tensor scale_to_float(const Tensor& elements, float factor, const std::shared_ptr<MemoryResource>& memory) {
   Tensor scaled = Tensor::uninitialized(DType::f32, elements.shape(), memory);
   const auto count = static_cast<std::size_t>(elements.element_count());
-  const void* const source = elements.data();
+  const detail::HostElements here(elements.view());
+  const void* const source = here.view().data;
   float* const target = static_cast<float*>(scaled.data());
   switch (elements.dtype()) {
     case DType::f16: scale<Float16>(source, count, factor, target); break;

@@ -52,12 +52,15 @@ concept ElementTree = std::default_initializable<T> && input::leaf_count<T>::val
 
 namespace input {
 
-/// The tensors of `element`, from left to right; they share memory with it.
+/// The tensors of `element`, from left to right; they share memory with it. Datasets work in host memory: tensors on
+/// GPUs are copied there.
 template <ElementTree T>
 [[nodiscard]] Leaves leaves_of(const T& element) {
   Leaves leaves;
   leaves.reserve(leaf_count<T>::value);
-  for_each_leaf(element, [&](const Tensor& leaf) { leaves.push_back(leaf); });
+  for_each_leaf(element, [&](const Tensor& leaf) {
+    leaves.push_back(leaf.device().kind == DeviceKind::cpu ? leaf : leaf.to(Device{}));
+  });
   return leaves;
 }
 

@@ -33,6 +33,23 @@ TEST_F(OnGpus, batches_lie_on_the_replicas_devices) {
   });
 }
 
+TEST_F(OnGpus, datasets_are_made_of_tensors_on_gpus_too) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const Tensor there = Tensor::from(Numbers{1, 2, 3, 4}).to(gpu(1));
+  const auto data =
+      Dataset<Tensor>::from_tensor_slices(there).map([](const Tensor& x) { return x.to(gpu(0)); }).batch(4);
+  int steps = 0;
+  for (const auto& batch : strategy.experimental_distribute_dataset(data)) {
+    EXPECT_EQ(elements_from<std::int64_t>(batch.component(0)), (Numbers{1, 2}));
+    EXPECT_EQ(elements_from<std::int64_t>(batch.component(1)), (Numbers{3, 4}));
+    ++steps;
+  }
+  EXPECT_EQ(steps, 1);
+  const auto stacked = array_dataset(std::vector<Tensor>{there, Tensor::from(Numbers{5, 6, 7, 8})});
+  EXPECT_EQ(stacked.cardinality().count(), 2);
+  EXPECT_EQ(elements_of<float>(input::scale_to_float(there, 0.5F)), (std::vector{0.5F, 1.0F, 1.5F, 2.0F}));
+}
+
 TEST_F(OnGpus, batches_stay_in_host_memory_where_the_options_say_so) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto data = Dataset<Tensor>::range(4).batch(4);

@@ -3,13 +3,13 @@
 
 #include "device/cuda/copies.hpp"
 
-#include "base/log.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/streams.hpp"
 #include "device/host/memory_use.hpp"
 
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,22 +17,34 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// A copy that has not come to its end in time.
+/// A copy that has not come to its end in time: the device may come to its memory on the host whenever it goes on. It
+/// keeps itself until somebody who frees that memory finds the end.
 class LateCopy final : public MemoryUser {
  public:
+  static void watch(std::unique_ptr<OwnedEvent> end, Device device, MemoryBlock block) {
+    const auto copy = std::make_shared<LateCopy>(std::move(end), device);
+    auto use = std::make_unique<MemoryUse>(copy, std::make_shared<const std::vector<MemoryBlock>>(1, block));
+    const std::lock_guard lock(copy->mutex_);
+    copy->use_ = std::move(use);
+  }
+
   LateCopy(std::unique_ptr<OwnedEvent> end, Device device) : end_(std::move(end)), device_(device) {}
   bool finish() noexcept override {
+    const std::lock_guard lock(mutex_);
     try {
-      return end_->is_done();
-    } catch (const std::exception&) {
-      return true;  // a device that has failed touches nothing
+      if (!end_->is_done()) return false;
+    } catch (const std::exception&) {  // a device that has failed touches nothing
     }
+    use_ = nullptr;
+    return true;
   }
   std::string name() const override { return "a copy from or to " + to_string(device_); }
 
  private:
   std::unique_ptr<OwnedEvent> end_;
   Device device_;
+  std::mutex mutex_;
+  std::unique_ptr<MemoryUse> use_;  // guarded by mutex_
 };
 
 /// Whether CUDA reaches this memory of the host by itself.
@@ -52,11 +64,7 @@ void copy_at_once(void* target, const void* source, std::size_t bytes, Device gp
   try {
     wait_until([&] { return end->is_done(); }, "copy", gpu);
   } catch (const Error& error) {
-    if (error.code() == Code::deadline_exceeded) {
-      // never taken back: the device may come to this memory whenever it goes on
-      static_cast<void>(new MemoryUse(std::make_shared<LateCopy>(std::move(end), gpu),
-                                      std::make_shared<const std::vector<MemoryBlock>>(1, MemoryBlock{host, bytes})));
-    }
+    if (error.code() == Code::deadline_exceeded) LateCopy::watch(std::move(end), gpu, {host, bytes});
     throw;
   }
 }

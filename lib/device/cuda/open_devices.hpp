@@ -37,9 +37,9 @@ class OpenDevices {
   void open_gpu(int device);
 
   std::mutex mutex_;  // guards what follows; what is in the maps stays where it is
-  std::map<Device, Logical> logical_;
-  std::map<int, Staging> staging_;  // of each GPU that is open
   std::shared_ptr<MemoryResource> pinned_;
+  std::map<int, Staging> staging_;     // of each GPU that is open
+  std::map<Device, Logical> logical_;  // ends first, with what is on the streams
 };
 
 }  // namespace lockstep::detail::cuda

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "device/cuda/backend.hpp"
+#include "support/fake_gpus.hpp"
+
+#include <lockstep/device/gpu.hpp>
+#include <lockstep/device/tensor.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::test {
+
+constexpr Device gpu(int index, int logical = 0) { return {DeviceKind::gpu, index, logical}; }
+
+/// `first`, `first` + 1, ... on the host.
+inline Tensor numbers(std::size_t count, float first = 0) {
+  std::vector<float> elements(count);
+  std::iota(elements.begin(), elements.end(), first);
+  return Tensor::from(elements);
+}
+
+/// The elements of a tensor, wherever it is.
+inline std::vector<float> elements_of(const Tensor& tensor) {
+  const Tensor here = tensor.to(Device{});
+  const auto elements = here.elements<float>();
+  return {elements.begin(), elements.end()};
+}
+
+/// Holds up what comes later on a stream until it is opened: by its end at the latest. It takes its time with that, in
+/// which whatever should wait for it, and does not, is done.
+class Gate {
+ public:
+  Gate(FakeCuda& cuda, void* stream) {
+    cuda.streams().submit(stream, [opened = opened_.get_future().share()] {
+      opened.wait_for(std::chrono::seconds(60));
+      return detail::cuda::Status::success;
+    });
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { open(); }
+  void open() {
+    if (std::exchange(is_open_, true)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    opened_.set_value();
+  }
+
+ private:
+  std::promise<void> opened_;
+  bool is_open_ = false;
+};
+
+/// Two GPUs of 64 MiB, whose memory is all given back at the end of a test.
+class GpuTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(cuda().wait_for_all());
+    for (int device = 0; device < 2; ++device) EXPECT_EQ(cuda().used_bytes(device), 0U) << "gpu:" << device;
+  }
+  [[nodiscard]] FakeCuda& cuda() const { return gpus_.cuda(); }
+  static void set_wait_limit(std::chrono::milliseconds limit) {
+    detail::cuda::Backend::of_this_process().set_wait_limit(limit);
+  }
+
+ private:
+  FakeGpus gpus_{{.devices = 2, .memory_bytes = std::size_t{64} << 20}};
+};
+
+}  // namespace lockstep::test

@@ -129,7 +129,7 @@ bool FakeCommunicator::collect_from(Step& step, int sender) {
     return true;
   }
   const std::string text =
-      fmt::format("rank {} wants a {}, and rank {} does a {}", rank_, describe(wanted), sender, describe(heading));
+      fmt::format("rank {} wants {}, and rank {} does {}", rank_, describe(wanted), sender, describe(heading));
   record_->add_mismatch(text);
   static_cast<void>(mailbox_.post({failure_name}, std::as_bytes(std::span(text))));
   fail(Result::internal_error, text);

@@ -98,7 +98,7 @@ TEST(FakeNcclFailure, a_send_to_who_does_something_else_is_found) {
                               : job.nccl().all_reduce(block, block, 4, DType::i32, RedOp::sum, rank.comm, rank.stream);
                       EXPECT_EQ(result, Result::success);
                     },
-                    {"rank 1 wants a all_reduce of 4 i32 (sum)", "rank 0 does a send of 4 i32"});
+                    {"rank 1 wants all_reduce of 4 i32 (sum)", "rank 0 does send of 4 i32"});
 }
 
 TEST(FakeNcclFailure, an_order_that_differs_is_found) {

@@ -40,8 +40,8 @@ decltype(auto) all_reduce_gradient(ReplicaContext& replica, const ReduceOpArgume
 /// The gradient of `y = all_gather(x, axis)` with respect to this replica's x, whose extent along `axis` is
 /// `local_extent`: the sum of all replicas' `upstream`, which has the shape of y, and of that the part that x is in y.
 /// `upstream` is a tensor; a Tensor gives a Tensor, where it lies (of one on a GPU the part is cut on the host); a
-/// vector, array or span a vector. All replicas. Throws
-/// Error(invalid_argument) where the replicas' extents do not add up to that of `upstream`.
+/// vector, array or span a vector. All replicas. Throws Error(invalid_argument) where the replicas' extents do not add
+/// up to that of `upstream`.
 template <class Upstream>
 [[nodiscard]] auto all_gather_gradient(ReplicaContext& replica, const Upstream& upstream, int axis,
                                        std::int64_t local_extent) {

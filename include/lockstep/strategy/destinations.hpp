@@ -13,7 +13,6 @@
 #include <lockstep/variables/variable.hpp>
 
 #include <concepts>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -118,7 +118,7 @@ class LOCKSTEP_API Strategy {
   /// mean, min, max, band and bor return it, while sum, prod and bxor are Error(invalid_argument). So are components of
   /// different dtypes or shapes; between ranks they are Error(mismatch). A variable of this strategy that is
   /// synchronized on read has a value on each replica: `op` joins these, whatever the variable's own aggregation.
-  /// The result is in host memory, also of values on GPUs: reduce_to leaves it there.
+  /// The result is in host memory, also of values on GPUs; StrategyExtended::reduce_to makes it on devices.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
     const ReduceOp checked = begin_reduction("reduce", op);

@@ -21,8 +21,8 @@ struct Node {
 
 FoldParts fold_parts(std::span<const std::uint8_t> merges, std::size_t most) {
   // evaluates the fold with subtrees for values; one that has become too large is cut where its halves meet
-  const auto cut_of = [&](Node&& node) {
-    if (!node.cut.parts.empty()) return std::move(node.cut);
+  const auto cut_of = [&](const Node& node) {
+    if (!node.cut.parts.empty()) return node.cut;
     const auto own = merges.subspan(node.first, node.last - node.first);
     FoldPart part{node.first, {own.begin(), own.end()}};
     // the last input also closes subtrees above this one
@@ -36,12 +36,12 @@ FoldParts fold_parts(std::span<const std::uint8_t> merges, std::size_t most) {
     stack.push_back({i, i + 1, {}});
     for (int merge = 0; merge < merges[i]; ++merge) {
       LOCKSTEP_CHECK(stack.size() >= 2);
-      Node right = std::move(stack.back());
+      const Node right = std::move(stack.back());
       stack.pop_back();
       Node& left = stack.back();
       if (right.last - left.first > most) {
-        FoldParts both = cut_of(std::move(left));
-        FoldParts tail = cut_of(std::move(right));
+        FoldParts both = cut_of(left);
+        const FoldParts tail = cut_of(right);
         both.parts.insert(both.parts.end(), tail.parts.begin(), tail.parts.end());
         both.merges.insert(both.merges.end(), tail.merges.begin(), tail.merges.end());
         ++both.merges.back();
@@ -51,7 +51,7 @@ FoldParts fold_parts(std::span<const std::uint8_t> merges, std::size_t most) {
     }
   }
   LOCKSTEP_CHECK(stack.size() == 1);
-  return cut_of(std::move(stack.front()));
+  return cut_of(stack.front());
 }
 
 }  // namespace lockstep::detail

@@ -37,7 +37,7 @@ void Adam::do_apply(ReplicaContext& replica, const detail::GradientList& gradien
                             (1.0 - std::pow(static_cast<double>(options_.beta_1), step));
   const float rate = static_cast<float>(static_cast<double>(learning_rate) * correction);
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(detail::untyped(parameters_[k]), [&](const TensorView& parameter) {
+    replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const detail::BroughtGradient gradient(gradients[k], parameter.device);
       detail::adapt(parameter, detail::copy_to_write(means_[k]), detail::copy_to_write(squares_[k]), gradient.view(),
                     {rate, options_.beta_1, options_.beta_2, options_.epsilon});

@@ -103,7 +103,7 @@ void Lamb::do_apply(ReplicaContext& replica, const detail::GradientList& gradien
   const detail::DirectionFactors factors{correction(options_.beta_1), correction(options_.beta_2), options_.epsilon,
                                          options_.weight_decay};
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
-    replica.update(detail::untyped(parameters_[k]), [&](const TensorView& parameter) {
+    replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const TensorView mean = detail::copy_to_write(means_[k]);
       const TensorView square = detail::copy_to_write(squares_[k]);
       const detail::BroughtGradient gradient(gradients[k], parameter.device);

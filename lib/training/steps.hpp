@@ -39,9 +39,8 @@ class BroughtGradient {
   ConstTensorView view_;
 };
 
-/// As a Variable, whose copies are views and so may lie anywhere; those of a typed one are spans of host memory.
-[[nodiscard]] inline const Variable& untyped(const Variable& variable) noexcept { return variable; }
-/// The copy that this update may write.
+/// The copy that this update may write, wherever it lies. An update of a typed variable gets a span, of host memory;
+/// optimizers therefore update theirs as `const Variable&`.
 [[nodiscard]] inline TensorView copy_to_write(const Variable& variable) { return variable.updatable_component(); }
 
 }  // namespace lockstep::detail

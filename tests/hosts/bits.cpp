@@ -23,6 +23,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <string>
 #include <string_view>

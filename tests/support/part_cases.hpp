@@ -47,11 +47,11 @@ class PartItem {
  public:
   explicit PartItem(const RowCase& tensor) : tensor_(tensor) {}
 
-  void give(std::int64_t rows, const Bytes& values, Device device) {
+  void give(std::int64_t rows, const Bytes& values, Device device = {}) {
     inputs_.emplace_back(memory_.emplace_back(values, device).data(), tensor_.dtype, shape(rows), device);
   }
   /// Filled with a pattern that no result has.
-  void take(std::int64_t rows, Device device) {
+  void take(std::int64_t rows, Device device = {}) {
     const auto elements = static_cast<std::size_t>(shape(rows).element_count());
     const Bytes pattern(elements * size_of(tensor_.dtype), std::byte{0xa5});
     outputs_.push_back({memory_.emplace_back(pattern, device).data(), tensor_.dtype, shape(rows), device});

@@ -173,7 +173,8 @@ void exchange(Communicator& comm, DType dtype, std::int64_t sent, std::int64_t e
   Rows send_rows;
   Rows receive_rows;
   std::vector<Bytes> memory;
-  std::deque<PartItem> parts(1, PartItem({dtype, {3}}));
+  std::deque<PartItem> parts;
+  parts.emplace_back(RowCase{dtype, {3}});
   for (int local = first; local < first + comm.local_replicas(); ++local) {
     std::int64_t total_sent = 0;
     std::int64_t total_received = 0;
@@ -226,7 +227,8 @@ TEST(UnevenExchange, is_a_mismatch_where_rows_differ_in_shape) {
 
 TEST(Scatter, is_a_mismatch_where_parts_or_roots_differ) {
   const auto scatter = [](Communicator& comm, std::int64_t count, int root) {
-    std::deque<PartItem> parts(1, PartItem({DType::i32, {}}));
+    std::deque<PartItem> parts;
+    parts.emplace_back(RowCase{DType::i32, {}});
     if (comm.rank() == root) parts.front().give(count * 3, Bytes(static_cast<std::size_t>(count) * 12));
     parts.front().take(count);
     comm.scatter(items_of(parts), root);

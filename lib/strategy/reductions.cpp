@@ -44,22 +44,20 @@ bool Strategy::counts_once_per_rank() const noexcept {
   return layout.ranks() > 1 && layout.replicas() == layout.ranks();
 }
 
-void Strategy::run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
-                             const CommunicationOptions& options) {
-  const std::vector<Item> items = list.items();
-  const auto sparse_inputs = list.sparse_inputs();
+void Strategy::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
+                             const SparseReductions& sparse, const CommunicationOptions& options) {
   try {
     check_distributed_items(items, op, call, local_replicas(), first_replica());
-    check_slices(sparse_inputs, op, call, local_replicas());
+    check_slices(sparse.inputs, op, call, local_replicas());
   } catch (const Error& error) {
     team_->throw_announced(error);
   }
   if (!items.empty()) team_->reduce(items, op, call, options);
-  if (sparse_inputs.empty()) return;
+  if (sparse.inputs.empty()) return;
   team_->collective([&](Communicator& communicator) {
-    store(reduce_slices(*ops_, communicator, call, sparse_inputs, op, list.sparse_places(),
+    store(reduce_slices(*ops_, communicator, call, sparse.inputs, op, sparse.places,
                         communication_options_.merged(options)),
-          list.sparse_outputs());
+          sparse.outputs);
   });
 }
 

@@ -33,9 +33,9 @@ ReduceOp StrategyExtended::begin_reduction(std::string_view call, const ReduceOp
   return strategy_.begin_reduction(call, op);
 }
 
-void StrategyExtended::run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
-                                     const CommunicationOptions& options) {
-  strategy_.run_reduction(call, op, list, options);
+void StrategyExtended::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
+                                     const SparseReductions& sparse, const CommunicationOptions& options) {
+  strategy_.run_reduction(call, op, items, sparse, options);
 }
 
 void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }

@@ -95,7 +95,7 @@ std::vector<Variable> Lamb::do_state() const {
   return state;
 }
 
-void Lamb::do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) {
+void Lamb::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
   // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1

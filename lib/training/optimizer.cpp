@@ -11,7 +11,7 @@ namespace lockstep {
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::check_gradients(const detail::GradientList& gradients) const {
+void Optimizer::check_gradients(const GradientList& gradients) const {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
     throw Error(Code::invalid_argument,
@@ -33,20 +33,20 @@ void Optimizer::check_gradients(const detail::GradientList& gradients) const {
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
-  const detail::GradientList list(gradients);
+  const GradientList list(gradients);
   check_gradients(list);
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate) {
-  const detail::GradientList list(gradients);
+  const GradientList list(gradients);
   check_gradients(list);
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
                                 float learning_rate, ReduceOp op) {
-  const detail::GradientList list{std::span<const std::span<float>>(gradients)};
+  const GradientList list{std::span<const std::span<float>>(gradients)};
   check_gradients(list);
   replica.all_reduce(op, gradients);
   do_apply(replica, list, learning_rate);
@@ -54,7 +54,7 @@ void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::
 
 void Optimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
                                 ReduceOp op) {
-  const detail::GradientList list(gradients);
+  const GradientList list(gradients);
   check_gradients(list);
   replica.all_reduce(op, gradients);
   do_apply(replica, list, learning_rate);

@@ -25,7 +25,7 @@ Sgd::Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, co
 
 std::vector<Variable> Sgd::do_state() const { return {movements_.begin(), movements_.end()}; }
 
-void Sgd::do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) {
+void Sgd::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const detail::BroughtGradient gradient(gradients[k], parameter.device);

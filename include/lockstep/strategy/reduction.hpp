@@ -26,7 +26,16 @@
 
 namespace lockstep {
 class StrategyExtended;
-}
+
+/// The sparse values of one reduction: this rank's components of each, the places of its results, and the devices that
+/// these are wanted on.
+struct SparseReductions {
+  std::span<const std::vector<const IndexedSlices*>> inputs;
+  std::span<const std::vector<IndexedSlices*>> outputs;
+  std::span<const std::vector<Device>> places;
+};
+
+}  // namespace lockstep
 
 namespace lockstep::detail {
 
@@ -201,10 +210,7 @@ class ReductionList {
     }
     return result;
   }
-  [[nodiscard]] std::span<const std::vector<const IndexedSlices*>> sparse_inputs() const { return sparse_inputs_; }
-  [[nodiscard]] std::span<const std::vector<IndexedSlices*>> sparse_outputs() const { return sparse_outputs_; }
-  /// Where these are wanted.
-  [[nodiscard]] std::span<const std::vector<Device>> sparse_places() const { return sparse_places_; }
+  [[nodiscard]] SparseReductions sparse() const { return {sparse_inputs_, sparse_outputs_, sparse_places_}; }
 
  private:
   std::shared_ptr<MemoryResource> memory_;

@@ -128,7 +128,7 @@ class LOCKSTEP_API Strategy {
       return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
     });
     detail::add_outputs(value, result, sharing, list);
-    run_reduction("reduce", checked, list, {});
+    run_reduction("reduce", checked, list.items(), list.sparse(), {});
     return result;
   }
   template <class Result = void, class Tree>
@@ -368,7 +368,7 @@ class LOCKSTEP_API Strategy {
 
   /// Cross-replica context, and the op of `op`; a wrong one is told to the other ranks.
   ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
+  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items, const SparseReductions& sparse,
                      const CommunicationOptions& options);
   [[nodiscard]] std::vector<Tensor> reduce_axes(ReduceOp op, std::span<const std::vector<ConstTensorView>> leaves,
                                                 const std::vector<bool>& is_shared, const Axes& axes);

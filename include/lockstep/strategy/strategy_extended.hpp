@@ -213,6 +213,10 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
+  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
+                     const CommunicationOptions& options) {
+    run_reduction(call, op, list.items(), list.sparse(), options);
+  }
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {
     using Parts = detail::ArgumentParts<Args...>;
@@ -262,7 +266,7 @@ class LOCKSTEP_API StrategyExtended {
   [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
   /// The number of the local copies that live on `devices`.
   [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
-  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
+  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items, const SparseReductions& sparse,
                      const CommunicationOptions& options);
   void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
   void check_cross_replica(std::string_view call) const;

@@ -40,7 +40,7 @@ class LOCKSTEP_API Lamb final : public Optimizer {
  private:
   [[nodiscard]] std::span<const MirroredVariable<float>> do_parameters() const override { return parameters_; }
   [[nodiscard]] std::vector<Variable> do_state() const override;
-  void do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) override;
+  void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) override;
 
   std::vector<MirroredVariable<float>> parameters_;
   std::vector<MirroredVariable<float>> means_;

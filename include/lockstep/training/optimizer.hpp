@@ -17,9 +17,8 @@
 #include <vector>
 
 namespace lockstep {
-namespace detail {
 
-/// Gradients as a user has them: spans of host memory, or views.
+/// Gradients as a user has them: spans of host memory, or views. Refers to a list that lives longer.
 class GradientList {
  public:
   explicit GradientList(std::span<const std::span<float>> spans) noexcept : spans_(spans) {}
@@ -34,8 +33,6 @@ class GradientList {
   std::span<const std::span<float>> spans_;
   std::span<const TensorView> views_;
 };
-
-}  // namespace detail
 
 /// Moves parameters along gradients, in an order of operations that depends on nothing but the parameters: the result
 /// is the same, bit for bit, for every layout, on GPUs too. Its state is kept in variables of the strategy, one copy
@@ -66,10 +63,10 @@ class LOCKSTEP_API Optimizer {
   [[nodiscard]] std::vector<Variable> state() const { return do_state(); }
 
  private:
-  void check_gradients(const detail::GradientList& gradients) const;
+  void check_gradients(const GradientList& gradients) const;
   [[nodiscard]] virtual std::span<const MirroredVariable<float>> do_parameters() const = 0;
   [[nodiscard]] virtual std::vector<Variable> do_state() const = 0;
-  virtual void do_apply(ReplicaContext& replica, const detail::GradientList& gradients, float learning_rate) = 0;
+  virtual void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) = 0;
 };
 
 }  // namespace lockstep

@@ -54,8 +54,8 @@ configure() {
   meson setup "$directory" "$@"
 }
 
-# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all), several sources at once unless $together is
-# empty; a failure is one failed case
+# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all), several sources at once; a failure is one
+# failed case
 build() {
   lane=$1; directory=$2; shift 2
   note "$lane: building in $directory"
@@ -116,15 +116,13 @@ lane_mpich() {
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
 }
 
-# The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers; each source alone.
+# The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.
 lane_clang() {
   export QUICK_TESTS=1
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  together=
-  # -g1: lines for the reports; more than that takes a quarter of the time that the compiler needs
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
-    -Ddebug=false -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
+    -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check clang build-clang format tidy
   check clang-unit build-clang --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.

@@ -45,7 +45,8 @@ Bytes exact_values(DType dtype, ReduceOp op, std::int64_t count, int replica) {
   const auto value_of = [&](std::int64_t i) {
     const auto mixed = static_cast<int>((i * 7 + replica * 5) % 11);
     if (op != ReduceOp::prod) return static_cast<double>(mixed - (is_floating_point(dtype) ? 5 : 0));
-    return mixed == 0 ? -1.0 : mixed < 3 ? 2.0 : 1.0;
+    if (mixed == 0) return is_floating_point(dtype) ? -1.0 : 3.0;
+    return mixed < 3 ? 2.0 : 1.0;
   };
   const auto fill = [&]<class T>(T) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 #include "bindings/cuda/cuda.hpp"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <cstring>
 
@@ -39,13 +40,29 @@ MemoryKind memory_kind(cudaMemoryType type) {
   }
 }
 
+/// Whether the calling thread has used a device; the runtime, which has loaded the driver, does not say. True where the
+/// driver does not either.
+bool has_context() {
+  using GetCurrent = int (*)(void** context);
+  static const auto get_current = [] {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return driver != nullptr ? reinterpret_cast<GetCurrent>(dlsym(driver, "cuCtxGetCurrent")) : nullptr;
+  }();
+  void* context = nullptr;
+  return get_current == nullptr || get_current(&context) != 0 || context != nullptr;
+}
+
 class Runtime final : public Api {
  public:
   Status driver_version(int& version) override { return to_status(cudaDriverGetVersion(&version)); }
   Status runtime_version(int& version) override { return to_status(cudaRuntimeGetVersion(&version)); }
   Status device_count(int& count) override { return to_status(cudaGetDeviceCount(&count)); }
   Status set_device(int device) override { return to_status(cudaSetDevice(device)); }
-  Status get_device(int& device) override { return to_status(cudaGetDevice(&device)); }
+  Status get_device(int& device) override {
+    const auto error = cudaGetDevice(&device);
+    if (error == cudaSuccess && !has_context()) device = -1;
+    return to_status(error);
+  }
 
   Status device_properties(int device, DeviceProperties& properties) override {
     cudaDeviceProp found;

@@ -83,6 +83,18 @@ TEST_F(CudaTableOnAGpu, knows_the_device) {
   EXPECT_GT(properties.memory_bytes, std::size_t{1} << 30);
 }
 
+TEST_F(CudaTableOnAGpu, says_that_a_thread_has_used_none) {
+  int before = 0;
+  int after = -1;
+  std::thread([&] {
+    EXPECT_EQ(api.get_device(before), Status::success);
+    EXPECT_EQ(api.set_device(0), Status::success);
+    EXPECT_EQ(api.get_device(after), Status::success);
+  }).join();
+  EXPECT_EQ(before, -1);
+  EXPECT_EQ(after, 0);
+}
+
 TEST_F(CudaTableOnAGpu, copies_there_and_back_in_the_order_of_events) {
   constexpr std::size_t bytes = 1 << 20;
   Stream first = nullptr;

@@ -9,15 +9,20 @@
 #include "peer.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace perf {
 namespace {
+
+std::int64_t sum(const std::vector<std::int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
 
 std::int64_t bytes_of(const Case& what, const Options& options, const Job& job) {
   // the libraries need temporary memory: at least that of a result
   const auto side = [&](const Case& call) {
     const CallExtent needed = extent(call, job);
-    return needed.input + 2 * needed.output;
+    return sum(needed.inputs) + 2 * sum(needed.outputs);
   };
   std::int64_t bytes = side(what);
   if (options.compare == Peer::mpi) {
@@ -30,12 +35,12 @@ std::int64_t bytes_of(const Case& what, const Options& options, const Job& job) 
 
 std::int64_t bytes_of(const ListCase& what, const Options& options, const Job& job) {
   // tensors, buckets, and what the libraries need for themselves
-  constexpr std::int64_t copies = 3;
-  std::int64_t bytes = copies * ListTensors::bytes(what, job);
+  const std::int64_t copies = 3 * job.replicas_per_rank;
+  std::int64_t bytes = copies * ListTensors::bytes(what);
   if (options.compare == Peer::mpi) {
     ListCase peers = what;
     peers.dtype = peer_call(what.as_one()).what.dtype;
-    bytes += copies * ListTensors::bytes(peers, job);
+    bytes += copies * ListTensors::bytes(peers);
   }
   if (options.limit) bytes += 2 * limit_bytes(least_traffic(what.as_one(), job), Placement::in_place);
   return bytes;

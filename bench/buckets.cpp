@@ -3,9 +3,6 @@
 
 #include "buckets.hpp"
 
-#include <cstring>
-#include <utility>
-
 namespace perf {
 namespace {
 
@@ -27,28 +24,30 @@ std::vector<Bucket> buckets_of(std::span<const std::int64_t> bytes_of_tensors, s
   return buckets;
 }
 
-PackedTensors::PackedTensors(std::vector<std::span<std::byte>> tensors, std::span<const Bucket> buckets,
-                             const std::shared_ptr<lockstep::MemoryResource>& resource)
-    : tensors_(std::move(tensors)), buckets_(buckets), memory_(resource, memory_bytes(buckets)) {
-  std::byte* end = memory_.data();
+PackedTensors::PackedTensors(std::span<const Region> tensors, std::span<const Bucket> buckets, const Memory& memory,
+                             std::size_t replica)
+    : tensors_(tensors.begin(), tensors.end()),
+      buckets_(buckets),
+      block_(memory.kind, memory.devices[replica], memory_bytes(buckets)) {
+  std::int64_t end = 0;
   for (const Bucket& bucket : buckets) {
-    packed_.emplace_back(end, static_cast<std::size_t>(bucket.bytes));
+    packed_.push_back(block_.region(end, bucket.bytes));
     end += whole_lines(bucket.bytes);
   }
 }
 
 void PackedTensors::pack(std::size_t index) const {
-  std::byte* end = packed_[index].data();
+  std::size_t end = 0;
   for (const std::size_t i : buckets_[index].tensors) {
-    std::memcpy(end, tensors_[i].data(), tensors_[i].size());
+    copy(packed_[index].part(end, tensors_[i].size()), tensors_[i]);
     end += tensors_[i].size();
   }
 }
 
 void PackedTensors::unpack(std::size_t index) const {
-  const std::byte* begin = packed_[index].data();
+  std::size_t begin = 0;
   for (const std::size_t i : buckets_[index].tensors) {
-    std::memcpy(tensors_[i].data(), begin, tensors_[i].size());
+    copy(tensors_[i], packed_[index].part(begin, tensors_[i].size()));
     begin += tensors_[i].size();
   }
 }

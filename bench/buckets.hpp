@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,19 +30,20 @@ inline constexpr std::int64_t bucket_bytes = std::int64_t{25} << 20;
 /// The tensors of one replica, and a copy of them in buckets.
 class PackedTensors {
  public:
-  /// `tensors` stay where they are.
-  PackedTensors(std::vector<std::span<std::byte>> tensors, std::span<const Bucket> buckets,
-                const std::shared_ptr<lockstep::MemoryResource>& resource);
-  [[nodiscard]] std::span<std::byte> bucket(std::size_t index) const noexcept { return packed_[index]; }
+  /// `tensors` stay where they are: they are those of the rank's replica number `replica` in `memory`, and the buckets
+  /// will be too.
+  PackedTensors(std::span<const Region> tensors, std::span<const Bucket> buckets, const Memory& memory,
+                std::size_t replica);
+  [[nodiscard]] const Region& bucket(std::size_t index) const noexcept { return packed_[index]; }
   /// Copies the tensors of a bucket there, and back. Local.
   void pack(std::size_t index) const;
   void unpack(std::size_t index) const;
 
  private:
-  std::vector<std::span<std::byte>> tensors_;
+  std::vector<Region> tensors_;
   std::span<const Bucket> buckets_;
-  Block memory_;
-  std::vector<std::span<std::byte>> packed_;
+  DeviceBlock block_;
+  std::vector<Region> packed_;
 };
 
 }  // namespace perf

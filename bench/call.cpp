@@ -56,8 +56,8 @@ CallExtent extent(const Case& what, const Job& job) {
   CallExtent all;
   for (int i = 0; i < job.replicas_per_rank; ++i) {
     const int replica = job.first_replica(job.rank) + i;
-    all.input += whole_lines(what.input_bytes(replica, job.replicas()));
-    all.output += whole_lines(what.output_bytes(replica, job.replicas()));
+    all.inputs.push_back(whole_lines(what.input_bytes(replica, job.replicas())));
+    all.outputs.push_back(whole_lines(what.output_bytes(replica, job.replicas())));
   }
   return all;
 }
@@ -65,8 +65,8 @@ CallExtent extent(const Case& what, const Job& job) {
 Call::Call(const Case& what, const Job& job, const Buffers& buffers, Values values)
     : what_(what),
       job_(job),
-      inputs_(regions(buffers.input(), inputs_of(what, job))),
-      outputs_(regions(buffers.output(what.placement), outputs_of(what, job))),
+      inputs_(buffers.inputs().regions(inputs_of(what, job))),
+      outputs_(buffers.outputs(what.placement).regions(outputs_of(what, job))),
       expected_(expected_patterns(what, job, values)) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     own_.push_back(Pattern::input(what.dtype, what.op, job.first_replica(job.rank) + static_cast<int>(i), values));
@@ -74,13 +74,17 @@ Call::Call(const Case& what, const Job& job, const Buffers& buffers, Values valu
 }
 
 void Call::write(std::int64_t call) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) own_[i].write(inputs_[i], call);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    own_[i].write(inputs_[i].host(), call);
+    inputs_[i].to_device();
+  }
 }
 
 std::int64_t Call::count_wrong(std::int64_t call) const {
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    wrong += count_wrong_in(outputs_[i], job_.first_replica(job_.rank) + static_cast<int>(i), call);
+    outputs_[i].to_host();
+    wrong += count_wrong_in(outputs_[i].host(), job_.first_replica(job_.rank) + static_cast<int>(i), call);
   }
   return wrong;
 }
@@ -116,7 +120,10 @@ std::int64_t Call::elements_before(int replica, int source) const {
 }
 
 void Call::touch_outputs() const {
-  for (const std::span<std::byte> output : outputs_) touch(output);
+  for (const Region& output : outputs_) {
+    output.to_host();
+    touch(output.host());
+  }
 }
 
 }  // namespace perf

@@ -18,11 +18,7 @@
 
 namespace perf {
 
-/// Bytes of memory that a side's calls need on a rank: of its inputs and of its outputs. Local.
-struct CallExtent {
-  std::int64_t input = 0;
-  std::int64_t output = 0;
-};
+/// What a side's calls need on this rank. Local.
 [[nodiscard]] CallExtent extent(const Case& what, const Job& job);
 
 /// Of ours: in any order only exact values have one right result.
@@ -44,8 +40,8 @@ class Call : public Contestant {
   [[nodiscard]] const Case& what() const noexcept { return what_; }
   [[nodiscard]] const Job& job() const noexcept { return job_; }
   /// One for each input and output that this rank has.
-  [[nodiscard]] std::span<const std::span<std::byte>> inputs() const noexcept { return inputs_; }
-  [[nodiscard]] std::span<const std::span<std::byte>> outputs() const noexcept { return outputs_; }
+  [[nodiscard]] std::span<const Region> inputs() const noexcept { return inputs_; }
+  [[nodiscard]] std::span<const Region> outputs() const noexcept { return outputs_; }
 
   std::optional<double> posted_seconds_;
 
@@ -56,8 +52,8 @@ class Call : public Contestant {
 
   Case what_;
   Job job_;
-  std::vector<std::span<std::byte>> inputs_;
-  std::vector<std::span<std::byte>> outputs_;
+  std::vector<Region> inputs_;
+  std::vector<Region> outputs_;
   std::vector<Pattern> own_;       // of the inputs
   std::vector<Pattern> expected_;  // of the outputs: one, or one for each part
 };

@@ -8,6 +8,8 @@
 #include "collective.hpp"
 #include "options.hpp"
 
+#include <lockstep/core/device.hpp>
+
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct Job {
   int ranks = 1;
   int replicas_per_rank = 1;
   int root = 0;
+  std::vector<lockstep::Device> devices;  ///< where its replicas have their buffers
 
   [[nodiscard]] int replicas() const noexcept { return ranks * replicas_per_rank; }
   [[nodiscard]] int first_replica(int of_rank) const noexcept { return of_rank * replicas_per_rank; }

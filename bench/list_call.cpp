@@ -24,25 +24,23 @@ std::string_view to_string(ListMode mode) noexcept {
   return {};
 }
 
-ListTensors::ListTensors(const ListCase& what, const Job& job,
-                         const std::shared_ptr<lockstep::MemoryResource>& resource)
-    : what_(what) {
+ListTensors::ListTensors(const ListCase& what, const Memory& memory) : what_(what), memory_(memory) {
   const std::vector<std::int64_t> sizes = what.bytes_of_tensors();
-  for (int replica = 0; replica < job.replicas_per_rank; ++replica) {
-    blocks_.emplace_back(resource, bytes(what, job) / job.replicas_per_rank);
-    std::byte* end = blocks_.back().data();
+  for (const lockstep::Device device : memory.devices) {
+    blocks_.emplace_back(memory.kind, device, bytes(what));
+    std::int64_t end = 0;
     replicas_.emplace_back();
     for (const std::int64_t size : sizes) {
-      replicas_.back().emplace_back(end, static_cast<std::size_t>(size));
+      replicas_.back().push_back(blocks_.back().region(end, size));
       end += whole_lines(size);
     }
   }
 }
 
-std::int64_t ListTensors::bytes(const ListCase& what, const Job& job) {
+std::int64_t ListTensors::bytes(const ListCase& what) {
   std::int64_t sum = 0;
   for (const std::int64_t size : what.bytes_of_tensors()) sum += whole_lines(size);
-  return sum * job.replicas_per_rank;
+  return sum;
 }
 
 ListCall::ListCall(const ListTensors& tensors, const Job& job, Values values)
@@ -55,9 +53,10 @@ ListCall::ListCall(const ListTensors& tensors, const Job& job, Values values)
 void ListCall::write(std::int64_t call) {
   for (std::size_t replica = 0; replica < inputs_.size(); ++replica) {
     std::int64_t first = 0;
-    const std::span<const std::span<std::byte>> all = tensors_.of_replica(replica);
+    const std::span<const Region> all = tensors_.of_replica(replica);
     for (std::size_t i = 0; i < all.size(); first += tensors_.what().counts[i], ++i) {
-      inputs_[replica].write(all[i], call, first);
+      inputs_[replica].write(all[i].host(), call, first);
+      all[i].to_device();
     }
   }
 }
@@ -66,9 +65,10 @@ std::int64_t ListCall::count_wrong(std::int64_t call) const {
   std::int64_t wrong = 0;
   for (std::size_t replica = 0; replica < inputs_.size(); ++replica) {
     std::int64_t first = 0;
-    const std::span<const std::span<std::byte>> all = tensors_.of_replica(replica);
+    const std::span<const Region> all = tensors_.of_replica(replica);
     for (std::size_t i = 0; i < all.size(); first += tensors_.what().counts[i], ++i) {
-      wrong += result_.count_wrong(all[i], call, first);
+      all[i].to_host();
+      wrong += result_.count_wrong(all[i].host(), call, first);
     }
   }
   return wrong;
@@ -76,7 +76,10 @@ std::int64_t ListCall::count_wrong(std::int64_t call) const {
 
 void ListCall::touch_outputs() const {
   for (std::size_t replica = 0; replica < inputs_.size(); ++replica) {
-    for (const std::span<std::byte> tensor : tensors_.of_replica(replica)) touch(tensor);
+    for (const Region& tensor : tensors_.of_replica(replica)) {
+      tensor.to_host();
+      touch(tensor.host());
+    }
   }
 }
 

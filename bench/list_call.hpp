@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,18 +45,20 @@ inline constexpr std::array<ListMode, 3> list_modes{ListMode::one_plan, ListMode
 /// The tensors of this rank's replicas, each replica's in one block, with an own cache line each.
 class ListTensors {
  public:
-  ListTensors(const ListCase& what, const Job& job, const std::shared_ptr<lockstep::MemoryResource>& resource);
+  ListTensors(const ListCase& what, const Memory& memory);
   [[nodiscard]] const ListCase& what() const noexcept { return what_; }
+  [[nodiscard]] const Memory& memory() const noexcept { return memory_; }
   [[nodiscard]] std::size_t replicas() const noexcept { return replicas_.size(); }
-  [[nodiscard]] std::span<const std::span<std::byte>> of_replica(std::size_t index) const { return replicas_[index]; }
+  [[nodiscard]] std::span<const Region> of_replica(std::size_t index) const { return replicas_[index]; }
 
-  /// Bytes on this rank. Local.
-  [[nodiscard]] static std::int64_t bytes(const ListCase& what, const Job& job);
+  /// Bytes of one replica. Local.
+  [[nodiscard]] static std::int64_t bytes(const ListCase& what);
 
  private:
   ListCase what_;
-  std::vector<Block> blocks_;
-  std::vector<std::vector<std::span<std::byte>>> replicas_;
+  Memory memory_;
+  std::vector<DeviceBlock> blocks_;
+  std::vector<std::vector<Region>> replicas_;
 };
 
 /// `tensors` is shared by the calls that take turns on it, and outlives them.

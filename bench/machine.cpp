@@ -69,10 +69,10 @@ std::string date_now() {
 }
 
 std::map<std::string, std::string> steering_variables() {
-  constexpr std::array<std::string_view, 13> prefixes{
-      "LOCKSTEP_",   "MPICH_",       "MPIR_CVAR_",   "I_MPI_",       "UCX_",          "FI_",
-      "OMP_",        "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_coll", "OMPI_MCA_hwloc_base_binding",
-      "OMPI_MCA_osc"};
+  constexpr std::array<std::string_view, 15> prefixes{
+      "LOCKSTEP_",     "MPICH_",       "MPIR_CVAR_",   "I_MPI_",       "UCX_",
+      "FI_",           "OMP_",         "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_mtl",
+      "OMPI_MCA_coll", "OMPI_MCA_osc", "CUDA_",        "NCCL_",        "OMPI_MCA_hwloc_base_binding"};
   std::map<std::string, std::string> found;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -93,7 +93,7 @@ OwnComm::Take node_of_this_rank() {
   return {node};
 }
 
-Machine describe_machine(const lockstep::Environment& environment, const OwnComm& node) {
+Machine describe_machine(const lockstep::Environment& environment, const Job& job, const OwnComm& node) {
   Machine machine;
   machine.version = LOCKSTEP_PERF_VERSION;
   machine.date = date_now();
@@ -121,6 +121,7 @@ Machine describe_machine(const lockstep::Environment& environment, const OwnComm
   machine.kernel_target = environment.kernel_target();
   machine.page_bytes = sysconf(_SC_PAGESIZE);
   machine.transparent_hugepages = chosen_hugepages();
+  machine.gpus = describe_gpus(job);
   machine.variables = steering_variables();
   return machine;
 }

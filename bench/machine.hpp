@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "gpus.hpp"
 #include "peer.hpp"
 
 #include <lockstep/cluster/environment.hpp>
@@ -35,12 +36,13 @@ struct Machine {
   bool mpi_yields = false;    ///< MPI gives its core away while it waits, as far as it says
   std::string kernel_target;  ///< the kind of processor that lockstep's sums are compiled for
   std::int64_t page_bytes = 0;
-  std::string transparent_hugepages;             ///< always, madvise or never
-  std::map<std::string, std::string> variables;  ///< those that steer lockstep or MPI
+  std::string transparent_hugepages;  ///< always, madvise or never
+  Gpus gpus;
+  std::map<std::string, std::string> variables;  ///< those that steer lockstep, MPI, CUDA or NCCL
 };
 
 /// Collective over the job; whole on rank 0 only.
-[[nodiscard]] Machine describe_machine(const lockstep::Environment& environment, const OwnComm& node);
+[[nodiscard]] Machine describe_machine(const lockstep::Environment& environment, const Job& job, const OwnComm& node);
 
 /// Memory that this node could give to programs now, in bytes; 0 where unknown. Local.
 [[nodiscard]] std::int64_t available_memory_bytes();

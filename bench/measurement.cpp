@@ -3,10 +3,11 @@
 
 #include "measurement.hpp"
 
+#include "gpus.hpp"
 #include "limit.hpp"
-#include "memory.hpp"
 #include "mpi_call.hpp"
 #include "mpi_list.hpp"
+#include "nccl_call.hpp"
 #include "our_call.hpp"
 #include "our_list.hpp"
 #include "peer.hpp"
@@ -21,9 +22,13 @@
 namespace perf {
 namespace {
 
+void grow(std::vector<std::int64_t>& most, const std::vector<std::int64_t>& needed) {
+  for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], needed[i]);
+}
+
 void grow(CallExtent& most, const CallExtent& needed) {
-  most.input = std::max(most.input, needed.input);
-  most.output = std::max(most.output, needed.output);
+  grow(most.inputs, needed.inputs);
+  grow(most.outputs, needed.outputs);
 }
 
 /// Those who take turns, in order.
@@ -46,43 +51,69 @@ std::optional<double> fastest_us(const std::vector<Outcome>& outcomes, std::size
 
 }  // namespace
 
-Measurement::Measurement(const Options& options, const Job& job, const Agenda& agenda)
+Measurement::Measurement(const Options& options, const Job& job, const Agenda& agenda,
+                         std::optional<double> gpu_copy_gbs)
     : options_(options),
       job_(job),
-      memory_(memory_kind(options.memory).make()),
-      peer_memory_(memory_kind(options.mpi_memory).make()),
+      gpu_copy_gbs_(gpu_copy_gbs),
+      memory_{memory_kind(options.memory), job.devices},
+      peer_memory_(host_memory(options.mpi_memory, job.replicas_per_rank)),
       turns_(options),
       peer_comm_(MPI_COMM_WORLD),
       communicator_(lockstep::communicator_from(MPI_COMM_WORLD, {.local_replicas = job.replicas_per_rank})) {
-  CallExtent ours;
-  CallExtent peers;
+  const std::vector<std::int64_t> nothing(job.devices.size());
+  CallExtent ours{.inputs = nothing, .outputs = nothing};
+  CallExtent peers = ours;
   for (const Case& what : agenda.cases) {
     grow(ours, extent(what, job));
     grow(peers, extent(peer_call(what).what, job));
   }
-  ours_.emplace(memory_, ours.input, ours.output);
-  if (options.compare == Peer::mpi) peers_.emplace(peer_memory_, peers.input, peers.output);
+  ours_.emplace(memory_, ours);
+  if (options.compare == Peer::mpi) peers_.emplace(peer_memory_, peers);
+  if (options.compare == Peer::nccl) nccl_ = make_nccl_group(job);
+}
+
+std::unique_ptr<Contestant> Measurement::contestant_of(const PeerCall& peer) const {
+  switch (options_.compare) {
+    case Peer::none: break;
+    case Peer::mpi: return std::make_unique<MpiCall>(peer, job_, *peers_, options_, peer_comm_.get());
+    case Peer::nccl: return std::make_unique<NcclCall>(peer.what, job_, *ours_, *nccl_);
+  }
+  return nullptr;
+}
+
+std::optional<double> Measurement::floor_us(const Case& what) const {
+  const std::int64_t bytes = least_bytes(what, job_);
+  if (!gpu_copy_gbs_ || bytes == 0) return std::nullopt;
+  return static_cast<double>(bytes) / *gpu_copy_gbs_ * 1e-3;
+}
+
+/// On GPUs what has a link of its own is a replica's GPU, as in nccl-tests.
+double Measurement::bus_factor(Collective collective) const {
+  return traits(collective).bus_factor(memory_.kind.is_on_gpus ? job_.replicas() : job_.ranks);
 }
 
 Row Measurement::run(const Case& what) {
-  const PeerCall peer = peer_call(what);
+  const PeerCall peer = options_.compare == Peer::nccl ? nccl_peer_call(what) : peer_call(what);
   Contestants contestants;
   contestants.push_back(std::make_unique<OurCall>(what, job_, *ours_, options_, communicator_));
-  if (peers_) contestants.push_back(std::make_unique<MpiCall>(peer, job_, *peers_, options_, peer_comm_.get()));
+  if (auto other = contestant_of(peer)) contestants.push_back(std::move(other));
   const std::size_t first_limit = contestants.size();
   if (options_.limit) {
-    for (auto& kernel : limit_contestants(what, job_, memory_)) contestants.push_back(std::move(kernel));
+    for (auto& kernel : limit_contestants(what, job_, memory_.kind.make({}))) contestants.push_back(std::move(kernel));
   }
   const std::vector<Outcome> outcomes = perf::run(turns_, contestants);
 
   Row row{.identity = identity_of(what, job_), .bytes = what.bytes()};
   if (traits(what.collective).has_root) row.root = job_.root;
-  row.bus_factor = traits(what.collective).bus_factor(job_.ranks);
+  row.bus_factor = bus_factor(what.collective);
   row.ours = outcomes.front();
-  if (peers_) row.peer = outcomes[1];
+  if (options_.compare != Peer::none) row.peer = outcomes[1];
+  row.peer_name = peer_name(options_.compare);
   row.peer_call = peer.name();
   row.is_same_peer_call = peer.is_same;
   row.limit_us = fastest_us(outcomes, first_limit);
+  row.floor_us = floor_us(what);
   return row;
 }
 
@@ -91,21 +122,23 @@ std::vector<Row> Measurement::run(const ListCase& what) {
   ListCase peers_what = what;
   peers_what.dtype = peer.what.dtype;
   peers_what.op = peer.what.op;
-  const ListTensors ours(what, job_, memory_);
+  const ListTensors ours(what, memory_);
   std::optional<ListTensors> peers;
   Contestants contestants;
   for (const ListMode mode : list_modes) {
     contestants.push_back(std::make_unique<OurList>(ours, job_, mode, options_, communicator_));
   }
   if (peers_) {
-    peers.emplace(peers_what, job_, peer_memory_);
+    peers.emplace(peers_what, peer_memory_);
     for (const ListMode mode : {ListMode::one_by_one, ListMode::buckets}) {
       contestants.push_back(std::make_unique<MpiList>(*peers, peer, job_, mode, options_, peer_comm_.get()));
     }
   }
   const std::size_t first_limit = contestants.size();
   if (options_.limit) {
-    for (auto& kernel : limit_contestants(what.as_one(), job_, memory_)) contestants.push_back(std::move(kernel));
+    for (auto& kernel : limit_contestants(what.as_one(), job_, memory_.kind.make({}))) {
+      contestants.push_back(std::move(kernel));
+    }
   }
   const std::vector<Outcome> outcomes = perf::run(turns_, contestants);
   return list_rows(what, peer, outcomes, fastest_us(outcomes, first_limit));
@@ -117,9 +150,11 @@ std::vector<Row> Measurement::list_rows(const ListCase& what, const PeerCall& pe
   for (std::size_t i = 0; i < list_modes.size(); ++i) {
     Row row{.identity = identity_of(what, list_modes[i], job_), .bytes = what.as_one().bytes()};
     row.tensors = static_cast<std::int64_t>(what.counts.size());
-    row.bus_factor = traits(Collective::all_reduce).bus_factor(job_.ranks);
+    row.bus_factor = bus_factor(Collective::all_reduce);
     row.ours = outcomes[i];
     row.limit_us = limit_us;
+    row.floor_us = floor_us(what.as_one());
+    row.peer_name = peer_name(options_.compare);
     row.is_same_peer_call = peer.is_same;
     if (peers_) {
       const Outcome& one_by_one = outcomes[list_modes.size()];

@@ -4,6 +4,7 @@
 #include "memory.hpp"
 
 #include <lockstep/device/arena.hpp>
+#include <lockstep/device/gpu.hpp>
 
 #include <sys/mman.h>
 
@@ -41,14 +42,19 @@ class Huge final : public lockstep::MemoryResource {
 };
 
 template <class Resource>
-std::shared_ptr<lockstep::MemoryResource> make() {
+std::shared_ptr<lockstep::MemoryResource> make(lockstep::Device /*device*/) {
   return std::make_shared<Resource>();
 }
 
-constexpr std::array<MemoryKind, 3> kinds{{
-    {"arena", "malloc", [] { return "the arena: " + lockstep::arena_status().text; }, lockstep::arena_memory_resource},
-    {"malloc", "malloc", [] { return std::string("malloc"); }, make<Malloc>},
-    {"huge", "huge", [] { return std::string("malloc, on huge pages (madvise)"); }, make<Huge>},
+std::shared_ptr<lockstep::MemoryResource> make_arena(lockstep::Device /*device*/) {
+  return lockstep::arena_memory_resource();
+}
+
+constexpr std::array<MemoryKind, 4> kinds{{
+    {"arena", "malloc", false, [] { return "the arena: " + lockstep::arena_status().text; }, make_arena},
+    {"malloc", "malloc", false, [] { return std::string("malloc"); }, make<Malloc>},
+    {"huge", "huge", false, [] { return std::string("malloc, on huge pages (madvise)"); }, make<Huge>},
+    {"cuda", "malloc", true, [] { return std::string("the GPUs' own memory"); }, lockstep::gpu_memory_resource},
 }};
 
 }  // namespace
@@ -60,6 +66,10 @@ const MemoryKind& memory_kind(std::string_view name) {
       std::find_if(kinds.begin(), kinds.end(), [&](const MemoryKind& kind) { return kind.name == name; });
   if (found == kinds.end()) throw std::logic_error("no kind of memory has this name");
   return *found;
+}
+
+Memory host_memory(std::string_view name, int replicas) {
+  return {memory_kind(name), std::vector<lockstep::Device>(static_cast<std::size_t>(replicas))};
 }
 
 }  // namespace perf

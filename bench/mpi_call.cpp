@@ -41,7 +41,7 @@ MpiCall::MpiCall(const PeerCall& call, const Job& job, const Buffers& buffers, c
       dtype_(call.mpi_dtype),
       op_(call.mpi_op),
       is_async_(options.async),
-      scratch_(memory_kind(options.mpi_memory).make(), scratch_bytes(call.what, job)) {
+      scratch_(memory_kind(options.mpi_memory).make({}), scratch_bytes(call.what, job)) {
   if (!traits(call.what.collective).is_uneven) return;
   const int replicas = job.replicas();
   if (call.what.collective != Collective::all_to_all_v) {
@@ -133,7 +133,7 @@ void MpiCall::reduce() {
 
 void MpiCall::reduce_scatter() {
   const bool has_one = inputs().size() == 1;
-  const std::span<std::byte> output = outputs().front();
+  const Region& output = outputs().front();
   const void* const source = has_one ? inputs().front().data() : fold_into(scratch_.data());
   std::byte* const target = has_one ? output.data() : scratch_.data() + inputs().front().size();
   perform(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, source, static_cast<void*>(target),
@@ -186,7 +186,7 @@ void MpiCall::scatter() {
   }
   if (has_one) return;
   const std::byte* next = target;
-  for (const std::span<std::byte> output : outputs()) {
+  for (const Region& output : outputs()) {
     std::memcpy(output.data(), next, output.size());
     next += output.size();
   }
@@ -211,7 +211,7 @@ void MpiCall::all_to_all() {
 
 void MpiCall::pack_parts(std::byte* next) const {
   std::vector<const std::byte*> cursors;
-  for (const std::span<std::byte> input : inputs()) cursors.push_back(input.data());
+  for (const Region& input : inputs()) cursors.push_back(input.data());
   for (int rank = 0; rank < job().ranks; ++rank) {
     for (std::size_t i = 0; i < cursors.size(); ++i) {
       for (int j = 0; j < job().replicas_per_rank; ++j) {
@@ -226,7 +226,7 @@ void MpiCall::pack_parts(std::byte* next) const {
 
 void MpiCall::unpack_parts(const std::byte* next) const {
   std::vector<std::byte*> cursors;
-  for (const std::span<std::byte> output : outputs()) cursors.push_back(output.data());
+  for (const Region& output : outputs()) cursors.push_back(output.data());
   for (int source = 0; source < job().replicas(); ++source) {
     for (std::size_t j = 0; j < cursors.size(); ++j) {
       const std::size_t bytes = pair_bytes(source, own_replica(j));
@@ -243,7 +243,7 @@ std::size_t MpiCall::pair_bytes(int source, int target) const {
 }
 
 void MpiCall::broadcast() {
-  const std::span<std::byte> output = outputs().front();
+  const Region& output = outputs().front();
   std::byte* const buffer = job().is_root() ? inputs().front().data() : output.data();
   perform(MPI_Bcast, MPI_Ibcast, static_cast<void*>(buffer), elements(output), dtype_, job().root, comm_);
   if (buffer != output.data()) std::memcpy(output.data(), buffer, output.size());
@@ -252,14 +252,14 @@ void MpiCall::broadcast() {
 
 void MpiCall::barrier() { perform(MPI_Barrier, MPI_Ibarrier, comm_); }
 
-int MpiCall::elements(std::span<const std::byte> bytes) const {
-  return static_cast<int>(bytes.size() / lockstep::size_of(what().dtype));
+int MpiCall::elements(const Region& tensor) const {
+  return static_cast<int>(tensor.size() / lockstep::size_of(what().dtype));
 }
 
 std::byte* MpiCall::fold_into(std::byte* target) {
-  const std::span<std::byte> first = inputs().front();
+  const Region& first = inputs().front();
   if (target != first.data()) std::memcpy(target, first.data(), first.size());
-  for (const std::span<std::byte> input : inputs().subspan(1)) {
+  for (const Region& input : inputs().subspan(1)) {
     MPI_Reduce_local(input.data(), target, elements(input), dtype_, op_);
   }
   return target;
@@ -268,7 +268,7 @@ std::byte* MpiCall::fold_into(std::byte* target) {
 const std::byte* MpiCall::packed_inputs() {
   if (inputs().size() == 1) return inputs().front().data();
   std::byte* end = scratch_.data();
-  for (const std::span<std::byte> input : inputs()) {
+  for (const Region& input : inputs()) {
     std::memcpy(end, input.data(), input.size());
     end += input.size();
   }

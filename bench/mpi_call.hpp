@@ -50,7 +50,7 @@ class MpiCall final : public Call {
   void barrier();
 
   [[nodiscard]] bool is_in_place() const noexcept { return what().placement == Placement::in_place; }
-  [[nodiscard]] int elements(std::span<const std::byte> bytes) const;
+  [[nodiscard]] int elements(const Region& tensor) const;
   /// All inputs of this rank in one memory: reduced there, or one behind the other.
   [[nodiscard]] std::byte* fold_into(std::byte* target);
   [[nodiscard]] const std::byte* packed_inputs();

@@ -3,8 +3,6 @@
 
 #include "mpi_list.hpp"
 
-#include "memory.hpp"
-
 #include <cstring>
 
 namespace perf {
@@ -18,11 +16,9 @@ MpiList::MpiList(const ListTensors& tensors, const PeerCall& call, const Job& jo
       is_async_(options.async) {
   const bool packs = mode == ListMode::buckets;
   if (packs) {
-    const auto resource = memory_kind(options.mpi_memory).make();
     buckets_ = buckets_of(tensors.what().bytes_of_tensors(), bucket_bytes);
     for (std::size_t replica = 0; replica < tensors.replicas(); ++replica) {
-      const std::span<const std::span<std::byte>> all = tensors.of_replica(replica);
-      packed_.emplace_back(std::vector(all.begin(), all.end()), buckets_, resource);
+      packed_.emplace_back(tensors.of_replica(replica), buckets_, tensors.memory(), replica);
     }
   }
   memories_.resize(packs ? buckets_.size() : tensors.what().counts.size());
@@ -46,7 +42,7 @@ void MpiList::run() {
 
 void MpiList::begin(std::size_t call) {
   for (const PackedTensors& packed : packed_) packed.pack(call);
-  const std::vector<std::span<std::byte>>& memory = memories_[call];
+  const std::vector<Region>& memory = memories_[call];
   const int count = elements(memory.front());
   for (std::size_t replica = 1; replica < memory.size(); ++replica) {
     MPI_Reduce_local(memory[replica].data(), memory.front().data(), count, dtype_, op_);
@@ -59,15 +55,15 @@ void MpiList::begin(std::size_t call) {
 }
 
 void MpiList::end(std::size_t call) const {
-  const std::vector<std::span<std::byte>>& memory = memories_[call];
+  const std::vector<Region>& memory = memories_[call];
   for (std::size_t replica = 1; replica < memory.size(); ++replica) {
     std::memcpy(memory[replica].data(), memory.front().data(), memory.front().size());
   }
   for (const PackedTensors& packed : packed_) packed.unpack(call);
 }
 
-int MpiList::elements(std::span<const std::byte> bytes) const {
-  return static_cast<int>(bytes.size() / lockstep::size_of(tensors().what().dtype));
+int MpiList::elements(const Region& tensor) const {
+  return static_cast<int>(tensor.size() / lockstep::size_of(tensors().what().dtype));
 }
 
 }  // namespace perf

@@ -28,15 +28,15 @@ class MpiList final : public ListCall {
  private:
   void begin(std::size_t call);
   void end(std::size_t call) const;
-  [[nodiscard]] int elements(std::span<const std::byte> bytes) const;
+  [[nodiscard]] int elements(const Region& tensor) const;
 
   MPI_Comm comm_;
   MPI_Datatype dtype_;
   MPI_Op op_;
   bool is_async_;
   std::vector<Bucket> buckets_;
-  std::vector<PackedTensors> packed_;                        // of each local replica; none without buckets
-  std::vector<std::vector<std::span<std::byte>>> memories_;  // of each call, of each local replica
+  std::vector<PackedTensors> packed_;          // of each local replica; none without buckets
+  std::vector<std::vector<Region>> memories_;  // of each call, of each local replica
   std::vector<MPI_Request> requests_;
 };
 

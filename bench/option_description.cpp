@@ -41,8 +41,8 @@ po::options_description operation_options() {
       "op,o", text_value("LIST"),
       "sum, mean, min, max, prod, band, bor, bxor, several with commas, or all (default: sum)")(
       "order", text_value("ORDER"),
-      "canonical: one result for every layout; any: MPI's own reduction (default: canonical)")(
-      "in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
+      "canonical: one result for every layout; any: MPI's own reduction, NCCL's on GPUs (default: canonical, but any "
+      "with --memory cuda)")("in-place", text_value("WHICH"), "no, yes or both: where the result goes (default: both)")(
       "root,r", text_value("RANK"), "of reduce, gather, scatter and broadcast (default: 0)")(
       "replicas-per-rank", text_value("N"), "inputs and outputs of each rank (default: 1)")(
       "async", po::bool_switch(), "call what returns at once, then wait")(
@@ -58,10 +58,14 @@ po::options_description measurement_options() {
       "warmup-iters,w", text_value("N"), "calls before them (default: 5)")(
       "check,c", text_value("0|1"), "compare every result with the expected bits (default: 1)")(
       "memory", text_value("KIND"),
-      "of the buffers: arena, which the ranks of a node share; malloc; huge: malloc on huge pages (default: malloc)")(
-      "mpi-memory", text_value("KIND"), "of MPI's buffers (default: as --memory, but malloc beside the arena)")(
-      "compare", text_value("PEER"), "mpi: alternate with MPI's own call, and show ours / MPI (default: none)")(
-      "limit", po::bool_switch(), "alternate with bare loads and stores of as many bytes, and show limit / ours")(
+      "of the buffers: arena, which the ranks of a node share; malloc; huge: malloc on huge pages; cuda: GPUs, in "
+      "which the ranks of a node take turns (default: malloc)")(
+      "mpi-memory", text_value("KIND"),
+      "of MPI's buffers: arena, malloc or huge (default: as --memory, but malloc beside the arena and GPUs)")(
+      "compare", text_value("PEER"),
+      "mpi: alternate with MPI's own call, and show ours / MPI; nccl: the same with ncclAllReduce, with --memory cuda "
+      "(default: none)")("limit", po::bool_switch(),
+                         "alternate with bare loads and stores of as many bytes, and show limit / ours")(
       "thread-level", text_value("LEVEL"),
       "single, funneled, serialized or multiple: what MPI is initialised with (default: multiple; single with "
       "--compare "

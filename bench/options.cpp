@@ -175,15 +175,36 @@ void read_collectives(const po::variables_map& values, Options& options) {
   }
 }
 
+/// NCCL's own call is for buffers on GPUs, and for what NCCL has.
+void check_nccl(const Options& options) {
+  using lockstep::DType;
+  using lockstep::ReduceOp;
+  constexpr std::string_view refused = "--compare \"nccl\"";
+  if (!memory_kind(options.memory).is_on_gpus) {
+    refuse("{}: NCCL works on GPUs, but --memory is {}; give --memory cuda", refused, options.memory);
+  }
+  if (!options.list.empty() || options.collectives != std::vector{Collective::all_reduce}) {
+    refuse("{}: it is ncclAllReduce of one tensor; give no --list, and no --collective but all_reduce", refused);
+  }
+  for (const DType dtype : options.dtypes) {
+    if (dtype != DType::i16 && dtype != DType::u16 && dtype != DType::boolean) continue;
+    refuse("{}: NCCL has no {}; give another -d/--datatype", refused, lockstep::to_string(dtype));
+  }
+  for (const ReduceOp op : options.ops) {
+    if (op != ReduceOp::band && op != ReduceOp::bor && op != ReduceOp::bxor) continue;
+    refuse("{}: NCCL has no {}; give another -o/--op", refused, lockstep::to_string(op));
+  }
+}
+
 void read_comparison(const po::variables_map& values, Options& options) {
-  const auto peer = one_of("--compare", text_or(values, "compare", "none"), {"none", "mpi"});
-  options.compare = peer == 1 ? Peer::mpi : Peer::none;
+  options.compare = static_cast<Peer>(one_of("--compare", text_or(values, "compare", "none"), {"none", "mpi", "nccl"}));
   if (options.compare == Peer::mpi) options.thread_level = ThreadLevel::single;
   if (values.count("thread-level") != 0) {
     options.thread_level = static_cast<ThreadLevel>(one_of("--thread-level", values["thread-level"].as<std::string>(),
                                                            {"single", "funneled", "serialized", "multiple"}));
   }
-  if (options.compare == Peer::none) return;
+  if (options.compare == Peer::nccl) check_nccl(options);
+  if (options.compare != Peer::mpi) return;
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   for (const lockstep::DType dtype : options.dtypes) {
     if (!options.list.empty() || count_elements(options.max_bytes, dtype) <= most) continue;
@@ -194,6 +215,24 @@ void read_comparison(const po::variables_map& values, Options& options) {
     if (count <= most) continue;
     refuse("--list \"{}\": MPI's collectives take at most 2^31 - 1 elements, not {}; give less, or no --compare",
            options.list, count);
+  }
+}
+
+void read_memory(const po::variables_map& values, Options& options) {
+  std::vector<std::string_view> names;
+  std::vector<std::string_view> host_names;
+  for (const MemoryKind& kind : memory_kinds()) {
+    names.push_back(kind.name);
+    if (!kind.is_on_gpus) host_names.push_back(kind.name);
+  }
+  options.memory = names[one_of("--memory", text_or(values, "memory", "malloc"), names)];
+  options.mpi_memory = host_names[one_of(
+      "--mpi-memory", text_or(values, "mpi-memory", std::string(memory_kind(options.memory).peer).c_str()),
+      host_names)];
+  if (!memory_kind(options.memory).is_on_gpus) return;
+  if (values.count("order") == 0) options.order = lockstep::Order::any;
+  if (options.limit) {
+    refuse("--limit: its loads and stores are the host's, but --memory is {}; give no --limit", options.memory);
   }
 }
 
@@ -209,11 +248,7 @@ void read_measurement(const po::variables_map& values, Options& options) {
   }
   if (given("check")) options.check = one_of("-c/--check", text("check"), {"0", "1"}) == 1;
   options.limit = values["limit"].as<bool>();
-  std::vector<std::string_view> names;
-  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
-  if (given("memory")) options.memory = names[one_of("--memory", text("memory"), names)];
-  options.mpi_memory = memory_kind(options.memory).peer;
-  if (given("mpi-memory")) options.mpi_memory = names[one_of("--mpi-memory", text("mpi-memory"), names)];
+  read_memory(values, options);
   read_comparison(values, options);
 }
 
@@ -238,6 +273,15 @@ void read_output(const po::variables_map& values, Options& options) {
 }
 
 }  // namespace
+
+std::string peer_name(Peer peer) {
+  switch (peer) {
+    case Peer::none: break;
+    case Peer::mpi: return "MPI";
+    case Peer::nccl: return "NCCL";
+  }
+  return {};
+}
 
 std::int64_t count_elements(std::int64_t bytes, lockstep::DType dtype) noexcept {
   return std::max<std::int64_t>(1, bytes / static_cast<std::int64_t>(lockstep::size_of(dtype)));

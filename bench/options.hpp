@@ -23,7 +23,9 @@ namespace perf {
 enum class Placement { out_of_place, in_place };
 
 /// Whom ours is compared with.
-enum class Peer { none, mpi };
+enum class Peer { none, mpi, nccl };
+/// "MPI", "NCCL"; empty for none.
+[[nodiscard]] std::string peer_name(Peer peer);
 
 /// What MPI is initialised with, in MPI's order.
 enum class ThreadLevel { single, funneled, serialized, multiple };
@@ -39,7 +41,7 @@ struct Options {
   std::vector<std::int64_t> list_counts;  ///< elements of its tensors
   std::vector<lockstep::DType> dtypes{lockstep::DType::f32};
   std::vector<lockstep::ReduceOp> ops{lockstep::ReduceOp::sum};
-  lockstep::Order order = lockstep::Order::canonical;
+  lockstep::Order order = lockstep::Order::canonical;  ///< on GPUs any, unless it is given
   std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
   int root = 0;
   int replicas_per_rank = 1;

@@ -61,10 +61,6 @@ constexpr std::array<Calls, collective_count> calls_table{{
      [](Communicator& c, const Arguments& a) { return c.barrier_async(a.options); }},
 }};
 
-lockstep::Shape shape_of(std::span<const std::byte> bytes, lockstep::DType dtype) {
-  return {static_cast<std::int64_t>(bytes.size() / lockstep::size_of(dtype))};
-}
-
 }  // namespace
 
 OurCall::OurCall(const Case& what, const Job& job, const Buffers& buffers, const Options& options,
@@ -73,12 +69,8 @@ OurCall::OurCall(const Case& what, const Job& job, const Buffers& buffers, const
       communicator_(std::move(communicator)),
       reduce_options_{.order = options.order, .name = {}},
       is_async_(options.async) {
-  for (const std::span<std::byte> input : inputs()) {
-    input_views_.emplace_back(input.data(), what.dtype, shape_of(input, what.dtype));
-  }
-  for (const std::span<std::byte> output : outputs()) {
-    output_views_.push_back({output.data(), what.result_dtype(), shape_of(output, what.result_dtype()), {}});
-  }
+  for (const Region& input : inputs()) input_views_.emplace_back(input.view(what.dtype));
+  for (const Region& output : outputs()) output_views_.push_back(output.view(what.result_dtype()));
   items_.push_back({input_views_, output_views_});
   count_rows(what, job);
   if (what.collective == Collective::all_reduce && options.prepared) {

@@ -4,7 +4,6 @@
 #include "our_list.hpp"
 
 #include "call.hpp"
-#include "memory.hpp"
 
 #include <chrono>
 #include <utility>
@@ -18,10 +17,10 @@ OurList::OurList(const ListTensors& tensors, const Job& job, ListMode mode, cons
       reduce_options_{.order = options.order, .name = {}},
       mode_(mode),
       is_async_(options.async) {
-  if (mode == ListMode::buckets) make_packed(memory_kind(options.memory).make());
+  if (mode == ListMode::buckets) make_packed();
   const std::size_t items = mode == ListMode::buckets ? buckets_.size() : tensors.what().counts.size();
   for (std::size_t i = 0; i < items; ++i) {
-    std::vector<std::span<std::byte>> of_replicas;
+    std::vector<Region> of_replicas;
     for (std::size_t replica = 0; replica < tensors.replicas(); ++replica) {
       of_replicas.push_back(mode == ListMode::buckets ? packed_[replica].bucket(i) : tensors.of_replica(replica)[i]);
     }
@@ -33,22 +32,20 @@ OurList::OurList(const ListTensors& tensors, const Job& job, ListMode mode, cons
   }
 }
 
-void OurList::make_packed(const std::shared_ptr<lockstep::MemoryResource>& resource) {
+void OurList::make_packed() {
   buckets_ = buckets_of(tensors().what().bytes_of_tensors(), bucket_bytes);
   for (std::size_t replica = 0; replica < tensors().replicas(); ++replica) {
-    const std::span<const std::span<std::byte>> all = tensors().of_replica(replica);
-    packed_.emplace_back(std::vector(all.begin(), all.end()), buckets_, resource);
+    packed_.emplace_back(tensors().of_replica(replica), buckets_, tensors().memory(), replica);
   }
 }
 
-void OurList::add_item(std::span<const std::span<std::byte>> of_replicas) {
+void OurList::add_item(std::span<const Region> of_replicas) {
   const lockstep::DType dtype = tensors().what().dtype;
   views_.push_back(std::make_unique<Views>());
   Views& views = *views_.back();
-  for (const std::span<std::byte> bytes : of_replicas) {
-    const auto count = static_cast<std::int64_t>(bytes.size() / lockstep::size_of(dtype));
-    views.inputs.emplace_back(bytes.data(), dtype, lockstep::Shape{count});
-    views.outputs.push_back({bytes.data(), dtype, lockstep::Shape{count}, {}});
+  for (const Region& tensor : of_replicas) {
+    views.inputs.emplace_back(tensor.view(dtype));
+    views.outputs.push_back(tensor.view(dtype));
   }
   items_.push_back({views.inputs, views.outputs});
 }

@@ -29,8 +29,8 @@ class OurList final : public ListCall {
     std::vector<lockstep::ConstTensorView> inputs;
     std::vector<lockstep::TensorView> outputs;
   };
-  void add_item(std::span<const std::span<std::byte>> of_replicas);
-  void make_packed(const std::shared_ptr<lockstep::MemoryResource>& resource);
+  void add_item(std::span<const Region> of_replicas);
+  void make_packed();
   void run_async();
   void pack(std::size_t call) const;
   void unpack(std::size_t call) const;

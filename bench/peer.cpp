@@ -86,4 +86,11 @@ PeerCall peer_call(const Case& what) {
   return call;
 }
 
+PeerCall nccl_peer_call(const Case& what) {
+  PeerCall call{.what = what};
+  if (what.op == ReduceOp::mean) call.what.op = ReduceOp::sum;
+  call.is_same = what.op != ReduceOp::mean;
+  return call;
+}
+
 }  // namespace perf

@@ -34,7 +34,7 @@ class OwnComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// What MPI is asked for when lockstep is asked for a case.
+/// What MPI, or NCCL, is asked for when lockstep is asked for a case.
 struct PeerCall {
   Case what;  ///< f32 where MPI lacks the type, sum for the mean, which MPI lacks: without the division
   MPI_Datatype mpi_dtype = MPI_DATATYPE_NULL;
@@ -47,5 +47,7 @@ struct PeerCall {
 
 /// Local.
 [[nodiscard]] PeerCall peer_call(const Case& what);
+/// The same of NCCL, which has 16-bit floats; its mean divides the inputs, which has other results. Local.
+[[nodiscard]] PeerCall nccl_peer_call(const Case& what);
 
 }  // namespace perf

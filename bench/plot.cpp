@@ -86,7 +86,7 @@ std::string sweep_script(std::span<const Row> rows, bool as_text) {
     std::string name = row.identity.name();
     if (has_both) name += row.identity.in_place ? ", in place" : ", out of place";
     curves.add("lockstep " + name, row.bytes, row.time_us());
-    curves.add("MPI " + name, row.bytes, row.peer ? std::optional(row.peer->times_us.p50) : std::nullopt);
+    curves.add(row.peer_name + " " + name, row.bytes, row.peer ? std::optional(row.peer->times_us.p50) : std::nullopt);
     curves.add("limit " + name, row.bytes, row.limit_us);
   }
   return "set xlabel 'bytes'\nset format x '%.0b %BB'\nset logscale x 2\nset logscale y\n" + curves.script();
@@ -99,7 +99,7 @@ std::string list_script(std::span<const Row> rows) {
                         row.peer ? std::to_string(row.peer->times_us.p50) : "NaN");
   }
   data += "END\n";
-  const std::string peer = rows.front().peer ? ", '' using 3 title 'MPI'" : "";
+  const std::string peer = rows.front().peer ? fmt::format(", '' using 3 title '{}'", rows.front().peer_name) : "";
   return data + "set style data histogram\nset style fill solid\nset yrange [0:*]\n" +
          fmt::format("set title {}\n", in_plot_quotes("all_reduce of " + rows.front().identity.list)) +
          "plot $bars using 2:xtic(1) title 'lockstep'" + peer + '\n';

@@ -8,6 +8,7 @@
 #include "plot.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -31,6 +32,11 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
 
 std::string times(const std::optional<double>& us) { return us ? fmt::format("{:.2f} us", *us) : "not measured"; }
 
+nlohmann::ordered_json gpus_json(const Gpus& gpus) {
+  if (gpus.status.empty()) return nullptr;
+  return {{"status", gpus.status}, {"devices", gpus.devices}, {"copy_gbs", or_null(gpus.copy_gbs)}};
+}
+
 nlohmann::ordered_json environment_json(const Options& options, const Machine& machine) {
   return {
       {"program", "lockstep-perf"},
@@ -50,6 +56,7 @@ nlohmann::ordered_json environment_json(const Options& options, const Machine& m
       {"page_bytes", machine.page_bytes},
       {"transparent_hugepages", machine.transparent_hugepages},
       {"buffers", memory_kind(options.memory).text()},
+      {"gpus", gpus_json(machine.gpus)},
       {"variables", machine.variables},
       {"iterations", options.iterations},
       {"warmup_iterations", options.warmup_iterations},
@@ -77,7 +84,7 @@ Report::Report(const Options& options, const Machine& machine, const Baseline& b
     : options_(options),
       machine_(machine),
       baseline_(baseline),
-      table_(options),
+      table_(options, machine.gpus.copy_gbs.has_value()),
       round_trip_before_us_(round_trip_us),
       speaks_(speaks) {
   if (speaks_) header();
@@ -96,6 +103,11 @@ void Report::header() const {
       memory_kind(options_.memory).text());
   if (options_.compare == Peer::mpi && options_.mpi_memory != options_.memory) {
     say("#             MPI's buffers from {}", memory_kind(options_.mpi_memory).text());
+  }
+  if (!m.gpus.status.empty()) {
+    say("# gpus        {}", m.gpus.status);
+    say("#             replicas of rank 0 on {}{}", fmt::join(m.gpus.devices, ", "),
+        m.gpus.copy_gbs ? fmt::format("; a copy there reads and writes {:.0f} GB/s", *m.gpus.copy_gbs) : "");
   }
   say("# cache line  {} there and back between two ranks", times(round_trip_before_us_));
   say("# method      {} calls after {} for warm-up; before each: input written, barrier; after each: output {}",
@@ -171,14 +183,20 @@ void Report::footer(std::optional<double> round_trip_us) const {
     bus_sum_gbs += row.bus_gbs();
   }
   if (has_other_peer_calls) {
-    say("# * MPI lacks this call; its time is of as many elements in f32 for f16 and bf16, and of the sum alone for "
-        "mean");
+    if (options_.compare == Peer::nccl) {
+      say("# * NCCL's time is of the sum alone");
+    } else {
+      say("# * MPI lacks this call; its time is of as many elements in f32 for f16 and bf16, and of the sum alone for "
+          "mean");
+    }
   }
   if (!options_.check) {
     say("# Wrong values         : not checked");
   } else {
     say("# Wrong values         : {} {}", wrong, wrong == 0 ? "OK" : "FAILED");
-    if (peer_wrong != 0) say("# MPI's wrong values   : {} FAILED; the ratios mean nothing", peer_wrong);
+    if (peer_wrong != 0) {
+      say("# {}'s wrong values   : {} FAILED; the ratios mean nothing", peer_name(options_.compare), peer_wrong);
+    }
   }
   say("# Cache line afterwards: {}", times(round_trip_us));
   warnings(round_trip_us);

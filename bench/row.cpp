@@ -56,6 +56,10 @@ std::optional<double> Row::of_limit() const {
   return limit_us && time_us() > 0 ? std::optional(*limit_us / time_us()) : std::nullopt;
 }
 
+std::optional<double> Row::of_hbm() const {
+  return floor_us && time_us() > 0 ? std::optional(*floor_us / time_us()) : std::nullopt;
+}
+
 double Row::algorithm_gbs() const noexcept { return time_us() > 0 ? static_cast<double>(bytes) / time_us() * 1e-3 : 0; }
 
 bool Row::is_right() const noexcept { return ours.wrong.value_or(0) == 0 && (!peer || peer->wrong.value_or(0) == 0); }
@@ -71,6 +75,8 @@ bool cache_line_differs(std::optional<double> before_us, std::optional<double> a
 
 Json to_json(const Row& row, const Options& options) {
   const Outcome* const peer = row.peer ? &*row.peer : nullptr;
+  const bool is_mpi = options.compare != Peer::nccl;
+  const std::string prefix = is_mpi ? "mpi_" : "nccl_";
   Json json{
       {"collective", row.identity.collective},
       {"list", or_null(row.identity.list)},
@@ -83,29 +89,31 @@ Json to_json(const Row& row, const Options& options) {
       {"root", row.root},
       {"replicas_per_rank", row.identity.replicas_per_rank},
       {"memory", options.memory},
-      {"mpi_memory", peer != nullptr ? Json(options.mpi_memory) : Json(nullptr)},
+      {"mpi_memory", peer != nullptr && is_mpi ? Json(options.mpi_memory) : Json(nullptr)},
       {"order", lockstep::to_string(options.order)},
       {"async", options.async},
       {"prepared", options.prepared && row.identity.collective == traits(Collective::all_reduce).name},
       {"in_place", row.identity.in_place},
       {"time_us", row.time_us()},
-      {"mpi_time_us", peer != nullptr ? Json(peer->times_us.p50) : Json(nullptr)},
+      {prefix + "time_us", peer != nullptr ? Json(peer->times_us.p50) : Json(nullptr)},
       {"ratio", or_null(row.ratio())},
-      {"mpi_call", peer != nullptr ? or_null(row.peer_call) : Json(nullptr)},
+      {prefix + "call", peer != nullptr ? or_null(row.peer_call) : Json(nullptr)},
       {"limit_us", or_null(row.limit_us)},
       {"of_limit", or_null(row.of_limit())},
+      {"hbm_floor_us", or_null(row.floor_us)},
+      {"of_hbm", or_null(row.of_hbm())},
       {"baseline_us", or_null(row.baseline_us)},
       {"baseline_ratio", or_null(row.baseline_ratio())},
   };
   add_times(json, "", &row.ours);
-  add_times(json, "mpi_", peer);
+  add_times(json, prefix, peer);
   json["posted_us"] = or_null(row.ours.posted_us);
   json["algbw_gbs"] = row.algorithm_gbs();
   json["busbw_gbs"] = row.bus_gbs();
   json["cache_line_before_us"] = or_null(row.cache_line_before_us);
   json["cache_line_after_us"] = or_null(row.cache_line_after_us);
   json["wrong"] = or_null(row.ours.wrong);
-  json["mpi_wrong"] = peer != nullptr ? or_null(peer->wrong) : Json(nullptr);
+  json[prefix + "wrong"] = peer != nullptr ? or_null(peer->wrong) : Json(nullptr);
   return json;
 }
 

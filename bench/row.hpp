@@ -42,9 +42,11 @@ struct Row {
   double bus_factor = 1;
   Outcome ours;
   std::optional<Outcome> peer;
+  std::string peer_name;  ///< "MPI"
   std::string peer_call;  ///< "f32 sum", "f32 sum, one_by_one"
   bool is_same_peer_call = true;
   std::optional<double> limit_us;
+  std::optional<double> floor_us;  ///< what the call must move through a GPU's memory, at the speed of a copy there
   std::optional<double> baseline_us;
   std::optional<double> cache_line_before_us;
   std::optional<double> cache_line_after_us;
@@ -55,6 +57,7 @@ struct Row {
   [[nodiscard]] std::optional<double> baseline_ratio() const;
   /// The limit's time / time: 1 is at the limit.
   [[nodiscard]] std::optional<double> of_limit() const;
+  [[nodiscard]] std::optional<double> of_hbm() const;
   /// Bytes of one replica per time, in 10^9 bytes per second.
   [[nodiscard]] double algorithm_gbs() const noexcept;
   /// algbw scaled by the bytes that each rank must send or get, so that it compares with what wires and memory can do,

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace perf {
 namespace {
 
@@ -21,9 +23,9 @@ std::string_view or_none(std::string_view text) { return text.empty() ? "none" :
 
 }  // namespace
 
-Table::Table(const Options& options) : options_(options) {
-  const auto add = [&](const char* name, const char* unit, int width, std::string (*text)(const Row&)) {
-    columns_.push_back({name, unit, width, text});
+Table::Table(const Options& options, bool has_hbm) : options_(options) {
+  const auto add = [&](std::string name, const char* unit, int width, std::string (*text)(const Row&)) {
+    columns_.push_back({std::move(name), unit, width, text});
   };
   add("time", "(us)", 10, [](const Row& row) { return time_text(row.time_us()); });
   if (options.percentiles) {
@@ -31,12 +33,15 @@ Table::Table(const Options& options) : options_(options) {
     add("p90", "(us)", 10, [](const Row& row) { return time_text(row.ours.times_us.p90); });
     add("p99", "(us)", 10, [](const Row& row) { return time_text(row.ours.times_us.p99); });
   }
-  if (options.compare == Peer::mpi) {
-    add("MPI", "(us)", 10, [](const Row& row) { return time_text(row.peer->times_us.p50); });
+  if (options.compare != Peer::none) {
+    add(peer_name(options.compare), "(us)", 10, [](const Row& row) { return time_text(row.peer->times_us.p50); });
     add("ratio ", "", 7, peer_ratio_text);
   }
   if (options.limit) {
     add("of limit", "", 8, [](const Row& row) { return row.of_limit() ? rate_text(*row.of_limit()) : "-"; });
+  }
+  if (has_hbm) {
+    add("of HBM", "", 7, [](const Row& row) { return row.of_hbm() ? rate_text(*row.of_hbm()) : "-"; });
   }
   if (!options.baseline.empty()) {
     add("/ base", "", 7,

@@ -25,7 +25,8 @@ struct Line {
 
 class Table {
  public:
-  explicit Table(const Options& options);
+  /// `has_hbm`: with the column of what the memory of a GPU allows.
+  Table(const Options& options, bool has_hbm);
   /// The names and the units of the columns, each line beginning with #.
   [[nodiscard]] std::string heading() const;
   [[nodiscard]] std::string line(const Line& line) const;

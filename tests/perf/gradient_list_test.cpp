@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <vector>
 
 namespace perf {
@@ -53,16 +52,16 @@ TEST(Buckets, hold_every_tensor_once_from_the_last_to_the_first) {
 
 TEST(Buckets, give_back_what_was_packed) {
   std::vector<std::vector<std::byte>> memory;
-  std::vector<std::span<std::byte>> tensors;
+  std::vector<Region> tensors;
   std::vector<std::int64_t> bytes;
   for (const int size : {3, 70, 128}) {
     memory.emplace_back(static_cast<std::size_t>(size), static_cast<std::byte>(size));
     bytes.push_back(size);
   }
-  for (std::vector<std::byte>& tensor : memory) tensors.emplace_back(tensor);
+  for (std::vector<std::byte>& tensor : memory) tensors.emplace_back(tensor.data(), tensor, lockstep::Device{});
   const auto before = memory;
   const std::vector<Bucket> buckets = buckets_of(bytes, 200);
-  const PackedTensors packed(tensors, buckets, memory_kind("malloc").make());
+  const PackedTensors packed(tensors, buckets, host_memory("malloc", 1), 0);
   for (std::size_t i = 0; i < buckets.size(); ++i) packed.pack(i);
   for (std::vector<std::byte>& tensor : memory) std::fill(tensor.begin(), tensor.end(), std::byte{});
   for (std::size_t i = 0; i < buckets.size(); ++i) packed.unpack(i);

@@ -75,14 +75,21 @@ TEST(Options, refused_name_the_option_the_value_and_the_rule) {
       {{"-d", "bool", "-o", "sum"}, {"--op", "\"sum\"", "bool", "bool takes min"}},
       {{"-n", "0"}, {"--iters", "\"0\"", "from 1"}},
       {{"-c", "2"}, {"--check", "\"2\"", "0, 1"}},
-      {{"--compare", "nccl"}, {"--compare", "\"nccl\"", "mpi"}},
+      {{"--compare", "gloo"}, {"--compare", "\"gloo\"", "mpi, nccl"}},
+      {{"--compare", "nccl"}, {"--compare", "\"nccl\"", "--memory is malloc", "give --memory cuda"}},
+      {{"--memory", "cuda", "--compare", "nccl", "--list", "resnet50"}, {"--compare", "\"nccl\"", "no --list"}},
+      {{"--memory", "cuda", "--compare", "nccl", "--collective", "reduce"}, {"--compare", "\"nccl\"", "all_reduce"}},
+      {{"--memory", "cuda", "--compare", "nccl", "-d", "u16"}, {"--compare", "\"nccl\"", "u16", "--datatype"}},
+      {{"--memory", "cuda", "--compare", "nccl", "-d", "u8", "-o", "bor"}, {"--compare", "\"nccl\"", "bor", "--op"}},
+      {{"--memory", "cuda", "--limit"}, {"--limit", "--memory is cuda"}},
       {{"--order", "random"}, {"--order", "\"random\"", "canonical, any"}},
       {{"--in-place", "maybe"}, {"--in-place", "\"maybe\"", "both"}},
       {{"--collective", "all_to_none"}, {"--collective", "\"all_to_none\"", "reduce_scatter"}},
       {{"--collective", "all_gather", "--in-place", "yes"}, {"--in-place", "\"yes\"", "all_gather", "no or both"}},
       {{"--root", "-1"}, {"--root", "\"-1\"", "from 0"}},
       {{"--replicas-per-rank", "0"}, {"--replicas-per-rank", "\"0\"", "1 to 1024"}},
-      {{"--memory", "stone"}, {"--memory", "\"stone\"", "arena, malloc, huge"}},
+      {{"--memory", "stone"}, {"--memory", "\"stone\"", "arena, malloc, huge, cuda"}},
+      {{"--memory", "cuda", "--mpi-memory", "cuda"}, {"--mpi-memory", "\"cuda\"", "arena, malloc, huge"}},
       {{"--mpi-memory", "wax"}, {"--mpi-memory", "\"wax\"", "arena, malloc, huge"}},
       {{"--thread-level", "many"}, {"--thread-level", "\"many\"", "single, funneled, serialized, multiple"}},
       {{"--list", "resnet49"}, {"--list", "\"resnet49\"", "resnet50, bert_base", "file"}},
@@ -138,6 +145,13 @@ TEST(Options, run_a_comparison_at_the_thread_level_of_mpi_programs) {
   EXPECT_EQ(parse({}).thread_level, std::nullopt);
   EXPECT_EQ(parse({"--compare", "mpi"}).thread_level, ThreadLevel::single);
   EXPECT_EQ(parse({"--compare", "mpi", "--thread-level", "multiple"}).thread_level, ThreadLevel::multiple);
+}
+
+TEST(Options, leave_the_order_on_gpus_to_nccl_unless_one_is_given) {
+  EXPECT_EQ(parse({}).order, lockstep::Order::canonical);
+  EXPECT_EQ(parse({"--memory", "cuda"}).order, lockstep::Order::any);
+  EXPECT_EQ(parse({"--memory", "cuda", "--order", "canonical"}).order, lockstep::Order::canonical);
+  EXPECT_EQ(parse({"--memory", "cuda"}).mpi_memory, "malloc");
 }
 
 TEST(Options, move_bools_with_any_op) { EXPECT_EQ(refusal({"-d", "bool", "--collective", "broadcast"}), ""); }

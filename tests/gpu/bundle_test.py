@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""The bundle for machines with GPUs, made, moved and run: bundle_test.py SCRIPT BUILD. Prints TAP."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+script, build = sys.argv[1:]
+failed = 0
+number = 0
+
+
+def check(what, holds, detail=''):
+    global failed, number
+    number += 1
+    failed += not holds
+    print(f'{"ok" if holds else "not ok"} {number} - {what}', flush=True)
+    if not holds:
+        print(*(f'# {line}' for line in str(detail).splitlines()[-60:]), sep='\n', flush=True)
+
+
+def run(*command, seconds, **how):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **how)
+    done.said = done.stdout + done.stderr
+    return done
+
+
+with tempfile.TemporaryDirectory() as folder:
+    made = run('sh', script, build, f'{folder}/made', seconds=120)
+    check('is made', made.returncode == 0, made.said)
+    again = run('sh', script, build, f'{folder}/made', seconds=120)
+    check('is not made over another', again.returncode == 2 and 'not there yet' in again.stderr, again.said)
+    os.rename(f'{folder}/made', f'{folder}/moved')
+    size = sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(f'{folder}/moved') for name in names)
+    check('has less than 60 MiB', size < 60 << 20, size)
+    # what needs nothing of the machine: neither the library path of this build nor its MPI
+    bare = {'PATH': '/usr/bin:/bin', 'HOME': folder}
+    ran = run(f'{folder}/moved/run.sh', '--quick', f'{folder}/out', seconds=500, env=bare, cwd='/')
+    check('runs from anywhere', ran.returncode == 0, ran.said)
+    try:
+        with open(f'{folder}/out/report.json', encoding='utf-8') as file:
+            report = json.load(file)
+    except (OSError, ValueError) as error:
+        report = None
+        check('writes a report', False, error)
+    if report:
+        steps = {step['name']: step['result'] for step in report['steps']}
+        check('counts what failed', report['failed'] == 0, report['steps'])
+        check('names its versions', 'lockstep 0.' in report['versions'] and 'Open MPI' in report['versions'], report['versions'])
+        check('measures hosts', all(row['wrong'] == 0 for row in report['perf']['perf-hosts']['rows']), report['perf'])
+        check('runs the tests of the tables', report['tables']['failures'] == 0 and report['tables']['tests'] > 0, report['tables'])
+        if steps['kernel-rates'] == 'skipped':
+            check('says that there is no GPU', 'no GPU: ' in ran.stdout and 'no GPU' in report['kernel_rates']['gpu'], ran.said)
+        else:
+            check('runs the tests on a GPU', report['gpu_tests']['failures'] == 0, report['gpu_tests'])
+
+print(f'1..{number}')
+sys.exit(failed != 0)

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// lockstep-perf with GPUs that are not there: FAKE_GPUS of them (default: 1), the same for all ranks.
+// FAKE_HOST_ACCESS=1: the host may touch their memory, as what stands for the peer does.
+
+#include "bench/program.hpp"
+#include "support/fake_gpus.hpp"
+
+#include <cstddef>
+#include <cstdlib>
+#include <string_view>
+
+namespace {
+
+int number_of(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using lockstep::test::HostAccess;
+  const bool may_touch = number_of("FAKE_HOST_ACCESS", 0) != 0;
+  const lockstep::test::FakeGpus gpus({.devices = number_of("FAKE_GPUS", 1),
+                                       .memory_bytes = std::size_t{1} << 30,
+                                       .host_access = may_touch ? HostAccess::allowed : HostAccess::forbidden});
+  return perf::run_lockstep_perf(argc, argv);
+}

@@ -121,6 +121,7 @@ lane_clang() {
   export QUICK_TESTS=1
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  targets='unit-programs rank-programs'
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
     -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check clang build-clang format tidy

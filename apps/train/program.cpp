@@ -49,8 +49,7 @@ std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& 
   const int replicas = options.replicas_per_rank[static_cast<std::size_t>(comm.rank())];
   const auto require_gpu = [&] {
     if (lockstep::gpu_count() > 0) return;
-    throw std::runtime_error(
-        fmt::format("no GPU on rank {}: {}; training on CPUs", comm.rank(), lockstep::gpu_status()));
+    throw std::runtime_error(fmt::format("rank {}: {}; training on CPUs", comm.rank(), lockstep::gpu_status()));
   };
   if (!options.on_gpus || !succeeds_everywhere(comm, require_gpu)) return cpus_of_replicas(replicas);
   return gpus_of_replicas(lockstep::gpu_count(), environment.local_rank(), environment.local_size(), replicas);

@@ -33,29 +33,39 @@ std::vector<float> normal_values(std::int64_t count, float stddev, std::uint64_t
 
 }  // namespace
 
-Learner::Learner(std::string_view model) : model_(make_model(model)) {
+Learner::Learner(std::string_view model, const lockstep::ReplicaContext& replica)
+    : model_(make_model(model)),
+      parameters_(model_->parameters().size()),
+      loss_(lockstep::DType::f64, lockstep::Shape{}, replica.devices().front()) {
   for (const ParameterSpec& spec : model_->parameters()) {
-    lockstep::Tensor& tensor = tensors_.emplace_back(lockstep::DType::f32, lockstep::Shape{spec.element_count()});
-    gradients_.push_back(tensor.elements<float>());
-    gradient_addresses_.push_back(gradients_.back().data());
+    StagedArray& array =
+        arrays_.emplace_back(lockstep::DType::f32, lockstep::Shape{spec.element_count()}, replica.devices().front());
+    gradient_addresses_.push_back(array.on_host<float>().data());
+    gradients_.push_back(array.on_device());
   }
-  for (std::size_t k = tensors_.size(); k-- > 0;) views_.push_back(tensors_[k].view());
-  views_.push_back(loss_.view());
+  contributions_.assign(gradients_.rbegin(), gradients_.rend());
+  contributions_.push_back(loss_.on_device());
 }
 
 std::span<const float* const> Learner::addresses(const Variables& parameters) {
   parameter_addresses_.clear();
-  for (const auto& parameter : parameters) parameter_addresses_.push_back(parameter.elements().data());
+  for (std::size_t k = 0; k < parameters.size(); ++k)
+    parameter_addresses_.push_back(parameters_[k].read(parameters[k].view()));
   return parameter_addresses_;
 }
 
 void Learner::differentiate(const Variables& parameters, const lockstep::Tensor& images, const lockstep::Tensor& labels,
                             std::int64_t global_batch, const GradientsReady& ready) {
   const float scale = 1.0f / static_cast<float>(global_batch);
-  const double loss = model_->loss_and_gradients(
-      addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(), images.shape()[0],
-      scale, gradient_addresses_, [&](std::size_t k) { ready(tensors_.size() - 1 - k); });
-  loss_.elements<double>().front() = loss / static_cast<double>(global_batch);
+  const auto computed = [&](std::size_t k) {
+    arrays_[k].send();
+    ready(arrays_.size() - 1 - k);
+  };
+  const double loss = model_->loss_and_gradients(addresses(parameters), images.elements<float>().data(),
+                                                 labels.elements<std::uint8_t>().data(), images.shape()[0], scale,
+                                                 gradient_addresses_, computed);
+  loss_.on_host<double>().front() = loss / static_cast<double>(global_batch);
+  loss_.send();
 }
 
 std::int64_t Learner::correct(const Variables& parameters, const lockstep::Tensor& images,

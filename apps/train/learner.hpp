@@ -7,18 +7,22 @@
 
 #include "train/model.hpp"
 #include "train/options.hpp"
+#include "train/staging.hpp"
 
 #include <lockstep/lockstep.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace train {
 
-/// One replica's arithmetic, and what it contributes to the others'.
+/// One replica's arithmetic, in host memory, and what it contributes to the others', on the replica's device.
 class Learner {
  public:
-  explicit Learner(std::string_view model);
+  Learner(std::string_view model, const lockstep::ReplicaContext& replica);
 
   /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss
   /// itself. Calls `ready` with the number of each contribution that is final, in their order; the loss is, when it
@@ -30,9 +34,10 @@ class Learner {
 
   /// Gradients in the order in which they are computed, from those of the last parameter to those of the first, then
   /// the loss.
-  [[nodiscard]] const std::vector<lockstep::TensorView>& contributions() const { return views_; }
-  [[nodiscard]] std::span<const std::span<float>> gradients() const { return gradients_; }
-  [[nodiscard]] double loss() const { return loss_.elements<double>().front(); }
+  [[nodiscard]] const std::vector<lockstep::TensorView>& contributions() const { return contributions_; }
+  /// In the order of the parameters.
+  [[nodiscard]] std::span<const lockstep::TensorView> gradients() const { return gradients_; }
+  [[nodiscard]] double loss() const { return loss_.received().elements<double>().front(); }
   [[nodiscard]] const Model& model() const { return *model_; }
 
  private:
@@ -40,12 +45,14 @@ class Learner {
       const std::vector<lockstep::MirroredVariable<float>>& parameters);
 
   std::unique_ptr<Model> model_;
-  std::vector<lockstep::Tensor> tensors_;  // 64-byte aligned: vectorised arithmetic changes bits with the alignment
-  std::vector<std::span<float>> gradients_;
-  std::vector<float*> gradient_addresses_;
+  // What is in host memory is 64-byte aligned: vectorised arithmetic changes bits with the alignment.
+  std::vector<HostCopy> parameters_;
   std::vector<const float*> parameter_addresses_;
-  std::vector<lockstep::TensorView> views_;
-  lockstep::Tensor loss_{lockstep::DType::f64, lockstep::Shape{}};
+  std::vector<StagedArray> arrays_;  // gradients
+  std::vector<float*> gradient_addresses_;
+  StagedArray loss_;
+  std::vector<lockstep::TensorView> gradients_;
+  std::vector<lockstep::TensorView> contributions_;
 };
 
 /// The contributions of this rank's replicas, one list each.

@@ -49,6 +49,9 @@ po::options_description description() {
   layout.add_options()(
       "replicas-per-rank", text()->value_name("N|LIST"),
       "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
+  layout.add_options()("device", text()->value_name("NAME"),
+                       "cpu or gpu: where parameters are kept and gradients added; CPUs compute these in any case, and "
+                       "do all where a rank sees no GPU (default: cpu)");
   po::options_description restarts("Checkpoints");
   restarts.add_options()("checkpoint-dir", text()->value_name("DIR"),
                          "save there, and at the next step boundary when SIGTERM or SIGUSR1 comes; then exit with 75");
@@ -175,6 +178,7 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
     if (options.resume) refuse("--resume: there is no directory to resume from; give --checkpoint-dir");
     if (options.save_every != 0) refuse("--save-every: there is no directory to save to; give --checkpoint-dir");
   }
+  if (given("device")) options.on_gpus = one_of("device", text("device"), {"cpu", "gpu"}) == "gpu";
   if (given("json")) options.json = text("json");
   options.quiet = values["quiet"].as<bool>();
   options.replicas_per_rank = replica_counts(given("replicas-per-rank") ? text("replicas-per-rank") : "1", ranks);

@@ -24,6 +24,7 @@ struct Options {
   std::int64_t global_batch = 256;
   std::size_t bucket_bytes = lockstep::GradientBucketsOptions().bucket_bytes;
   std::vector<int> replicas_per_rank;  ///< one entry per rank
+  bool on_gpus = false;                ///< parameters, if every rank sees a GPU
   std::string optimizer = "momentum";
   std::optional<double> learning_rate;  ///< else the optimizer's own default
   std::uint64_t seed = 1;

@@ -4,6 +4,7 @@
 #include "train/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -24,12 +25,23 @@ double images_per_second(const Options& options, const Summary& summary) {
 }  // namespace
 
 Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps)
-    : options_(options), strategy_(strategy), steps_(steps), speaks_(strategy.is_chief()), last_(Clock::now()) {
+    : options_(options),
+      strategy_(strategy),
+      steps_(steps),
+      speaks_(strategy.is_chief()),
+      is_on_gpus_(strategy.extended().worker_devices().front().kind == lockstep::DeviceKind::gpu),
+      last_(Clock::now()) {
   if (!speaks_ || options.quiet) return;
   const lockstep::Communicator& comm = strategy.communicator();
   fmt::print("lockstep-train: {} with {} on {}, {} steps\n", options.model, options.optimizer, options.data, steps);
   fmt::print("{} ranks on {} nodes, {} replicas as {}, global batch {}\n", comm.size(), comm.nodes(),
              strategy.num_replicas_in_sync(), lockstep::to_string(comm.layout()), options.global_batch);
+  if (is_on_gpus_) {
+    std::vector<std::string> names;
+    for (const lockstep::Device device : strategy.extended().worker_devices()) names.push_back(to_string(device));
+    fmt::print("parameters on GPUs, arithmetic on CPUs; rank 0 has {} of {}\n", fmt::join(names, ", "),
+               lockstep::gpu_status());
+  }
   std::fflush(stdout);
 }
 
@@ -70,6 +82,7 @@ void Report::finish(const Summary& summary) const {
       {"layout", std::vector<int>(strategy_.communicator().layout().counts().begin(),
                                   strategy_.communicator().layout().counts().end())},
       {"replicas", strategy_.num_replicas_in_sync()},
+      {"device", is_on_gpus_ ? "gpu" : "cpu"},
       {"steps", summary.losses.size()},
       {"first_step", summary.first_step},
       {"loss", summary.losses},
@@ -87,7 +100,8 @@ void Report::finish(const Summary& summary) const {
 std::uint64_t hash_of(const std::vector<lockstep::MirroredVariable<float>>& variables) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const auto& variable : variables) {
-    for (const float element : variable.elements()) {
+    const lockstep::Tensor on_host = variable.component(0).to(lockstep::Device{});
+    for (const float element : on_host.elements<float>()) {
       std::uint32_t bits = 0;
       std::memcpy(&bits, &element, sizeof bits);
       hash = (hash ^ bits) * 0x100000001b3u;

@@ -48,6 +48,7 @@ class Report {
   const lockstep::Strategy& strategy_;
   std::int64_t steps_;
   bool speaks_;
+  bool is_on_gpus_;
   Clock::time_point last_;
 };
 

@@ -9,22 +9,45 @@
 
 #include <chrono>
 #include <optional>
+#include <vector>
 
 namespace train {
 
 using lockstep::ReplicaContext;
 
+namespace {
+
+/// Images are where models compute, wherever parameters are.
+constexpr lockstep::InputOptions on_hosts{.prefetch_batches = 8, .experimental_fetch_to_device = false};
+
+/// The share of test images whose class is found.
+double test(lockstep::Strategy& strategy, const std::vector<lockstep::MirroredVariable<float>>& parameters,
+            lockstep::PerReplica<Learner>& learners, const Images& images) {
+  std::int64_t tested = 0;
+  for (const auto& batch : strategy.experimental_distribute_dataset(test_batches(images, 1000), on_hosts)) {
+    const auto correct = strategy.run(
+        [&](const Rows& rows, Learner& learner) {
+          return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows));
+        },
+        batch, learners);
+    tested += strategy.reduce(lockstep::ReduceOp::sum, correct);
+  }
+  return static_cast<double>(tested) / static_cast<double>(std::get<1>(images.test).element_count());
+}
+
+}  // namespace
+
 Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps,
               Report& report) {
-  auto learners = strategy.run([&] { return Learner(options.model); });
+  auto learners = strategy.run([&](ReplicaContext& replica) { return Learner(options.model, replica); });
   const auto parameters = make_parameters(strategy, learners.component(0).model(), options.seed);
   const auto optimizer = make_optimizer(options, strategy, parameters);
   const lockstep::CosineDecay rate({.initial = static_cast<float>(initial_learning_rate(options)), .steps = steps});
 
   lockstep::GradientBuckets buckets(strategy.communicator(), contributions_of(learners),
                                     {.bucket_bytes = options.bucket_bytes});
-  const auto batches = strategy.experimental_distribute_dataset(
-      training_batches(images, options.global_batch, options.seed), {.prefetch_batches = 8});
+  const auto batches =
+      strategy.experimental_distribute_dataset(training_batches(images, options.global_batch, options.seed), on_hosts);
   auto next_batch = batches.iterate();
   Summary summary;
   lockstep::Checkpoint checkpoint(strategy, {.keep_last = options.keep_last});
@@ -62,17 +85,7 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const Images
       }
     }
   }
-
-  std::int64_t tested = 0;
-  for (const auto& batch : strategy.experimental_distribute_dataset(test_batches(images, 1000))) {
-    const auto correct = strategy.run(
-        [&](const Rows& rows, Learner& learner) {
-          return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows));
-        },
-        batch, learners);
-    tested += strategy.reduce(lockstep::ReduceOp::sum, correct);
-  }
-  summary.test_accuracy = static_cast<double>(tested) / static_cast<double>(std::get<1>(images.test).element_count());
+  summary.test_accuracy = test(strategy, parameters, learners, images);
   summary.parameters = hash_of(parameters);
   return summary;
 }

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep-train as a user meets it: one hash per number of replicas, honest JSON, and clear errors.
 
-train_test.py PART TRAIN LEFT_FOLD_TRAIN DATA MPIEXEC [OPTION...]
-PART is `most`, or `rest` for the pairs of model and optimizer that `most` leaves out. LEFT_FOLD_TRAIN is the same program with a fold from left to right planted in place of the canonical tree.
+train_test.py PART TRAIN OTHER_TRAIN DATA MPIEXEC [OPTION...]
+PART is `most`, or `rest` for the pairs of model and optimizer that `most` leaves out, or `gpus`. OTHER_TRAIN is the same program with a fold from left to right planted in place of the canonical tree; for `gpus` with FAKE_GPUS GPUs that are not there.
 """
 
 import gzip
@@ -18,9 +18,9 @@ import tempfile
 
 from programs import Launcher, expect, expect_in, run_cases
 
-part, train, left_fold_train, data = sys.argv[1:5]
+part, train, other_train, data = sys.argv[1:5]
 launcher = Launcher(sys.argv[5:])
-FAST = ["--steps", "200", "--global-batch", "240", "--quiet"]
+FAST = ["--steps", "40" if part == "gpus" else "200", "--global-batch", "240", "--quiet"]
 SOURCE = []  # options that name the images
 
 
@@ -28,12 +28,15 @@ def run(ranks, *options, program=train, **how):
     return launcher.run(ranks, program, *SOURCE, *options, **how)
 
 
-def hash_of(ranks, replicas, *options, program=train):
-    result = run(ranks, *FAST, "--replicas-per-rank", replicas, *options, program=program)
+def hash_in(result):
     expect(result.returncode == 0, result.stderr)
     found = re.findall(r"^parameters (0x[0-9a-f]{16})$", result.stdout, re.MULTILINE)
     expect(len(found) == 1, "one rank prints the hash:\n" + result.stdout)
     return found[0]
+
+
+def hash_of(ranks, replicas, *options, program=train, **how):
+    return hash_in(run(ranks, *FAST, "--replicas-per-rank", replicas, *options, program=program, **how))
 
 
 def loosely_packed(source, target):
@@ -64,7 +67,7 @@ def layouts_case(model, optimizer):
 def other_sums_change_the_hash():
     honest = hash_of(1, "4")
     expect(hash_of(1, "4", "--seed", "2") != honest, "another seed must change the hash")
-    expect(hash_of(1, "4", program=left_fold_train) != honest, "another order of additions must change the hash")
+    expect(hash_of(1, "4", program=other_train) != honest, "another order of additions must change the hash")
 
 
 def reports_as_json():
@@ -153,13 +156,79 @@ def shift_addresses():
     expect(len(hashes) == 1, f"hashes differ: {hashes}")
 
 
+def gpus(number, **variables):
+    return dict(os.environ, FAKE_GPUS=str(number), **variables)
+
+
+def gpus_case(optimizer):
+    """Replicas share GPUs, and ranks do: NCCL between them, and host memory where two have the same GPU."""
+
+    def case():
+        options = ["--optimizer", optimizer]
+        expected = hash_of(1, "4", *options)
+        for layout, number in (("4", 2), ("2,2", 2), ("2,1,1", 3), ("2,1,1", 2)):
+            found = hash_of(layout.count(",") + 1, layout, *options, "--device", "gpu", program=other_train,
+                            env=gpus(number, LOCKSTEP_ORDER="canonical"))
+            expect(found == expected, f"{found} on {number} GPUs as {layout}, but {expected} on CPUs")
+
+    return case
+
+
+def leaves_the_order_to_nccl():
+    options = ["--device", "gpu"]
+    hashes = {hash_of(2, "2,2", *options, program=other_train, env=gpus(4, **order)) for order in ({}, {"LOCKSTEP_ORDER": "canonical"})}
+    expect(len(hashes) == 2, "the order of NCCL must change the hash")
+
+
+def says_that_gpus_are_used():
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "out.json")
+        options = ["--steps", "3", "--replicas-per-rank", "4,1", "--json", file]
+        result = run(2, *options, "--device", "gpu", program=other_train, env=gpus(4))
+        expect(result.returncode == 0, result.stderr)
+        expect_in(["rank 0 has gpu:0, gpu:0#1, gpu:2, gpu:2#1 of 4 GPUs: "], result.stdout)
+        expect(json.loads(file.read_text())["device"] == "gpu", file.read_text())
+        result = run(2, *options, program=other_train, env=gpus(4))
+        expect("GPU" not in result.stdout, result.stdout)
+        expect(json.loads(file.read_text())["device"] == "cpu", file.read_text())
+
+
+def trains_on_cpus(result, rank):
+    """One line says why, and nothing else changes."""
+    expect(hash_in(result) == hash_of(2, "2,1"), "another hash than without the option:\n" + result.stdout)
+    lines = result.stderr.splitlines()
+    expect(len(lines) == 1, "not one line:\n" + result.stderr)
+    expect_in([f"lockstep-train: rank {rank}: no GPU: ", "; training on CPUs"], lines[0])
+
+
+def needs_gpus_on_every_rank():
+    count_of_rank = 'FAKE_GPUS=$((1 - ${OMPI_COMM_WORLD_RANK:-$PMI_RANK})) exec "$@"'  # 1, 0
+    options = [*FAST, "--replicas-per-rank", "2,1", "--device", "gpu"]
+    trains_on_cpus(launcher.run(2, "sh", "-c", count_of_rank, "sh", other_train, *SOURCE, *options), rank=1)
+
+
+def goes_on_without_gpus():
+    env = dict(os.environ, CUDA_VISIBLE_DEVICES="", LOCKSTEP_TRAIN_DEVICE="gpu")
+    trains_on_cpus(run(2, *FAST, "--replicas-per-rank", "2,1", env=env), rank=0)
+
+
 IMAGES = "train-images-idx3-ubyte.gz"
 # slow lanes (sanitizers, another MPI) take one pair of model and optimizer
 PAIRS = [("mlp", "sgd")] if "QUICK_TESTS" in os.environ else [("mlp", "sgd"), ("cnn", "adam")]
 if part == "rest":
     PAIRS = [("mlp", "adam"), ("cnn", "sgd")]
 cases = [(f"{model} with {optimizer} ends in one hash for all layouts", layouts_case(model, optimizer)) for model, optimizer in PAIRS]
-cases += [] if part == "rest" else [
+if part == "gpus":
+    cases = [(f"mlp with {optimizer} ends in the hash of CPUs on GPUs", gpus_case(optimizer))
+             for optimizer in (["sgd"] if "QUICK_TESTS" in os.environ else ["sgd", "adam"])]
+    cases += [
+        ("the order of NCCL changes the hash", leaves_the_order_to_nccl),
+        ("the report says that GPUs are used", says_that_gpus_are_used),
+        ("all ranks train on CPUs where one has no GPU", needs_gpus_on_every_rank),
+        ("a machine without GPUs trains on CPUs", goes_on_without_gpus),
+        ("a device that does not exist is refused", refuses(["--device", "tpu", "cpu, gpu"], "--device", "tpu")),
+    ]
+cases += [] if part != "most" else [
     ("another seed, number of replicas or order of additions changes the hash", other_sums_change_the_hash),
     ("the size of buckets does not change the hash", buckets_do_not_change_the_hash),
     ("buckets of nothing are refused", refuses(["--bucket-bytes", "0"], "--bucket-bytes", "0")),

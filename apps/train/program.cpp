@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/program.hpp"
+
+#include "train/images.hpp"
+#include "train/options.hpp"
+#include "train/placement.hpp"
+#include "train/report.hpp"
+#include "train/training.hpp"
+
+#include <lockstep/lockstep.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace train {
+namespace {
+
+/// Exit codes; an exception that nobody expects aborts the job with 1.
+enum ExitCode : int { ok = 0, usage = 2, bad_data = 5 };
+
+/// Runs `body` on every rank; whether it ended well on all. If not, the lowest rank on which it threw prints why.
+/// Collective.
+bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()>& body) {
+  std::string text;
+  try {
+    body();
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  int failed_rank = text.empty() ? std::numeric_limits<int>::max() : comm.rank();
+  comm.all_reduce(std::span(&failed_rank, 1), lockstep::ReduceOp::min);
+  if (failed_rank == comm.rank()) std::fprintf(stderr, "lockstep-train: %s\n", text.c_str());
+  return failed_rank == std::numeric_limits<int>::max();
+}
+
+/// Where the replicas of this rank are: on GPUs only if all ranks see some. Collective.
+std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& comm, const Options& options,
+                                                  const lockstep::Environment& environment) {
+  const int replicas = options.replicas_per_rank[static_cast<std::size_t>(comm.rank())];
+  const auto require_gpu = [&] {
+    if (lockstep::gpu_count() > 0) return;
+    throw std::runtime_error(fmt::format("rank {}: {}; training on CPUs", comm.rank(), lockstep::gpu_status()));
+  };
+  if (!options.on_gpus || !succeeds_everywhere(comm, require_gpu)) return cpus_of_replicas(replicas);
+  return gpus_of_replicas(lockstep::gpu_count(), environment.local_rank(), environment.local_size(), replicas);
+}
+
+void require_writable(const std::string& name) {
+  if (!name.empty() && !std::ofstream(name, std::ios::app))
+    throw OptionError("--json \"" + name + "\": the file cannot be written");
+}
+
+}  // namespace
+
+int run_lockstep_train(int argc, char** argv) {
+  lockstep::Environment environment(argc, argv);
+  const lockstep::Communicator world = lockstep::world_communicator();
+  Options options;
+  const bool is_understood = succeeds_everywhere(world, [&] {
+    options = parse_options(argc, argv, environment.size());
+    if (options.help.empty() && environment.rank() == 0) require_writable(options.json);
+  });
+  if (!is_understood) return usage;
+  if (!options.help.empty()) {
+    if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
+    return ok;
+  }
+  std::optional<Images> images;
+  if (!succeeds_everywhere(world, [&] { images = load_images(options.data, options.seed); })) return bad_data;
+  const std::int64_t training_images = std::get<1>(images->training).element_count();
+  const bool is_possible = succeeds_everywhere(world, [&] {
+    if (options.global_batch > training_images) {
+      throw OptionError("--global-batch \"" + std::to_string(options.global_batch) + "\": there are only " +
+                        std::to_string(training_images) + " training images");
+    }
+  });
+  if (!is_possible) return usage;
+
+  lockstep::MultiWorkerOptions placement;
+  placement.devices = devices_of_replicas(world, options, environment);
+  lockstep::MultiWorkerMirroredStrategy strategy(placement);
+  const std::int64_t steps = options.steps.value_or(options.epochs * training_images / options.global_batch);
+  Report report(options, strategy, steps);
+  try {
+    const Summary summary = train::train(strategy, options, *images, steps, report);
+    if (summary.preempted) return lockstep::PreemptionGuard::exit_code;
+    report.finish(summary);
+  } catch (const lockstep::Error& error) {
+    // what is wrong with a checkpoint is wrong on all ranks
+    if (error.operation() != "checkpoint") throw;
+    if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", error.what());
+    return bad_data;
+  }
+  return ok;
+}
+
+}  // namespace train

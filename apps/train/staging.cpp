@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "train/staging.hpp"
+
+#include <memory>
+
+namespace train {
+namespace {
+
+using lockstep::Device;
+using lockstep::DeviceKind;
+using lockstep::Tensor;
+
+/// Memory of the host that `device` reads and writes. Null: where tensors lie that stay on the host.
+std::shared_ptr<lockstep::MemoryResource> host_memory_for(Device device) {
+  return device.kind == DeviceKind::gpu ? lockstep::pinned_memory_resource() : nullptr;
+}
+
+}  // namespace
+
+const float* HostCopy::read(const lockstep::ConstTensorView& array) {
+  if (array.device.kind == DeviceKind::cpu) return static_cast<const float*>(array.data);
+  if (!copy_ || copy_->element_count() != array.element_count())
+    copy_ = Tensor::uninitialized(array.dtype, array.shape, host_memory_for(array.device));
+  copy_->copy_from(array);
+  return copy_->elements<float>().data();
+}
+
+StagedArray::StagedArray(lockstep::DType dtype, const lockstep::Shape& shape, Device device)
+    : on_host_(dtype, shape, host_memory_for(device)),
+      on_device_(device.kind == DeviceKind::gpu ? on_host_.to(device) : on_host_) {}
+
+void StagedArray::send() {
+  if (on_device_.device() != on_host_.device()) on_device_.copy_from(on_host_.view());
+}
+
+}  // namespace train

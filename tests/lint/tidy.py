@@ -12,6 +12,7 @@ that fails, be it only that two sources use one name, each half is tried, down t
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,15 @@ from headers import options_of
 MOST = 12  # sources at once, so that all processors have something to do
 
 
+def sources_of(entry):
+    """What is compiled there: a file, or those that one of Meson's for several sources at once includes."""
+    path = os.path.join(entry['directory'], entry['file'])
+    if not re.fullmatch(r'.*-unity\d+\.cpp', path):
+        return [path]
+    with open(path, encoding='utf-8') as file:
+        return [os.path.join(entry['directory'], name) for name in re.findall(r'#include\s*<(.*)>', file.read())]
+
+
 def compile_commands(source, build):
     """{path: (directory, words)}, without those that name what is read or written, or ask for warnings of the compiler's."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
@@ -28,7 +38,8 @@ def compile_commands(source, build):
     commands = {}
     for entry in entries:
         kept = tuple(word for word in options_of(entry) if not word.startswith('-W'))
-        commands[os.path.relpath(os.path.join(entry['directory'], entry['file']), source)] = (entry['directory'], kept)
+        for path in sources_of(entry):
+            commands[os.path.relpath(path, source)] = (entry['directory'], kept)
     return commands
 
 

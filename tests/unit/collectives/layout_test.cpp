@@ -4,12 +4,12 @@
 // One sum, many layouts: every way of dealing replicas to ranks gives the oracle's bits.
 
 #include "support/batch.hpp"
+#include "support/quick.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <numeric>
 
 namespace lockstep::test {
@@ -126,9 +126,7 @@ int check_every_split(int replicas) {
   return static_cast<int>(splits.size());
 }
 
-/// Slow lanes (sanitizers) stop earlier: the splits of few replicas show the same code.
-bool is_quick() { return std::getenv("QUICK_TESTS") != nullptr; }
-
+/// The splits of few replicas show the same code.
 TEST(EverySplit, gives_the_bits_of_the_canonical_tree) {
   const int most_replicas = is_quick() ? 9 : 17;
   int splits = 0;

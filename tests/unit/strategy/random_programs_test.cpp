@@ -6,6 +6,8 @@
 
 #include "unit/strategy/random_program.hpp"
 
+#include "support/quick.hpp"
+
 #include <cstdlib>
 
 namespace lockstep::test {
@@ -17,8 +19,7 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 }
 
 TEST(RandomPrograms, leave_every_thread_in_the_context_it_was_in) {
-  const bool quick = std::getenv("QUICK_TESTS") != nullptr;
-  const std::uint64_t programs = setting("LOCKSTEP_TEST_PROGRAMS", quick ? 400 : 10000);
+  const std::uint64_t programs = setting("LOCKSTEP_TEST_PROGRAMS", is_quick() ? 400 : 10000);
   const std::uint64_t first = setting("LOCKSTEP_TEST_FIRST_SEED", 1);
   Program::prepare();
   std::vector<std::unique_ptr<v1::MirroredStrategy>> strategies;

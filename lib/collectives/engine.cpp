@@ -209,6 +209,18 @@ bool Engine::wait(Operation& operation, std::optional<Clock::time_point> until) 
   return true;
 }
 
+bool Engine::wait_for_streams(Operation& operation) {
+  Backoff backoff(spins_);
+  while (!test(operation)) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (operation.is_on_streams()) return false;
+    }
+    backoff.pause();
+  }
+  return true;
+}
+
 bool Engine::test(Operation& operation) {
   if (is_forked_copy()) require_caller(operation);
   const std::scoped_lock lock(mutex_);

@@ -60,6 +60,8 @@ class Engine {
   void refuse_pair(PairOperation::Role role, int rank, const std::string& text);
   /// Drives until `operation` is done, `until` at the latest; whether it is. Throws its error.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
+  /// Drives until `operation` is done, or what is left of it is on streams; whether it is done. Throws its error.
+  [[nodiscard]] bool wait_for_streams(Operation& operation);
   /// Drives once; whether `operation` is done. Throws its error.
   bool test(Operation& operation);
   /// Drives until `operation` is done, however it ends, as long as an operation may take; whether it is. What it throws

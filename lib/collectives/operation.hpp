@@ -58,6 +58,11 @@ class Operation {
   virtual void start(Transport& transport, Workspace& workspace) = 0;
   /// Moves on without waiting; whether all is done and the outputs are written.
   [[nodiscard]] virtual bool advance(Transport& transport, Workspace& workspace) = 0;
+  /// Whether all that is left happens on GPUs' streams, whether anybody drives or not. From then on true.
+  [[nodiscard]] virtual bool is_on_streams() const noexcept { return false; }
+  /// What comes later on `stream`, one of CUDA's, waits for its end there. Where is_on_streams(); without the engine's
+  /// lock.
+  virtual void hold_back(void* /*stream*/) const {}
   /// What was found wrong on the way, the same on every rank; nothing of it moves any more when it is done. Null when
   /// all is well.
   [[nodiscard]] virtual const Failure* failure() const noexcept { return nullptr; }

@@ -51,6 +51,23 @@ void Request::wait() {
   state->engine->wait(*state->use.operation());
 }
 
+void Request::wait(void* stream) {
+  if (!state_) return;
+  detail::Operation& operation = *state_->use.operation();
+  bool is_complete = false;
+  try {
+    is_complete = state_->engine->wait_for_streams(operation);
+  } catch (...) {
+    state_.reset();
+    throw;
+  }
+  if (is_complete) {
+    state_.reset();
+  } else {
+    operation.hold_back(stream);
+  }
+}
+
 bool Request::wait_for(std::chrono::nanoseconds duration) {
   if (!state_) return true;
   const auto now = std::chrono::steady_clock::now();

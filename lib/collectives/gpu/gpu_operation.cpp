@@ -47,11 +47,17 @@ bool GpuOperation::advance(Transport& /*transport*/, Workspace& /*workspace*/) {
 }
 
 void GpuOperation::close() {
+  std::vector<std::unique_ptr<cuda::OwnedEvent>> ends;
   for (std::size_t lane = 0; lane < lanes(); ++lane) {
-    ends_.push_back(std::make_unique<cuda::OwnedEvent>(device_of(lane)));
-    ends_.back()->record(stream_of(lane));
+    ends.push_back(std::make_unique<cuda::OwnedEvent>(device_of(lane)));
+    ends.back()->record(stream_of(lane));
   }
-  for (const auto& [device, event] : ready_) ends_[group_->lane_on(device.index)]->hold_back(cuda::stream_of(device));
+  for (const auto& [device, event] : ready_) ends[group_->lane_on(device.index)]->hold_back(cuda::stream_of(device));
+  ends_ = std::move(ends);
+}
+
+void GpuOperation::hold_back(void* stream) const {
+  for (const auto& end : ends_) end->hold_back(stream);
 }
 
 bool GpuOperation::has_ended() const {

@@ -23,6 +23,8 @@ class GpuOperation : public Operation {
  public:
   void start(Transport& transport, Workspace& workspace) final;
   bool advance(Transport& transport, Workspace& workspace) final;
+  bool is_on_streams() const noexcept final { return !ends_.empty(); }
+  void hold_back(void* stream) const final;
   std::vector<int> awaited_ranks() const final { return {}; }
   std::string_view awaited() const final { return "the GPUs have not done their part"; }
   /// Aborts NCCL, which is then started anew in the next epoch. What has not ended soon after keeps its memory.

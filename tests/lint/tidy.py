@@ -5,8 +5,8 @@
 
   tidy.py SOURCE BUILD [PART]   only sources whose path contains PART
 
-clang-tidy spends its time on the standard library's headers, so the sources of a folder go through it as one that includes them. Where
-that fails, be it only that two sources use one name, each half is tried, down to a source alone, whose verdict counts.
+clang-tidy spends its time on the standard library's headers, so sources that are compiled alike go through it as one that includes them.
+Where that fails, be it only that two of them use one name, each half is tried, down to a source alone, whose verdict counts.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ import tempfile
 
 from headers import options_of
 
-MOST = 12  # sources at once, so that all processors have something to do
+MOST = 24  # sources at once, so that all processors have something to do
 
 
 def sources_of(entry):
@@ -32,12 +32,12 @@ def sources_of(entry):
 
 
 def compile_commands(source, build):
-    """{path: (directory, words)}, without those that name what is read or written, or ask for warnings of the compiler's."""
+    """{path: (directory, words)}: without words that name what is read or written, a target's own folder, where nothing is, or warnings."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
         entries = json.load(file)
     commands = {}
     for entry in entries:
-        kept = tuple(word for word in options_of(entry) if not word.startswith('-W'))
+        kept = tuple(word for word in options_of(entry) if not re.match(r'-W|-I.*\.p$', word))
         for path in sources_of(entry):
             commands[os.path.relpath(path, source)] = (entry['directory'], kept)
     return commands
@@ -52,12 +52,10 @@ def is_alone(source, path):
 def groups_of(source, paths, commands):
     together = {}
     for path in paths:
-        key = path if is_alone(source, path) else (os.path.dirname(path), *commands[path])
-        together.setdefault(key, []).append(path)
+        together.setdefault(path if is_alone(source, path) else commands[path], []).append(path)
     for group in together.values():
-        parts = -(-len(group) // MOST)
-        for part in range(parts):
-            yield group[part::parts]
+        for first in range(0, len(group), MOST):
+            yield group[first:first + MOST]
 
 
 class Tidy:

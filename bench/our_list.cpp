@@ -5,6 +5,8 @@
 
 #include "call.hpp"
 
+#include <lockstep/device/gpu.hpp>
+
 #include <chrono>
 #include <utility>
 
@@ -57,6 +59,7 @@ void OurList::run() {
     reduce(call);
     unpack(call);
   }
+  await_copies();
 }
 
 void OurList::reduce(std::size_t call) {
@@ -82,6 +85,7 @@ void OurList::run_async() {
     requests[call].wait();
     unpack(call);
   }
+  await_copies();
 }
 
 void OurList::pack(std::size_t call) const {
@@ -90,6 +94,12 @@ void OurList::pack(std::size_t call) const {
 
 void OurList::unpack(std::size_t call) const {
   for (const PackedTensors& packed : packed_) packed.unpack(call);
+}
+
+/// Copies on GPUs go on when their call has returned.
+void OurList::await_copies() const {
+  if (packed_.empty()) return;
+  for (const lockstep::Device device : tensors().memory().devices) lockstep::synchronize(device);
 }
 
 std::span<const lockstep::Item> OurList::items_of(std::size_t call) const {

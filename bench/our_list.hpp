@@ -34,6 +34,7 @@ class OurList final : public ListCall {
   void run_async();
   void pack(std::size_t call) const;
   void unpack(std::size_t call) const;
+  void await_copies() const;
   /// The items of call number `call`.
   [[nodiscard]] std::span<const lockstep::Item> items_of(std::size_t call) const;
   void reduce(std::size_t call);

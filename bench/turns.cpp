@@ -30,8 +30,9 @@ double percentile(std::vector<double> values, double fraction) {
 
 std::vector<Outcome> Turns::run(std::span<Contestant* const> contestants) {
   std::vector<Record> records(contestants.size());
-  for (std::int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i, ++calls_) {
-    for (std::size_t k = 0; k < contestants.size(); ++k) round(*contestants[k], records[k], i >= 0);
+  for (std::int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i) {
+    // each turn has inputs of its own: contestants may share buffers, where the last one's results still are
+    for (std::size_t k = 0; k < contestants.size(); ++k, ++calls_) round(*contestants[k], records[k], i >= 0);
   }
   std::vector<Outcome> outcomes;
   for (const Record& record : records) outcomes.push_back(outcome(record));

@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,21 @@ def check(what, holds, detail=''):
         print(*(f'# {line}' for line in str(detail).splitlines()[-60:]), sep='\n', flush=True)
 
 
+def foreign_libraries(bundle):
+    """What its programs and libraries are loaded with from elsewhere, but for what a machine with a GPU has."""
+    of_machine = re.compile(r'(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|cuda|nccl))\.so')
+    found = set()
+    for at, _, names in os.walk(bundle):
+        files = [os.path.join(at, name) for name in names if at.endswith('/bin') or '.so' in name]
+        if not files:
+            continue
+        said = run('ldd', *files, seconds=60, env={**os.environ, 'LD_LIBRARY_PATH': f'{bundle}/lib:{bundle}/lib/compiler'}).stdout
+        for name, path in re.findall(r'^\s+(\S+) => (.+?)(?: \(0x.*\))?$', said, re.MULTILINE):
+            if not path.startswith(bundle) and not of_machine.match(name):
+                found.add(f'{name} => {path}')
+    return sorted(found)
+
+
 def run(*command, seconds, **how):
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **how)
     done.said = done.stdout + done.stderr
@@ -37,6 +53,8 @@ with tempfile.TemporaryDirectory() as folder:
     os.rename(f'{folder}/made', f'{folder}/moved')
     size = sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(f'{folder}/moved') for name in names)
     check('has less than 60 MiB', size < 60 << 20, size)
+    missing = foreign_libraries(f'{folder}/moved')
+    check('has all libraries that not every machine has', not missing, missing)
     # what needs nothing of the machine: neither the library path of this build nor its MPI
     bare = {'PATH': '/usr/bin:/bin', 'HOME': folder}
     ran = run(f'{folder}/moved/run.sh', '--quick', f'{folder}/out', seconds=500, env=bare, cwd='/')

@@ -4,7 +4,9 @@
 // Collectives of replicas that share a GPU, and of one replica on each: in canonical order the oracle's bits.
 
 #include "gpu/on_gpu.hpp"
+#include "support/placed_bytes.hpp"
 #include "support/ranks.hpp"
+#include "support/stream_reader.hpp"
 
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/plan.hpp>
@@ -123,6 +125,23 @@ TEST_F(GpuCollectives, reduce_asynchronously) {
   for (Request& request : requests) request.wait();
   first.expect_reduced(3);
   second.expect_reduced(3);
+}
+
+TEST_F(GpuCollectives, let_a_stream_wait_in_place_of_the_host) {
+  Communicator comm = communicator_of(2);
+  for (int round = 0; round < 10; ++round) {
+    GpuBatch batch(sharing_one(2), ReduceOp::sum, 0, 0, false);
+    std::vector<Bytes> leaves;
+    const TensorView output = batch.items().front().outputs.front();
+    for (const ConstTensorView& input : batch.items().front().inputs) leaves.push_back(read(input));
+    StreamReader reader(output.device);
+    Request request = comm.all_reduce_async(batch.items(), ReduceOp::sum, canonical);
+    request.wait(reader.stream());
+    reader.read(output);
+    EXPECT_EQ(reader.bytes(), canonical_reduce(ReduceOp::sum, output.dtype, leaves));
+    request.wait();
+    batch.expect_reduced(2);
+  }
 }
 
 TEST_F(GpuCollectives, reduce_ranks_that_share_a_gpu_to_the_oracles_bits) {

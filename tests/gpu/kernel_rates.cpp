@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-//
 
 #include "gpu/kernel_rates.hpp"
 

@@ -17,6 +17,9 @@ if ! { mkdir -p "$out" && out=$(cd "$out" && pwd) && : >"$out/steps.json"; }; th
   exit 2
 fi
 
+# of an earlier run
+rm -f "$out"/perf-*.json "$out/tables.json" "$out/gpu-tests.json" "$out/kernel-rates.json" "$out"/train*.json
+
 # Everything comes from the bundle, wherever it is, but what the machine has for its GPU.
 export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PATH="$here/bin:$PATH:/usr/sbin:/sbin"
 if ldd "$here/bin/gpu-tests" 2>&1 | grep -q 'not found'; then
@@ -31,7 +34,12 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=no
 export LOCKSTEP_TIMEOUT="${LOCKSTEP_TIMEOUT:-20,60}"
 
 # NCCL is the machine's: where the loader looks, or among Python's packages.
-if [ -z "${LOCKSTEP_NCCL:-}" ] && ! ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2'; then
+loader_finds_nccl() {
+  ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2' && return
+  for folder in $(echo "$LD_LIBRARY_PATH" | tr ':' ' '); do [ -e "$folder/libnccl.so.2" ] && return; done
+  return 1
+}
+if [ -z "${LOCKSTEP_NCCL:-}" ] && ! loader_finds_nccl; then
   nccl=$(find /usr /opt -name libnccl.so.2 2>/dev/null | head -n 1)
   [ -n "$nccl" ] && export LOCKSTEP_NCCL="$nccl"
 fi
@@ -89,7 +97,6 @@ if [ $has_gpu = yes ]; then
     for replicas in 1 2 4 8; do
       perf "canonical-$replicas" 1 --memory cuda --order canonical --replicas-per-rank $replicas $sizes $calls
     done
-    perf any-4 1 --memory cuda --replicas-per-rank 4 $sizes $calls
     perf large 1 --memory cuda --order canonical --replicas-per-rank 4 $large -n 3 -w 1
     perf types 1 --memory cuda --order canonical --replicas-per-rank 3 -b 100000 -e 100000 -d all -o all -n 2 -w 1
     perf collectives 1 --memory cuda --replicas-per-rank 3 --collective all -b 64K -e 64K -n 3 -w 1
@@ -104,6 +111,12 @@ fi
 perf hosts 2 --memory arena --compare mpi -b 64 -e 1M -f 16 -n 10 -w 2
 if [ -x "$here/bin/lockstep-train" ]; then
   step train 120 mpirun -n 2 lockstep-train --data synthetic --steps 20 --json "$out/train.json"
+  if [ $has_gpu = yes ]; then
+    hash=$(sed -n 's/^parameters //p' "$out/train.txt")
+    # shellcheck disable=SC2016
+    step train-gpu 120 sh -c 'LOCKSTEP_ORDER=canonical mpirun -n 2 lockstep-train --device gpu --data synthetic --steps 20 \
+      --json "$1" && grep -q "$2" "$1"' sh "$out/train-gpu.json" "${hash:-none}"  # the same bits
+  fi
 fi
 
 {
@@ -111,7 +124,8 @@ fi
     "$(quoted "$(uname -sr)")" "$(quoted "$smi")" "$(quoted "${LOCKSTEP_NCCL:-}")"
   printf ' "failed": %d,\n "steps": [%s],\n' "$failed" "$(cat "$out/steps.json")"
   printf ' "tables": %s,\n "gpu_tests": %s,\n' "$(whole "$out/tables.json")" "$(whole "$out/gpu-tests.json")"
-  printf ' "kernel_rates": %s,\n "train": %s,\n "perf": {' "$(whole "$out/kernel-rates.json")" "$(whole "$out/train.json")"
+  printf ' "kernel_rates": %s,\n "train": %s,\n "train_gpu": %s,\n "perf": {' "$(whole "$out/kernel-rates.json")" \
+    "$(whole "$out/train.json")" "$(whole "$out/train-gpu.json")"
   comma=
   for name in $perfs; do
     printf '%s\n  %s: %s' "$comma" "$(quoted "$name")" "$(whole "$out/$name.json")"

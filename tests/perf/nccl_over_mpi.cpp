@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A libnccl.so.2 for tests: ncclAllReduce by MPI, in memory that the host may touch. Every process has as many
-// communicators as every other, and calls them in one group. NCCL_OVER_MPI_WRONG=1: one bit of each result is wrong.
+// communicators as every other, and calls them in one group. NCCL_OVER_MPI_FAULT=bit: one of
+// each result is wrong; =nothing: no result is written.
 
 #include <mpi.h>
 #include <nccl.h>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -49,8 +51,12 @@ void run() {
     MPI_Reduce_local(group.calls[i].source, sum.data(), count, group.dtype, group.op);
   }
   MPI_Allreduce(MPI_IN_PLACE, sum.data(), count, group.dtype, group.op, MPI_COMM_WORLD);
-  if (std::getenv("NCCL_OVER_MPI_WRONG") != nullptr) sum.front() ^= std::byte{1};
-  for (const Call& call : group.calls) std::memcpy(call.target, sum.data(), bytes);
+  const char* const fault = std::getenv("NCCL_OVER_MPI_FAULT");
+  const bool writes_nothing = fault != nullptr && std::string_view(fault) == "nothing";
+  if (fault != nullptr) sum.front() ^= std::byte{1};
+  for (const Call& call : group.calls) {
+    if (!writes_nothing) std::memcpy(call.target, sum.data(), bytes);
+  }
   group.calls.clear();
 }
 

@@ -91,10 +91,13 @@ def compares_with_nccl_on_the_same_buffers(h):
     for row in rows:
         assert row['nccl_wrong'] == 0 and row['nccl_time_us'] > 0 and row['nccl_call'] == row['dtype'] + ' sum', row
     assert ' NCCL ' in text and "NCCL's time is of the sum alone" in text and 'MPI lacks' not in text, text
-    rows, _, text = h.rows(compare, code=1, variables={**variables, 'NCCL_OVER_MPI_WRONG': '1'})
+    rows, _, text = h.rows(compare, code=1, variables={**variables, 'NCCL_OVER_MPI_FAULT': 'bit'})
     # 4 calls, one element each, on every replica
     assert all(row['wrong'] == 0 and row['nccl_wrong'] == 4 * 2 * h.ranks for row in rows), rows
     assert "NCCL's wrong values" in text, text
+    # ours have left the same sums in other calls' buffers
+    rows, _, text = h.rows(compare, code=1, variables={**variables, 'NCCL_OVER_MPI_FAULT': 'nothing'})
+    assert all(row['wrong'] == 0 and row['nccl_wrong'] > 0 for row in rows), rows
 
 
 def refuses_nccl_with_two_replicas_on_a_gpu(h):

@@ -34,8 +34,9 @@ class LOCKSTEP_API Request {
   /// outputs, and finds the inputs free. Returns when what is left of the operation is on the GPUs, so those before it
   /// must be complete; an operation that needs the host to its end, since it is not on GPUs or not through NCCL, is
   /// complete then. The request stays: what comes of the operation is known after wait(), and when it fails, what is on
-  /// `stream` goes on with unspecified outputs. Throws as wait(), and Error(unavailable) with CUDA's words where
-  /// `stream` is none; the request is as before then.
+  /// `stream` goes on with unspecified outputs. `stream` is one that lives; a default stream is that of the thread's
+  /// current device. Throws as wait(), and Error(unavailable) with CUDA's words when CUDA refuses; the request is as
+  /// before then.
   void wait(void* stream);
   /// Advances the operation without waiting; whether it is complete. Throws as wait().
   [[nodiscard]] bool test();

@@ -116,6 +116,13 @@ void OwnedEvent::hold_back(Stream stream) const {
   check(api(), api().stream_wait_event(stream, handle_), "cudaStreamWaitEvent");
 }
 
+void OwnedEvent::hold_back_callers(Stream stream) const {
+  int current = -1;
+  check(api(), api().get_device(current), "cudaGetDevice");
+  if (current < 0) return hold_back(stream);
+  check(api(), api().stream_wait_event(stream, handle_), "cudaStreamWaitEvent");
+}
+
 OwnedStream::OwnedStream(int device) : device_(device) {
   const CurrentDevice current(device_);
   check(api(), api().stream_create(handle_), "cudaStreamCreate");

@@ -61,6 +61,8 @@ class OwnedEvent {
   [[nodiscard]] bool is_done() const;
   /// What comes later on `stream`, of any device, waits for it.
   void hold_back(Stream stream) const;
+  /// The same of a user's stream: where it is one of CUDA's default streams, that of the thread's current device.
+  void hold_back_callers(Stream stream) const;
 
  private:
   int device_;

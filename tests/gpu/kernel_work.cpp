@@ -77,7 +77,11 @@ std::string_view to_string(Alignment alignment) noexcept {
   return {};
 }
 
-Tensor zeros_on_gpu(std::int64_t bytes) { return {DType::u8, Shape{bytes}, gpu_memory_resource(first_gpu), first_gpu}; }
+Tensor zeros_on_gpu(std::int64_t bytes) {
+  Tensor zeros(DType::u8, Shape{bytes}, gpu_memory_resource(first_gpu), first_gpu);
+  synchronize(first_gpu);
+  return zeros;
+}
 
 DeviceArrays::DeviceArrays(int arrays, std::int64_t bytes, std::size_t element_bytes, Alignment alignment)
     : arrays_(arrays),

@@ -30,7 +30,7 @@ enum class Alignment : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(Alignment alignment) noexcept;
 
-/// Zeros in the memory of the first GPU.
+/// Zeros in the memory of the first GPU; they are there, for every stream.
 [[nodiscard]] Tensor zeros_on_gpu(std::int64_t bytes);
 
 /// Sets of arrays of one length, which launches take by turns: together more than the GPU's caches hold, unless that

@@ -28,7 +28,6 @@ class DeviceClock {
  public:
   explicit DeviceClock(const Effort& effort) : effort_(effort), stream_(0) {}
 
-  [[nodiscard]] detail::cuda::Stream stream() const noexcept { return stream_.get(); }
   void run(const Launch& launch, int launches = 1) const;
   /// Microseconds that a launch takes of many, one behind the other.
   [[nodiscard]] double us_of(const Launch& launch) const;

@@ -57,7 +57,7 @@ void GpuOperation::close() {
 }
 
 void GpuOperation::hold_back(void* stream) const {
-  for (const auto& end : ends_) end->hold_back_callers(stream);
+  for (const auto& end : ends_) end->hold_back(stream);
 }
 
 bool GpuOperation::has_ended() const {

@@ -112,14 +112,9 @@ bool OwnedEvent::is_done() const {
 }
 
 void OwnedEvent::hold_back(Stream stream) const {
-  const CurrentDevice current(device_);
-  check(api(), api().stream_wait_event(stream, handle_), "cudaStreamWaitEvent");
-}
-
-void OwnedEvent::hold_back_callers(Stream stream) const {
   int current = -1;
   check(api(), api().get_device(current), "cudaGetDevice");
-  if (current < 0) return hold_back(stream);
+  const CurrentDevice some(current < 0 ? device_ : current);
   check(api(), api().stream_wait_event(stream, handle_), "cudaStreamWaitEvent");
 }
 

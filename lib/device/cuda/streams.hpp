@@ -59,10 +59,9 @@ class OwnedEvent {
   /// Whether what was on the stream when it was recorded is done; so where it never was. Throws Error(unavailable) when
   /// that failed.
   [[nodiscard]] bool is_done() const;
-  /// What comes later on `stream`, of any device, waits for it.
+  /// What comes later on `stream`, of any device, waits for it. The thread's current device stays: a default stream of
+  /// CUDA's is that device's.
   void hold_back(Stream stream) const;
-  /// The same of a user's stream: where it is one of CUDA's default streams, that of the thread's current device.
-  void hold_back_callers(Stream stream) const;
 
  private:
   int device_;

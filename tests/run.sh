@@ -36,7 +36,7 @@ export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 
 # Several sources at once: the compiler would spend most of its time on the same headers again and again. Of what a
 # debugger needs the lines only.
-together='-Dunity=on -Dunity_size=8 -Ddebug=false -Dcpp_args=-g1'
+together='-Dunity=on -Dunity_size=16 -Ddebug=false -Dcpp_args=-g1'
 
 jobs=$(nproc 2>/dev/null || echo 2)
 counts=$(mktemp)

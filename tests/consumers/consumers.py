@@ -91,7 +91,7 @@ class Consumers:
         for name in ('meson.build', 'meson_options.txt', 'include', 'lib'):
             os.symlink(os.path.join(self.source, name), os.path.join(path, 'subprojects', 'lockstep', name))
         run(['meson', 'setup', '--wrap-mode=forcefallback', '-Dbuildtype=plain', '-Dlockstep:werror=false',
-             '-Dlockstep:kernels=few', '-Dlockstep:cuda=disabled', '-Dunity=on', 'build'], cwd=path)
+             '-Dlockstep:kernels=few', '-Dlockstep:cuda=disabled', '-Dunity=on', '-Dunity_size=16', 'build'], cwd=path)
         run(['ninja', '-C', 'build', '-j', str(os.cpu_count())], cwd=path)
         self.start(os.path.join(path, 'build', 'consumer'))
 

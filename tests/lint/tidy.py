@@ -5,8 +5,8 @@
 
   tidy.py SOURCE BUILD [PART]   only sources whose path contains PART
 
-clang-tidy spends its time on the standard library's headers, so sources that are compiled alike go through it as one that includes them.
-Where that fails, be it only that two of them use one name, each half is tried, down to a source alone, whose verdict counts.
+clang-tidy spends its time on the standard library's headers, so many sources go through it as one that includes them, with the folders and
+macros of all. Where that fails, be it only that two of them use one name, each half is tried, down to a source alone, whose verdict counts.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ import tempfile
 
 from headers import options_of
 
-MOST = 24  # sources at once, so that all processors have something to do
+MOST = 128  # sources at once, so that all processors have something to do
 
 
 def sources_of(entry):
@@ -50,12 +50,22 @@ def is_alone(source, path):
 
 
 def groups_of(source, paths, commands):
+    """Lists of paths: of the library, of all programs, and each that must be alone."""
     together = {}
     for path in paths:
-        together.setdefault(path if is_alone(source, path) else commands[path], []).append(path)
+        together.setdefault(path if is_alone(source, path) else path.startswith('lib/'), []).append(path)
     for group in together.values():
-        for first in range(0, len(group), MOST):
-            yield group[first:first + MOST]
+        parts = -(-len(group) // MOST)
+        size = -(-len(group) // parts)
+        for first in range(0, len(group), size):
+            yield group[first:first + size]
+
+
+def words_for(group, commands):
+    """The words of its first source, and before them what says more in those of others."""
+    first = commands[group[0]][1]
+    more = dict.fromkeys(word for path in group for word in commands[path][1] if re.match(r'-[DI]|-isystem', word) and word not in first)
+    return [first[0], *more, *first[1:]]
 
 
 class Tidy:
@@ -64,11 +74,13 @@ class Tidy:
 
     def run(self, group):
         """[(path, output or None)] for each source of the group."""
-        directory, words = self.commands[group[0]]
+        directory = self.commands[group[0]][0]
+        words = words_for(group, self.commands)
         folder = tempfile.mkdtemp(dir=self.scratch)
         name = os.path.join(folder, 'sources.cpp')
         with open(name, 'w', encoding='utf-8') as file:
-            file.writelines(f'#include "{os.path.join(self.source, path)}"\n' for path in group)
+            for number, path in enumerate(group):
+                file.write(f'#define main main_of_{number}\n#include "{os.path.join(self.source, path)}"\n#undef main\n')
         target = os.path.join(self.source, group[0]) if len(group) == 1 else name
         with open(os.path.join(folder, 'compile_commands.json'), 'w', encoding='utf-8') as file:
             json.dump([{'directory': directory, 'arguments': [*words, '-c', target], 'file': target}], file)

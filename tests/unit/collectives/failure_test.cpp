@@ -11,6 +11,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 namespace lockstep::test {
 namespace {
 
@@ -71,14 +74,17 @@ TEST(Mismatch, of_list_lengths_is_found) {
 }
 
 TEST(Deadline, names_the_rank_that_never_calls) {
+  std::vector<std::jthread> at_once;
   for (const int ranks : {2, 3, 6}) {
-    const int absent = ranks / 2;
-    const auto body = [&](Communicator& comm) {
-      if (comm.rank() == absent) std::this_thread::sleep_for(std::chrono::milliseconds(3000));
-      comm.barrier();
-    };
-    const std::string error = shared_error(ranks, body, impatient(2000));
-    expect_all(error, {"deadline_exceeded:", "rank " + std::to_string(absent) + " did not come", "barrier"});
+    at_once.emplace_back([ranks] {
+      const int absent = ranks / 2;
+      const auto body = [&](Communicator& comm) {
+        if (comm.rank() == absent) std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+        comm.barrier();
+      };
+      const std::string error = shared_error(ranks, body, impatient(2000));
+      expect_all(error, {"deadline_exceeded:", "rank " + std::to_string(absent) + " did not come", "barrier"});
+    });
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "input/number_files.hpp"
 #include "input/numbers.hpp"
+#include "support/quick.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -134,7 +135,7 @@ TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_one_step_with_every_
     std::unique_ptr<test::NumberFiles> files;
   };
   std::vector<Case> cases;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < (test::is_quick() ? 7 : 20); ++i) {
     cases.push_back({below(30), 1 + below(12), i % 2 == 0, nullptr});
     if (policy == AutoShardPolicy::file) cases.back().files = files_of(cases.back().rows, ranks + i % 3);
   }

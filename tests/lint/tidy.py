@@ -7,6 +7,7 @@
 
 clang-tidy spends its time on the standard library's headers, so many sources go through it as one that includes them, with the folders and
 macros of all. Where that fails, be it only that two of them use one name, each half is tried, down to a source alone, whose verdict counts.
+-Wshadow is looked at in here, since the lanes compile several sources at once.
 """
 
 import concurrent.futures
@@ -68,6 +69,18 @@ def words_for(group, commands):
     return [first[0], *more, *first[1:]]
 
 
+# A name that hides another one's; where both are.
+SHADOW = re.compile(r'^(\S+?):\d+:\d+: error: declaration shadows .*\n(?:.*\n)*?(\S+?):\d+:\d+: note: previous declaration is here$',
+                    re.MULTILINE)
+
+
+def is_of_joining(output):
+    """Whether names of one source that hide those of another are all there is."""
+    shadows = SHADOW.findall(output)
+    return len(shadows) == len(re.findall(r'^\S+:\d+:\d+: (?:error|warning): ', output, re.MULTILINE)) and \
+        all(hidden.endswith('.cpp') and hidden != place for place, hidden in shadows)
+
+
 class Tidy:
     def __init__(self, source, commands, scratch):
         self.source, self.commands, self.scratch = source, commands, scratch
@@ -83,10 +96,10 @@ class Tidy:
                 file.write(f'#define main main_of_{number}\n#include "{os.path.join(self.source, path)}"\n#undef main\n')
         target = os.path.join(self.source, group[0]) if len(group) == 1 else name
         with open(os.path.join(folder, 'compile_commands.json'), 'w', encoding='utf-8') as file:
-            json.dump([{'directory': directory, 'arguments': [*words, '-c', target], 'file': target}], file)
+            json.dump([{'directory': directory, 'arguments': [*words, '-Wshadow', '-c', target], 'file': target}], file)
         done = subprocess.run(['clang-tidy-19', '--quiet', '-p', folder, '--config-file=' + os.path.join(self.source, '.clang-tidy'),
-                               '--checks=-bugprone-suspicious-include', target], capture_output=True, text=True)
-        if done.returncode == 0:
+                               '--checks=clang-diagnostic-shadow,-bugprone-suspicious-include', target], capture_output=True, text=True)
+        if done.returncode == 0 or len(group) > 1 and is_of_joining(done.stdout):
             return [(path, None) for path in group]
         if len(group) == 1:
             return [(group[0], done.stdout + done.stderr)]

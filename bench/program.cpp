@@ -18,6 +18,7 @@
 #include "strategy_cost.hpp"
 
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/collectives/communicator.hpp>
 #include <lockstep/interop/mpi.hpp>
 
 #include <fmt/format.h>
@@ -166,7 +167,10 @@ ExitCode measure_collectives(const Options& options, const lockstep::Environment
           .ranks = environment.size(),
           .replicas_per_rank = options.replicas_per_rank,
           .root = options.root};
-  bool is_possible = all_accept([&] { job.devices = devices_of_replicas(options, environment); });
+  bool is_possible = all_accept([&] {
+    const auto all = lockstep::world_communicator({.local_replicas = options.replicas_per_rank});
+    job.devices = devices_of_replicas(options, all);
+  });
   if (!is_possible) return bad_option;
   const Agenda agenda = agenda_of(options, job);
   Baseline baseline;

@@ -35,7 +35,7 @@ def reduces_in_nccls_order_unless_another_is_given(h):
 
 def puts_several_replicas_on_a_gpu(h):
     for gpus, order, devices in ((1, 'any', ['gpu:0', 'gpu:0#1', 'gpu:0#2']), (1, 'canonical', ['gpu:0', 'gpu:0#1', 'gpu:0#2']),
-                                 (2 * h.ranks, 'canonical', ['gpu:0', 'gpu:0#1', f'gpu:{h.ranks}'])):
+                                 (2 * h.ranks, 'canonical', ['gpu:0', 'gpu:0#1', 'gpu:1'])):
         rows, environment, text = h.rows([*CUDA, *SMALL, '--replicas', '3', '--order', order], variables=on(gpus))
         checks_every_row(rows, order, 6)
         assert environment['gpus']['devices'] == devices, environment['gpus']

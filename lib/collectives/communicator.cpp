@@ -220,6 +220,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   const auto fail_after = std::min(options.fail_after.value_or(settings.fail_after), most);
   const auto warn_after = std::min(options.warn_after.value_or(std::min(settings.warn_after, fail_after)), most);
   state->options.fail_after = fail_after;
+  state->wait_claim.emplace(fail_after);
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(

@@ -16,11 +16,13 @@
 #include "collectives/shared_loop.hpp"
 #include "collectives/split.hpp"
 #include "collectives/validate.hpp"
+#include "device/cuda/wait_limit.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +34,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
 
   CommunicatorOptions options;
+  std::optional<detail::cuda::WaitClaim> wait_claim;  // of fail_after
   bool force_canonical_order = false;
   ReplicaLayout layout;
   int rank = 0;

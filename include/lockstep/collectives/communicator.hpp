@@ -40,7 +40,8 @@ struct CommunicatorOptions {
   int local_replicas = 1;
   /// After this wait the missing ranks are printed, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
   std::optional<std::chrono::milliseconds> warn_after;
-  /// After this wait the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s.
+  /// After this wait the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s. Also how long copies to
+  /// and from GPUs wait outside of collectives: the longest of all communicators that this process has.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Order of reductions that do not ask for one. Default: canonical in host memory, NCCL's own (any) on GPUs.
   /// LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.

@@ -161,15 +161,19 @@ bool measure(const Options& options, const Agenda& agenda, const Baseline& basel
   return run.finish();
 }
 
-ExitCode measure_collectives(const Options& options, const lockstep::Environment& environment) {
+ExitCode measure_collectives(Options options, const lockstep::Environment& environment) {
   const OwnComm node(node_of_this_rank());
   Job job{.rank = environment.rank(),
           .ranks = environment.size(),
           .replicas_per_rank = options.replicas_per_rank,
           .root = options.root};
   bool is_possible = all_accept([&] {
-    const auto all = lockstep::world_communicator({.local_replicas = options.replicas_per_rank});
+    lockstep::CommunicatorOptions asked;
+    asked.local_replicas = options.replicas_per_rank;
+    asked.order = options.order;
+    const auto all = lockstep::world_communicator(asked);
     job.devices = devices_of_replicas(options, all);
+    options.order = all.order(job.devices.front().kind);
   });
   if (!is_possible) return bad_option;
   const Agenda agenda = agenda_of(options, job);

@@ -28,6 +28,7 @@ int Communicator::rank() const noexcept { return state_->rank; }
 int Communicator::size() const noexcept { return state_->layout.ranks(); }
 const ReplicaLayout& Communicator::layout() const noexcept { return state_->layout; }
 const CommunicatorOptions& Communicator::options() const noexcept { return state_->options; }
+Order Communicator::order(DeviceKind kind) const noexcept { return state_->order_asked_for(kind, {}); }
 std::string_view Communicator::transport() const noexcept { return state_->engine->transport().name(); }
 int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
 

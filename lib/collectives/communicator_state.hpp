@@ -104,6 +104,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> acquire_for_any_time(const Call& call, std::span<const Item> items,
                                                                         const ReduceOptions& how);
+  /// What the call, the communicator's options and LOCKSTEP_ORDER say together.
+  [[nodiscard]] Order order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept;
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
   [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                const ReduceOptions& how) const;

@@ -21,7 +21,7 @@ namespace perf {
 /// What a side's calls need on this rank. Local.
 [[nodiscard]] CallExtent extent(const Case& what, const Job& job);
 
-/// Of ours: in any order only exact values have one right result.
+/// Of ours, whose order is known by now: in any order only exact values have one right result.
 [[nodiscard]] inline Values values_of(const Options& options) {
   return options.order == lockstep::Order::canonical ? Values::mixed : Values::order_free;
 }

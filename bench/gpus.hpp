@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers on GPUs: which replica is on which, and what the memory of one allows.
+// Buffers on GPUs: where they are, and what the memory of one GPU allows.
 
 #pragma once
 
@@ -24,11 +24,6 @@ struct Gpus {
 };
 /// Local. Measures for some milliseconds.
 [[nodiscard]] Gpus describe_gpus(const Job& job);
-
-/// The devices of a rank's replicas. Ranks of a node take turns in the `gpus` that they see; a rank that has several
-/// puts neighbours among its replicas on one. Local.
-[[nodiscard]] std::vector<lockstep::Device> gpus_of_replicas(int gpus, int rank_of_node, int ranks_of_node,
-                                                             int replicas);
 
 /// What a copy of 256 MiB from one place of the memory of `gpu` to another reads and writes: 10^9 bytes per second.
 [[nodiscard]] double copy_gbs(lockstep::Device gpu);

@@ -13,6 +13,7 @@
 
 #include <lockstep/device/gpu.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include <mpi.h>
 
@@ -28,6 +29,15 @@ namespace {
 /// What makes a run too large: the option and its value.
 std::string size_option(const Options& options) {
   return options.list.empty() ? fmt::format("-e/--maxbytes {}", options.max_bytes) : "--list " + options.list;
+}
+
+std::vector<lockstep::Device> gpus_of(const Options& options, const lockstep::Communicator& job) {
+  try {
+    return lockstep::gpus_of_replicas(job, options.replicas_per_rank);
+  } catch (const lockstep::Error& error) {
+    if (error.code() != lockstep::Code::unavailable) throw;
+    refuse("--memory \"{}\": {}; give arena, malloc or huge", options.memory, error.text());
+  }
 }
 
 /// Takes what the library and the buffers need on each GPU, and gives it back.
@@ -47,13 +57,11 @@ void check_gpu_memory(const Options& options, std::int64_t bytes_of_replica, con
 
 }  // namespace
 
-std::vector<lockstep::Device> devices_of_replicas(const Options& options, const lockstep::Environment& environment) {
-  const int replicas = options.replicas_per_rank;
-  if (!memory_kind(options.memory).is_on_gpus) return host_memory(options.memory, replicas).devices;
-  const int gpus = lockstep::gpu_count();
-  if (gpus == 0) refuse("--memory \"{}\": {}; give arena, malloc or huge", options.memory, lockstep::gpu_status());
+std::vector<lockstep::Device> devices_of_replicas(const Options& options, const lockstep::Communicator& job) {
+  if (!memory_kind(options.memory).is_on_gpus) return host_memory(options.memory, options.replicas_per_rank).devices;
+  auto devices = gpus_of(options, job);
   if (options.compare == Peer::nccl) require_nccl();
-  return gpus_of_replicas(gpus, environment.local_rank(), environment.local_size(), replicas);
+  return devices;
 }
 
 void check_files(const Options& options, int rank) {

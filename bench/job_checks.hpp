@@ -10,7 +10,7 @@
 #include "options.hpp"
 #include "peer.hpp"
 
-#include <lockstep/cluster/environment.hpp>
+#include <lockstep/collectives/communicator.hpp>
 #include <lockstep/core/device.hpp>
 
 #include <vector>
@@ -18,9 +18,9 @@
 namespace perf {
 
 /// Where this rank's replicas have their buffers: on GPUs, which must be here and, to be compared with NCCL, have it.
-/// Local.
+/// Collective over the job.
 [[nodiscard]] std::vector<lockstep::Device> devices_of_replicas(const Options& options,
-                                                                const lockstep::Environment& environment);
+                                                                const lockstep::Communicator& job);
 
 /// Before hours of measuring, not after: what will be written can be, and gnuplot is there where it will draw. Local.
 void check_files(const Options& options, int rank);

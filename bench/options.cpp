@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -231,9 +230,6 @@ void read_memory(const po::variables_map& values, Options& options) {
       "--mpi-memory", text_or(values, "mpi-memory", std::string(memory_kind(options.memory).peer).c_str()),
       host_names)];
   if (!memory_kind(options.memory).is_on_gpus) return;
-  if (values.count("order") == 0) options.order = lockstep::Order::any;
-  const char* const forced = std::getenv("LOCKSTEP_ORDER");
-  if (forced != nullptr && std::string_view(forced) == "canonical") options.order = lockstep::Order::canonical;
   if (options.limit) {
     refuse("--limit: its loads and stores are the host's, but --memory is {}; give no --limit", options.memory);
   }

@@ -41,7 +41,7 @@ struct Options {
   std::vector<std::int64_t> list_counts;  ///< elements of its tensors
   std::vector<lockstep::DType> dtypes{lockstep::DType::f32};
   std::vector<lockstep::ReduceOp> ops{lockstep::ReduceOp::sum};
-  lockstep::Order order = lockstep::Order::canonical;  ///< on GPUs any, unless it is given
+  std::optional<lockstep::Order> order;  ///< none: lockstep's own, which a communicator knows
   std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
   int root = 0;
   int replicas_per_rank = 1;

@@ -18,6 +18,7 @@
 #include "strategy_cost.hpp"
 
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/collectives/communicator.hpp>
 #include <lockstep/interop/mpi.hpp>
 
 #include <fmt/format.h>
@@ -160,13 +161,20 @@ bool measure(const Options& options, const Agenda& agenda, const Baseline& basel
   return run.finish();
 }
 
-ExitCode measure_collectives(const Options& options, const lockstep::Environment& environment) {
+ExitCode measure_collectives(Options options, const lockstep::Environment& environment) {
   const OwnComm node(node_of_this_rank());
   Job job{.rank = environment.rank(),
           .ranks = environment.size(),
           .replicas_per_rank = options.replicas_per_rank,
           .root = options.root};
-  bool is_possible = all_accept([&] { job.devices = devices_of_replicas(options, environment); });
+  bool is_possible = all_accept([&] {
+    lockstep::CommunicatorOptions asked;
+    asked.local_replicas = options.replicas_per_rank;
+    asked.order = options.order;
+    const auto all = lockstep::world_communicator(asked);
+    job.devices = devices_of_replicas(options, all);
+    options.order = all.order(job.devices.front().kind);
+  });
   if (!is_possible) return bad_option;
   const Agenda agenda = agenda_of(options, job);
   Baseline baseline;

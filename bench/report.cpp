@@ -113,7 +113,7 @@ void Report::header() const {
   say("# method      {} calls after {} for warm-up; before each: input written, barrier; after each: output {}",
       options_.iterations, options_.warmup_iterations, options_.check ? "checked" : "read, not checked");
   say("#             time: median over the calls, of the slowest rank each; order: {}{}",
-      lockstep::to_string(options_.order), call_text(options_));
+      lockstep::to_string(*options_.order), call_text(options_));
   if (!options_.baseline.empty()) say("# baseline    {}", baseline_.text());
   if (m.load > 1.5 * m.cores_of_node) {
     say("# NOTE        other programs keep the cores busy: a call that waits may lose its core for milliseconds");

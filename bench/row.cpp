@@ -90,7 +90,7 @@ Json to_json(const Row& row, const Options& options) {
       {"replicas_per_rank", row.identity.replicas_per_rank},
       {"memory", options.memory},
       {"mpi_memory", peer != nullptr && is_mpi ? Json(options.mpi_memory) : Json(nullptr)},
-      {"order", lockstep::to_string(options.order)},
+      {"order", lockstep::to_string(*options.order)},
       {"async", options.async},
       {"prepared", options.prepared && row.identity.collective == traits(Collective::all_reduce).name},
       {"in_place", row.identity.in_place},

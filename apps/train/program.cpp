@@ -5,7 +5,6 @@
 
 #include "train/images.hpp"
 #include "train/options.hpp"
-#include "train/placement.hpp"
 #include "train/report.hpp"
 #include "train/training.hpp"
 
@@ -43,16 +42,18 @@ bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()
   return failed_rank == std::numeric_limits<int>::max();
 }
 
-/// Where the replicas of this rank are: on GPUs only if all ranks see some. Collective.
-std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& comm, const Options& options,
-                                                  const lockstep::Environment& environment) {
+/// Where the replicas of this rank are: on GPUs only if there are some for all ranks. Collective.
+std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& comm, const Options& options) {
   const int replicas = options.replicas_per_rank[static_cast<std::size_t>(comm.rank())];
   const auto require_gpu = [&] {
     if (lockstep::gpu_count() > 0) return;
     throw std::runtime_error(fmt::format("rank {}: {}; training on CPUs", comm.rank(), lockstep::gpu_status()));
   };
-  if (!options.on_gpus || !succeeds_everywhere(comm, require_gpu)) return cpus_of_replicas(replicas);
-  return gpus_of_replicas(lockstep::gpu_count(), environment.local_rank(), environment.local_size(), replicas);
+  std::vector<lockstep::Device> devices;
+  const auto take_gpus = [&] { devices = lockstep::gpus_of_replicas(comm, replicas); };
+  if (options.on_gpus && succeeds_everywhere(comm, require_gpu) && succeeds_everywhere(comm, take_gpus)) return devices;
+  for (int i = 0; i < replicas; ++i) devices.push_back({.kind = lockstep::DeviceKind::cpu, .index = i});
+  return devices;
 }
 
 void require_writable(const std::string& name) {
@@ -87,7 +88,7 @@ int run_lockstep_train(int argc, char** argv) {
   if (!is_possible) return usage;
 
   lockstep::MultiWorkerOptions placement;
-  placement.devices = devices_of_replicas(world, options, environment);
+  placement.devices = devices_of_replicas(world, options);
   lockstep::MultiWorkerMirroredStrategy strategy(placement);
   const std::int64_t steps = options.steps.value_or(options.epochs * training_images / options.global_batch);
   Report report(options, strategy, steps);

@@ -28,6 +28,7 @@ int Communicator::rank() const noexcept { return state_->rank; }
 int Communicator::size() const noexcept { return state_->layout.ranks(); }
 const ReplicaLayout& Communicator::layout() const noexcept { return state_->layout; }
 const CommunicatorOptions& Communicator::options() const noexcept { return state_->options; }
+Order Communicator::order(DeviceKind kind) const noexcept { return state_->order_asked_for(kind, {}); }
 std::string_view Communicator::transport() const noexcept { return state_->engine->transport().name(); }
 int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
 
@@ -220,6 +221,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   const auto fail_after = std::min(options.fail_after.value_or(settings.fail_after), most);
   const auto warn_after = std::min(options.warn_after.value_or(std::min(settings.warn_after, fail_after)), most);
   state->options.fail_after = fail_after;
+  state->wait_claim.emplace(fail_after);
   state->options.warn_after = warn_after;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(

@@ -92,8 +92,8 @@ std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
 
 Order Communicator::State::gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
                                         const detail::Leaders& leaders, const ReduceOptions& how) const {
-  if (force_canonical_order || call.kind != OperationKind::all_reduce || leaders.size() == 1) return Order::canonical;
-  if (how.order.value_or(options.order.value_or(Order::any)) == Order::canonical) return Order::canonical;
+  if (call.kind != OperationKind::all_reduce || leaders.size() == 1) return Order::canonical;
+  if (order_asked_for(DeviceKind::gpu, how.order) == Order::canonical) return Order::canonical;
   return detail::nccl_reduces(call.op, items, leaders) ? Order::any : Order::canonical;
 }
 

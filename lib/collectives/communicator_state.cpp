@@ -161,10 +161,15 @@ std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(con
   return made;
 }
 
+Order Communicator::State::order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept {
+  if (force_canonical_order) return Order::canonical;
+  return of_call.value_or(options.order.value_or(kind == DeviceKind::gpu ? Order::any : Order::canonical));
+}
+
 Order Communicator::State::order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                     const ReduceOptions& how) const {
-  if (force_canonical_order || call.kind != OperationKind::all_reduce) return Order::canonical;
-  if (how.order.value_or(options.order.value_or(Order::canonical)) == Order::canonical) return Order::canonical;
+  if (call.kind != OperationKind::all_reduce) return Order::canonical;
+  if (order_asked_for(DeviceKind::cpu, how.order) == Order::canonical) return Order::canonical;
   const auto is_native = [&](const detail::HostItem& item) {
     const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
     // MPI's min and max of floats depend on the order of operands where a NaN or a zero is among them: ranks could

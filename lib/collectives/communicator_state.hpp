@@ -16,11 +16,13 @@
 #include "collectives/shared_loop.hpp"
 #include "collectives/split.hpp"
 #include "collectives/validate.hpp"
+#include "device/cuda/wait_limit.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +34,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
 
   CommunicatorOptions options;
+  std::optional<detail::cuda::WaitClaim> wait_claim;  // of fail_after
   bool force_canonical_order = false;
   ReplicaLayout layout;
   int rank = 0;
@@ -101,6 +104,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> acquire_for_any_time(const Call& call, std::span<const Item> items,
                                                                         const ReduceOptions& how);
+  /// What the call, the communicator's options and LOCKSTEP_ORDER say together.
+  [[nodiscard]] Order order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept;
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
   [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                const ReduceOptions& how) const;

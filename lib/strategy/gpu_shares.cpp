@@ -3,7 +3,11 @@
 
 #include "strategy/gpu_shares.hpp"
 
+#include "base/check.hpp"
 #include "device/cuda/backend.hpp"
+
+#include <lockstep/device/gpu.hpp>
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include <fmt/format.h>
 
@@ -22,7 +26,8 @@ bool have_common(const std::vector<GpuId>& a, const std::vector<GpuId>& b) {
 }
 
 /// Ranks that see what `rank` sees, itself among them; empty, with the reason in `why_not`, where they cannot share it.
-std::vector<std::size_t> sharers_of(std::size_t rank, std::span<const VisibleGpus> ranks, std::string& why_not) {
+std::vector<std::size_t> sharers_of(std::size_t rank, std::span<const VisibleGpus> ranks, WhenCrowded crowded,
+                                    std::string& why_not) {
   const std::vector<GpuId>& mine = ranks[rank].ids;
   std::vector<std::size_t> sharers;
   for (std::size_t other = 0; other < ranks.size(); ++other) {
@@ -37,7 +42,7 @@ std::vector<std::size_t> sharers_of(std::size_t rank, std::span<const VisibleGpu
   }
   if (mine.empty()) {
     why_not = fmt::format("rank {} sees no GPU", rank);
-  } else if (sharers.size() > mine.size()) {
+  } else if (crowded == WhenCrowded::nobody_has_any && sharers.size() > mine.size()) {
     why_not = fmt::format("{} ranks, rank {} the first of them, see the same {} GPUs, fewer than one each",
                           sharers.size(), sharers.front(), mine.size());
   }
@@ -98,12 +103,12 @@ std::vector<VisibleGpus> exchange(Communicator& communicator, const VisibleGpus&
 
 }  // namespace
 
-GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks) {
+GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks, WhenCrowded crowded) {
   GpuShares shares;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     GpuShare& share = shares.of_rank.emplace_back();
     if (!ranks[rank].takes_share) continue;
-    const std::vector<std::size_t> sharers = sharers_of(rank, ranks, shares.why_not);
+    const std::vector<std::size_t> sharers = sharers_of(rank, ranks, crowded, shares.why_not);
     if (sharers.empty()) {
       shares.of_rank.clear();
       return shares;
@@ -113,13 +118,38 @@ GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks) {
     const std::size_t gpus = ranks[rank].ids.size();
     const std::size_t first = place * gpus / sharers.size();
     share.first = static_cast<int>(first);
-    share.count = static_cast<int>((place + 1) * gpus / sharers.size() - first);
+    share.count = std::max(static_cast<int>((place + 1) * gpus / sharers.size() - first), 1);
   }
   return shares;
 }
 
-GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share) {
-  return shares_of_gpus(exchange(communicator, visible_here(takes_share)));
+GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share, WhenCrowded crowded) {
+  return shares_of_gpus(exchange(communicator, visible_here(takes_share)), crowded);
+}
+
+std::vector<Device> spread_over(const GpuShare& share, int replicas) {
+  const int gpus = std::min(share.count, replicas);
+  std::vector<Device> devices;
+  for (int i = 0; i < replicas; ++i) {
+    Device device{DeviceKind::gpu, share.first + i * gpus / replicas};
+    if (i > 0 && devices.back().index == device.index) device.logical = devices.back().logical + 1;
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+std::vector<Device> gpus_of_replicas(const Communicator& communicator, int replicas) {
+  Communicator ranks(communicator);
+  if (replicas < 1) {
+    const std::string text = fmt::format("gpus_of_replicas: replicas is {}; give at least 1", replicas);
+    ranks.announce_failure(text);
+    detail::throw_error(Code::invalid_argument, "{}", text);
+  }
+  const GpuShares shares = agreed_shares_of_gpus(ranks, true, WhenCrowded::neighbours_share_one);
+  if (shares.of_rank.empty()) {
+    detail::throw_error(Code::unavailable, "gpus_of_replicas: {} (here: {})", shares.why_not, gpu_status());
+  }
+  return spread_over(shares.of_rank[static_cast<std::size_t>(ranks.rank())], replicas);
 }
 
 }  // namespace lockstep

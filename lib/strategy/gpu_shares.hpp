@@ -38,11 +38,18 @@ struct GpuShares {
   std::string why_not;
 };
 
+/// What becomes of ranks that are more than the GPUs they see.
+enum class WhenCrowded : std::uint8_t { nobody_has_any, neighbours_share_one };
+
 /// Ranks that see the same GPUs get parts of them in the order of ranks, as equal as possible and at least one each.
-/// There are no shares where a rank would get none, and where ranks see some of the same GPUs, but not all. Arithmetic.
-[[nodiscard]] GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks);
+/// There are no shares where a rank sees none, where ranks see some of the same GPUs, but not all, and where `crowded`
+/// says so. Arithmetic.
+[[nodiscard]] GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks, WhenCrowded crowded);
 
 /// shares_of_gpus of what all ranks of `communicator` see: the same on all. Collective.
-[[nodiscard]] GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share);
+[[nodiscard]] GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share, WhenCrowded crowded);
+
+/// A device for each of `replicas`, neighbours on one GPU where they are more than the GPUs of `share`. Arithmetic.
+[[nodiscard]] std::vector<Device> spread_over(const GpuShare& share, int replicas);
 
 }  // namespace lockstep

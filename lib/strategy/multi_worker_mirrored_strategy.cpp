@@ -89,7 +89,8 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
   if (options.default_devices == DefaultDevices::cpus) {
     return {options.devices.value_or(logical_cpus(communicator.local_replicas())), ""};
   }
-  const GpuShares shares = agreed_shares_of_gpus(communicator, !options.devices.has_value());
+  const GpuShares shares =
+      agreed_shares_of_gpus(communicator, !options.devices.has_value(), WhenCrowded::nobody_has_any);
   if (options.devices) return {*options.devices, ""};
   if (shares.of_rank.empty()) {
     if (communicator.rank() == 0) {
@@ -99,10 +100,8 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
     return {logical_cpus(communicator.local_replicas()),
             fmt::format("GPUs were asked for, but {} (here: {})", shares.why_not, gpu_status())};
   }
-  ChosenDevices chosen;
   const GpuShare& mine = shares.of_rank[static_cast<std::size_t>(communicator.rank())];
-  for (int i = 0; i < mine.count; ++i) chosen.devices.push_back({DeviceKind::gpu, mine.first + i});
-  return chosen;
+  return {spread_over(mine, mine.count), ""};
 }
 
 /// Of what kinds the devices of all ranks are.

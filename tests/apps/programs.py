@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs under mpiexec and reports test cases in TAP, the format that Meson counts."""
+"""Runs programs under mpiexec; test cases are those of tap.py."""
 
+import os
 import subprocess
 import sys
 import time
-import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from tap import expect, run_cases  # noqa: E402, F401 (for the tests)
 
 
 class Launcher:
@@ -24,28 +27,6 @@ class Launcher:
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, check=False)
         result.seconds = time.monotonic() - start
         return result
-
-
-def run_cases(cases):
-    """Runs each (name, function) and prints its result; the exit code is for sys.exit."""
-    print(f"TAP version 13\n1..{len(cases)}")
-    failed = 0
-    for number, (name, case) in enumerate(cases, 1):
-        try:
-            case()
-            print(f"ok {number} - {name}", flush=True)
-        except Exception:  # a failed case is a result
-            failed += 1
-            print(f"not ok {number} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print(f"# {line}")
-            sys.stdout.flush()
-    return 1 if failed else 0
-
-
-def expect(condition, message):
-    if not condition:
-        raise AssertionError(message)
 
 
 def expect_in(parts, text):

@@ -186,7 +186,7 @@ def says_that_gpus_are_used():
         options = ["--steps", "3", "--replicas-per-rank", "4,1", "--json", file]
         result = run(2, *options, "--device", "gpu", program=other_train, env=gpus(4))
         expect(result.returncode == 0, result.stderr)
-        expect_in(["rank 0 has gpu:0, gpu:0#1, gpu:2, gpu:2#1 of 4 GPUs: "], result.stdout)
+        expect_in(["rank 0 has gpu:0, gpu:0#1, gpu:1, gpu:1#1 of 4 GPUs: "], result.stdout)
         expect(json.loads(file.read_text())["device"] == "gpu", file.read_text())
         result = run(2, *options, program=other_train, env=gpus(4))
         expect("GPU" not in result.stdout, result.stdout)

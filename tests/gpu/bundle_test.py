@@ -10,18 +10,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import tap  # noqa: E402
+
 script, build = sys.argv[1:]
-failed = 0
-number = 0
-
-
-def check(what, holds, detail=''):
-    global failed, number
-    number += 1
-    failed += not holds
-    print(f'{"ok" if holds else "not ok"} {number} - {what}', flush=True)
-    if not holds:
-        print(*(f'# {line}' for line in str(detail).splitlines()[-60:]), sep='\n', flush=True)
+checks = tap.Checks()
+check = checks.check
 
 
 def foreign_libraries(bundle):
@@ -76,5 +70,4 @@ with tempfile.TemporaryDirectory() as folder:
         else:
             check('runs the tests on a GPU', report['gpu_tests']['failures'] == 0, report['gpu_tests'])
 
-print(f'1..{number}')
-sys.exit(failed != 0)
+sys.exit(checks.end())

@@ -4,7 +4,6 @@
 // Collectives of replicas that share a GPU, and of one replica on each: in canonical order the oracle's bits.
 
 #include "gpu/on_gpu.hpp"
-#include "support/placed_bytes.hpp"
 #include "support/ranks.hpp"
 #include "support/stream_reader.hpp"
 
@@ -56,9 +55,10 @@ class GpuBatch {
       std::vector<ConstTensorView>& inputs = inputs_.emplace_back();
       std::vector<TensorView>& outputs = outputs_.emplace_back();
       for (std::size_t i = 0; i < devices.size(); ++i) {
-        OnGpu& input = add(leaf_of(kind, first + static_cast<int>(i)), devices[i], distance * size_of(kind.dtype));
+        PlacedBytes& input =
+            add(leaf_of(kind, first + static_cast<int>(i)), devices[i], distance * size_of(kind.dtype));
         const bool is_input = in_place && result == kind.dtype;
-        OnGpu& output = is_input ? input : add(room, devices[i], distance * size_of(result));
+        PlacedBytes& output = is_input ? input : add(room, devices[i], distance * size_of(result));
         inputs.emplace_back(input.view(kind.dtype));
         outputs.push_back(output.view(result));
         results_.push_back({kind, &output});
@@ -83,16 +83,16 @@ class GpuBatch {
   static Bytes leaf_of(const TensorKind& kind, int replica) {
     return awkward_values(kind.dtype, kind.count, static_cast<std::uint64_t>(kind.count * 100 + replica + 1));
   }
-  OnGpu& add(const Bytes& bytes, Device device, std::size_t distance_bytes) {
-    return *arrays_.emplace_back(std::make_unique<OnGpu>(bytes, device, distance_bytes));
+  PlacedBytes& add(const Bytes& bytes, Device device, std::size_t distance_bytes) {
+    return *arrays_.emplace_back(std::make_unique<PlacedBytes>(bytes, device, distance_bytes));
   }
 
   struct Result {
     TensorKind kind;
-    OnGpu* array;
+    PlacedBytes* array;
   };
   ReduceOp op_;
-  std::vector<std::unique_ptr<OnGpu>> arrays_;
+  std::vector<std::unique_ptr<PlacedBytes>> arrays_;
   std::vector<std::vector<ConstTensorView>> inputs_;
   std::vector<std::vector<TensorView>> outputs_;
   std::vector<Result> results_;
@@ -176,7 +176,7 @@ class Numbers {
 
   explicit Numbers(const Devices& devices) {
     for (const Device device : devices) {
-      arrays_.push_back(std::make_unique<OnGpu>(Bytes(count * sizeof(float)), device));
+      arrays_.push_back(std::make_unique<PlacedBytes>(Bytes(count * sizeof(float)), device));
       inputs_.emplace_back(arrays_.back()->view(DType::f32));
       outputs_.push_back(arrays_.back()->view(DType::f32));
     }
@@ -184,7 +184,7 @@ class Numbers {
 
   [[nodiscard]] Item item() const { return {inputs_, outputs_}; }
   void assign(int round) {
-    for (std::size_t r = 0; r < arrays_.size(); ++r) arrays_[r]->assign(bytes_of(round + static_cast<int>(r)));
+    for (std::size_t r = 0; r < arrays_.size(); ++r) arrays_[r]->write(bytes_of(round + static_cast<int>(r)));
   }
   void expect_sum(int round) const {
     int sum = 0;
@@ -200,7 +200,7 @@ class Numbers {
     return bytes;
   }
 
-  std::vector<std::unique_ptr<OnGpu>> arrays_;
+  std::vector<std::unique_ptr<PlacedBytes>> arrays_;
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
 };
@@ -223,21 +223,21 @@ TEST_F(GpuCollectives, move_what_they_do_not_reduce) {
   constexpr std::size_t bytes = 4004;
   Communicator comm = communicator_of(3);
   std::vector<Bytes> leaves;
-  std::vector<OnGpu> there;
+  std::vector<PlacedBytes> there;
   for (int r = 0; r < 3; ++r) {
     leaves.push_back(awkward_values(DType::f32, bytes / sizeof(float), static_cast<std::uint64_t>(r) + 1));
     there.emplace_back(leaves.back(), logical_gpu(r));
   }
   std::vector<ConstTensorView> inputs;
-  for (OnGpu& array : there) inputs.emplace_back(array.view(DType::f32));
+  for (PlacedBytes& array : there) inputs.emplace_back(array.view(DType::f32));
   const auto check = [&](std::size_t given, std::size_t result_bytes, const auto& call, const Bytes& expected) {
-    std::vector<OnGpu> results;
+    std::vector<PlacedBytes> results;
     std::vector<TensorView> outputs;
     for (int r = 0; r < 3; ++r) results.emplace_back(Bytes(result_bytes), logical_gpu(r));
-    for (OnGpu& result : results) outputs.push_back(result.view(DType::f32));
+    for (PlacedBytes& result : results) outputs.push_back(result.view(DType::f32));
     const Item item{std::span(inputs).first(given), outputs};
     call(std::span(&item, 1));
-    for (const OnGpu& result : results) EXPECT_EQ(result.bytes(), expected);
+    for (const PlacedBytes& result : results) EXPECT_EQ(result.bytes(), expected);
   };
   Bytes all;
   for (const Bytes& leaf : leaves) all.insert(all.end(), leaf.begin(), leaf.end());

@@ -29,7 +29,7 @@ namespace {
 
 using test::Bytes;
 using test::logical_gpu;
-using test::OnGpu;
+using test::PlacedBytes;
 
 class GpuKernels : public test::GpuTest {
  protected:
@@ -75,7 +75,7 @@ class Leaves {
   }
 
   void expect_on_gpu(const Bytes& expected, const std::function<void(const Fold&)>& run) const {
-    std::vector<OnGpu> arrays;
+    std::vector<PlacedBytes> arrays;
     for (const Bytes& leaf : host_) arrays.emplace_back(leaf, logical_gpu(0), distance_bytes(what_.dtype));
     for (int i = 0; !what_.in_place && i < 2; ++i) {
       arrays.emplace_back(Bytes(result_bytes()), logical_gpu(0), distance_bytes(result_dtype(what_.op, what_.dtype)));
@@ -149,18 +149,18 @@ TEST_F(GpuKernels, reduce_any_number_of_elements) {
 TEST_F(GpuKernels, reduce_through_partial_results) {
   constexpr std::int64_t count = 3001;
   for (const DType dtype : {DType::bf16, DType::f32, DType::i64}) {
-    std::vector<OnGpu> leaves;
+    std::vector<PlacedBytes> leaves;
     std::vector<Bytes> host;
     std::vector<FoldInput> inputs;
     for (std::uint64_t r = 0; r < 5; ++r) {
       host.push_back(test::awkward_values(dtype, count, r + 1));
       leaves.emplace_back(host.back(), logical_gpu(0));
     }
-    for (OnGpu& leaf : leaves) inputs.push_back({leaf.data(), false});
+    for (PlacedBytes& leaf : leaves) inputs.push_back({leaf.data(), false});
     const std::size_t partial_bytes = count * size_of(accumulation_dtype(ReduceOp::mean, dtype));
-    OnGpu partial(Bytes(partial_bytes), logical_gpu(0));
+    PlacedBytes partial(Bytes(partial_bytes), logical_gpu(0));
     const Bytes expected = test::canonical_reduce(ReduceOp::mean, dtype, host);
-    OnGpu result(Bytes(expected.size()), logical_gpu(0));
+    PlacedBytes result(Bytes(expected.size()), logical_gpu(0));
     void* output = partial.data();
     run([&](Kernels& kernels, Stream stream) {
       return kernels.reduce({.op = ReduceOp::mean,
@@ -189,8 +189,8 @@ TEST_F(GpuKernels, reduce_through_partial_results) {
 
 TEST_F(GpuKernels, copy_pieces_of_any_length_to_any_address) {
   std::vector<Bytes> sources;
-  std::vector<OnGpu> there;
-  std::vector<OnGpu> targets;
+  std::vector<PlacedBytes> there;
+  std::vector<PlacedBytes> targets;
   for (std::size_t i = 0; i < 500; ++i) {
     const std::size_t bytes = i % 97 == 0 ? 300'007 : i * 7 % 1000;
     sources.push_back(test::awkward_values(DType::u8, static_cast<std::int64_t>(bytes), i));
@@ -213,7 +213,7 @@ TEST_F(GpuKernels, fill_elements_of_every_size) {
     const Bytes element = test::awkward_values(DType::u8, static_cast<std::int64_t>(size), size);
     Bytes expected;
     for (int i = 0; i < 4099; ++i) expected.insert(expected.end(), element.begin(), element.end());
-    OnGpu there(Bytes(expected.size()), logical_gpu(0), size);
+    PlacedBytes there(Bytes(expected.size()), logical_gpu(0), size);
     run([&](Kernels& kernels, Stream stream) {
       return kernels.fill(there.data(), element.data(), size, 4099, stream);
     });
@@ -254,7 +254,7 @@ class Arrays {
   }
 
   std::array<std::vector<float>, 4> host_;
-  std::vector<OnGpu> there_;
+  std::vector<PlacedBytes> there_;
 };
 
 TEST_F(GpuKernels, step_parameters_as_the_host_does) {

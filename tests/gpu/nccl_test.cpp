@@ -21,7 +21,7 @@ namespace {
 
 using test::Bytes;
 using test::logical_gpu;
-using test::OnGpu;
+using test::PlacedBytes;
 
 constexpr std::int64_t count = 10'007;
 
@@ -62,8 +62,8 @@ class OneRankOfNccl : public test::GpuTest {
   void expect_copy(const char* name, const Call& call) {
     const cuda::CurrentDevice current(0);
     const Bytes bytes = test::awkward_values(DType::f32, count, 3);
-    OnGpu source(bytes, logical_gpu(0));
-    OnGpu target(Bytes(bytes.size()), logical_gpu(0));
+    PlacedBytes source(bytes, logical_gpu(0));
+    PlacedBytes target(Bytes(bytes.size()), logical_gpu(0));
     EXPECT_TRUE(is_under_way(call(source.data(), target.data(), cuda::stream_of(logical_gpu(0))))) << name;
     EXPECT_EQ(settled(), Result::success) << name << ": " << api_->last_error(comm_);
     EXPECT_EQ(target.bytes(), bytes) << name;

@@ -27,7 +27,7 @@ TEST_F(GpuTensors, come_back_as_they_went_whatever_their_length_and_address) {
        {std::size_t{1}, std::size_t{3}, std::size_t{64}, std::size_t{4097}, std::size_t{3'000'001}}) {
     for (const std::size_t distance : {std::size_t{0}, std::size_t{1}, std::size_t{12}}) {
       const Bytes bytes = some_bytes(count, count);
-      const OnGpu there(bytes, logical_gpu(0), distance);
+      const PlacedBytes there(bytes, logical_gpu(0), distance);
       ASSERT_EQ(there.bytes(), bytes) << count << " bytes at " << distance;
       ASSERT_TRUE(there.room_is_untouched());
     }
@@ -40,7 +40,7 @@ TEST_F(GpuTensors, come_from_page_locked_memory_and_go_back_there) {
   Tensor source = Tensor::uninitialized(DType::u8, Shape{100'003}, pinned);
   Tensor target = Tensor::uninitialized(DType::u8, Shape{100'003}, pinned);
   std::memcpy(source.data(), bytes.data(), bytes.size());
-  OnGpu there(Bytes(bytes.size()), logical_gpu(0));
+  PlacedBytes there(Bytes(bytes.size()), logical_gpu(0));
   copy(there.view(DType::u8), source.view());
   std::memset(source.data(), 0, bytes.size());  // on return it may be written again
   copy(target.view(), there.view(DType::u8));
@@ -53,18 +53,18 @@ TEST_F(GpuTensors, are_zero_when_they_are_new) {
     Tensor here(DType::f32, there.shape());
     copy(here.view(), there.view());
     for (const float value : here.elements<float>()) ASSERT_EQ(value, 0.0F);
-    OnGpu(some_bytes(280'004, 3), logical_gpu(0));  // leaves something behind in the memory that comes next
+    PlacedBytes(some_bytes(280'004, 3), logical_gpu(0));  // leaves something behind in the memory that comes next
   }
 }
 
 TEST_F(GpuTensors, are_cloned_where_they_are) {
   const Bytes bytes = some_bytes(4096, 5);
   Tensor there(DType::u8, Shape{4096}, gpu_memory_resource(logical_gpu(1)), logical_gpu(1));
-  there.copy_from(row_of(bytes));
+  there.copy_from(bytes_view(bytes));
   const Tensor twin = there.clone();
   EXPECT_EQ(twin.device(), logical_gpu(1));
   EXPECT_NE(twin.data(), there.data());
-  there.copy_from(row_of(Bytes(4096)));
+  there.copy_from(bytes_view(Bytes(4096)));
   Bytes back(4096);
   copy({back.data(), DType::u8, Shape{4096}, {}}, twin.view());
   EXPECT_EQ(back, bytes);
@@ -72,29 +72,29 @@ TEST_F(GpuTensors, are_cloned_where_they_are) {
 
 TEST_F(GpuTensors, are_copied_in_the_order_of_the_calls_on_one_stream_and_across) {
   constexpr std::size_t count = 1 << 20;
-  OnGpu first(Bytes(count), logical_gpu(0));
-  OnGpu second(Bytes(count), logical_gpu(1));
-  OnGpu third(Bytes(count), logical_gpu(2));
+  PlacedBytes first(Bytes(count), logical_gpu(0));
+  PlacedBytes second(Bytes(count), logical_gpu(1));
+  PlacedBytes third(Bytes(count), logical_gpu(2));
   for (std::uint64_t round = 1; round <= 20; ++round) {
     const Bytes bytes = some_bytes(count, round);
-    first.assign(bytes);
+    first.write(bytes);
     copy(second.view(DType::u8), first.view(DType::u8));
     copy(third.view(DType::u8), second.view(DType::u8));
-    first.assign(Bytes(count));  // too late to be seen behind it
+    first.write(Bytes(count));  // too late to be seen behind it
     ASSERT_EQ(third.bytes(), bytes) << "round " << round;
   }
 }
 
 TEST_F(GpuTensors, get_memory_that_was_given_back_only_behind_what_used_it) {
   constexpr std::size_t count = 1 << 20;
-  OnGpu kept(Bytes(count), logical_gpu(0));
+  PlacedBytes kept(Bytes(count), logical_gpu(0));
   for (std::uint64_t round = 1; round <= 20; ++round) {
     const Bytes bytes = some_bytes(count, round);
     {
-      OnGpu given_back(bytes, logical_gpu(0));
+      PlacedBytes given_back(bytes, logical_gpu(0));
       copy(kept.view(DType::u8), given_back.view(DType::u8));
     }
-    const OnGpu other(Bytes(count), logical_gpu(0));
+    const PlacedBytes other(Bytes(count), logical_gpu(0));
     ASSERT_EQ(kept.bytes(), bytes) << "round " << round;
   }
 }

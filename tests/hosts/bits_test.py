@@ -17,7 +17,7 @@ LAYOUTS = ([1], [2], [3], [4], [1, 1], [2, 2], [1, 3], [1, 1, 1], [2, 1, 1])
 MOST_REPLICAS = 16
 
 mpirun, bits = sys.argv[1:]
-tap.enter_or_skip('one hash over layouts')
+hosts.enter_or_skip('one hash over layouts')
 
 
 def lines_of(text):

@@ -16,7 +16,7 @@ DEADLINE_S = 4
 SLACK_S = 10  # of machines where others compute
 
 mpirun, program = sys.argv[1:]
-tap.enter_or_skip('a cut link')
+hosts.enter_or_skip('a cut link')
 
 
 def until(condition, seconds, what):

@@ -15,7 +15,7 @@ import tap
 
 mpirun, jobs, tasks = sys.argv[1:]
 tasks = os.path.abspath(tasks)
-tap.enter_or_skip('job scripts on simulated hosts')
+hosts.enter_or_skip('job scripts on simulated hosts')
 
 
 def start(these, script, *arguments, **variables):

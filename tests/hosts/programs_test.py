@@ -10,7 +10,7 @@ import hosts
 import tap
 
 mpirun, *programs = sys.argv[1:]
-tap.enter_or_skip('programs on simulated hosts')
+hosts.enter_or_skip('programs on simulated hosts')
 
 
 def passes(program, ranks):

@@ -4,6 +4,7 @@
 // Collectives on GPUs between processes, each with GPUs of its own that are not there.
 
 #include <lockstep/interop/mpi.hpp>
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
@@ -76,6 +77,24 @@ TEST(MpiGpus, are_shared_by_ranks_through_host_memory) {
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
   EXPECT_EQ(path.route, size > 1 ? detail::GpuRoute::host : detail::GpuRoute::one_device) << path.text;
   check_every_collective(comm, gpus_of_rank(0, 1));
+}
+
+TEST(MpiGpus, that_a_launcher_shows_to_one_rank_alone_are_all_its_own) {
+  const FakeGpus fakes(own_gpus(2));
+  const Communicator comm = communicator_from(MPI_COMM_WORLD);
+  const Device first{DeviceKind::gpu, 0};
+  const Device second{DeviceKind::gpu, 1};
+  EXPECT_EQ(gpus_of_replicas(comm, 1), std::vector{first});
+  EXPECT_EQ(gpus_of_replicas(comm, 2), (std::vector{first, second}));
+  MultiWorkerMirroredStrategy strategy(comm, {.default_devices = DefaultDevices::gpus});
+  EXPECT_EQ(strategy.num_replicas_in_sync(), 2 * comm.size());
+}
+
+TEST(MpiGpus, that_all_ranks_see_are_divided_among_them) {
+  const FakeGpus fakes({.devices = 4});
+  const Communicator comm = communicator_from(MPI_COMM_WORLD);
+  const int first = comm.rank() * 4 / comm.size();
+  EXPECT_EQ(gpus_of_replicas(comm, 1), (std::vector{Device{DeviceKind::gpu, first}}));
 }
 
 TEST(MpiGpus, fall_back_together_where_nccl_is_not_on_one_rank_or_does_not_start) {

@@ -1,43 +1,16 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which replica of lockstep-perf is on which GPU, and what a call moves there at least.
+// What a call of lockstep-perf moves through the memory of one GPU at least.
 
 #include "bench/gpus.hpp"
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
+#include <cstdint>
 
 namespace perf {
 namespace {
-
-std::vector<std::string> names(int gpus, int rank_of_node, int ranks_of_node, int replicas) {
-  std::vector<std::string> all;
-  for (const lockstep::Device device : gpus_of_replicas(gpus, rank_of_node, ranks_of_node, replicas)) {
-    all.push_back(lockstep::to_string(device));
-  }
-  return all;
-}
-
-using Names = std::vector<std::string>;
-
-TEST(GpusOfReplicas, are_all_of_the_one_that_there_is) {
-  EXPECT_EQ(names(1, 0, 1, 3), (Names{"gpu:0", "gpu:0#1", "gpu:0#2"}));
-  EXPECT_EQ(names(1, 1, 2, 1), (Names{"gpu:0"}));
-}
-
-TEST(GpusOfReplicas, of_one_rank_are_spread_over_all_with_neighbours_together) {
-  EXPECT_EQ(names(2, 0, 1, 4), (Names{"gpu:0", "gpu:0#1", "gpu:1", "gpu:1#1"}));
-  EXPECT_EQ(names(4, 0, 1, 2), (Names{"gpu:0", "gpu:1"}));
-}
-
-TEST(GpusOfReplicas, go_by_turns_to_the_ranks_of_a_node) {
-  EXPECT_EQ(names(2, 1, 2, 1), (Names{"gpu:1"}));
-  EXPECT_EQ(names(4, 1, 2, 2), (Names{"gpu:1", "gpu:3"}));
-  EXPECT_EQ(names(2, 3, 4, 2), (Names{"gpu:1", "gpu:1#1"}));
-}
 
 std::int64_t least(Collective collective, int replicas, Placement placement) {
   Case what{.collective = collective, .count = 24};

@@ -14,9 +14,8 @@ import sys
 import tempfile
 import time
 
-
-class Skip(Exception):
-    """Says why a test cannot run here."""
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from tap import Skip, run_cases  # noqa: E402
 
 
 class Harness:
@@ -68,17 +67,4 @@ class Harness:
 def run_tests(tests):
     ranks, program, fault, launcher = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
     harness = Harness(ranks, program, fault, launcher)
-    print(f'1..{len(tests)}', flush=True)
-    failed = 0
-    for number, test in enumerate(tests, 1):
-        name = f'{test.__name__} ({ranks} ranks)'
-        try:
-            test(harness)
-            print(f'ok {number} - {name}', flush=True)
-        except Skip as reason:
-            print(f'ok {number} - {name} # SKIP {reason}', flush=True)
-        except (AssertionError, subprocess.TimeoutExpired) as error:
-            failed += 1
-            print(f'not ok {number} - {name}')
-            print(*(f'# {line}' for line in str(error).splitlines()[:40]), sep='\n', flush=True)
-    return 1 if failed else 0
+    return run_cases([(f'{test.__name__} ({ranks} ranks)', lambda test=test: test(harness)) for test in tests])

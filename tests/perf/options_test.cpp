@@ -147,9 +147,9 @@ TEST(Options, run_a_comparison_at_the_thread_level_of_mpi_programs) {
   EXPECT_EQ(parse({"--compare", "mpi", "--thread-level", "multiple"}).thread_level, ThreadLevel::multiple);
 }
 
-TEST(Options, leave_the_order_on_gpus_to_nccl_unless_one_is_given) {
-  EXPECT_EQ(parse({}).order, lockstep::Order::canonical);
-  EXPECT_EQ(parse({"--memory", "cuda"}).order, lockstep::Order::any);
+TEST(Options, leave_the_order_to_lockstep_unless_one_is_given) {
+  EXPECT_EQ(parse({}).order, std::nullopt);
+  EXPECT_EQ(parse({"--memory", "cuda"}).order, std::nullopt);
   EXPECT_EQ(parse({"--memory", "cuda", "--order", "canonical"}).order, lockstep::Order::canonical);
   EXPECT_EQ(parse({"--memory", "cuda"}).mpi_memory, "malloc");
 }

@@ -33,9 +33,16 @@ def reduces_in_nccls_order_unless_another_is_given(h):
         assert environment['gpus']['devices'] == ['gpu:0'] and f'order: {order}' in text, text
 
 
+def follows_the_environment_that_tightens_the_order(h):
+    for arguments in ([], ['--order', 'any']):
+        rows, _, text = h.rows([*CUDA, *SMALL, *arguments], variables=on(h.ranks, LOCKSTEP_ORDER='canonical'))
+        checks_every_row(rows, 'canonical', 6)
+        assert 'order: canonical' in text, text
+
+
 def puts_several_replicas_on_a_gpu(h):
     for gpus, order, devices in ((1, 'any', ['gpu:0', 'gpu:0#1', 'gpu:0#2']), (1, 'canonical', ['gpu:0', 'gpu:0#1', 'gpu:0#2']),
-                                 (2 * h.ranks, 'canonical', ['gpu:0', 'gpu:0#1', f'gpu:{h.ranks}'])):
+                                 (2 * h.ranks, 'canonical', ['gpu:0', 'gpu:0#1', 'gpu:1'])):
         rows, environment, text = h.rows([*CUDA, *SMALL, '--replicas', '3', '--order', order], variables=on(gpus))
         checks_every_row(rows, order, 6)
         assert environment['gpus']['devices'] == devices, environment['gpus']
@@ -119,10 +126,10 @@ def refuses_more_than_a_gpu_holds(h):
     h.refuses([*CUDA, '-e', '512M'], ['--maxbytes', 'gpu:0', 'MiB', 'give less'], on(1))
 
 
-TESTS = [reduces_in_nccls_order_unless_another_is_given, puts_several_replicas_on_a_gpu, says_what_the_memory_of_one_gpu_allows,
-         does_every_collective, reduces_lists, compares_with_mpi_in_host_memory, compares_with_nccl_on_the_same_buffers,
-         refuses_nccl_with_two_replicas_on_a_gpu, refuses_nccl_that_is_not_there, refuses_where_there_is_no_gpu,
-         refuses_more_than_a_gpu_holds]
+TESTS = [reduces_in_nccls_order_unless_another_is_given, follows_the_environment_that_tightens_the_order,
+         puts_several_replicas_on_a_gpu, says_what_the_memory_of_one_gpu_allows, does_every_collective, reduces_lists,
+         compares_with_mpi_in_host_memory, compares_with_nccl_on_the_same_buffers, refuses_nccl_with_two_replicas_on_a_gpu,
+         refuses_nccl_that_is_not_there, refuses_where_there_is_no_gpu, refuses_more_than_a_gpu_holds]
 
 if __name__ == '__main__':
     sys.exit(run_tests(TESTS))

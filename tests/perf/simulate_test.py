@@ -3,20 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep-perf --simulate, as users run it: simulate_test.py PROGRAM. Prints TAP."""
 
+import os
 import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import tap  # noqa: E402
+
 program = sys.argv[1]
-failed = 0
-number = 0
-
-
-def check(what, holds, detail=''):
-    global failed, number
-    number += 1
-    failed += not holds
-    print(f'{"ok" if holds else "not ok"} {number} - {what}{"" if holds else f" # {detail}"}')
+checks = tap.Checks()
+check = checks.check
 
 
 def run(*arguments):
@@ -65,5 +62,4 @@ for wrong, named in [('ranks=0', 'ranks'), ('nodes=4', 'ranks is missing'), ('ra
           result.returncode == 2 and '--simulate' in result.stderr and named in result.stderr
           and 'give' in result.stderr, result.stderr)
 
-print(f'1..{number}')
-sys.exit(failed != 0)
+sys.exit(checks.end())

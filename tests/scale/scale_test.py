@@ -12,9 +12,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import tap  # noqa: E402
+
 smpirun, program = sys.argv[1:]
-failed = 0
-number = 0
+checks = tap.Checks()
+check = checks.check
 
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -27,14 +30,6 @@ PLATFORM = """<?xml version='1.0'?>
 OPTIONS = ['smpi/simulate-computation:no', 'smpi/wtime:0', 'smpi/bw-factor:0:1', 'smpi/lat-factor:0:1',
            'network/weight-S:0', 'network/crosstraffic:0', 'smpi/os:0:2.5e-7:0', 'smpi/ois:0:2.5e-7:0',
            'smpi/or:0:2.5e-7:0', 'smpi/grow-injected-times:no']
-
-
-def check(what, holds, detail=''):
-    global failed, number
-    number += 1
-    failed += not holds
-    detail = ' # ' + ' '.join(str(detail).split()) if detail and not holds else ''
-    print(f'{"ok" if holds else "not ok"} {number} - {what}{detail}', flush=True)
 
 
 def simulate(folder, ranks, nodes, what, selector=None, poll='3e-8'):
@@ -78,5 +73,4 @@ with tempfile.TemporaryDirectory() as folder:
         ratio = float(ours[i][3]) / min(float(rows[i][3]) for rows in peers)
         check(f'{size} B on 64 ranks: {ratio:.2f} of the best MPI selector, {most} wanted', ratio <= most)
 
-print(f'1..{number}')
-sys.exit(failed != 0)
+sys.exit(checks.end())

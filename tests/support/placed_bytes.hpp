@@ -7,12 +7,13 @@
 
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/gpu.hpp>
+#include <lockstep/device/tensor.hpp>
 
 #include "support/canonical_sum.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
-#include <memory>
-#include <utility>
 
 namespace lockstep::test {
 
@@ -23,6 +24,9 @@ inline Device on_host(int /*replica*/) { return {}; }
 [[nodiscard]] inline ConstTensorView bytes_view(const void* data, std::size_t bytes, Device device) {
   return {data, DType::u8, Shape{static_cast<std::int64_t>(bytes)}, device};
 }
+[[nodiscard]] inline ConstTensorView bytes_view(const Bytes& bytes) {
+  return bytes_view(bytes.data(), bytes.size(), Device{});
+}
 
 /// What `view` shows, on the host.
 [[nodiscard]] inline Bytes read(const ConstTensorView& view) {
@@ -32,37 +36,53 @@ inline Device on_host(int /*replica*/) { return {}; }
   return bytes;
 }
 
-/// A block with these bytes; it stays where it is when the object is moved.
+/// Some bytes at some distance from an aligned address, with room around them that nobody may touch. They stay where
+/// they are when the object is moved.
 class PlacedBytes {
  public:
-  PlacedBytes(const Bytes& values, Device device) : device_(device), bytes_(values.size()) {
-    const bool is_on_gpu = device.kind == DeviceKind::gpu;
-    resource_ = is_on_gpu ? gpu_memory_resource(device) : heap_memory_resource();
-    data_ = resource_->allocate(bytes_);
-    write(values);
+  PlacedBytes(const Bytes& values, Device device, std::size_t distance_bytes = 0)
+      : begin_(room + distance_bytes),
+        size_(values.size()),
+        tensor_(Tensor::uninitialized(
+            DType::u8, Shape{static_cast<std::int64_t>(begin_ + size_ + room)},
+            device.kind == DeviceKind::gpu ? gpu_memory_resource(device) : heap_memory_resource(), device)) {
+    Bytes all(tensor_.byte_count(), untouched);
+    std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(begin_));
+    copy(tensor_.view(), bytes_view(all));
   }
-  PlacedBytes(PlacedBytes&& other) noexcept
-      : resource_(std::move(other.resource_)),
-        device_(other.device_),
-        bytes_(other.bytes_),
-        data_(std::exchange(other.data_, nullptr)) {}
+  PlacedBytes(PlacedBytes&&) noexcept = default;
   PlacedBytes& operator=(PlacedBytes&&) = delete;
-  ~PlacedBytes() {
-    if (resource_) resource_->deallocate(data_, bytes_);
-  }
+  ~PlacedBytes() = default;
 
-  void write(const Bytes& values) {
-    const TensorView target{data_, DType::u8, Shape{static_cast<std::int64_t>(bytes_)}, device_};
-    if (bytes_ != 0) copy(target, bytes_view(values.data(), bytes_, Device{}));
+  [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(tensor_.data()) + begin_; }
+  [[nodiscard]] Device device() const { return tensor_.device(); }
+  /// All elements, in one row.
+  [[nodiscard]] TensorView view(DType dtype) {
+    return {data(), dtype, Shape{static_cast<std::int64_t>(size_ / size_of(dtype))}, device()};
   }
-  [[nodiscard]] void* data() const noexcept { return data_; }
-  [[nodiscard]] Device device() const noexcept { return device_; }
+  void write(const Bytes& values) {
+    if (size_ != 0) copy(view(DType::u8), bytes_view(values));
+  }
+  [[nodiscard]] Bytes bytes() const {
+    const Bytes all = read(tensor_.view());
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(begin_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(size_)};
+  }
+  [[nodiscard]] bool room_is_untouched() const {
+    const Bytes all = read(tensor_.view());
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(begin_);
+    const auto is_untouched = [](std::byte byte) { return byte == untouched; };
+    return std::all_of(all.begin(), begin, is_untouched) &&
+           std::all_of(begin + static_cast<std::ptrdiff_t>(size_), all.end(), is_untouched);
+  }
 
  private:
-  std::shared_ptr<MemoryResource> resource_;
-  Device device_;
-  std::size_t bytes_;
-  void* data_;
+  static constexpr std::size_t room = 64;
+  static constexpr std::byte untouched{0x5a};
+
+  std::size_t begin_;
+  std::size_t size_;
+  Tensor tensor_;
 };
 
 }  // namespace lockstep::test

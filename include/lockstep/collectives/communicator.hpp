@@ -11,6 +11,7 @@
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/plan.hpp>
 #include <lockstep/collectives/request.hpp>
+#include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/tensor_view.hpp>
 
@@ -40,7 +41,8 @@ struct CommunicatorOptions {
   int local_replicas = 1;
   /// After this wait the missing ranks are printed, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
   std::optional<std::chrono::milliseconds> warn_after;
-  /// After this wait the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s.
+  /// After this wait the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s. Also how long copies to
+  /// and from GPUs wait outside of collectives: the longest of all communicators that this process has.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Order of reductions that do not ask for one. Default: canonical in host memory, NCCL's own (any) on GPUs.
   /// LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.
@@ -89,6 +91,9 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] const ReplicaLayout& layout() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept { return layout().count(rank()); }
   [[nodiscard]] const CommunicatorOptions& options() const noexcept;
+  /// The order of an all_reduce of tensors on devices of that kind which asks for none: CommunicatorOptions::order, as
+  /// LOCKSTEP_ORDER tightens it. Where it is `any`, the canonical order is one of those allowed.
+  [[nodiscard]] Order order(DeviceKind kind = DeviceKind::cpu) const noexcept;
   /// "mpi" or "threads".
   [[nodiscard]] std::string_view transport() const noexcept;
   /// Nodes that the ranks live on (groups that share memory).

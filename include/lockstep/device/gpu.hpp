@@ -45,12 +45,13 @@ namespace lockstep {
 /// order with the streams of the devices: after what is on both, and before what comes later on either. On return
 /// `source` may be written again where it is host memory, and `target` read where it is; so a copy from a GPU, and one
 /// to it from page-locked memory, waits for what is on the stream. Local. Thread-safe. Throws Error(unavailable) when
-/// CUDA fails, and Error(deadline_exceeded) when the device has not come to it after 300 s; `target` is unspecified
-/// then.
+/// CUDA fails, and Error(deadline_exceeded) that names the device when it has not come to it within the deadline;
+/// `target` is unspecified then. The deadline is the longest fail_after of the communicators that this process has,
+/// those of strategies among them; 300 s where it has none.
 LOCKSTEP_API void copy(TensorView target, ConstTensorView source);
 
 /// Waits until all that is on the stream of `device` is done; nothing for a CPU. Local. Thread-safe. Throws
-/// Error(unavailable) with CUDA's words when something there has failed, and Error(deadline_exceeded) after 300 s.
+/// Error(unavailable) with CUDA's words when something there has failed, and Error(deadline_exceeded) as `copy` does.
 LOCKSTEP_API void synchronize(Device device);
 
 /// The stream of the GPU `device`, a cudaStream_t; it lives as long as the process. Local. Thread-safe. Throws

@@ -25,6 +25,14 @@ enum class DefaultDevices : std::uint8_t {
   gpus,
 };
 
+/// Devices for `replicas` replicas of this rank, of any number, for MultiWorkerOptions::devices: its share of the GPUs,
+/// as DefaultDevices::gpus has it, but ranks that are more than the GPUs which they see have one together with their
+/// neighbours. Replicas that are more than the share's GPUs are on one with their neighbours too: 4 on 2 GPUs are on
+/// gpu:0, gpu:0#1, gpu:1, gpu:1#1. Ranks may give different numbers. Collective. Throws Error(unavailable) on all
+/// ranks, which says why, where one of them sees no GPU, and where two see some of the same GPUs, but not all of them
+/// in the same order; Error(invalid_argument) for no replica, and the other ranks get Error(unavailable) with the text.
+[[nodiscard]] LOCKSTEP_API std::vector<Device> gpus_of_replicas(const Communicator& communicator, int replicas);
+
 struct MultiWorkerOptions {
   /// Where the replicas of this rank compute, one each; ranks may have different numbers of them. At least one, none
   /// twice. Default: what `default_devices` says. Where there are hosts and GPUs among those of all ranks, what they

@@ -12,8 +12,6 @@
 #include "bindings/nccl/nccl.hpp"
 #include "device/cuda/kernels.hpp"
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -65,9 +63,6 @@ class Backend {
   /// What the process holds on them.
   [[nodiscard]] OpenDevices& open_devices() const noexcept { return *open_devices_; }
 
-  /// How long this layer waits for a device before it throws.
-  [[nodiscard]] std::chrono::milliseconds wait_limit() const noexcept { return wait_limit_.load(); }
-  void set_wait_limit(std::chrono::milliseconds limit) noexcept { wait_limit_.store(limit); }
   /// False in a child that fork() made: CUDA's part of its memory is not the child's to give back.
   [[nodiscard]] bool is_of_this_process() const noexcept;
 
@@ -76,7 +71,6 @@ class Backend {
   Found found_;
   std::once_flag nccl_once_;
   nccl::Library nccl_;
-  std::atomic<std::chrono::milliseconds> wait_limit_{std::chrono::seconds(300)};
   std::uint32_t fork_depth_;
   std::unique_ptr<OpenDevices> open_devices_;  // goes first: it needs the tables
 };

@@ -7,6 +7,7 @@
 #include "base/given_up.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/memory.hpp"
+#include "device/cuda/wait_limit.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -80,7 +81,7 @@ void Staging::to_host(void* target, const void* source, std::size_t bytes, Strea
 }
 
 Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place) {
-  const auto limit = Backend::of_this_process().wait_limit();
+  const auto limit = wait_limit();
   std::unique_lock lock(staging_.mutex_);
   if (!staging_.given_back_.wait_for(lock, limit, [this] { return !staging_.free_.empty(); })) {
     throw_error(Code::deadline_exceeded, "copy: {} has not done the work of other threads within {} s",

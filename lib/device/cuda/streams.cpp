@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "device/cuda/open_devices.hpp"
+#include "device/cuda/wait_limit.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -61,7 +62,7 @@ void wait_until(const std::function<bool()>& is_done, std::string_view who, Devi
   using Clock = std::chrono::steady_clock;
   constexpr auto spinning = std::chrono::microseconds(50);
   constexpr auto yielding = std::chrono::milliseconds(1);
-  const auto limit = Backend::of_this_process().wait_limit();
+  const auto limit = wait_limit();
   const auto start = Clock::now();
   while (!is_done()) {
     const auto waited = Clock::now() - start;

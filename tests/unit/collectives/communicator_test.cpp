@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace lockstep::test {
 namespace {
 
@@ -52,6 +54,24 @@ TEST(Communicator, reduces_a_span_in_place) {
 TEST(Communicator, honours_any_order_by_the_canonical_one_where_there_is_no_backend) {
   on_ranks({1, 2},
            [](Communicator& comm) { check_all_reduce(comm, ReduceOp::sum, {.order = Order::any, .name = "free"}); });
+}
+
+TEST(Communicator, says_which_order_it_takes) {
+  const Communicator by_default = self_communicator();
+  EXPECT_EQ(by_default.order(), Order::canonical);
+  EXPECT_EQ(by_default.order(DeviceKind::gpu), Order::any);
+  for (const Order order : {Order::canonical, Order::any}) {
+    CommunicatorOptions options;
+    options.order = order;
+    ASSERT_EQ(setenv("LOCKSTEP_ORDER", "canonical", 1), 0);
+    const Communicator tightened = self_communicator(options);
+    ASSERT_EQ(unsetenv("LOCKSTEP_ORDER"), 0);
+    const Communicator as_told = self_communicator(options);
+    for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::gpu}) {
+      EXPECT_EQ(as_told.order(kind), order);
+      EXPECT_EQ(tightened.order(kind), Order::canonical);
+    }
+  }
 }
 
 TEST(Communicator, completes_a_dropped_request) {

@@ -171,7 +171,7 @@ TEST(GpuAllReduce, is_within_the_error_of_a_sum_in_the_order_of_nccl) {
       inputs.emplace_back(memory.emplace_back(bytes, device_of(r)).data(), DType::f32, Shape{count}, device_of(r));
     }
     const Device device = device_of(0);
-    const PlacedBytes result(Bytes(count * sizeof(float)), device);
+    PlacedBytes result(Bytes(count * sizeof(float)), device);
     const TensorView output{result.data(), DType::f32, Shape{count}, device};
     const Item item{inputs, std::span(&output, 1)};
     comm.all_reduce(std::span(&item, 1), ReduceOp::sum);
@@ -192,6 +192,7 @@ TEST(GpuAllReduce, follows_the_tree_where_the_environment_asks_for_it) {
   const FakeGpus fakes(gpus_for(layout));
   ASSERT_EQ(setenv("LOCKSTEP_ORDER", "canonical", 1), 0);
   on_gpu_ranks(fakes, layout, [](Communicator& comm, const DeviceOf& device_of) {
+    EXPECT_EQ(comm.order(DeviceKind::gpu), Order::canonical);
     check_all_reduce(comm, ReduceOp::sum, {.order = Order::any, .name = {}}, device_of);
   });
   ASSERT_EQ(unsetenv("LOCKSTEP_ORDER"), 0);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/cuda/backend.hpp"
+#include "device/cuda/wait_limit.hpp"
 #include "support/fake_gpus.hpp"
 
 #include <lockstep/device/gpu.hpp>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -69,11 +71,11 @@ class GpuTest : public testing::Test {
     for (int device = 0; device < 2; ++device) EXPECT_EQ(cuda().used_bytes(device), 0U) << "gpu:" << device;
   }
   [[nodiscard]] FakeCuda& cuda() const { return gpus_.cuda(); }
-  static void set_wait_limit(std::chrono::milliseconds limit) {
-    detail::cuda::Backend::of_this_process().set_wait_limit(limit);
-  }
+  /// Until the end of the test.
+  void set_wait_limit(std::chrono::milliseconds limit) { wait_claim_.emplace(limit); }
 
  private:
+  std::optional<detail::cuda::WaitClaim> wait_claim_;  // outlives what is waited for
   FakeGpus gpus_{{.devices = 2, .memory_bytes = std::size_t{64} << 20}};
 };
 

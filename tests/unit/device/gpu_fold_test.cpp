@@ -6,11 +6,11 @@
 #include "kernels/scalar_reduce.hpp"
 #include "schedule/canonical_tree.hpp"
 #include "support/canonical_sum.hpp"
+#include "support/placed_bytes.hpp"
 #include "support/run_on_host.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -91,28 +91,6 @@ TEST(GpuFold, writes_over_its_inputs) {
   });
 }
 
-/// Elements at some distance from an aligned address, with room at both ends that nobody may touch.
-class FoldArray {
- public:
-  FoldArray(std::size_t bytes, std::size_t distance) : bytes_(bytes), storage_(bytes + 2 * room, std::byte{0x5a}) {
-    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + 16;
-    begin_ = storage_.data() + 16 + (-address) % 16 + distance;
-  }
-  [[nodiscard]] std::byte* data() { return begin_; }
-  [[nodiscard]] Bytes bytes() const { return {begin_, begin_ + bytes_}; }
-  [[nodiscard]] bool room_is_untouched() const {
-    const auto is_untouched = [](std::byte b) { return b == std::byte{0x5a}; };
-    return std::all_of(storage_.data(), static_cast<const std::byte*>(begin_), is_untouched) &&
-           std::all_of(static_cast<const std::byte*>(begin_) + bytes_, storage_.data() + storage_.size(), is_untouched);
-  }
-
- private:
-  static constexpr std::size_t room = 64;
-  std::size_t bytes_;
-  Bytes storage_;
-  std::byte* begin_;
-};
-
 /// Where arrays begin, in elements from an aligned address.
 struct Distances {
   std::size_t first_input, other_inputs, output;
@@ -121,18 +99,15 @@ struct Distances {
 void expect_same_as_host(ReduceOp op, DType dtype, int replicas, std::int64_t count, const Distances& distances) {
   const std::size_t size = size_of(dtype);
   const std::vector<Bytes> leaves = awkward_leaves(dtype, count, replicas);
-  std::vector<FoldArray> arrays;
+  std::vector<test::PlacedBytes> arrays;
   std::vector<FoldInput> inputs;
   for (const Bytes& leaf : leaves) {
-    arrays.emplace_back(leaf.size(), (arrays.empty() ? distances.first_input : distances.other_inputs) * size);
-  }
-  for (std::size_t r = 0; r < leaves.size(); ++r) {
-    std::copy(leaves[r].begin(), leaves[r].end(), arrays[r].data());
-    inputs.push_back({arrays[r].data(), false});
+    const std::size_t distance = arrays.empty() ? distances.first_input : distances.other_inputs;
+    inputs.push_back({arrays.emplace_back(leaf, Device{}, distance * size).data(), false});
   }
   const std::vector<std::uint8_t> merges = fold_merges_of_leaves({0, replicas});
   Bytes expected(result_bytes(op, dtype, count));
-  FoldArray result(expected.size(), distances.output * size_of(result_dtype(op, dtype)) % 16);
+  test::PlacedBytes result(Bytes(expected.size()), {}, distances.output * size_of(result_dtype(op, dtype)) % 16);
   void* output = expected.data();
   const Fold fold{.op = op,
                   .dtype = dtype,

@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "support/expect_error.hpp"
+#include "support/ranks.hpp"
 #include "unit/device/gpu_fixture.hpp"
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -164,6 +169,31 @@ TEST_F(GpuCopy, from_a_device_that_does_nothing_ends_with_an_error) {
     EXPECT_EQ(elements_of(numbers(10).to(gpu(0))), elements_of(numbers(10)));  // others go on
   }
   EXPECT_EQ(elements_of(there), elements_of(numbers(1000)));
+}
+
+TEST_F(GpuCopy, waits_as_long_as_the_most_patient_communicator) {
+  using detail::cuda::wait_limit;
+  const Tensor there = numbers(1000).to(gpu(1));
+  synchronize(gpu(1));
+  EXPECT_EQ(wait_limit(), std::chrono::seconds(300));
+  {
+    const Gate gate(cuda(), stream_handle(gpu(1)));
+    const auto expect_limit = [&](const char* text) {
+      expect_error(Code::deadline_exceeded, {"copy: gpu:1", text}, [&] { static_cast<void>(there.to(Device{})); });
+    };
+    const Communicator first = self_communicator(test::impatient(100));
+    expect_limit("within 0.1 s");
+    {
+      const Communicator more_patient = self_communicator(test::impatient(200));
+      expect_limit("within 0.2 s");
+    }
+    expect_limit("within 0.1 s");
+  }
+  EXPECT_EQ(wait_limit(), std::chrono::seconds(300));
+  setenv("LOCKSTEP_TIMEOUT", "7", 1);
+  const MirroredStrategy strategy({"gpu:0"});
+  unsetenv("LOCKSTEP_TIMEOUT");
+  EXPECT_EQ(wait_limit(), std::chrono::seconds(7));
 }
 
 TEST_F(GpuCopy, that_comes_too_late_finds_its_pinned_target_still_there) {

@@ -9,11 +9,12 @@
 namespace lockstep::test {
 namespace {
 
-std::vector<std::string> names(Strategy& strategy) {
+std::vector<std::string> names(std::span<const Device> devices) {
   std::vector<std::string> result;
-  for (const Device device : strategy.extended().worker_devices()) result.push_back(to_string(device));
+  for (const Device device : devices) result.push_back(to_string(device));
   return result;
 }
+std::vector<std::string> names(Strategy& strategy) { return names(strategy.extended().worker_devices()); }
 
 using Names = std::vector<std::string>;
 
@@ -162,32 +163,56 @@ GpuId id(std::uint8_t number) {
   return result;
 }
 
+std::vector<GpuShare> shares(const std::vector<VisibleGpus>& ranks, WhenCrowded crowded) {
+  const GpuShares found = shares_of_gpus(ranks, crowded);
+  EXPECT_EQ(found.why_not, "");
+  return found.of_rank;
+}
+
 TEST(GpuShares, divide_what_ranks_see_together_and_leave_each_what_it_sees_alone) {
   const VisibleGpus four{true, {id(1), id(2), id(3), id(4)}};
-  EXPECT_EQ(shares_of_gpus(std::vector{four, four}).of_rank, (std::vector<GpuShare>{{0, 2}, {2, 2}}));
-  EXPECT_EQ(shares_of_gpus(std::vector{four, four, four}).of_rank, (std::vector<GpuShare>{{0, 1}, {1, 1}, {2, 2}}));
-  EXPECT_EQ(shares_of_gpus(std::vector<VisibleGpus>{{true, {id(1)}}, {true, {id(2)}}}).of_rank,
-            (std::vector<GpuShare>{{0, 1}, {0, 1}}));
-  // two nodes
-  const VisibleGpus other{true, {id(5), id(6)}};
-  EXPECT_EQ(shares_of_gpus(std::vector{four, other, four, other}).of_rank,
-            (std::vector<GpuShare>{{0, 2}, {0, 1}, {2, 2}, {1, 1}}));
-  // a rank that names its devices takes part in nothing
-  EXPECT_EQ(shares_of_gpus(std::vector<VisibleGpus>{{false, {}}, {true, {id(1)}}}).of_rank,
-            (std::vector<GpuShare>{{0, 0}, {0, 1}}));
+  for (const WhenCrowded crowded : {WhenCrowded::nobody_has_any, WhenCrowded::neighbours_share_one}) {
+    EXPECT_EQ(shares({four, four}, crowded), (std::vector<GpuShare>{{0, 2}, {2, 2}}));
+    EXPECT_EQ(shares({four, four, four}, crowded), (std::vector<GpuShare>{{0, 1}, {1, 1}, {2, 2}}));
+    EXPECT_EQ(shares({{true, {id(1)}}, {true, {id(2)}}}, crowded), (std::vector<GpuShare>{{0, 1}, {0, 1}}));
+    // two nodes
+    const VisibleGpus other{true, {id(5), id(6)}};
+    EXPECT_EQ(shares({four, other, four, other}, crowded), (std::vector<GpuShare>{{0, 2}, {0, 1}, {2, 2}, {1, 1}}));
+    // a rank that names its devices takes part in nothing
+    EXPECT_EQ(shares({{false, {}}, {true, {id(1)}}}, crowded), (std::vector<GpuShare>{{0, 0}, {0, 1}}));
+  }
+}
+
+TEST(GpuShares, are_one_gpu_for_neighbours_where_ranks_may_crowd) {
+  const VisibleGpus one{true, {id(1)}};
+  const VisibleGpus two{true, {id(1), id(2)}};
+  const auto crowd = WhenCrowded::neighbours_share_one;
+  EXPECT_EQ(shares({one, one}, crowd), (std::vector<GpuShare>{{0, 1}, {0, 1}}));
+  EXPECT_EQ(shares({two, two, two}, crowd), (std::vector<GpuShare>{{0, 1}, {0, 1}, {1, 1}}));
+  EXPECT_EQ(shares({two, two, two, two}, crowd), (std::vector<GpuShare>{{0, 1}, {0, 1}, {1, 1}, {1, 1}}));
 }
 
 TEST(GpuShares, are_none_where_a_rank_would_have_none_or_sees_some_of_anothers) {
   const VisibleGpus one{true, {id(1)}};
-  const GpuShares too_few = shares_of_gpus(std::vector{one, one});
+  const GpuShares too_few = shares_of_gpus(std::vector{one, one}, WhenCrowded::nobody_has_any);
   EXPECT_TRUE(too_few.of_rank.empty());
   EXPECT_NE(too_few.why_not.find("2 ranks, rank 0 the first of them, see the same 1 GPUs"), std::string::npos);
-  const GpuShares blind = shares_of_gpus(std::vector<VisibleGpus>{one, {true, {}}});
-  EXPECT_TRUE(blind.of_rank.empty());
-  EXPECT_EQ(blind.why_not, "rank 1 sees no GPU");
-  const GpuShares overlap = shares_of_gpus(std::vector<VisibleGpus>{{true, {id(1), id(2)}}, {true, {id(2), id(3)}}});
-  EXPECT_TRUE(overlap.of_rank.empty());
-  EXPECT_NE(overlap.why_not.find("ranks 0 and 1 see some of the same GPUs"), std::string::npos);
+  for (const WhenCrowded crowded : {WhenCrowded::nobody_has_any, WhenCrowded::neighbours_share_one}) {
+    const GpuShares blind = shares_of_gpus(std::vector<VisibleGpus>{one, {true, {}}}, crowded);
+    EXPECT_TRUE(blind.of_rank.empty());
+    EXPECT_EQ(blind.why_not, "rank 1 sees no GPU");
+    const GpuShares overlap =
+        shares_of_gpus(std::vector<VisibleGpus>{{true, {id(1), id(2)}}, {true, {id(2), id(3)}}}, crowded);
+    EXPECT_TRUE(overlap.of_rank.empty());
+    EXPECT_NE(overlap.why_not.find("ranks 0 and 1 see some of the same GPUs"), std::string::npos);
+  }
+}
+
+TEST(GpuShares, have_replicas_spread_over_them_with_neighbours_together) {
+  EXPECT_EQ(names(spread_over({0, 1}, 3)), (Names{"gpu:0", "gpu:0#1", "gpu:0#2"}));
+  EXPECT_EQ(names(spread_over({2, 2}, 4)), (Names{"gpu:2", "gpu:2#1", "gpu:3", "gpu:3#1"}));
+  EXPECT_EQ(names(spread_over({0, 2}, 3)), (Names{"gpu:0", "gpu:0#1", "gpu:1"}));
+  EXPECT_EQ(names(spread_over({1, 4}, 2)), (Names{"gpu:1", "gpu:2"}));
 }
 
 }  // namespace

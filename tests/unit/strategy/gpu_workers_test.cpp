@@ -48,6 +48,36 @@ TEST_F(OnGpus, ranks_that_are_too_many_for_them_all_stay_on_hosts_and_say_why) {
   });
 }
 
+TEST_F(OnGpus, are_enough_for_replicas_and_ranks_of_any_number) {
+  using Devices = std::vector<Device>;
+  const auto expect_devices = [](const std::vector<int>& replicas, const std::vector<Devices>& expected) {
+    on_ranks(std::vector<int>(replicas.size(), 1), [&](Communicator& communicator) {
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      EXPECT_EQ(gpus_of_replicas(communicator, replicas[rank]), expected[rank]) << "rank " << rank;
+    });
+  };
+  expect_devices({3}, {{gpu(0), gpu(0, 1), gpu(1)}});
+  expect_devices({1, 2}, {{gpu(0)}, {gpu(1), gpu(1, 1)}});
+  expect_devices({1, 1, 2}, {{gpu(0)}, {gpu(0)}, {gpu(1), gpu(1, 1)}});
+}
+
+TEST_F(OnGpus, for_no_replica_are_refused_and_the_other_ranks_told) {
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    const bool is_wrong = communicator.rank() == 1;
+    expect_error(is_wrong ? Code::invalid_argument : Code::unavailable, {"gpus_of_replicas", "replicas is 0"},
+                 [&] { (void)gpus_of_replicas(communicator, is_wrong ? 0 : 1); });
+    communicator.barrier();
+  });
+}
+
+TEST(GpuDevices, of_replicas_are_refused_on_all_ranks_with_the_reason) {
+  const FakeGpus none({.devices = 0});
+  on_ranks({1, 1}, [](Communicator& communicator) {
+    expect_error(Code::unavailable, {"gpus_of_replicas: rank 0 sees no GPU", "here: no GPU"},
+                 [&] { (void)gpus_of_replicas(communicator, 1); });
+  });
+}
+
 TEST_F(OnGpus, a_rank_that_names_one_that_is_not_here_tells_the_others) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;

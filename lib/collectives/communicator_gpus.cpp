@@ -32,6 +32,26 @@ struct IdLetter {
   std::array<char, 128> why_not{};  // there is none: the failure
 };
 
+/// Calls that are done between GPUs, also where ranks share some. An all_to_all_v is not: its ranks compare their rows
+/// first, which is the hosts' affair.
+bool is_done_by_gpus(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::all_reduce:
+    case OperationKind::reduce:
+    case OperationKind::reduce_scatter:
+    case OperationKind::broadcast: return true;
+    default: return detail::moves_on_gpus(kind);
+  }
+}
+
+/// What goes through host memory, and why; nothing where nothing does.
+std::string slow_way(const detail::GpuDecision& decision) {
+  if (decision.route == GpuRoute::host)
+    return fmt::format("collectives on GPUs go through host memory: {}", decision.text);
+  if (decision.sharing.empty()) return {};
+  return fmt::format("between ranks that share a GPU data goes through host memory: {}", decision.sharing);
+}
+
 }  // namespace
 
 bool Communicator::State::is_on_gpus(std::span<const Item> items) {
@@ -71,8 +91,7 @@ detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::
 std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
     const std::shared_ptr<detail::GpuGroup>& group, const Call& call, std::vector<detail::HostItem> checked,
     const ReduceOptions& how) {
-  const bool is_served = reduces(call) || call.kind == OperationKind::broadcast || detail::moves_on_gpus(call.kind);
-  if (group != nullptr && group->decision().route != GpuRoute::host && is_served) {
+  if (group != nullptr && group->decision().route != GpuRoute::host && is_done_by_gpus(call.kind)) {
     const Order order = gpu_order_of(call, checked, group->leaders(), how);
     const auto descriptor = describe_on_gpus(call, checked, order, how, group->fingerprint());
     if (order == Order::any) return detail::make_nccl_all_reduce(descriptor, group, std::move(checked));
@@ -116,8 +135,9 @@ std::shared_ptr<detail::GpuGroup> Communicator::State::settle_gpus(std::span<con
   auto settled = detail::GpuGroup::make(epoch, claims, layout, rank);
   if (settled->decision().route == GpuRoute::nccl) start_nccl(*settled);
   const detail::GpuDecision& decision = settled->decision();
-  if (decision.route == GpuRoute::host && rank == 0 && std::exchange(told_why_host, decision.text) != decision.text)
-    detail::log_warning("{}: collectives on GPUs go through host memory: {}", options.name, decision.text);
+  const std::string slow = slow_way(decision);
+  if (rank == 0 && !slow.empty() && std::exchange(told_slow_way, slow) != slow)
+    detail::log_warning("{}: {}", options.name, slow);
   gpus = std::move(settled);
   return gpus;
 }

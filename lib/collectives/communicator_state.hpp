@@ -46,7 +46,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
 
   std::mutex gpu_mutex;                    // held while the ranks settle
   std::shared_ptr<detail::GpuGroup> gpus;  // guarded by gpu_mutex; null before the first call on GPUs
-  std::string told_why_host;               // guarded by gpu_mutex
+  std::string told_slow_way;               // guarded by gpu_mutex
 
   /// Makes the operation of one call in host memory. Throws Error(invalid_argument).
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation(const Call& call, std::span<const Item> items,

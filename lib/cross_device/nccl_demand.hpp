@@ -17,7 +17,7 @@ namespace lockstep {
 void require_nccl_here(std::string_view who);
 
 /// Throws Error(unavailable), which begins with `who`, where the ranks, whose local replicas are on the GPUs `devices`,
-/// go through host memory; on all of them. Collective.
+/// go through host memory, or some do that share a GPU; on all of them. Collective.
 void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view who);
 
 /// Both, for values that must all lie on GPUs. Collective.

@@ -68,15 +68,31 @@ TEST(MpiGpus, leave_no_order_to_nccl_that_it_has_not) {
   EXPECT_EQ(fakes.nccl().calls().count("all_reduce"), 4);  // two tensors, two GPUs
 }
 
-TEST(MpiGpus, are_shared_by_ranks_through_host_memory) {
+TEST(MpiGpus, that_ranks_share_are_led_by_one) {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const FakeGpus fakes({.devices = 1});  // the same on all ranks
   Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(1));
   const std::vector<Device> devices(static_cast<std::size_t>(comm.local_replicas()), {DeviceKind::gpu, 0});
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
-  EXPECT_EQ(path.route, size > 1 ? detail::GpuRoute::host : detail::GpuRoute::one_device) << path.text;
+  EXPECT_EQ(path.route, detail::GpuRoute::one_device) << path.text;
+  EXPECT_EQ(path.sharing.empty(), size == 1) << path.sharing;
   check_every_collective(comm, gpus_of_rank(0, 1));
+  EXPECT_EQ(fakes.nccl().calls().count("comm_init_rank"), 0);
+}
+
+TEST(MpiGpus, that_ranks_share_in_part_have_the_bits_of_the_hosts) {
+  // every rank has a GPU of its own; the last one is all ranks', and rank 0 leads it
+  FakeCudaOptions options = own_gpus(2);
+  options.uuids = {{static_cast<std::uint8_t>(world_rank() + 1)}, {0xff}};
+  const FakeGpus fakes(options);
+  {
+    Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(2, Order::canonical));
+    check_every_collective(comm, gpus_of_rank(0, 2));
+  }
+  EXPECT_EQ(fakes.nccl().calls().count("comm_init_rank"), world_rank() == 0 ? 2 : 1);
+  EXPECT_EQ(fakes.nccl().mismatches(), std::vector<std::string>{});
+  EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 
 TEST(MpiGpus, that_a_launcher_shows_to_one_rank_alone_are_all_its_own) {

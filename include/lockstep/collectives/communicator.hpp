@@ -75,10 +75,10 @@ struct ReduceOptions {
 /// other places are Error(invalid_argument), a GPU that is not here Error(unavailable). Ranks that disagree get the
 /// mismatch. At the first call on GPUs (but a broadcast) the ranks settle how they do it: in one kernel where all
 /// replicas are on one GPU; by NCCL among one replica of each GPU, the others of a GPU being reduced there first;
-/// through host memory where NCCL is not on every rank in one version, or two ranks share a GPU, which rank 0 then
-/// warns of. That call waits for all ranks, also an asynchronous one. What is read is what is on the streams of its
-/// devices when the call is made; the results are there when it is complete. Through host memory the inputs are
-/// fetched before the call returns. After an error NCCL starts anew with the next call.
+/// through host memory where their ranks do not have NCCL in one version. Of ranks that share a GPU the lowest is in
+/// it, and the others' tensors go to it and back through host memory. Rank 0 warns of either. That call waits for all
+/// ranks, also an asynchronous one. What is read is what is on the streams of its devices when the call is made; the
+/// results are there when it is complete. Without NCCL inputs are fetched in the call. After an error it starts anew.
 ///
 /// Shared handle: copies refer to the same group. Thread-safety: any thread; calls of one rank are ordered by the
 /// engine. Below MPI_THREAD_SERIALIZED only the main thread may call, others get Error(failed_precondition). Destroying

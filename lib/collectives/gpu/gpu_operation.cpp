@@ -16,7 +16,11 @@
 namespace lockstep::detail {
 
 GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items)
-    : Operation(descriptor), group_(std::move(group)), items_(std::move(items)) {
+    : Operation(descriptor),
+      group_(std::move(group)),
+      items_(std::move(items)),
+      guests_(descriptor, *group_, items_),
+      is_last_step_done_(group_->led_lanes() == 0) {
   const auto note = [this](const GpuPlace& place) {
     auto& event = ready_[place.device];
     if (event) return;
@@ -29,28 +33,35 @@ GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGrou
   }
 }
 
-void GpuOperation::start(Transport& /*transport*/, Workspace& /*workspace*/) {
+void GpuOperation::start(Transport& transport, Workspace& /*workspace*/) {
   if (group_->comms() != nullptr && !group_->comms()->are_there())
     throw_error(Code::unavailable, "NCCL was ended by an error in another operation; call again");
   is_started_ = true;
   for (const auto& [device, event] : ready_) event->hold_back(stream_of(group_->lane_on(device.index)));
+  guests_.start(transport);
 }
 
-bool GpuOperation::advance(Transport& /*transport*/, Workspace& /*workspace*/) {
+bool GpuOperation::advance(Transport& transport, Workspace& /*workspace*/) {
+  const bool visits_are_over = guests_.advance_visits(transport);
   if (!nccl_is_ready()) return false;
+  const auto take = [this](std::size_t lane, std::size_t bytes) { return scratch(lane, bytes); };
+  if (!guests_.have_come(transport, items_, take)) return false;
   while (!is_last_step_done_) {
     is_last_step_done_ = do_step(step_++);
     if (!nccl_is_ready()) return false;
   }
+  if (!guests_.have_gone(transport) || !visits_are_over) return false;
   if (ends_.empty()) close();
-  return has_ended();
+  if (!has_ended()) return false;
+  guests_.settle();
+  return true;
 }
 
 void GpuOperation::close() {
   std::vector<std::unique_ptr<cuda::OwnedEvent>> ends;
-  for (std::size_t lane = 0; lane < lanes(); ++lane) {
-    ends.push_back(std::make_unique<cuda::OwnedEvent>(device_of(lane)));
-    ends.back()->record(stream_of(lane));
+  for (const auto& lane : group_->lanes()) {
+    ends.push_back(std::make_unique<cuda::OwnedEvent>(lane->device()));
+    ends.back()->record(lane->stream.get());
   }
   for (const auto& [device, event] : ready_) ends[group_->lane_on(device.index)]->hold_back(cuda::stream_of(device));
   ends_ = std::move(ends);
@@ -67,7 +78,11 @@ bool GpuOperation::has_ended() const {
 bool GpuOperation::abandon(Transport& /*transport*/) noexcept {
   if (!is_started_) return false;
   if (group_->comms() != nullptr) group_->comms()->abort();
-  if (ends_soon()) return false;
+  if (ends_soon()) {
+    // a message that did not come belongs to this epoch: it takes none of the next one's
+    guests_.settle();
+    return false;
+  }
   log_warning("what a GPU does for {} did not end; its memory is kept", describe(descriptor()));
   for (cuda::StreamBlock& block : scratch_) block.leak();
   group_->keep_for_ever();
@@ -91,9 +106,16 @@ bool GpuOperation::ends_soon() noexcept {
   }
 }
 
-const void* GpuOperation::input_of(const HostItem& item, int replica) const {
-  return item.inputs[static_cast<std::size_t>(replica - group_->layout().first(group_->rank()))];
+std::size_t GpuOperation::place_of(int replica) const {
+  const ReplicaLayout& layout = group_->layout();
+  const int rank = group_->rank();
+  if (layout.rank_of(replica) == rank) return static_cast<std::size_t>(replica - layout.first(rank));
+  return static_cast<std::size_t>(layout.count(rank)) + guests_.place_of(replica);
 }
+
+const void* GpuOperation::input_of(const HostItem& item, int replica) const { return item.inputs[place_of(replica)]; }
+
+void* GpuOperation::output_of(const HostItem& item, int replica) const { return item.outputs[place_of(replica)]; }
 
 std::vector<void*> GpuOperation::outputs_on(std::size_t lane, const HostItem& item) const {
   std::vector<void*> outputs;

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An operation whose work is on GPUs: steps that are put on this rank's lanes one after the other, each when NCCL has
-// taken in the one before. It is done when all lanes have come to the end; nobody waits in CUDA.
+// taken in the one before. It is done when all lanes have come to the end; nobody waits in CUDA. Where ranks share GPUs
+// the steps begin when the guests' inputs are there, and a rank has steps on the GPUs that it leads alone.
 
 #pragma once
 
 #include "collectives/gpu/group.hpp"
+#include "collectives/gpu/guests.hpp"
 #include "collectives/operation.hpp"
 #include "kernels/reduce.hpp"
 
@@ -37,15 +39,24 @@ class GpuOperation : public Operation {
 
   [[nodiscard]] const GpuGroup& group() const noexcept { return *group_; }
   [[nodiscard]] const std::vector<HostItem>& items() const noexcept { return items_; }
-  [[nodiscard]] std::size_t lanes() const noexcept { return group_->lanes().size(); }
+  /// Those that the steps are put on: of the GPUs that this rank leads.
+  [[nodiscard]] std::size_t lanes() const noexcept { return group_->led_lanes(); }
   [[nodiscard]] cuda::Stream stream_of(std::size_t lane) const { return group_->lanes()[lane]->stream.get(); }
   [[nodiscard]] int device_of(std::size_t lane) const { return group_->lanes()[lane]->device(); }
   [[nodiscard]] const Leader& leader_of(std::size_t lane) const {
     return group_->leaders()[group_->leader_of_lane(lane)];
   }
 
-  /// The input of `replica`, a local one.
+  /// Whether a lane leads for `replica`.
+  [[nodiscard]] bool is_here(int replica) const {
+    return group_->leaders()[group_->leaders().of(replica)].rank == group_->rank();
+  }
+  /// The place in each item of `replica`, one that is here or local.
+  [[nodiscard]] std::size_t place_of(int replica) const;
+  /// Its input.
   [[nodiscard]] const void* input_of(const HostItem& item, int replica) const;
+  /// Its output where each has its own.
+  [[nodiscard]] void* output_of(const HostItem& item, int replica) const;
   /// The outputs of `item` that lie on a lane.
   [[nodiscard]] std::vector<void*> outputs_on(std::size_t lane, const HostItem& item) const;
 
@@ -69,13 +80,14 @@ class GpuOperation : public Operation {
   [[nodiscard]] bool ends_soon() noexcept;
 
   std::shared_ptr<GpuGroup> group_;  // its lanes outlive what is taken on them
-  std::vector<HostItem> items_;
+  std::vector<HostItem> items_;      // with what guests give and get, once they have come
+  Guests guests_;
   std::map<Device, std::unique_ptr<cuda::OwnedEvent>> ready_;  // by logical device: its inputs are there, outputs free
   std::vector<cuda::StreamBlock> scratch_;
   std::vector<std::unique_ptr<cuda::OwnedEvent>> ends_;  // by lane
   int step_ = 0;
   bool is_started_ = false;
-  bool is_last_step_done_ = false;
+  bool is_last_step_done_;
 };
 
 }  // namespace lockstep::detail

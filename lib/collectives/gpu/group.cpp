@@ -12,6 +12,13 @@
 
 namespace lockstep::detail {
 
+void Lane::copy(void* target, const void* source, std::size_t bytes) const {
+  if (bytes == 0) return;
+  cuda::Api& api = cuda::Backend::of_this_process().api();
+  const cuda::CurrentDevice current(device());
+  cuda::check(api, api.memcpy_async(target, source, bytes, stream.get()), "cudaMemcpyAsync");
+}
+
 GpuGroup::GpuGroup(std::uint64_t epoch, std::span<const GpuClaim> claims, const ReplicaLayout& layout, int rank)
     : epoch_(epoch), layout_(layout), rank_(rank), decision_(decide_route(claims, layout)), leaders_(claims, layout) {
   for (int replica = layout.first(rank); replica < layout.first(rank + 1); ++replica)
@@ -21,7 +28,11 @@ GpuGroup::GpuGroup(std::uint64_t epoch, std::span<const GpuClaim> claims, const 
   for (int leader = leaders_.first(rank); leader < leaders_.first(rank + 1); ++leader)
     gpus.push_back(leaders_[leader].device);
   for (const int gpu : gpus) lanes_.push_back(std::make_unique<Lane>(gpu));
-  if (decision_.route == GpuRoute::nccl)
+  led_lanes_ = lanes_.size();
+  for (const Guest& guest : leaders_.guests()) {
+    if (guest.rank == rank) lanes_.push_back(std::make_unique<Lane>(guest.device));
+  }
+  if (decision_.route == GpuRoute::nccl && led_lanes_ != 0)
     comms_ = std::make_shared<NcclComms>(cuda::Backend::of_this_process().nccl().api, gpus);
 }
 
@@ -33,9 +44,10 @@ std::shared_ptr<GpuGroup> GpuGroup::make(std::uint64_t epoch, std::span<const Gp
 }
 
 void GpuGroup::fall_back(const std::string& why) {
-  decision_ = {GpuRoute::host, why};
+  decision_ = {GpuRoute::host, why, {}};
   comms_.reset();
   lanes_.clear();
+  led_lanes_ = 0;
 }
 
 std::uint64_t GpuGroup::fingerprint() const noexcept {

@@ -25,6 +25,8 @@ namespace lockstep::detail {
 struct Lane {
   explicit Lane(int device) : stream(device) {}
   [[nodiscard]] int device() const noexcept { return stream.device(); }
+  /// Starts to copy, from or to any GPU or page-locked memory. Throws Error(unavailable) when CUDA fails.
+  void copy(void* target, const void* source, std::size_t bytes) const;
   cuda::OwnedStream stream;
 };
 
@@ -48,13 +50,15 @@ class GpuGroup {
   [[nodiscard]] const Leaders& leaders() const noexcept { return leaders_; }
   /// The numbers of the GPUs that the local replicas are on.
   [[nodiscard]] const std::vector<int>& devices() const noexcept { return devices_; }
-  /// The leader that this rank's GPU number `lane` is.
+  /// The leader that this rank's lane number `lane` is.
   [[nodiscard]] int leader_of_lane(std::size_t lane) const { return leaders_.first(rank_) + static_cast<int>(lane); }
-  /// This rank's GPUs; none where the hosts do everything.
+  /// This rank's GPUs: the first `led_lanes()` are those that it leads, on the others it is a guest. None where the
+  /// hosts do everything.
   [[nodiscard]] std::span<const std::unique_ptr<Lane>> lanes() const noexcept { return lanes_; }
+  [[nodiscard]] std::size_t led_lanes() const noexcept { return led_lanes_; }
   /// The lane on CUDA's `device`.
   [[nodiscard]] std::size_t lane_on(int device) const;
-  /// Null without NCCL.
+  /// Null without NCCL, and on a rank that leads no GPU.
   [[nodiscard]] const std::shared_ptr<NcclComms>& comms() const noexcept { return comms_; }
 
   /// Something on its streams does not end: nobody waits for it.
@@ -73,6 +77,7 @@ class GpuGroup {
   Leaders leaders_;
   std::vector<int> devices_;  // of the local replicas
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::size_t led_lanes_ = 0;
   std::shared_ptr<NcclComms> comms_;
   bool is_kept_ = false;
 };

@@ -26,13 +26,14 @@ static_assert(std::is_trivially_copyable_v<GpuClaim> && sizeof(GpuClaim) == 192,
 
 enum class GpuRoute : std::uint8_t {
   one_device,  ///< all replicas are on one GPU: kernels there do everything
-  nccl,
-  host,  ///< through host memory
+  nccl,        ///< among one rank of each GPU
+  host,        ///< through host memory
 };
 
 struct GpuDecision {
   GpuRoute route = GpuRoute::host;
-  std::string text;  ///< "NCCL 2.28.9 among 4 GPUs", "no NCCL on rank 1: ..."
+  std::string text;     ///< "NCCL 2.28.9 among 4 GPUs", "no NCCL on rank 1: ..."
+  std::string sharing;  ///< "ranks 0 and 1 share GPU-..., which rank 0 leads"; none where no two ranks share one
 };
 
 /// `claims` by replica. Pure: the same on all ranks.

@@ -24,8 +24,8 @@ class GpuBroadcast final : public GpuOperation {
       for (std::size_t lane = 0; lane < lanes(); ++lane) {
         for (const Bundle& bundle : bundles_) buffers_[lane].push_back(buffer_for(lane, bundle));
       }
-      if (is_source(0)) {
-        for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) load(bundle);
+      for (std::size_t lane = 0; lane < lanes(); ++lane) {
+        for (std::size_t bundle = 0; is_source(lane) && bundle < bundles_.size(); ++bundle) load(lane, bundle);
       }
       if (group().leaders().size() > 1) spread();
       return false;
@@ -34,7 +34,7 @@ class GpuBroadcast final : public GpuOperation {
     return true;
   }
 
-  [[nodiscard]] int source() const { return group().leaders().first(descriptor().root); }
+  [[nodiscard]] int source() const { return group().leaders().of_rank(descriptor().root); }
   [[nodiscard]] bool is_source(std::size_t lane) const { return group().leader_of_lane(lane) == source(); }
   [[nodiscard]] static std::size_t bytes_of(const Bundle& bundle) {
     return static_cast<std::size_t>(bundle.count) * size_of(bundle.dtype);
@@ -54,31 +54,29 @@ class GpuBroadcast final : public GpuOperation {
     return scratch(lane, bytes_of(bundle));
   }
 
-  /// Brings the inputs to the source.
-  void load(std::size_t index) {
+  /// Brings the inputs to the source, `lane`.
+  void load(std::size_t lane, std::size_t index) {
     const Bundle& bundle = bundles_[index];
-    void* const buffer = buffers_[0][index];
+    void* const buffer = buffers_[lane][index];
     std::vector<cuda::CopyPiece> pieces;
     for (const BundleMember& member : bundle.members) {
       const HostItem& item = items()[member.item];
       const std::size_t bytes = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
       void* const target = at(buffer, member.begin, bundle.dtype);
       if (target == item.inputs.front()) continue;
-      if (lies_on(0, item)) {
+      if (lies_on(lane, item)) {
         pieces.push_back({item.inputs.front(), target, bytes});
       } else {
-        bring(group().lane_on(item.input_places.front().device.index), item.inputs.front(), target, bytes);
+        bring(group().lane_on(item.input_places.front().device.index), lane, item.inputs.front(), target, bytes);
       }
     }
-    copy(0, pieces);
+    copy(lane, pieces);
   }
 
-  void bring(std::size_t from, const void* input, void* target, std::size_t bytes) {
-    order(0, from);
-    cuda::Api& api = cuda::Backend::of_this_process().api();
-    const cuda::CurrentDevice current(device_of(from));
-    cuda::check(api, api.memcpy_async(target, input, bytes, stream_of(from)), "cudaMemcpyAsync");
-    order(from, 0);
+  void bring(std::size_t from, std::size_t to, const void* input, void* target, std::size_t bytes) {
+    order(to, from);
+    group().lanes()[from]->copy(target, input, bytes);
+    order(from, to);
   }
 
   void spread() {

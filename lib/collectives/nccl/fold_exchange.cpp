@@ -84,7 +84,7 @@ class FoldExchange final : public GpuReduction {
   [[nodiscard]] bool is_alone() const { return group().leaders().size() == 1; }
   [[nodiscard]] bool wants_result(int leader) const {
     return descriptor().kind == OperationKind::all_reduce ||
-           (descriptor().kind == OperationKind::reduce && group().leaders()[leader].rank == descriptor().root);
+           (descriptor().kind == OperationKind::reduce && group().leaders().has(leader, descriptor().root));
   }
   [[nodiscard]] const std::vector<Piece>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
   [[nodiscard]] DType travel_dtype(const Block& block, const Bundle& bundle) const {
@@ -231,8 +231,7 @@ class FoldExchange final : public GpuReduction {
     const DType dtype = result_of(bundle_of(piece));
     if (is_scattered()) {
       const std::int64_t replica = piece.begin / (piece.end - piece.begin);
-      const auto local = static_cast<std::size_t>(replica - group().layout().first(group().rank()));
-      return {items()[piece.item].outputs[local]};
+      return {output_of(items()[piece.item], static_cast<int>(replica))};
     }
     std::vector<void*> outputs;
     for (void* const output : part(lane, piece.item).outputs) outputs.push_back(at(output, piece.begin, dtype));

@@ -67,10 +67,6 @@ class PartMoves final : public GpuOperation {
   [[nodiscard]] bool is_scatter() const { return is({OperationKind::scatter, OperationKind::scatter_v}); }
   [[nodiscard]] bool is_to_root() const { return is({OperationKind::gather, OperationKind::gather_v}); }
 
-  [[nodiscard]] bool is_local(int replica) const { return group().layout().rank_of(replica) == group().rank(); }
-  [[nodiscard]] std::size_t local(int replica) const {
-    return static_cast<std::size_t>(replica - group().layout().first(group().rank()));
-  }
   [[nodiscard]] bool has_lane(int leader) const { return group().leaders()[leader].rank == group().rank(); }
   [[nodiscard]] std::size_t lane_of(int leader) const {
     return static_cast<std::size_t>(leader - group().leaders().first(group().rank()));
@@ -97,9 +93,9 @@ class PartMoves final : public GpuOperation {
     for (int replica = 0; replica < group().layout().replicas(); ++replica) {
       const std::int64_t begin = item.part_begin(replica);
       const std::size_t bytes = static_cast<std::size_t>(item.part_begin(replica + 1) - begin) * size_of(item.dtype);
-      const void* const source = is_local(replica) ? input_of(item, replica) : nullptr;
+      const void* const source = is_here(replica) ? input_of(item, replica) : nullptr;
       for (int leader = 0; leader < leaders.size(); ++leader) {
-        if (is_to_root() && leaders[leader].rank != descriptor().root) continue;
+        if (is_to_root() && !leaders.has(leader, descriptor().root)) continue;
         Move move{bytes, source, {}};
         if (has_lane(leader)) {
           for (void* const output : outputs_on(lane_of(leader), item))
@@ -113,31 +109,28 @@ class PartMoves final : public GpuOperation {
   void list_scatter(const HostItem& item) {
     const Leaders& leaders = group().leaders();
     const PartBegins& begins = item.input_parts.front();
-    const void* const input = group().rank() == descriptor().root ? input_of_root(item) : nullptr;
+    const int root = leaders.of_rank(descriptor().root);
+    const void* const input = has_lane(root) ? input_of_root(item, lane_of(root)) : nullptr;
     for (int replica = 0; replica < group().layout().replicas(); ++replica) {
       const std::int64_t begin = begins[static_cast<std::size_t>(replica)] * item.row_elements;
       const std::int64_t end = begins[static_cast<std::size_t>(replica) + 1] * item.row_elements;
       Move move{static_cast<std::size_t>(end - begin) * size_of(item.dtype), nullptr, {}};
       if (move.bytes == 0) continue;
       if (input != nullptr) move.source = at(input, begin, item.dtype);
-      if (is_local(replica)) move.targets.push_back(item.outputs[local(replica)]);
-      add(leaders.first(descriptor().root), leaders.of(replica), move);
+      if (is_here(replica)) move.targets.push_back(output_of(item, replica));
+      add(root, leaders.of(replica), move);
     }
   }
 
-  /// The root's input where its first GPU can read it.
-  const void* input_of_root(const HostItem& item) {
+  /// The root's input where `lane` can read it.
+  const void* input_of_root(const HostItem& item, std::size_t lane) {
     const GpuPlace& place = item.input_places.front();
     const std::size_t from = group().lane_on(place.device.index);
-    if (from == 0 || place.bytes == 0) return item.inputs.front();
-    void* const here = scratch(0, place.bytes);
-    order(0, from);
-    {
-      cuda::Api& api = cuda::Backend::of_this_process().api();
-      const cuda::CurrentDevice current(device_of(from));
-      cuda::check(api, api.memcpy_async(here, item.inputs.front(), place.bytes, stream_of(from)), "cudaMemcpyAsync");
-    }
-    order(from, 0);
+    if (from == lane || place.bytes == 0) return item.inputs.front();
+    void* const here = scratch(lane, place.bytes);
+    order(lane, from);
+    group().lanes()[from]->copy(here, item.inputs.front(), place.bytes);
+    order(from, lane);
     return here;
   }
 
@@ -147,11 +140,11 @@ class PartMoves final : public GpuOperation {
     const std::size_t bytes = static_cast<std::size_t>(item.row_elements) * size_of(item.dtype);
     for (int source = 0; source < group().layout().replicas(); ++source) {
       for (int target = 0; target < group().layout().replicas(); ++target) {
-        if (!is_local(source) && !is_local(target)) continue;
+        if (!is_here(source) && !is_here(target)) continue;
         Move move{bytes, nullptr, {}};
-        if (is_local(source)) move.source = at(inputs[local(source)], target * item.row_elements, item.dtype);
-        if (is_local(target))
-          move.targets.push_back(at(item.outputs[local(target)], source * item.row_elements, item.dtype));
+        if (is_here(source)) move.source = at(inputs[place_of(source)], target * item.row_elements, item.dtype);
+        if (is_here(target))
+          move.targets.push_back(at(output_of(item, target), source * item.row_elements, item.dtype));
         add(leaders.of(source), leaders.of(target), move);
       }
     }
@@ -166,6 +159,7 @@ class PartMoves final : public GpuOperation {
       const GpuPlace& place = item.input_places[i];
       if (place.bytes == 0) continue;
       const std::size_t lane = group().lane_on(place.device.index);
+      if (lane >= lanes()) continue;  // a guest's, whose inputs are with the leader
       void* const apart = scratch(lane, place.bytes);
       pieces[lane].push_back({inputs[i], apart, place.bytes});
       inputs[i] = apart;

@@ -29,6 +29,10 @@ void NcclStart::start(Transport& transport, Workspace& workspace) {
     if (source != rank_) incoming_.push_back({source, transport.receive(source, letter_of(source))});
   }
   until_ = std::chrono::steady_clock::now() + patience_;
+  if (comms_ == nullptr) {
+    own_.outcome = Outcome::started;
+    return;
+  }
   try {
     comms_->start(id_, first_, all_);
   } catch (const std::exception& fault) {
@@ -92,7 +96,7 @@ void NcclStart::conclude(int ranks) {
     if (letter.outcome == Outcome::failed)
       why_not_ = fmt::format("NCCL does not start on rank {}: {}", rank, letter.text.data());
   }
-  if (!why_not_.empty()) comms_->abort();
+  if (!why_not_.empty() && comms_ != nullptr) comms_->abort();
 }
 
 std::vector<int> NcclStart::awaited_ranks() const {
@@ -104,7 +108,7 @@ std::vector<int> NcclStart::awaited_ranks() const {
 }
 
 bool NcclStart::abandon(Transport& transport) noexcept {
-  comms_->abort();
+  if (comms_ != nullptr) comms_->abort();
   const bool is_complete = awaited_ranks().empty() && outgoing_.empty();
   transport.quarantine(std::move(letters_));
   return !is_complete;

@@ -23,7 +23,8 @@ namespace lockstep::detail {
 /// others give up at once, since they would wait for it. When it is done every rank knows the same.
 class NcclStart final : public Operation {
  public:
-  /// `comms` are the numbers `first`, ... of `all`. A start that takes longer than `patience` has failed.
+  /// `comms` are the numbers `first`, ... of `all`; null on a rank that has none, which only hears how it went. A start
+  /// that takes longer than `patience` has failed.
   NcclStart(const Descriptor& descriptor, std::shared_ptr<NcclComms> comms, const nccl::UniqueId& id, int first,
             int all, std::chrono::milliseconds patience);
 

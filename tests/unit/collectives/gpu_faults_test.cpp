@@ -121,9 +121,11 @@ TEST(GpuRouteOfRanks, is_the_host_where_there_is_no_nccl_which_is_said_once) {
   EXPECT_EQ(count_of(text, "through host memory"), 1U);
 }
 
-TEST(GpuRouteOfRanks, is_the_host_where_they_share_a_gpu) {
+TEST(GpuRouteOfRanks, is_by_the_leader_of_a_gpu_that_they_share_which_is_said_once) {
   const FakeGpus fakes({.devices = 2});
-  expect_all(warning_of(fakes, {{1, 1}, 1}, 0), {"through host memory", "ranks 0 and 1 share GPU-"});
+  const std::string text = warning_of(fakes, {{1, 1}, 1}, 0);
+  expect_all(text, {"through host memory: ranks 0 and 1 share GPU-", "which rank 0 leads"});
+  EXPECT_EQ(count_of(text, "through host memory"), 1U);
   EXPECT_EQ(fakes.nccl().calls().count("get_unique_id"), 0);
 }
 

@@ -58,14 +58,35 @@ TEST(GpuRoute, is_the_host_where_versions_differ_and_names_both) {
     EXPECT_NE(decision.text.find(part), std::string::npos) << decision.text;
 }
 
-TEST(GpuRoute, is_the_host_where_two_ranks_share_a_gpu_even_if_it_is_the_only_one) {
-  for (const auto& claims : {std::vector{claim(1, 0), claim(0xab, 1), claim(0xab, 1)},
-                             std::vector{claim(0xab, 0), claim(0xab, 0), claim(0xab, 0)}}) {
-    const GpuDecision decision = decide_route(claims, ReplicaLayout({2, 1}));
-    EXPECT_EQ(decision.route, GpuRoute::host);
-    EXPECT_NE(decision.text.find("ranks 0 and 1 share GPU-00000000-0000-0000-0000-0000000000ab"), std::string::npos)
-        << decision.text;
+TEST(GpuRoute, names_the_ranks_that_share_a_gpu_and_the_one_that_leads_it) {
+  const GpuDecision several =
+      decide_route(std::vector{claim(1, 0), claim(0xab, 1), claim(0xab, 0), claim(0xab, 3)}, ReplicaLayout({2, 1, 1}));
+  EXPECT_EQ(several.route, GpuRoute::nccl);
+  EXPECT_EQ(several.sharing, "ranks 0, 1 and 2 share GPU-00000000-0000-0000-0000-0000000000ab, which rank 0 leads");
+  EXPECT_EQ(several.text, "NCCL 2.28.9 among 2 GPUs; " + several.sharing);
+  const GpuDecision one =
+      decide_route(std::vector{claim(0xab, 0, 0), claim(0xab, 0, 0), claim(0xab, 1, 0)}, ReplicaLayout({2, 1}));
+  EXPECT_EQ(one.route, GpuRoute::one_device);
+  EXPECT_EQ(one.sharing, "ranks 0 and 1 share GPU-00000000-0000-0000-0000-0000000000ab, which rank 0 leads");
+  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(1, 0), claim(2, 0)}, ReplicaLayout({2, 1})).sharing, "");
+}
+
+TEST(GpuRoute, asks_no_rank_for_nccl_that_is_only_a_guest) {
+  const ReplicaLayout layout({1, 1, 1});
+  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(1, 0, 0), claim(2, 0)}, layout).route, GpuRoute::nccl);
+  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(1, 0, 22703), claim(2, 0)}, layout).route, GpuRoute::nccl);
+  const GpuDecision decision = decide_route(std::vector{claim(1, 0), claim(1, 0), claim(2, 0, 0)}, layout);
+  EXPECT_EQ(decision.route, GpuRoute::host);
+  EXPECT_EQ(decision.sharing, "");
+}
+
+TEST(GpuRoute, names_a_few_shared_gpus_of_many) {
+  std::vector<GpuClaim> claims;
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::uint8_t gpu = 0; gpu < 10; ++gpu) claims.push_back(claim(gpu, gpu));
   }
+  const std::string text = decide_route(claims, ReplicaLayout({10, 10})).sharing;
+  EXPECT_NE(text.find("07, which rank 0 leads; 2 more GPUs are shared"), std::string::npos) << text;
 }
 
 TEST(Leaders, are_the_gpus_of_each_rank_by_their_first_replicas) {
@@ -84,12 +105,49 @@ TEST(Leaders, are_the_gpus_of_each_rank_by_their_first_replicas) {
   EXPECT_EQ(leaders.most_replicas(), 2);
 }
 
+TEST(Leaders, are_the_lowest_ranks_that_have_replicas_on_a_gpu_and_the_others_are_guests) {
+  // rank 0: A, B; rank 1: C, B, B, A; rank 2: C
+  const Leaders leaders(std::vector{claim(0xa, 0), claim(0xb, 1), claim(0xc, 0), claim(0xb, 5), claim(0xb, 5),
+                                    claim(0xa, 4), claim(0xc, 7)},
+                        ReplicaLayout({2, 4, 1}));
+  ASSERT_EQ(leaders.size(), 3);
+  EXPECT_EQ(leaders[0].replicas, (std::vector{0, 5}));
+  EXPECT_EQ(leaders[1].replicas, (std::vector{1, 3, 4}));
+  EXPECT_EQ(leaders[1].rank, 0);
+  EXPECT_EQ(leaders[1].device, 1);
+  EXPECT_EQ(leaders[2].replicas, (std::vector{2, 6}));
+  EXPECT_EQ(leaders[2].rank, 1);
+  EXPECT_EQ(leaders.first(1), 2);
+  EXPECT_EQ(leaders.first(2), 3);  // rank 2 leads nothing
+  EXPECT_EQ(leaders.first(3), 3);
+  EXPECT_EQ(leaders.of_rank(1), 2);
+  EXPECT_EQ(leaders.of_rank(2), 2);
+  EXPECT_EQ(leaders.of(5), 0);
+  EXPECT_TRUE(leaders.has(0, 0));
+  EXPECT_TRUE(leaders.has(0, 1));
+  EXPECT_FALSE(leaders.has(0, 2));
+  ASSERT_EQ(leaders.guests().size(), 3U);
+  EXPECT_EQ(leaders.guests()[0].rank, 1);
+  EXPECT_EQ(leaders.guests()[0].device, 5);
+  EXPECT_EQ(leaders.guests()[0].leader, 1);
+  EXPECT_EQ(leaders.guests()[0].replicas, (std::vector{3, 4}));
+  EXPECT_EQ(leaders.guests()[1].leader, 0);
+  EXPECT_EQ(leaders.guests()[1].replicas, std::vector{5});
+  EXPECT_EQ(leaders.guests()[2].rank, 2);
+  EXPECT_EQ(leaders.guests()[2].device, 7);
+}
+
 TEST(Leaders, have_blocks_that_tile_the_tree_however_replicas_are_dealt) {
   for (int replicas = 1; replicas <= 40; ++replicas) {
     for (int gpus = 1; gpus <= 5; ++gpus) {
       std::vector<GpuClaim> claims;
-      for (int r = 0; r < replicas; ++r) claims.push_back(claim(0, (r * 7 + r / 3) % gpus));
-      const Leaders leaders(claims, ReplicaLayout({replicas}));
+      for (int r = 0; r < replicas; ++r) {
+        const int gpu = (r * 7 + r / 3) % gpus;
+        claims.push_back(claim(static_cast<std::uint8_t>(gpu), gpu));
+      }
+      const int of_rank_0 = replicas / 3 + 1;  // the other rank's are on the same GPUs
+      const Leaders leaders(
+          claims, replicas < 3 ? ReplicaLayout({replicas}) : ReplicaLayout({of_rank_0, replicas - of_rank_0}));
       std::vector<Block> blocks;
       for (const LeaderBlock& each : leaders.blocks()) {
         blocks.push_back(each.block);

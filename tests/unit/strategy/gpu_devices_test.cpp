@@ -145,7 +145,7 @@ TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
     MultiWorkerOptions options;
     options.devices = std::vector<Device>{gpu(0)};
     options.communication_options.implementation = "NCCL";
-    expect_error(Code::unavailable, {"implementation NCCL", "AUTO or RING"},
+    expect_error(Code::unavailable, {"implementation NCCL", "ranks 0 and 1 share GPU-", "AUTO or RING"},
                  [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
   });
   on_ranks({1, 1}, [](Communicator& communicator) {

@@ -88,9 +88,10 @@ TEST_F(OnGpus, a_rank_that_names_one_that_is_not_here_tells_the_others) {
   });
 }
 
-/// Layouts of two ranks: all on GPUs, ranks and replicas of several kinds.
-const std::vector<std::vector<std::vector<Device>>> two_ranks{
-    {{gpu(0)}, {gpu(1)}}, {{gpu(0), gpu(0, 1)}, {gpu(1)}}, {{gpu(0)}, {Device{}}}, {{gpu(1), Device{}}, {gpu(0)}}};
+/// Layouts of two ranks: all on GPUs, of their own and shared, ranks and replicas of several kinds.
+const std::vector<std::vector<std::vector<Device>>> two_ranks{{{gpu(0)}, {gpu(1)}},   {{gpu(0), gpu(0, 1)}, {gpu(1)}},
+                                                              {{gpu(0)}, {gpu(0)}},   {{gpu(0), gpu(1)}, {gpu(1)}},
+                                                              {{gpu(0)}, {Device{}}}, {{gpu(1), Device{}}, {gpu(0)}}};
 
 TEST_F(OnGpus, replicas_of_ranks_reduce_gather_and_broadcast) {
   for (const auto& devices : two_ranks) {

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/gpu/guest_message.hpp"
+
+#include <cstdint>
+
+namespace lockstep::detail {
+namespace {
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+void add(GuestMessage& message, std::size_t item, int replica, std::size_t bytes) {
+  message.tensors.push_back({item, replica, message.bytes, bytes});
+  message.bytes += aligned(bytes);
+}
+
+std::size_t input_bytes(OperationKind kind, const HostItem& item, int replica) {
+  std::int64_t count = 0;
+  switch (kind) {
+    case OperationKind::all_gather:
+    case OperationKind::all_gather_v:
+    case OperationKind::gather:
+    case OperationKind::gather_v: count = item.part_begin(replica + 1) - item.part_begin(replica); break;
+    case OperationKind::scatter:
+    case OperationKind::scatter_v: count = item.input_parts.front().back() * item.row_elements; break;
+    default: count = item.count(); break;
+  }
+  return static_cast<std::size_t>(count) * size_of(item.dtype);
+}
+
+std::size_t result_bytes(const Descriptor& descriptor, const HostItem& item, int replica, int replicas) {
+  std::int64_t count = item.count();
+  DType dtype = item.dtype;
+  switch (descriptor.kind) {
+    case OperationKind::all_reduce:
+    case OperationKind::reduce: dtype = result_dtype(descriptor.op, item.dtype); break;
+    case OperationKind::reduce_scatter:
+      count /= replicas;
+      dtype = result_dtype(descriptor.op, item.dtype);
+      break;
+    case OperationKind::all_gather:
+    case OperationKind::all_gather_v:
+    case OperationKind::gather:
+    case OperationKind::gather_v: count = item.part_begin(replicas); break;
+    case OperationKind::scatter:
+    case OperationKind::scatter_v: {
+      const auto part = item.input_parts.front().begin() + replica;
+      count = (part[1] - part[0]) * item.row_elements;
+      break;
+    }
+    default: break;
+  }
+  return static_cast<std::size_t>(count) * size_of(dtype);
+}
+
+bool comes_from_root(OperationKind kind) {
+  return kind == OperationKind::broadcast || kind == OperationKind::scatter || kind == OperationKind::scatter_v;
+}
+
+}  // namespace
+
+GuestMessage message_to_leader(const Descriptor& descriptor, const GpuGroup& group, const Guest& guest,
+                               std::span<const HostItem> items) {
+  GuestMessage message;
+  message.bytes = aligned(items.size());
+  const bool is_from_root = comes_from_root(descriptor.kind);
+  // a root that has several GPUs gives to the leader of its first replica alone
+  if (is_from_root && (guest.rank != descriptor.root || group.leaders().of_rank(guest.rank) != guest.leader))
+    return message;
+  const std::vector<int> root{-1};
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (const int replica : is_from_root ? root : guest.replicas)
+      add(message, i, replica, input_bytes(descriptor.kind, items[i], replica));
+  }
+  return message;
+}
+
+GuestMessage message_to_guest(const Descriptor& descriptor, const GpuGroup& group, const Guest& guest,
+                              std::span<const HostItem> items, std::span<const std::byte> wanted) {
+  GuestMessage message;
+  const int replicas = group.layout().replicas();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (gives_each_its_own(descriptor.kind)) {
+      for (const int replica : guest.replicas)
+        add(message, i, replica, result_bytes(descriptor, items[i], replica, replicas));
+    } else if (wanted[i] != std::byte{0}) {
+      add(message, i, -1, result_bytes(descriptor, items[i], -1, replicas));
+    }
+  }
+  return message;
+}
+
+}  // namespace lockstep::detail

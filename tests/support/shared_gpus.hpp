@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as threads that have replicas on the same GPUs.
+
+#pragma once
+
+#include "support/gpu_ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <ostream>
+#include <vector>
+
+namespace lockstep::test {
+
+/// By rank the GPU of each replica, as the job numbers them from 0.
+using SharedGpus = std::vector<std::vector<int>>;
+
+[[nodiscard]] inline int count_gpus(const SharedGpus& ranks) {
+  int last = 0;
+  for (const auto& replicas : ranks) last = std::max(last, *std::max_element(replicas.begin(), replicas.end()));
+  return last + 1;
+}
+
+/// CUDA as all these ranks see it together: rank p has numbers of its own for all GPUs, so that nobody can touch what
+/// another has there.
+[[nodiscard]] inline FakeCudaOptions cuda_of(const SharedGpus& ranks) {
+  const int gpus = count_gpus(ranks);
+  FakeCudaOptions options{.devices = gpus * static_cast<int>(ranks.size())};
+  for (int device = 0; device < options.devices; ++device)
+    options.uuids.push_back({static_cast<std::uint8_t>(device % gpus + 1)});
+  return options;
+}
+
+/// Of rank `rank`'s replicas. Those on one GPU have streams of their own.
+[[nodiscard]] inline DeviceOf devices_of(const SharedGpus& ranks, int rank) {
+  return [first = rank * count_gpus(ranks), gpus = ranks[static_cast<std::size_t>(rank)]](int replica) {
+    const auto mine = gpus.begin() + replica;
+    return Device{DeviceKind::gpu, first + *mine, static_cast<int>(std::count(gpus.begin(), mine, *mine))};
+  };
+}
+
+/// As on_gpu_ranks.
+inline void on_sharing_ranks(const FakeGpus& fakes, const SharedGpus& ranks,
+                             const std::function<void(Communicator&, const DeviceOf&)>& body,
+                             const CommunicatorOptions& options = {}) {
+  std::vector<int> replicas;
+  for (const auto& gpus : ranks) replicas.push_back(static_cast<int>(gpus.size()));
+  on_ranks(replicas, [&](Communicator& comm) { body(comm, devices_of(ranks, comm.rank())); }, options);
+  EXPECT_EQ(fakes.nccl().mismatches(), std::vector<std::string>{});
+  EXPECT_EQ(fakes.nccl().communicators(), 0U);
+  EXPECT_TRUE(fakes.cuda().wait_for_all());
+  for (int gpu = 0; gpu < count_gpus(ranks) * static_cast<int>(ranks.size()); ++gpu)
+    EXPECT_EQ(fakes.cuda().used_bytes(gpu), 0U) << "gpu:" << gpu;
+}
+
+}  // namespace lockstep::test

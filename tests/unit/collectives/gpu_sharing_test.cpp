@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that share GPUs: one leads each, and what the others have there goes to it through host memory. The same bits,
+// and the same errors on every rank.
+
+#include "collectives/make_communicator.hpp"
+#include "support/collective_cases.hpp"
+#include "support/errors.hpp"
+#include "support/quick.hpp"
+#include "support/shared_gpus.hpp"
+#include "support/stream_reader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+using SharedNcclResult = detail::nccl::Result;
+using SharedCudaStatus = detail::cuda::Status;
+
+class GpuSharing : public testing::TestWithParam<SharedGpus> {};
+
+TEST_P(GpuSharing, has_the_bits_of_the_hosts_in_canonical_order_with_the_leaders_alone_in_nccl) {
+  const FakeGpus fakes(cuda_of(GetParam()));
+  on_sharing_ranks(
+      fakes, GetParam(), [](Communicator& comm, const DeviceOf& device_of) { check_every_collective(comm, device_of); },
+      canonical());
+  const int gpus = count_gpus(GetParam());
+  EXPECT_EQ(fakes.nccl().calls().count("comm_init_rank"), gpus > 1 ? gpus : 0);
+}
+
+TEST_P(GpuSharing, leaves_the_order_to_nccl_between_the_leaders) {
+  const FakeGpus fakes(cuda_of(GetParam()), {.launch_polls = 1});
+  // integers alone have the same bits in every order
+  const std::vector<TensorCase> tensors{{DType::i64, 200'000}, {DType::u8, 77}, {DType::i32, 0}};
+  on_sharing_ranks(fakes, GetParam(),
+                   [&](Communicator& comm, const DeviceOf& device_of) { check_in_place(comm, device_of, tensors); });
+  EXPECT_EQ(fakes.nccl().calls().count("all_reduce") > 0, count_gpus(GetParam()) > 1);
+}
+
+// 2 of 2, 2 of 3 and 3 of 4 ranks share one; then ranks that lead one GPU and are guests on another, two that share
+// two, and roots whose first or last replica is a guest.
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, GpuSharing,
+    testing::ValuesIn(some_of<SharedGpus>({SharedGpus{{0}, {0}}, SharedGpus{{0, 0}, {0}}, SharedGpus{{0}, {0}, {1}},
+                                           SharedGpus{{0}, {1, 1}, {1}}, SharedGpus{{0}, {0, 0}, {0}, {1}},
+                                           SharedGpus{{0, 1}, {1, 0}}, SharedGpus{{0}, {0, 1}, {1}},
+                                           SharedGpus{{0}, {1, 0}, {1, 0, 2}}, SharedGpus{{1, 0}, {0}, {2, 1, 1, 0}}})),
+    [](const auto& instance) {
+      std::string name;
+      for (const auto& gpus : instance.param) {
+        for (const int gpu : gpus) name += std::to_string(gpu);
+        name += "_";
+      }
+      return name + "are_their_gpus";
+    });
+
+TEST(GpuSharingOfSome, of_long_tensors_and_of_a_call_without_results_has_the_same_bits) {
+  const SharedGpus ranks{{0}, {0, 1}, {1}};
+  const FakeGpus fakes(cuda_of(ranks));
+  const std::vector<TensorCase> tensors{{DType::f32, 300'000}, {DType::bf16, 3}, {DType::bf16, 524'289}};
+  const std::vector<RowCase> rows{{DType::f32, {100'001}}, {DType::u8, {3}}, {DType::f64, {131'072}}};
+  on_sharing_ranks(
+      fakes, ranks,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        check_in_place(comm, device_of, tensors);
+        for (int root = 0; root < comm.size(); ++root) check_broadcast(comm, root, device_of, tensors);
+        check_gather(comm, -1, device_of, tensors);
+        check_scatter(comm, 2, -1, device_of, rows);
+        check_all_to_all(comm, AllToAllForm::even_in_place, device_of, rows);
+        // nobody but rank 0 wants a result
+        Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
+        if (comm.rank() == 0) batch.add_output(0, DType::f32, 1000, device_of(0));
+        comm.all_reduce(batch.items(), ReduceOp::sum);
+        const Bytes expected =
+            canonical_reduce(ReduceOp::sum, DType::f32, all_leaves({DType::f32, 1000}, 0, comm.layout().replicas()));
+        for (const Bytes& result : batch.results(0)) EXPECT_EQ(result, expected);
+      },
+      canonical());
+}
+
+TEST(GpuSharingOfSome, lets_a_stream_of_a_guest_and_of_a_leader_see_the_outputs) {
+  const SharedGpus ranks{{0}, {0}, {1}};
+  const FakeGpus fakes(cuda_of(ranks));
+  const TensorCase tensor{DType::f32, 10'007};
+  on_sharing_ranks(
+      fakes, ranks,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        const Bytes expected =
+            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        for (int round = 0; round < 5; ++round) {
+          Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
+          batch.reduce_in_place(0);
+          const std::vector<Item> items = batch.items();
+          const TensorView output = items.front().outputs.front();
+          Request request = comm.all_reduce_async(items, ReduceOp::sum);
+          StreamReader reader(output.device);
+          request.wait(reader.stream());
+          reader.read(output);
+          EXPECT_EQ(reader.bytes(), expected);
+          request.wait();
+        }
+      },
+      canonical());
+}
+
+/// The errors that `body` gives on the ranks, by rank; afterwards the communicators work.
+std::vector<std::string> errors_of_sharing(const FakeGpus& fakes, const SharedGpus& ranks,
+                                           const std::function<void(Communicator&, const DeviceOf&)>& body,
+                                           int fail_ms = 2000) {
+  std::vector<std::string> errors(ranks.size());
+  on_sharing_ranks(
+      fakes, ranks,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        check_in_place(comm, device_of, {{DType::i64, 10}});
+        comm.barrier();
+        errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm, device_of); });
+        comm.barrier();
+        check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
+        check_in_place(comm, device_of, {{DType::i64, 300'000}});
+      },
+      impatient(fail_ms));
+  return errors;
+}
+
+void sum_once(Communicator& comm, const DeviceOf& device_of) {
+  Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
+  batch.reduce_in_place(0);
+  comm.all_reduce(batch.items(), ReduceOp::sum);
+}
+
+const SharedGpus two_of_three{{0}, {0}, {1}};
+
+TEST(GpuSharingFaults, of_a_leader_or_a_guest_that_does_not_come_are_the_deadline_on_every_rank) {
+  for (const int absent : {0, 1}) {
+    const FakeGpus fakes(cuda_of(two_of_three));
+    const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
+      if (comm.rank() == absent) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        comm.barrier();  // hears of it
+      }
+      sum_once(comm, device_of);
+    });
+    for (const std::string& error : errors)
+      expect_all(error, {"deadline_exceeded:", "rank " + std::to_string(absent) + " did not come within 2 s"});
+  }
+}
+
+TEST(GpuSharingFaults, of_a_guest_or_a_leader_whose_gpu_stands_still_are_the_deadline_on_every_rank) {
+  for (const int rank : {0, 1}) {
+    const FakeGpus fakes(cuda_of(two_of_three));
+    std::promise<void> release;
+    const std::shared_future<void> is_released(release.get_future());
+    std::vector<std::string> errors(3);
+    on_ranks(
+        {1, 1, 1},
+        [&](Communicator& comm) {
+          const Device device = devices_of(two_of_three, comm.rank())(0);
+          Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), [device](int) { return device; });
+          batch.reduce_in_place(0);
+          const std::vector<Item> items = batch.items();
+          comm.all_reduce(items, ReduceOp::sum);
+          if (comm.rank() == rank) {
+            const detail::cuda::CurrentDevice current(device.index);
+            const auto stand_still = [is_released] {
+              is_released.wait();
+              return SharedCudaStatus::success;
+            };
+            EXPECT_EQ(fakes.cuda().launch("stand still", detail::cuda::stream_of(device), stand_still),
+                      SharedCudaStatus::success);
+          }
+          errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
+          // its GPU may do the rest later: nothing of it is used again
+          const ReduceOptions patient{.order = std::nullopt, .name = {}, .fail_after = std::chrono::seconds(30)};
+          expect_all(error_of([&] { comm.barrier(patient); }), {"unavailable:", "is lost since"});
+          if (comm.rank() == rank) release.set_value();
+        },
+        impatient(2000));
+    for (const std::string& error : errors)
+      expect_all(error, {"deadline_exceeded:", "the GPUs have not done their part within 2 s"});
+  }
+}
+
+TEST(GpuSharingFaults, of_nccl_on_a_leader_are_the_error_of_guests_too) {
+  for (const int leader : {0, 1}) {
+    const FakeGpus fakes(cuda_of(two_of_three));
+    const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
+      if (comm.rank() == 0) fakes.nccl().fail_launch(leader, SharedNcclResult::remote_error);
+      comm.barrier();
+      sum_once(comm, device_of);
+    });
+    for (const std::string& error : errors) expect_all(error, {"unavailable:", "NCCL"});
+    EXPECT_EQ(errors[0], errors[1]);
+    EXPECT_EQ(errors[0], errors[2]);
+  }
+}
+
+TEST(GpuSharingFaults, of_an_operation_that_never_ends_meet_the_deadline_of_guests_too) {
+  const FakeGpus fakes(cuda_of(two_of_three));
+  testing::internal::CaptureStderr();
+  const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
+    if (comm.rank() == 0) fakes.nccl().never_end(1);
+    comm.barrier();
+    sum_once(comm, device_of);
+  });
+  for (const std::string& error : errors)
+    expect_all(error, {"deadline_exceeded:", "the GPUs have not done their part within 2 s"});
+  // where the guest's result would have come to lie
+  expect_all(testing::internal::GetCapturedStderr(), {"bytes of page-locked memory are kept for ever"});
+}
+
+TEST(GpuSharingFaults, of_a_device_of_a_guest_a_leader_or_neither_are_the_error_of_every_rank) {
+  for (const int rank : {0, 1, 2}) {
+    const FakeGpus fakes(cuda_of(two_of_three));
+    std::vector<std::string> errors(3);
+    on_ranks(
+        {1, 1, 1},
+        [&](Communicator& comm) {
+          const DeviceOf device_of = devices_of(two_of_three, comm.rank());
+          Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
+          batch.reduce_in_place(0);
+          const std::vector<Item> items = batch.items();
+          comm.all_reduce(items, ReduceOp::sum);
+          comm.barrier();
+          if (comm.rank() == rank) fakes.cuda().fail_next_work(device_of(0).index, SharedCudaStatus::launch_failure);
+          comm.barrier();
+          errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
+        },
+        impatient(2000));
+    for (const std::string& error : errors) expect_all(error, {"unavailable:"});
+    EXPECT_EQ(errors[0], errors[1]);
+    EXPECT_EQ(errors[0], errors[2]);
+  }
+}
+
+/// One call of CUDA that fails: the `nth` of `name` from when all is settled, whichever rank's it is.
+struct BadSharedCall {
+  std::string name;
+  int nth;
+};
+
+class GpuSharingBadCalls : public testing::TestWithParam<BadSharedCall> {};
+
+TEST_P(GpuSharingBadCalls, are_errors_in_bounded_time) {
+  const FakeGpus fakes(cuda_of(two_of_three));
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(
+      {1, 1, 1},
+      [&](Communicator& comm) {
+        const DeviceOf device_of = devices_of(two_of_three, comm.rank());
+        Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
+        batch.reduce_in_place(0);
+        const std::vector<Item> items = batch.items();
+        comm.all_reduce(items, ReduceOp::sum);
+        comm.barrier();
+        if (comm.rank() == 0)
+          fakes.cuda().calls().fail(GetParam().name, GetParam().nth, SharedCudaStatus::launch_failure);
+        comm.barrier();
+        for (int k = 0; k < 3; ++k) static_cast<void>(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }));
+      },
+      impatient(2000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+std::vector<BadSharedCall> bad_shared_calls() {
+  std::vector<BadSharedCall> calls;
+  for (const char* const name :
+       {"memcpy_async", "event_create", "event_record", "event_query", "stream_wait_event", "malloc_async", "reduce"}) {
+    for (const int nth : {1, 2, 3, 5}) calls.push_back({name, nth});
+  }
+  return calls;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, GpuSharingBadCalls, testing::ValuesIn(bad_shared_calls()), [](const auto& instance) {
+  return instance.param.name + "_" + std::to_string(instance.param.nth);
+});
+
+}  // namespace
+}  // namespace lockstep::test

@@ -41,12 +41,12 @@ namespace lockstep {
 /// is done. `allocate` throws std::bad_alloc when the system locks no more pages. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> pinned_memory_resource();
 
-/// Copies all elements, between any two places; dtype and element count are equal, else Error(invalid_argument). In
-/// order with the streams of the devices: after what is on both, and before what comes later on either. On return
-/// `source` may be written again where it is host memory, and `target` read where it is; so a copy from a GPU, and one
-/// to it from page-locked memory, waits for what is on the stream. Local. Thread-safe. Throws Error(unavailable) when
-/// CUDA fails, and Error(deadline_exceeded) when the device has not come to it after 300 s; `target` is unspecified
-/// then.
+/// Copies all elements, between any two places; dtype and element count are equal, and what is on a GPU by its view is
+/// memory that this GPU reaches, else Error(invalid_argument), and nothing is written. In order with the streams of the
+/// devices: after what is on both, and before what comes later on either. On return `source` may be written again where
+/// it is host memory, and `target` read where it is; so a copy from a GPU, and one to it from page-locked memory, waits
+/// for what is on the stream. Local. Thread-safe. Throws Error(unavailable) when CUDA fails, and
+/// Error(deadline_exceeded) when the device has not come to it after 300 s; `target` is unspecified then.
 LOCKSTEP_API void copy(TensorView target, ConstTensorView source);
 
 /// Waits until all that is on the stream of `device` is done; nothing for a CPU. Local. Thread-safe. Throws

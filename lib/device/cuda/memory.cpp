@@ -5,6 +5,8 @@
 
 #include "device/cuda/streams.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <mutex>
@@ -135,6 +137,16 @@ void* take_pinned(std::size_t bytes, int device) {
 
 void give_back_pinned(void* block, int device) noexcept {
   give_back(device, "cudaFreeHost", [&](Api& api) { return api.free_host(block); });
+}
+
+std::string out_of_reach(const void* data, Device device) {
+  Api& api = Backend::of_this_process().api();
+  PointerAttributes found;
+  check(api, api.pointer_attributes(data, found), "cudaPointerGetAttributes");
+  if (found.kind == MemoryKind::unregistered) return "memory that CUDA does not know, such as a host's";
+  if (found.kind == MemoryKind::device && found.device != device.index)
+    return fmt::format("memory of gpu:{}", found.device);
+  return {};
 }
 
 std::shared_ptr<MemoryResource> stream_memory(int device, Stream stream) {

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -94,6 +95,48 @@ TEST(GpuPlaces, must_be_here) {
     sum(comm, device_of, 10);
   });
   expect_all(errors[1], {"unavailable:", "all_reduce: input 0 of item 0", "gpu:7 is not here", "gpu:0 to gpu:3"});
+  expect_all(errors[0], {"unavailable:", "rank 1"});
+}
+
+TEST(GpuPlaces, have_the_elements_that_views_say) {
+  const FakeGpus fakes({.devices = 4});
+  for (const bool is_on_another : {false, true}) {
+    const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+      if (comm.rank() == 0) {
+        sum(comm, device_of, 10);
+        return;
+      }
+      const PlacedBytes right(Bytes(40), device_of(0));
+      const PlacedBytes wrong(Bytes(40), is_on_another ? device_of(0) : Device{});
+      const std::array<ConstTensorView, 2> inputs{
+          {{right.data(), DType::f32, Shape{10}, device_of(0)}, {wrong.data(), DType::f32, Shape{10}, device_of(1)}}};
+      const Item item{inputs, {}};
+      const std::span items(&item, 1);
+      expect_all(error_of([&] { static_cast<void>(comm.prepare_all_reduce(items, ReduceOp::sum)); }),
+                 {"invalid_argument:", "input 1 of item 0 (replica 2) lies on gpu:3 by its view"});
+      comm.all_reduce(items, ReduceOp::sum);
+    });
+    expect_all(errors[1], {"invalid_argument:", "all_reduce: input 1 of item 0 (replica 2) lies on gpu:3 by its view",
+                           is_on_another ? "memory of gpu:2" : "memory that CUDA does not know"});
+    expect_all(errors[0], {"unavailable:", "rank 1", "by its view"});
+  }
+}
+
+TEST(GpuPlaces, have_their_elements_in_broadcasts_and_messages_too) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    float value = 0;
+    const bool is_wrong = comm.rank() == 1;
+    const PlacedBytes right(Bytes(sizeof value), device_of(0));
+    const TensorView view{is_wrong ? &value : right.data(), DType::f32, Shape{1}, device_of(0)};
+    const ConstTensorView same = view;
+    const std::string error =
+        error_of([&] { is_wrong ? comm.send(std::span(&same, 1), 0) : comm.recv(std::span(&view, 1), 1); });
+    expect_all(error, {"send: input 0 of item 0 lies on gpu:2 by its view"});
+    const Item item = is_wrong ? Item{std::span(&same, 1), {}} : Item{{}, std::span(&view, 1)};
+    comm.broadcast(std::span(&item, 1), 1);
+  });
+  expect_all(errors[1], {"invalid_argument:", "broadcast: input 0 of item 0 lies on gpu:2 by its view"});
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 

@@ -22,10 +22,17 @@ TEST_F(OnGpus, a_mirrored_strategy_takes_all_of_them_by_default) {
   EXPECT_EQ(names(strategy), (Names{"gpu:0", "gpu:1"}));
 }
 
-TEST(GpuDevices, without_any_the_default_is_the_host) {
-  const FakeGpus none({.devices = 0});
-  MirroredStrategy strategy;
-  EXPECT_EQ(names(strategy), (Names{"cpu:0"}));
+TEST(GpuDevices, without_any_the_default_is_the_host_which_says_why) {
+  const auto expect_host = [](const FakeCudaOptions& cuda, const std::string& why) {
+    const FakeGpus none(cuda);
+    MirroredStrategy strategy;
+    EXPECT_EQ(names(strategy), (Names{"cpu:0"}));
+    const std::string text = strategy.describe();
+    EXPECT_NE(text.find("  devices: cpu:0, since there is no GPU: " + why + "\n"), std::string::npos) << text;
+    EXPECT_EQ(MirroredStrategy({"cpu:0"}).describe().find("GPU"), std::string::npos);
+  };
+  expect_host({.devices = 0}, "no GPU is visible");
+  expect_host({.driver_version = 0}, "no CUDA driver");
 }
 
 TEST_F(OnGpus, can_be_named_and_have_several_replicas_each) {

@@ -32,8 +32,9 @@ namespace lockstep {
 [[nodiscard]] LOCKSTEP_API std::string gpu_status();
 
 /// Memory of the GPU `device`, from its pool, in order with the device's stream: a block that is given back is used
-/// again at once by what comes later on the same stream. One per logical device. `allocate` throws std::bad_alloc when
-/// the device's memory is used up. Local. Thread-safe. Throws Error(unavailable) where the device is not here.
+/// again at once by what comes later on the same stream. One per logical device. `allocate` throws a std::bad_alloc
+/// that names device and bytes when the device's memory is used up. Local. Thread-safe. Throws Error(unavailable) where
+/// the device is not here.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> gpu_memory_resource(Device device);
 
 /// Page-locked host memory, from and to which a GPU copies by itself; the heap where there is no GPU. Some blocks are

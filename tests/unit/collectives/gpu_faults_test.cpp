@@ -257,6 +257,55 @@ TEST(GpuFaults, end_requests_that_are_under_way_and_those_behind_them) {
       impatient(1500));
 }
 
+TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs) {
+  const FakeGpus fakes({.devices = 4});
+  CommunicatorOptions options = impatient(4000);
+  options.order = Order::canonical;
+  const auto errors = errors_of(
+      fakes, two_ranks,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        sum(comm, device_of, 10);
+        const TensorCase tensor{DType::f32, 1000};
+        Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
+        batch.add_output(0, DType::f32, 1000, device_of(0));
+        const std::vector<Item> items = batch.items();
+        comm.barrier();
+        if (comm.rank() == 0) fakes.cuda().calls().fail("malloc_async", 1, CudaStatus::out_of_memory);
+        comm.barrier();
+        const auto error = thrown_by([&] { comm.all_reduce(items, ReduceOp::sum); });
+        int replica = comm.layout().first(comm.rank());
+        for (const ConstTensorView& input : items.front().inputs) EXPECT_EQ(read(input), leaf(tensor, 0, replica++));
+        if (error) throw Error(*error);
+      },
+      options);
+  for (const std::string& error : errors) expect_all(error, {"unavailable:", "gpu:", "bytes of memory left"});
+}
+
+TEST(GpuFaults, of_a_device_that_is_lost_are_told_to_all_and_harm_no_other_communicator) {
+  const FakeGpus fakes({.devices = 4});
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(
+      two_ranks.replicas,
+      [&](Communicator& comm) {
+        const DeviceOf device_of = gpus_of_rank(comm.rank(), two_ranks.gpus);
+        Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
+        batch.reduce_in_place(0);
+        const std::vector<Item> items = batch.items();
+        Communicator other = comm.duplicate(comm.options());
+        comm.all_reduce(items, ReduceOp::sum);
+        comm.barrier();
+        if (comm.rank() == 0) fakes.cuda().fail_next_work(0, CudaStatus::illegal_address);
+        comm.barrier();
+        for (int call = 0; call < 3; ++call) {
+          expect_all(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }),
+                     {"unavailable:", "an illegal memory access was encountered"});
+        }
+        check_all_reduce(other, ReduceOp::sum);
+      },
+      impatient(4000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
 /// One call that fails: the `nth` of `name` from when all is settled.
 struct BadCall {
   std::string name;

@@ -120,7 +120,7 @@ TEST(GpuDevices, without_nccl_are_refused_where_it_is_demanded) {
     options.devices = std::vector<Device>{gpu(communicator.rank())};
     options.communication_options.implementation = "NCCL";
     expect_error(Code::unavailable, {"no libnccl.so.2"},
-                 [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+                 [&] { MultiWorkerMirroredStrategy workers(communicator, options); });
   });
 }
 
@@ -161,6 +161,19 @@ TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
     expect_error(Code::unavailable, {"implementation NCCL", "CPUs, too"},
                  [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
   });
+}
+
+TEST_F(OnGpus, nccl_gets_as_many_packs_as_are_asked_for) {
+  for (const auto& [packs, calls] : {std::pair(0, 4), std::pair(1, 1), std::pair(2, 2)}) {
+    MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>(packs));
+    const int before = gpus_.nccl().calls().count("all_reduce");
+    strategy.run([](ReplicaContext& replica) {
+      const std::vector<Tensor> four(4, tensor_of(replica, std::vector{1.0F, 2.0F}));
+      for (const Tensor& sum : replica.all_reduce("SUM", four))
+        EXPECT_EQ(elements_from<float>(sum), (std::vector{2.0F, 4.0F}));
+    });
+    EXPECT_EQ(gpus_.nccl().calls().count("all_reduce") - before, 2 * calls) << packs << " packs";
+  }
 }
 
 GpuId id(std::uint8_t number) {

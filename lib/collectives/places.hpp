@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/core/device.hpp>
+#include <lockstep/core/tensor_view.hpp>
 
 #include "collectives/descriptor.hpp"
 
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -31,9 +33,10 @@ class Places {
  public:
   explicit Places(OperationKind kind) : kind_(kind) {}
 
-  /// The tensor `name` lies on `device`. It is that of the local replica of global id `replica`; with -1 of none alone.
-  void add(Device device, int replica, const TensorName& name);
-  /// After the last: the GPUs are here, and what is of no replica alone lies where some replica of this rank is.
+  /// The tensor `name` is `view`. It is that of the local replica of global id `replica`; with -1 of none alone.
+  void add(const ConstTensorView& view, int replica, const TensorName& name);
+  /// After the last: the GPUs are here, they reach the tensors on them, and what is of no replica alone lies where some
+  /// replica of this rank is.
   void finish() const;
 
  private:
@@ -43,12 +46,15 @@ class Places {
     TensorName name;
   };
   [[nodiscard]] static std::string text_of(const Placed& placed);
+  void require_reach() const;
 
   OperationKind kind_;
   std::optional<Placed> first_;
   // of tensors on GPUs alone
   std::map<Device, Placed> by_device_;  // the first tensor of each
   std::map<int, Placed> by_replica_;    // the first tensor of each
+  std::map<std::pair<Device, const void*>, Placed>
+      by_address_;  // the first tensor at each; without those of no element
   std::vector<Placed> shared_;
 };
 

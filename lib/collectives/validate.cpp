@@ -216,7 +216,7 @@ class Checker {
              to_string(result.shape), first_replica());
     }
     const bool is_replicas_own = !is_pair() && !is_scatter() && call_.kind != OperationKind::broadcast;
-    places_.add(view.device, is_replicas_own ? replica_of(index) : -1, {"input", index, item_});
+    places_.add(view, is_replicas_own ? replica_of(index) : -1, {"input", index, item_});
     if (view.device.kind == DeviceKind::gpu) result.input_places.push_back({view.device, view.byte_count()});
     add_extent(view, false);
     result.inputs.push_back(view.data);
@@ -248,7 +248,7 @@ class Checker {
              is_reduction() ? to_string(call_.op) : to_string(call_.kind), to_string(result.dtype), to_string(dtype));
     }
     check_output_shape(view, index, result);
-    places_.add(view.device, gives_each_its_own(call_.kind) ? replica_of(index) : -1, {"output", index, item_});
+    places_.add(view, gives_each_its_own(call_.kind) ? replica_of(index) : -1, {"output", index, item_});
     if (view.device.kind == DeviceKind::gpu) result.output_places.push_back({view.device, view.byte_count()});
     add_extent(view, true);
     result.outputs.push_back(view.data);

@@ -6,6 +6,8 @@
 #include "context/replica_team.hpp"
 #include "strategy/local_devices.hpp"
 
+#include <lockstep/device/gpu.hpp>
+
 #include <utility>
 
 namespace lockstep {
@@ -24,9 +26,15 @@ std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
       "MirroredStrategy", self_communicator({.local_replicas = count, .name = "MirroredStrategy"}), std::move(devices));
 }
 
+std::shared_ptr<ReplicaTeam> make_default_team() {
+  auto team = make_team(gpus_or_cpu());
+  if (gpu_count() == 0) team->set_devices_of_all(false, "cpu:0, since there is " + gpu_status());
+  return team;
+}
+
 }  // namespace
 
-MirroredStrategy::MirroredStrategy() : MirroredStrategy(gpus_or_cpu()) {}
+MirroredStrategy::MirroredStrategy() : Strategy(make_default_team()) {}
 MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices,
                                    std::shared_ptr<CrossDeviceOps> cross_device_ops)
     : MirroredStrategy(parse_devices(devices), std::move(cross_device_ops)) {}

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <span>
 #include <string>
 #include <utility>
@@ -97,10 +98,15 @@ Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& i
   }
   auto state = std::make_shared<VariableState>();
   state->options = settled(options);
-  state->copies.push_back(agreed_value(*team, initial, state->options));
-  for (int i = 1; i < team->local_replicas(); ++i) {
-    const Device place = place_of(*team, i, state->options);
-    state->copies.push_back(copy_on(place, std::as_const(state->copies.front()).view()));
+  try {
+    state->copies.push_back(agreed_value(*team, initial, state->options));
+    for (int i = 1; i < team->local_replicas(); ++i) {
+      const Device place = place_of(*team, i, state->options);
+      state->copies.push_back(copy_on(place, std::as_const(state->copies.front()).view()));
+    }
+  } catch (...) {
+    team->announce(std::current_exception());  // the other ranks may have the variable by now
+    throw;
   }
   state->scratch.resize(state->copies.size());
   state->team = std::move(team);

@@ -15,6 +15,10 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace lockstep::test {
 namespace {
 
@@ -126,6 +130,50 @@ TEST(MpiGpus, fall_back_together_where_nccl_is_not_on_one_rank_or_does_not_start
     expect_all(path.text,
                {is_absent ? "it was forgotten here" : "ncclCommInitRank", "rank " + std::to_string(comm.size() - 1)});
     check_all_reduce(comm, ReduceOp::sum, {}, gpus_of_rank(0, 2));
+  }
+}
+
+TEST(MpiGpus, of_other_versions_of_nccl_go_through_host_memory_which_rank_0_says_once) {
+  Communicator world = communicator_from(MPI_COMM_WORLD);
+  if (world.size() == 1) GTEST_SKIP() << "one rank has one version";
+  const bool is_last = world.rank() + 1 == world.size();
+  const FakeGpus fakes(own_gpus(2), {.version = is_last ? 22703 : 22809});
+  const std::string last = "rank " + std::to_string(world.size() - 1);
+  Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(2));
+  testing::internal::CaptureStderr();
+  for (int call = 0; call < 3; ++call) check_all_reduce(comm, ReduceOp::sum, {}, gpus_of_rank(0, 2));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("through host memory") != std::string::npos, comm.rank() == 0) << said;
+  EXPECT_EQ(said.find("through host memory"), said.rfind("through host memory")) << said;
+  if (comm.rank() == 0) expect_all(said, {"rank 0 has NCCL 2.28.9, but " + last + " has 2.27.3"});
+  // where it is demanded the same is the error of every rank
+  MultiWorkerOptions options;
+  options.devices = std::vector<Device>{{DeviceKind::gpu, 0}, {DeviceKind::gpu, 1}};
+  options.communication_options.implementation = "NCCL";
+  expect_all(error_of([&] { const MultiWorkerMirroredStrategy strategy(world, options); }),
+             {"unavailable:", "implementation NCCL", "rank 0 has NCCL 2.28.9, but " + last + " has 2.27.3"});
+  EXPECT_EQ(fakes.nccl().communicators(), 0U);
+}
+
+TEST(MpiGpus, are_divided_among_ranks_that_see_the_same_and_left_to_those_that_see_them_alone) {
+  for (const bool sees_own : {false, true}) {
+    Communicator world = communicator_from(MPI_COMM_WORLD);
+    const FakeGpus fakes(sees_own ? own_gpus(1) : FakeCudaOptions{.devices = world.size() + 1});
+    MultiWorkerOptions options;
+    options.default_devices = DefaultDevices::gpus;
+    MultiWorkerMirroredStrategy strategy(world, options);
+    // of one more GPU than ranks the last rank has two
+    std::vector<Device> expected{{DeviceKind::gpu, sees_own ? 0 : world.rank()}};
+    if (!sees_own && world.rank() + 1 == world.size()) expected.push_back({DeviceKind::gpu, world.size()});
+    const auto devices = strategy.extended().worker_devices();
+    EXPECT_EQ(std::vector<Device>(devices.begin(), devices.end()), expected);
+    const auto sums = strategy.run([](ReplicaContext& replica) {
+      const Tensor one = Tensor::from(std::vector{1.0F}).to(replica.devices().front());
+      return replica.all_reduce("SUM", one).to(Device{});
+    });
+    EXPECT_EQ(sums.component(0).elements<float>()[0], static_cast<float>(strategy.num_replicas_in_sync()));
+    EXPECT_EQ(fakes.nccl().calls().count("comm_init_rank"),
+              strategy.num_replicas_in_sync() == 1 ? 0 : static_cast<int>(expected.size()));
   }
 }
 

@@ -72,9 +72,10 @@ struct ReduceOptions {
 /// see; the other ranks then get Error(unavailable) with the text.
 ///
 /// On GPUs: the tensors of a call lie on GPUs or none does, those of one replica on one device, the same in every call;
-/// other places are Error(invalid_argument), a GPU that is not here Error(unavailable). Ranks that disagree get the
-/// mismatch. At the first call on GPUs (but a broadcast) the ranks settle how they do it: in one kernel where all
-/// replicas are on one GPU; by NCCL among one replica of each GPU, the others of a GPU being reduced there first;
+/// other places are Error(invalid_argument), and so are elements that the GPU of their view cannot reach: memory of the
+/// host that is not page-locked, or of another GPU. A GPU that is not here is Error(unavailable). Ranks that disagree
+/// get the mismatch. At the first call on GPUs (but a broadcast) the ranks settle how they do it: in one kernel where
+/// all replicas are on one GPU; by NCCL among one replica of each GPU, the others of a GPU being reduced there first;
 /// through host memory where their ranks do not have NCCL in one version. Of ranks that share a GPU the lowest is in
 /// it, and the others' tensors go to it and back through host memory. Rank 0 warns of either. That call waits for all
 /// ranks, also an asynchronous one. What is read is what is on the streams of its devices when the call is made; the

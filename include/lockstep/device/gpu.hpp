@@ -32,8 +32,9 @@ namespace lockstep {
 [[nodiscard]] LOCKSTEP_API std::string gpu_status();
 
 /// Memory of the GPU `device`, from its pool, in order with the device's stream: a block that is given back is used
-/// again at once by what comes later on the same stream. One per logical device. `allocate` throws std::bad_alloc when
-/// the device's memory is used up. Local. Thread-safe. Throws Error(unavailable) where the device is not here.
+/// again at once by what comes later on the same stream. One per logical device. `allocate` throws a std::bad_alloc
+/// that names device and bytes when the device's memory is used up. Local. Thread-safe. Throws Error(unavailable) where
+/// the device is not here.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> gpu_memory_resource(Device device);
 
 /// Page-locked host memory, from and to which a GPU copies by itself; the heap where there is no GPU. Some blocks are
@@ -41,13 +42,14 @@ namespace lockstep {
 /// is done. `allocate` throws std::bad_alloc when the system locks no more pages. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> pinned_memory_resource();
 
-/// Copies all elements, between any two places; dtype and element count are equal, else Error(invalid_argument). In
-/// order with the streams of the devices: after what is on both, and before what comes later on either. On return
-/// `source` may be written again where it is host memory, and `target` read where it is; so a copy from a GPU, and one
-/// to it from page-locked memory, waits for what is on the stream. Local. Thread-safe. Throws Error(unavailable) when
-/// CUDA fails, and Error(deadline_exceeded) that names the device when it has not come to it within the deadline;
-/// `target` is unspecified then. The deadline is the longest fail_after of the communicators that this process has,
-/// those of strategies among them; 300 s where it has none.
+/// Copies all elements, between any two places; dtype and element count are equal, and what is on a GPU by its view is
+/// memory that this GPU reaches, else Error(invalid_argument), and nothing is written. In order with the streams of the
+/// devices: after what is on both, and before what comes later on either. On return `source` may be written again where
+/// it is host memory, and `target` read where it is; so a copy from a GPU, and one to it from page-locked memory, waits
+/// for what is on the stream. Local. Thread-safe. Throws Error(unavailable) when CUDA fails, and
+/// Error(deadline_exceeded) that names the device when it has not come to it within the deadline; `target` is
+/// unspecified then. The deadline is the longest fail_after of the communicators that this process has, those of
+/// strategies among them; 300 s where it has none.
 LOCKSTEP_API void copy(TensorView target, ConstTensorView source);
 
 /// Waits until all that is on the stream of `device` is done; nothing for a CPU. Local. Thread-safe. Throws

@@ -19,8 +19,8 @@ namespace lockstep {
 /// One process, one replica on each of its devices. Needs no MPI.
 class LOCKSTEP_API MirroredStrategy : public Strategy {
  public:
-  /// One replica on each GPU that this process can use, in the order of their numbers; on cpu:0 where there is none. A
-  /// step function that computes in host memory names its devices.
+  /// One replica on each GPU that this process can use, in the order of their numbers; on cpu:0 where there is none,
+  /// and describe() then says why. A step function that computes in host memory names its devices.
   MirroredStrategy();
   /// Replica i computes on `devices[i]`. Several `cpu:i` are logical devices: replicas that share the host's
   /// processors; several replicas on one GPU are `gpu:0`, `gpu:0#1`, ... Where there are hosts and GPUs among them,

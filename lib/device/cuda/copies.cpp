@@ -3,6 +3,8 @@
 
 #include "device/cuda/copies.hpp"
 
+#include "base/check.hpp"
+#include "device/cuda/memory.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/streams.hpp"
 #include "device/host/memory_use.hpp"
@@ -11,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,6 +57,14 @@ bool is_pinned(Api& api, const void* data) {
   return attributes.kind != MemoryKind::unregistered;
 }
 
+/// Throws Error(invalid_argument) where the elements of the copy's `role`, at `data`, cannot be on `device`.
+void require_reach(const void* data, Device device, std::string_view role) {
+  const std::string found = out_of_reach(data, device);
+  if (found.empty()) return;
+  throw_error(Code::invalid_argument, "copy: the {} is on {} by its view, but its elements are {}", role,
+              to_string(device), found);
+}
+
 /// Between `gpu` and page-locked memory at `host`, which is one of both.
 void copy_at_once(void* target, const void* source, std::size_t bytes, Device gpu, const void* host) {
   Api& api = Backend::of_this_process().api();
@@ -74,6 +85,7 @@ void copy_between_gpus(void* target, Device target_device, const void* source, D
   Api& api = Backend::of_this_process().api();
   const Stream target_stream = stream_of(target_device);
   const Stream source_stream = stream_of(source_device);
+  require_reach(source, source_device, "source");
   if (target_stream != source_stream) put_in_order(source_stream, source_device.index, target_stream);
   check(api, api.memcpy_async(target, source, bytes, target_stream), "cudaMemcpyAsync");
   // the source may be written again, or given back, on its own stream
@@ -89,6 +101,7 @@ void copy_bytes(void* target, Device target_device, const void* source, Device s
   const Device gpu = to_gpu ? target_device : source_device;
   const Stream stream = stream_of(gpu);
   const CurrentDevice current(gpu.index);
+  require_reach(to_gpu ? target : source, gpu, to_gpu ? "target" : "source");
   if (to_gpu && from_gpu) {
     copy_between_gpus(target, target_device, source, source_device, bytes);
   } else if (const void* const host = to_gpu ? source : target; is_pinned(backend.api(), host)) {

@@ -5,10 +5,14 @@
 
 #include "device/cuda/streams.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <mutex>
 #include <new>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,11 +20,24 @@
 namespace lockstep::detail::cuda {
 namespace {
 
+/// Says what there is no more of.
+class MemoryUsedUp final : public std::bad_alloc {
+ public:
+  explicit MemoryUsedUp(const std::string& text) noexcept {
+    std::copy_n(text.begin(), std::min(text.size(), text_.size() - 1), text_.begin());
+  }
+  [[nodiscard]] const char* what() const noexcept override { return text_.data(); }
+
+ private:
+  std::array<char, 96> text_{};  // there may be no memory for a string's copy
+};
+
 /// What `call` of the Api, which fills in a block, gives. Memory that is used up leaves no error behind.
-void* taken(Api& api, Status status, void* block, const char* call) {
+template <class Text>
+void* taken(Api& api, Status status, void* block, const char* call, const Text& text_when_used_up) {
   if (status == Status::out_of_memory) {
     api.take_last_error();
-    throw std::bad_alloc();
+    throw MemoryUsedUp(text_when_used_up());
   }
   check(api, status, call);
   return block;
@@ -31,7 +48,8 @@ void* take(std::size_t bytes, int device, Stream stream) {
   const CurrentDevice current(device);
   void* block = nullptr;
   const Status status = api.malloc_async(block, std::max<std::size_t>(bytes, 1), stream);
-  return taken(api, status, block, "cudaMallocAsync");
+  return taken(api, status, block, "cudaMallocAsync",
+               [&] { return fmt::format("gpu:{} has no {} bytes of memory left", device, bytes); });
 }
 
 void give_back_block(void* block, int device, Stream stream) noexcept {
@@ -130,11 +148,22 @@ void* take_pinned(std::size_t bytes, int device) {
   const CurrentDevice current(device);
   void* block = nullptr;
   const Status status = api.malloc_host(block, bytes);
-  return taken(api, status, block, "cudaHostAlloc");
+  return taken(api, status, block, "cudaHostAlloc",
+               [&] { return fmt::format("the host has no {} bytes left that can be page-locked", bytes); });
 }
 
 void give_back_pinned(void* block, int device) noexcept {
   give_back(device, "cudaFreeHost", [&](Api& api) { return api.free_host(block); });
+}
+
+std::string out_of_reach(const void* data, Device device) {
+  Api& api = Backend::of_this_process().api();
+  PointerAttributes found;
+  check(api, api.pointer_attributes(data, found), "cudaPointerGetAttributes");
+  if (found.kind == MemoryKind::unregistered) return "memory that CUDA does not know, such as a host's";
+  if (found.kind == MemoryKind::device && found.device != device.index)
+    return fmt::format("memory of gpu:{}", found.device);
+  return {};
 }
 
 std::shared_ptr<MemoryResource> stream_memory(int device, Stream stream) {

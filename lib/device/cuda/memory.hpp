@@ -5,12 +5,14 @@
 
 #pragma once
 
+#include <lockstep/core/device.hpp>
 #include <lockstep/device/memory_resource.hpp>
 
 #include "bindings/cuda/cuda.hpp"
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 namespace lockstep::detail::cuda {
 
@@ -19,6 +21,11 @@ namespace lockstep::detail::cuda {
 /// step.
 [[nodiscard]] void* take_pinned(std::size_t bytes, int device);
 void give_back_pinned(void* block, int device) noexcept;
+
+/// What is at `data`, which is said to be on the GPU `device`, where that cannot be: "memory of gpu:1"; empty where it
+/// can, also of page-locked and managed memory, which every GPU reaches. A kernel that touches what it does not reach
+/// takes the device with it. Under a CurrentDevice. Throws Error(unavailable) when CUDA fails.
+[[nodiscard]] std::string out_of_reach(const void* data, Device device);
 
 /// Device memory in order with `stream`, the one of `device`.
 [[nodiscard]] std::shared_ptr<MemoryResource> stream_memory(int device, Stream stream);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bindings/nccl/nccl.hpp"
+#include "device/cuda/backend.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <dlfcn.h>
@@ -87,6 +88,38 @@ TEST(NcclLibrary, prefers_what_is_in_the_process_already) {
         ::dlopen(fake("whole").c_str(), RTLD_NOW | RTLD_GLOBAL);
         const Library found = open_library("");
         std::_Exit(found.api != nullptr && found.path == fake("whole") ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(NcclLibrary, is_that_of_the_loader_where_none_is_named_or_in_the_process) {
+  EXPECT_EXIT(
+      {
+        // its name in there is libnccl.so.2: the loader finds it without a search
+        ::dlopen(fake("so-2").c_str(), RTLD_NOW | RTLD_LOCAL);
+        const Library found = open_library("");
+        std::_Exit(found.api != nullptr && found.path == fake("so-2") ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(NcclLibrary, is_the_one_that_the_environment_names_whatever_is_in_the_process) {
+  EXPECT_EXIT(
+      {
+        ::dlopen(fake("old").c_str(), RTLD_NOW | RTLD_GLOBAL);
+        ::setenv("LOCKSTEP_NCCL", fake("whole").c_str(), 1);
+        cuda::Backend backend({});
+        const Library& found = backend.nccl();
+        std::_Exit(found.api != nullptr && found.path == fake("whole") ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        ::dlopen(fake("whole").c_str(), RTLD_NOW | RTLD_GLOBAL);
+        ::setenv("LOCKSTEP_NCCL", "/nowhere/libnccl.so.2", 1);
+        cuda::Backend backend({});
+        const Library& found = backend.nccl();
+        std::_Exit(found.api == nullptr && found.why.find("/nowhere/libnccl.so.2") != std::string::npos ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }

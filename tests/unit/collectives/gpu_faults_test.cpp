@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -94,6 +95,48 @@ TEST(GpuPlaces, must_be_here) {
     sum(comm, device_of, 10);
   });
   expect_all(errors[1], {"unavailable:", "all_reduce: input 0 of item 0", "gpu:7 is not here", "gpu:0 to gpu:3"});
+  expect_all(errors[0], {"unavailable:", "rank 1"});
+}
+
+TEST(GpuPlaces, have_the_elements_that_views_say) {
+  const FakeGpus fakes({.devices = 4});
+  for (const bool is_on_another : {false, true}) {
+    const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+      if (comm.rank() == 0) {
+        sum(comm, device_of, 10);
+        return;
+      }
+      const PlacedBytes right(Bytes(40), device_of(0));
+      const PlacedBytes wrong(Bytes(40), is_on_another ? device_of(0) : Device{});
+      const std::array<ConstTensorView, 2> inputs{
+          {{right.data(), DType::f32, Shape{10}, device_of(0)}, {wrong.data(), DType::f32, Shape{10}, device_of(1)}}};
+      const Item item{inputs, {}};
+      const std::span items(&item, 1);
+      expect_all(error_of([&] { static_cast<void>(comm.prepare_all_reduce(items, ReduceOp::sum)); }),
+                 {"invalid_argument:", "input 1 of item 0 (replica 2) lies on gpu:3 by its view"});
+      comm.all_reduce(items, ReduceOp::sum);
+    });
+    expect_all(errors[1], {"invalid_argument:", "all_reduce: input 1 of item 0 (replica 2) lies on gpu:3 by its view",
+                           is_on_another ? "memory of gpu:2" : "memory that CUDA does not know"});
+    expect_all(errors[0], {"unavailable:", "rank 1", "by its view"});
+  }
+}
+
+TEST(GpuPlaces, have_their_elements_in_broadcasts_and_messages_too) {
+  const FakeGpus fakes({.devices = 4});
+  const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
+    float value = 0;
+    const bool is_wrong = comm.rank() == 1;
+    const PlacedBytes right(Bytes(sizeof value), device_of(0));
+    const TensorView view{is_wrong ? &value : right.data(), DType::f32, Shape{1}, device_of(0)};
+    const ConstTensorView same = view;
+    const std::string error =
+        error_of([&] { is_wrong ? comm.send(std::span(&same, 1), 0) : comm.recv(std::span(&view, 1), 1); });
+    expect_all(error, {"send: input 0 of item 0 lies on gpu:2 by its view"});
+    const Item item = is_wrong ? Item{std::span(&same, 1), {}} : Item{{}, std::span(&view, 1)};
+    comm.broadcast(std::span(&item, 1), 1);
+  });
+  expect_all(errors[1], {"invalid_argument:", "broadcast: input 0 of item 0 lies on gpu:2 by its view"});
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 
@@ -214,6 +257,55 @@ TEST(GpuFaults, end_requests_that_are_under_way_and_those_behind_them) {
           expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
       },
       impatient(1500));
+}
+
+TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs) {
+  const FakeGpus fakes({.devices = 4});
+  CommunicatorOptions options = impatient(4000);
+  options.order = Order::canonical;
+  const auto errors = errors_of(
+      fakes, two_ranks,
+      [&](Communicator& comm, const DeviceOf& device_of) {
+        sum(comm, device_of, 10);
+        const TensorCase tensor{DType::f32, 1000};
+        Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
+        batch.add_output(0, DType::f32, 1000, device_of(0));
+        const std::vector<Item> items = batch.items();
+        comm.barrier();
+        if (comm.rank() == 0) fakes.cuda().calls().fail("malloc_async", 1, CudaStatus::out_of_memory);
+        comm.barrier();
+        const auto error = thrown_by([&] { comm.all_reduce(items, ReduceOp::sum); });
+        int replica = comm.layout().first(comm.rank());
+        for (const ConstTensorView& input : items.front().inputs) EXPECT_EQ(read(input), leaf(tensor, 0, replica++));
+        if (error) throw Error(*error);
+      },
+      options);
+  for (const std::string& error : errors) expect_all(error, {"unavailable:", "gpu:", "bytes of memory left"});
+}
+
+TEST(GpuFaults, of_a_device_that_is_lost_are_told_to_all_and_harm_no_other_communicator) {
+  const FakeGpus fakes({.devices = 4});
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(
+      two_ranks.replicas,
+      [&](Communicator& comm) {
+        const DeviceOf device_of = gpus_of_rank(comm.rank(), two_ranks.gpus);
+        Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
+        batch.reduce_in_place(0);
+        const std::vector<Item> items = batch.items();
+        Communicator other = comm.duplicate(comm.options());
+        comm.all_reduce(items, ReduceOp::sum);
+        comm.barrier();
+        if (comm.rank() == 0) fakes.cuda().fail_next_work(0, CudaStatus::illegal_address);
+        comm.barrier();
+        for (int call = 0; call < 3; ++call) {
+          expect_all(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }),
+                     {"unavailable:", "an illegal memory access was encountered"});
+        }
+        check_all_reduce(other, ReduceOp::sum);
+      },
+      impatient(4000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
 /// One call that fails: the `nth` of `name` from when all is settled.

@@ -10,7 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace lockstep::test {
@@ -65,11 +67,80 @@ TEST(GpuRequest, of_an_operation_that_never_ends_holds_a_stream_back_and_not_the
         const StreamReader reader(items.front().outputs.front().device);
         request.wait(reader.stream());
         EXPECT_FALSE(request.test());
+        EXPECT_FALSE(request.wait_for(std::chrono::milliseconds(20)));
         EXPECT_FALSE(detail::cuda::is_idle(reader.stream(), items.front().outputs.front().device.index));
         expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
         request.wait(reader.stream());  // what failed is complete
       },
       impatient(5000));
+}
+
+TEST(GpuRequest, keeps_tensors_that_go_while_it_is_under_way) {
+  const FakeGpus fakes({.devices = 4});
+  on_gpu_ranks(
+      fakes, one_and_two_replicas,
+      [](Communicator& comm, const DeviceOf& device_of) {
+        const Bytes expected =
+            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        for (int round = 0; round < 5; ++round) {
+          std::optional<Batch> batch(std::in_place, std::vector{tensor}, comm.layout(), comm.rank(), device_of);
+          PlacedBytes result(Bytes(expected.size()), device_of(0));
+          const std::vector<Item> items = batch->items();
+          const TensorView output{result.data(), tensor.dtype, Shape{tensor.count}, device_of(0)};
+          const Item item{items.front().inputs, std::span(&output, 1)};
+          Request request = comm.all_reduce_async(std::span(&item, 1), ReduceOp::sum);
+          batch.reset();  // says so in the log, and waits
+          request.wait();
+          EXPECT_EQ(read(output), expected);
+        }
+      },
+      canonical());
+}
+
+TEST(GpuRequest, that_is_dropped_is_waited_for_also_without_its_communicator) {
+  const FakeGpus fakes({.devices = 4});
+  on_gpu_ranks(
+      fakes, one_and_two_replicas,
+      [](Communicator& comm, const DeviceOf& device_of) {
+        const Bytes expected =
+            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
+        batch.reduce_in_place(0);
+        {
+          std::optional<Communicator> own(comm.duplicate(comm.options()));
+          const Request request = own->all_reduce_async(batch.items(), ReduceOp::sum);
+          own.reset();
+        }
+        for (const Bytes& result : batch.results(0)) EXPECT_EQ(result, expected);
+      },
+      canonical());
+}
+
+TEST(GpuRequest, that_never_ends_holds_nobody_up_for_ever_who_drops_it_and_its_communicator) {
+  const FakeGpus fakes({.devices = 4});
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(
+      one_and_two_replicas.replicas,
+      [&](Communicator& comm) {
+        const DeviceOf device_of = gpus_of_rank(comm.rank(), one_and_two_replicas.gpus);
+        Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
+        batch.reduce_in_place(0);
+        {
+          CommunicatorOptions options = impatient(1500);
+          options.local_replicas = comm.local_replicas();
+          std::optional<Communicator> own(comm.duplicate(options));
+          own->all_reduce(batch.items(), ReduceOp::sum);
+          comm.barrier();
+          if (comm.rank() == 0) fakes.nccl().never_end(0);
+          comm.barrier();
+          const Request request = own->all_reduce_async(batch.items(), ReduceOp::sum);
+          own.reset();
+        }
+        comm.all_reduce(batch.items(), ReduceOp::sum);
+      },
+      impatient(20'000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 
 TEST(GpuRequest, that_needs_the_host_to_its_end_is_complete_then) {

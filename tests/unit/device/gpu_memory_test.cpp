@@ -58,7 +58,12 @@ TEST_F(GpuMemory, is_one_resource_for_each_logical_device) {
 
 TEST_F(GpuMemory, that_is_used_up_is_bad_alloc_and_leaves_no_error_behind) {
   const Tensor held = numbers(1000).to(gpu(0));
-  EXPECT_THROW(Tensor(DType::u8, Shape{65 << 20}, nullptr, gpu(0)), std::bad_alloc);
+  try {
+    Tensor(DType::u8, Shape{65 << 20}, nullptr, gpu(0));
+    ADD_FAILURE() << "there is room for more than there is";
+  } catch (const std::bad_alloc& error) {
+    EXPECT_STREQ(error.what(), "gpu:0 has no 68157440 bytes of memory left");
+  }
   EXPECT_EQ(cuda().take_last_error(), Status::success);
   const Tensor smaller(DType::u8, Shape{32 << 20}, nullptr, gpu(0));
   EXPECT_EQ(smaller.device(), gpu(0));
@@ -147,7 +152,12 @@ TEST_F(GpuMemory, that_is_pinned_is_kept_up_to_a_bound_and_all_given_back_at_the
 
 TEST_F(GpuMemory, that_cannot_be_pinned_is_bad_alloc) {
   cuda().calls().fail("malloc_host", 1, Status::out_of_memory);
-  EXPECT_THROW(static_cast<void>(pinned_memory_resource()->allocate(10)), std::bad_alloc);
+  try {
+    static_cast<void>(pinned_memory_resource()->allocate(10));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::bad_alloc& error) {
+    EXPECT_STREQ(error.what(), "the host has no 4096 bytes left that can be page-locked");
+  }
   EXPECT_EQ(cuda().take_last_error(), Status::success);
 }
 

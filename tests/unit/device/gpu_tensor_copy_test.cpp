@@ -157,6 +157,25 @@ TEST_F(GpuCopy, is_refused_where_dtypes_or_counts_differ) {
   EXPECT_EQ(elements_of(target), elements_of(numbers(4)));
 }
 
+TEST_F(GpuCopy, is_refused_where_elements_are_not_where_a_view_says) {
+  Tensor host = numbers(4);
+  Tensor there = numbers(4, 5).to(gpu(1));
+  const TensorView of_host{host.data(), DType::f32, Shape{4}, gpu(0)};
+  const TensorView of_another{there.data(), DType::f32, Shape{4}, gpu(0)};
+  const std::string not_known = "on gpu:0 by its view, but its elements are memory that CUDA does not know";
+  expect_error(Code::invalid_argument, {"copy: the target is " + not_known}, [&] { copy(of_host, there.view()); });
+  expect_error(Code::invalid_argument, {"copy: the source is " + not_known}, [&] { copy(there.view(), of_host); });
+  expect_error(Code::invalid_argument, {"copy: the source is " + not_known}, [&] { copy(host.view(), of_host); });
+  expect_error(Code::invalid_argument, {"the source is on gpu:0 by its view", "memory of gpu:1"},
+               [&] { copy(host.view(), of_another); });
+  EXPECT_EQ(elements_of(host), elements_of(numbers(4)));
+  EXPECT_EQ(elements_of(there), elements_of(numbers(4, 5)));
+  Tensor locked = pinned(host);
+  const TensorView reached{locked.data(), DType::f32, Shape{4}, gpu(0)};
+  copy(there.view(), reached);
+  EXPECT_EQ(elements_of(there), elements_of(host));
+}
+
 TEST_F(GpuCopy, from_a_device_that_does_nothing_ends_with_an_error) {
   set_wait_limit(std::chrono::milliseconds(100));
   const Tensor there = numbers(1000).to(gpu(0, 1));

@@ -23,10 +23,17 @@ TEST_F(OnGpus, a_mirrored_strategy_takes_all_of_them_by_default) {
   EXPECT_EQ(names(strategy), (Names{"gpu:0", "gpu:1"}));
 }
 
-TEST(GpuDevices, without_any_the_default_is_the_host) {
-  const FakeGpus none({.devices = 0});
-  MirroredStrategy strategy;
-  EXPECT_EQ(names(strategy), (Names{"cpu:0"}));
+TEST(GpuDevices, without_any_the_default_is_the_host_which_says_why) {
+  const auto expect_host = [](const FakeCudaOptions& cuda, const std::string& why) {
+    const FakeGpus none(cuda);
+    MirroredStrategy strategy;
+    EXPECT_EQ(names(strategy), (Names{"cpu:0"}));
+    const std::string text = strategy.describe();
+    EXPECT_NE(text.find("  devices: cpu:0, since there is no GPU: " + why + "\n"), std::string::npos) << text;
+    EXPECT_EQ(MirroredStrategy({"cpu:0"}).describe().find("GPU"), std::string::npos);
+  };
+  expect_host({.devices = 0}, "no GPU is visible");
+  expect_host({.driver_version = 0}, "no CUDA driver");
 }
 
 TEST_F(OnGpus, can_be_named_and_have_several_replicas_each) {
@@ -114,7 +121,7 @@ TEST(GpuDevices, without_nccl_are_refused_where_it_is_demanded) {
     options.devices = std::vector<Device>{gpu(communicator.rank())};
     options.communication_options.implementation = "NCCL";
     expect_error(Code::unavailable, {"no libnccl.so.2"},
-                 [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
+                 [&] { MultiWorkerMirroredStrategy workers(communicator, options); });
   });
 }
 
@@ -155,6 +162,19 @@ TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
     expect_error(Code::unavailable, {"implementation NCCL", "CPUs, too"},
                  [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
   });
+}
+
+TEST_F(OnGpus, nccl_gets_as_many_packs_as_are_asked_for) {
+  for (const auto& [packs, calls] : {std::pair(0, 4), std::pair(1, 1), std::pair(2, 2)}) {
+    MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>(packs));
+    const int before = gpus_.nccl().calls().count("all_reduce");
+    strategy.run([](ReplicaContext& replica) {
+      const std::vector<Tensor> four(4, tensor_of(replica, std::vector{1.0F, 2.0F}));
+      for (const Tensor& sum : replica.all_reduce("SUM", four))
+        EXPECT_EQ(elements_from<float>(sum), (std::vector{2.0F, 4.0F}));
+    });
+    EXPECT_EQ(gpus_.nccl().calls().count("all_reduce") - before, 2 * calls) << packs << " packs";
+  }
 }
 
 GpuId id(std::uint8_t number) {

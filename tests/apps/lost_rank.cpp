@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks with GPUs that are not there, of which rank 1 dies inside a call of NCCL. The others print what they get.
+
+#include "support/fake_gpus.hpp"
+
+#include <lockstep/lockstep.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+namespace {
+
+template <class Call>
+void print_error_of(const char* name, int rank, const Call& call) {
+  try {
+    call();
+    std::printf("rank %d, %s: no error\n", rank, name);
+  } catch (const lockstep::Error& error) {
+    std::printf("rank %d, %s: %s\n", rank, name, error.what());
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const lockstep::Environment environment(argc, argv);
+  const int rank = environment.rank();
+  // each rank has a GPU of its own
+  const lockstep::test::FakeGpus gpus({.devices = 1, .machine = static_cast<std::uint64_t>(rank) + 1});
+  lockstep::Communicator comm = lockstep::world_communicator();
+  lockstep::Tensor values = lockstep::Tensor::from(std::vector<float>(1000, 1.0F)).to(lockstep::parse_device("gpu:0"));
+  const lockstep::TensorView output = values.view();
+  const lockstep::ConstTensorView input = output;
+  const lockstep::Item item{std::span(&input, 1), std::span(&output, 1)};
+  const auto sum = [&] { comm.all_reduce(std::span(&item, 1), lockstep::ReduceOp::sum); };
+  sum();
+  comm.barrier();
+  if (rank == 1) gpus.nccl().exit_inside(rank, 7);
+  print_error_of("all_reduce", rank, sum);
+  print_error_of("barrier", rank, [&] { comm.barrier(); });
+  std::_Exit(3);  // with a rank gone there is nothing to be ended together
+}

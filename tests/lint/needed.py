@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what the shared library must find to start: one library serves machines with and without GPUs.
+
+  needed.py LIBRARY     exits 1 when the loader would look for CUDA's driver or runtime, or NCCL
+"""
+
+import re
+import subprocess
+import sys
+
+# The runtime is linked into the library; the driver and NCCL are opened at run time, where they are.
+OPTIONAL = re.compile(r'lib(cuda|nccl|nvidia|cublas)')
+
+
+def needed(library):
+    listing = subprocess.run(['readelf', '--dynamic', '--wide', library], check=True, capture_output=True, text=True).stdout
+    return re.findall(r'\(NEEDED\).*\[(.*)\]', listing)
+
+
+def main():
+    names = needed(sys.argv[1])
+    wrong = [name for name in names if OPTIONAL.match(name)]
+    for name in wrong:
+        print(f'{sys.argv[1]} does not start without {name}')
+    if not names:
+        print('nothing is needed')
+    return 1 if wrong or not names else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors on GPUs to and from other libraries.
+
+#include "support/expect_error.hpp"
+#include "unit/device/gpu_fixture.hpp"
+
+#include <lockstep/interop/dlpack.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using test::elements_of;
+using test::expect_error;
+using test::gpu;
+using test::numbers;
+
+class DLPackOnGpus : public test::GpuTest {};
+
+/// Three floats of another library's at `data`, that do not begin there.
+struct Shifted {
+  explicit Shifted(void* data) {
+    managed.dl_tensor = {data, {kDLCUDA, 1}, 1, {kDLFloat, 32, 1}, &extent, &stride, 2 * sizeof(float)};
+    managed.manager_ctx = this;
+    managed.deleter = [](DLManagedTensor* self) { ++static_cast<Shifted*>(self->manager_ctx)->deletions; };
+  }
+  std::int64_t extent = 3;
+  std::int64_t stride = 1;
+  int deletions = 0;
+  DLManagedTensor managed{};
+};
+
+TEST_F(DLPackOnGpus, every_type_comes_back_as_it_went) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    Tensor source(dtype, Shape{2, 3});
+    auto* const bytes = static_cast<unsigned char*>(source.data());
+    for (std::size_t k = 0; k < source.byte_count(); ++k) bytes[k] = static_cast<unsigned char>(k % 2);
+    const Tensor there = source.to(gpu(1, 2));
+    DLManagedTensor* const given = to_dlpack(there);
+    EXPECT_EQ(given->dl_tensor.device.device_type, kDLCUDA);
+    EXPECT_EQ(given->dl_tensor.device.device_id, 1);
+    synchronize(gpu(1, 2));
+    const Tensor back = from_dlpack(given);
+    EXPECT_EQ(back.device(), gpu(1));
+    EXPECT_EQ(back.data(), there.data());
+    const Tensor here = back.to(Device{});
+    EXPECT_EQ(here.dtype(), dtype);
+    EXPECT_EQ(here.shape(), source.shape());
+    EXPECT_EQ(std::memcmp(here.data(), source.data(), source.byte_count()), 0) << to_string(dtype);
+  }
+}
+
+TEST_F(DLPackOnGpus, memory_is_given_back_when_the_other_library_lets_it_go) {
+  DLManagedTensor* const given = to_dlpack(numbers(1000).to(gpu(0)));
+  synchronize(gpu(0));
+  EXPECT_GE(cuda().used_bytes(0), 4000U);
+  given->deleter(given);
+  synchronize(gpu(0));
+  EXPECT_EQ(cuda().used_bytes(0), 0U);
+}
+
+TEST_F(DLPackOnGpus, an_offset_is_where_the_elements_begin) {
+  Tensor memory = numbers(5).to(gpu(1));
+  Shifted shifted(memory.data());
+  {
+    const Tensor tensor = from_dlpack(&shifted.managed);
+    EXPECT_EQ(elements_of(tensor), (std::vector<float>{2, 3, 4}));
+    EXPECT_EQ(shifted.deletions, 0);
+  }
+  EXPECT_EQ(shifted.deletions, 1);
+}
+
+TEST_F(DLPackOnGpus, what_is_no_memory_of_a_gpu_is_found_when_it_is_used) {
+  std::vector<float> elements(5);
+  Shifted shifted(elements.data());
+  const Tensor tensor = from_dlpack(&shifted.managed);
+  expect_error(Code::invalid_argument, {"copy: the source is on gpu:1 by its view", "CUDA does not know"},
+               [&] { static_cast<void>(tensor.to(Device{})); });
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -106,8 +106,8 @@ TEST(GpuPlaces, have_the_elements_that_views_say) {
         sum(comm, device_of, 10);
         return;
       }
-      const PlacedBytes right(Bytes(40), device_of(0));
-      const PlacedBytes wrong(Bytes(40), is_on_another ? device_of(0) : Device{});
+      PlacedBytes right(Bytes(40), device_of(0));
+      PlacedBytes wrong(Bytes(40), is_on_another ? device_of(0) : Device{});
       const std::array<ConstTensorView, 2> inputs{
           {{right.data(), DType::f32, Shape{10}, device_of(0)}, {wrong.data(), DType::f32, Shape{10}, device_of(1)}}};
       const Item item{inputs, {}};
@@ -127,8 +127,8 @@ TEST(GpuPlaces, have_their_elements_in_broadcasts_and_messages_too) {
   const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
     float value = 0;
     const bool is_wrong = comm.rank() == 1;
-    const PlacedBytes right(Bytes(sizeof value), device_of(0));
-    const TensorView view{is_wrong ? &value : right.data(), DType::f32, Shape{1}, device_of(0)};
+    PlacedBytes right(Bytes(sizeof value), device_of(0));
+    const TensorView view{is_wrong ? static_cast<void*>(&value) : right.data(), DType::f32, Shape{1}, device_of(0)};
     const ConstTensorView same = view;
     const std::string error =
         error_of([&] { is_wrong ? comm.send(std::span(&same, 1), 0) : comm.recv(std::span(&view, 1), 1); });

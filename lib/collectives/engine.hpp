@@ -109,6 +109,8 @@ class Engine {
   void tell(std::int64_t sequence, const Failure& failure);
   void declare(const Failure& failure);
   [[nodiscard]] std::vector<int> missing_ranks() const;
+  /// Those who have agreed to the head, but have not answered its roll call.
+  [[nodiscard]] std::vector<int> silent_ranks() const;
   [[nodiscard]] std::string text_of(const Operation& head) const;
   [[nodiscard]] Failure late(const std::vector<int>& missing) const;
   /// Of the operation at the head.

@@ -27,11 +27,23 @@ std::vector<int> Engine::missing_ranks() const {
   return missing;
 }
 
+/// One that has done its part may be elsewhere, so this is no proof that it is gone.
+std::vector<int> Engine::silent_ranks() const {
+  std::vector<int> silent;
+  for (int rank = 0; rank < transport_->size(); ++rank) {
+    if (rank != transport_->rank() && !control_.has_shown_itself(rank, epoch_, sequence_)) silent.push_back(rank);
+  }
+  return silent;
+}
+
 Failure Engine::late(const std::vector<int>& missing) const {
-  const std::string who = missing.empty()       ? std::string(queue_.front()->awaited())
-                          : missing.size() == 1 ? fmt::format("rank {} did not come", missing.front())
-                                                : fmt::format("ranks {} did not come", fmt::join(missing, ", "));
+  const auto named = [](const std::vector<int>& ranks) {
+    return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  };
+  const std::string who = missing.empty() ? std::string(queue_.front()->awaited()) : named(missing) + " did not come";
   std::string where;
+  if (const auto silent = silent_ranks(); missing.empty() && !silent.empty())
+    where = fmt::format("; {} did not answer the roll call", named(silent));
   for (const int rank : missing) {
     const std::string_view said = control_.whereabouts(rank, epoch_, sequence_);
     if (!said.empty()) where += fmt::format("; rank {} has said that it waits in {}", rank, said);

@@ -16,7 +16,7 @@ launcher = Launcher(sys.argv[2:])
 
 
 def errors_of_the_others(ranks):
-    """All get an error in time, in this call and in the next, which knows who is gone."""
+    """All get an error in time that names who is gone, in this call and in the next."""
 
     def case():
         result = launcher.run(ranks, program, env=dict(os.environ, LOCKSTEP_TIMEOUT="1,3"), timeout=100)
@@ -29,8 +29,7 @@ def errors_of_the_others(ranks):
                 said = [line for line in lines if line.startswith(f"rank {rank}, {call}: ")]
                 expect(len(said) == 1, f"rank {rank} says nothing of {call}:\n{output}")
                 expect("deadline_exceeded: " in said[0] or "unavailable: " in said[0], said[0])
-                if call == "barrier":
-                    expect_in(["rank 1"], said[0].split(": ", 1)[1])
+                expect_in(["rank 1"], said[0].split(": ", 1)[1])
 
     return case
 

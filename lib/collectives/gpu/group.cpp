@@ -4,6 +4,7 @@
 #include "collectives/gpu/group.hpp"
 
 #include "base/check.hpp"
+#include "base/given_up.hpp"
 #include "device/cuda/backend.hpp"
 
 #include <fmt/ranges.h>
@@ -39,7 +40,12 @@ GpuGroup::GpuGroup(std::uint64_t epoch, std::span<const GpuClaim> claims, const 
 std::shared_ptr<GpuGroup> GpuGroup::make(std::uint64_t epoch, std::span<const GpuClaim> claims,
                                          const ReplicaLayout& layout, int rank) {
   return {new GpuGroup(epoch, claims, layout, rank), [](GpuGroup* group) {
-            if (!group->is_kept_ && cuda::Backend::of_this_process().is_of_this_process()) delete group;
+            if (!cuda::Backend::of_this_process().is_of_this_process()) return;
+            if (group->is_kept_) {
+              give_up(group);
+            } else {
+              delete group;
+            }
           }};
 }
 

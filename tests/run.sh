@@ -31,11 +31,12 @@ sh tests/setup.sh $groups || exit $?
 # Containers without ptrace forbid reading a neighbour's memory; Open MPI then floods the output. Correctness needs no speed.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 
-# What does not see MPI's headers is compiled once for the lanes that differ in nothing else, where ccache is.
+# Where ccache is, kernels are compiled once for the lanes that differ in nothing else.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 
-# Several sources at once: the compiler would spend most of its time on the same headers again and again.
-together='-Dunity=on -Dunity_size=16 -Ddebug=false'
+# Several sources at once: the compiler would spend most of its time on the same headers again and again. Of what a
+# debugger needs the lines only.
+together='-Dunity=on -Dunity_size=16 -Ddebug=false -Dcpp_args=-g1'
 
 jobs=$(nproc 2>/dev/null || echo 2)
 counts=$(mktemp)
@@ -53,14 +54,10 @@ configure() {
   meson setup "$directory" "$@"
 }
 
-# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all, with $flags), several sources at once; a failure
-# is one failed case
+# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all), several sources at once; a failure is one
+# failed case
 build() {
   lane=$1; directory=$2; shift 2
-  # of what a debugger needs the lines only; and no text has the directory's name in it, or ccache would know no other lane's
-  words="'-g1', '-ffile-prefix-map=$root/$directory/../=../'"
-  [ -z "${flags:-}" ] || words="$words, '$flags'"
-  set -- "-Dcpp_args=[$words]" "$@"
   note "$lane: building in $directory"
   log=$(mktemp)
   # shellcheck disable=SC2086
@@ -125,9 +122,8 @@ lane_clang() {
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   targets='unit-programs rank-programs'
-  flags=-fno-sanitize-recover=undefined
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
-    -Dkernels=few -Dcuda=disabled || return
+    -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check clang build-clang format tidy
   check clang-unit build-clang --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.

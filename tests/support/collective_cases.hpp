@@ -41,10 +41,10 @@ inline void check_all_reduce(Communicator& comm, ReduceOp op, const ReduceOption
 }
 
 inline void check_in_place(Communicator& comm, const DeviceOf& device_of = on_host,
-                           const std::vector<TensorCase>& tensors = mixed_list()) {
+                           const std::vector<TensorCase>& tensors = mixed_list(), const ReduceOptions& options = {}) {
   Batch batch(tensors, comm.layout(), comm.rank(), device_of);
   for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
-  comm.all_reduce(batch.items(), ReduceOp::sum);
+  comm.all_reduce(batch.items(), ReduceOp::sum, options);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Bytes expected =
         canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));

@@ -7,8 +7,10 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
+#include <chrono>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -41,12 +43,18 @@ inline void on_ranks(const std::vector<int>& counts, const std::function<void(Co
   }
 }
 
-/// A communicator that gives up soon.
+/// For a communicator that gives up soon. Calls of it that must not fail are made with `patient`: where sanitizers and
+/// other tests are at work, they can take as long.
 inline CommunicatorOptions impatient(int fail_ms = 1000) {
   CommunicatorOptions options;
   options.warn_after = std::chrono::milliseconds(fail_ms / 2);
   options.fail_after = std::chrono::milliseconds(fail_ms);
   return options;
+}
+
+/// For a call that has as much time as it needs.
+inline ReduceOptions patient(std::optional<Order> order = {}) {
+  return {.order = order, .name = {}, .fail_after = std::chrono::minutes(2)};
 }
 
 }  // namespace lockstep::test

@@ -27,8 +27,8 @@ inline std::string shared_error(const std::vector<int>& counts, const std::funct
       counts,
       [&](Communicator& comm) {
         const std::string error = error_of([&] { body(comm); });
-        comm.barrier();
-        check_all_reduce(comm, ReduceOp::sum);
+        comm.barrier(patient());
+        check_all_reduce(comm, ReduceOp::sum, patient());
         const std::scoped_lock lock(mutex);
         errors.push_back(error);
       },

@@ -41,9 +41,9 @@ std::vector<std::string> errors_of(const FakeGpus& fakes, const GpuLayout& layou
       fakes, layout,
       [&](Communicator& comm, const DeviceOf& device_of) {
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm, device_of); });
-        comm.barrier();
-        check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
-        sum(comm, device_of, 100);
+        comm.barrier(patient());
+        check_all_reduce(comm, ReduceOp::sum, patient(Order::canonical), device_of);
+        check_in_place(comm, device_of, {{DType::i64, 100}}, patient());
       },
       options);
   return errors;

@@ -120,12 +120,12 @@ std::vector<std::string> errors_of_sharing(const FakeGpus& fakes, const SharedGp
   on_sharing_ranks(
       fakes, ranks,
       [&](Communicator& comm, const DeviceOf& device_of) {
-        check_in_place(comm, device_of, {{DType::i64, 10}});
-        comm.barrier();
+        check_in_place(comm, device_of, {{DType::i64, 10}}, patient());
+        comm.barrier(patient());
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm, device_of); });
-        comm.barrier();
-        check_all_reduce(comm, ReduceOp::sum, {.order = Order::canonical, .name = {}}, device_of);
-        check_in_place(comm, device_of, {{DType::i64, 300'000}});
+        comm.barrier(patient());
+        check_all_reduce(comm, ReduceOp::sum, patient(Order::canonical), device_of);
+        check_in_place(comm, device_of, {{DType::i64, 140'000}}, patient());
       },
       impatient(fail_ms));
   return errors;
@@ -179,8 +179,7 @@ TEST(GpuSharingFaults, of_a_guest_or_a_leader_whose_gpu_stands_still_are_the_dea
           }
           errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
           // its GPU may do the rest later: nothing of it is used again
-          const ReduceOptions patient{.order = std::nullopt, .name = {}, .fail_after = std::chrono::seconds(30)};
-          expect_all(error_of([&] { comm.barrier(patient); }), {"unavailable:", "is lost since"});
+          expect_all(error_of([&] { comm.barrier(patient()); }), {"unavailable:", "is lost since"});
           if (comm.rank() == rank) release.set_value();
         },
         impatient(2000));

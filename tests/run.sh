@@ -108,7 +108,8 @@ lane_slow() {
 
 lane_mpich() {
   export QUICK_TESTS=1
-  targets=rank-programs
+  targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes tests/mpi/mpi-transport
+    tests/conformance/mpi-conformance user-programs'
   # but for MPI the build of the plain lane
   build mpich build-mpich -Dmpi=mpich -Dcuda=disabled || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 memory-2 memory-messages-2 \
@@ -121,7 +122,7 @@ lane_clang() {
   export QUICK_TESTS=1
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  targets='unit-programs rank-programs'
+  targets='unit-programs rank-programs user-programs'
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
     -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
   check clang build-clang format tidy

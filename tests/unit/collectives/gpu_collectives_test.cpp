@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GpuTensors, that_are_too_long_for_packs_have_the_bits_of_the_hosts) {
   const std::vector<TensorCase> tensors{{DType::f32, 300'000}, {DType::bf16, 3}, {DType::bf16, 524'289}};
   const std::vector<RowCase> rows{{DType::f32, {100'001}}, {DType::u8, {3}}, {DType::f64, {131'072}}};
-  for (const GpuLayout& layout : {GpuLayout{{2}, 1}, GpuLayout{{1, 1}, 1}, GpuLayout{{3, 2}, 2}}) {
+  for (const GpuLayout& layout : some_of<GpuLayout>({{{3, 2}, 2}, {{2}, 1}, {{1, 1}, 1}})) {
     const FakeGpus fakes(gpus_for(layout));
     on_gpu_ranks(
         fakes, layout,

@@ -107,7 +107,7 @@ TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_chunks
   const std::vector<int>& counts = GetParam();
   const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
   int turn = 0;
-  for (const std::string& pattern : patterns) {
+  for (const std::string& pattern : some_of(patterns)) {
     for (const int chunks : {1, 3}) {
       std::atomic<int> wrong{0};
       const std::size_t per_node = 1 + static_cast<std::size_t>(turn++) % 4;

@@ -33,14 +33,16 @@ std::vector<float> normal_values(std::int64_t count, float stddev, std::uint64_t
 
 }  // namespace
 
-Learner::Learner(std::string_view model, const lockstep::ReplicaContext& replica)
-    : model_(make_model(model)),
+Learner::Learner(const ModelMaker& make_model, const lockstep::ReplicaContext& replica)
+    : model_(make_model(replica.devices().front())),
       parameters_(model_->parameters().size()),
-      loss_(lockstep::DType::f64, lockstep::Shape{}, replica.devices().front()) {
+      loss_(lockstep::DType::f64, lockstep::Shape{}, lockstep::Device{}, replica.devices().front()) {
+  const lockstep::Device device = replica.devices().front();
+  const lockstep::Device place = model_->is_on_gpu() ? device : lockstep::Device{};
   for (const ParameterSpec& spec : model_->parameters()) {
     StagedArray& array =
-        arrays_.emplace_back(lockstep::DType::f32, lockstep::Shape{spec.element_count()}, replica.devices().front());
-    gradient_addresses_.push_back(array.on_host<float>().data());
+        arrays_.emplace_back(lockstep::DType::f32, lockstep::Shape{spec.element_count()}, place, device);
+    gradient_addresses_.push_back(static_cast<float*>(array.written()));
     gradients_.push_back(array.on_device());
   }
   contributions_.assign(gradients_.rbegin(), gradients_.rend());
@@ -49,8 +51,11 @@ Learner::Learner(std::string_view model, const lockstep::ReplicaContext& replica
 
 std::span<const float* const> Learner::addresses(const Variables& parameters) {
   parameter_addresses_.clear();
-  for (std::size_t k = 0; k < parameters.size(); ++k)
-    parameter_addresses_.push_back(parameters_[k].read(parameters[k].view()));
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    const lockstep::ConstTensorView array = parameters[k].view();
+    parameter_addresses_.push_back(model_->is_on_gpu() ? static_cast<const float*>(array.data)
+                                                       : parameters_[k].read(array));
+  }
   return parameter_addresses_;
 }
 
@@ -61,17 +66,17 @@ void Learner::differentiate(const Variables& parameters, const lockstep::Tensor&
     arrays_[k].send();
     ready(arrays_.size() - 1 - k);
   };
-  const double loss = model_->loss_and_gradients(addresses(parameters), images.elements<float>().data(),
-                                                 labels.elements<std::uint8_t>().data(), images.shape()[0], scale,
-                                                 gradient_addresses_, computed);
-  loss_.on_host<double>().front() = loss / static_cast<double>(global_batch);
+  const double loss = model_->loss_and_gradients(addresses(parameters), static_cast<const float*>(images.data()),
+                                                 static_cast<const std::uint8_t*>(labels.data()), images.shape()[0],
+                                                 scale, gradient_addresses_, computed);
+  *static_cast<double*>(loss_.written()) = loss / static_cast<double>(global_batch);
   loss_.send();
 }
 
 std::int64_t Learner::correct(const Variables& parameters, const lockstep::Tensor& images,
                               const lockstep::Tensor& labels) {
-  return model_->correct(addresses(parameters), images.elements<float>().data(), labels.elements<std::uint8_t>().data(),
-                         images.shape()[0]);
+  return model_->correct(addresses(parameters), static_cast<const float*>(images.data()),
+                         static_cast<const std::uint8_t*>(labels.data()), images.shape()[0]);
 }
 
 std::vector<std::vector<lockstep::TensorView>> contributions_of(const lockstep::PerReplica<Learner>& learners) {

@@ -12,18 +12,23 @@
 #include <lockstep/lockstep.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace train {
 
-/// One replica's arithmetic, in host memory, and what it contributes to the others', on the replica's device.
+/// The model of a replica on that device; called for several at the same time.
+using ModelMaker = std::function<std::unique_ptr<Model>(lockstep::Device)>;
+
+/// One replica's arithmetic, and what it contributes to the others', on the replica's device.
 class Learner {
  public:
-  Learner(std::string_view model, const lockstep::ReplicaContext& replica);
+  Learner(const ModelMaker& make_model, const lockstep::ReplicaContext& replica);
 
+  /// Batches lie where the model computes.
+  ///
   /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss
   /// itself. Calls `ready` with the number of each contribution that is final, in their order; the loss is, when it
   /// returns.

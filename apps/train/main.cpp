@@ -3,4 +3,4 @@
 
 #include "train/program.hpp"
 
-int main(int argc, char** argv) { return train::run_lockstep_train(argc, argv); }
+int main(int argc, char** argv) { return train::run_lockstep_train(argc, argv, train::gpu::open_backend); }

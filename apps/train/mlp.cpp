@@ -1,18 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// hidden = relu(images W1 + b1), logits = hidden W2 + b2. Weights are stored as [inputs, outputs], which makes the two
-// large products (images W1, and images^T d_hidden) the layouts that need no transposition of a large operand on the
-// way in.
+
+#include "train/mlp.hpp"
 
 #include "train/gemm.hpp"
-#include "train/model.hpp"
 #include "train/scratch.hpp"
 #include "train/softmax.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,10 +15,6 @@
 
 namespace train {
 namespace {
-
-constexpr std::int64_t hidden_units = 256;
-
-enum MlpParameter : std::size_t { hidden_weights, hidden_bias, output_weights, output_bias };
 
 /// Rows of [n, hidden_units]: x = relu(x + bias). A NaN stays one, so that the loss shows it.
 void add_bias_and_relu(float* __restrict rows, const float* __restrict bias, std::int64_t n) {
@@ -102,12 +93,7 @@ class Mlp final : public Model {
     gemm(n, num_classes, hidden_units, plain(hidden), plain(parameters[output_weights]), logits, Output::accumulate);
   }
 
-  const std::array<ParameterSpec, 4> specs_{{
-      {"hidden/weights", {image_pixels, hidden_units}, std::sqrt(2.0F / static_cast<float>(image_pixels))},
-      {"hidden/bias", {hidden_units}, 0},
-      {"output/weights", {hidden_units, num_classes}, std::sqrt(2.0F / static_cast<float>(hidden_units + num_classes))},
-      {"output/bias", {num_classes}, 0},
-  }};
+  const MlpParameters specs_ = mlp_parameters();
   Scratch<float> hidden_;
   Scratch<float> d_hidden_;
   Scratch<float> logits_;

@@ -57,6 +57,9 @@ class Model {
   /// lives as long as the model.
   [[nodiscard]] virtual std::span<const ParameterSpec> parameters() const = 0;
 
+  /// Whether the arrays of all calls lie in the memory of a GPU (gpu/mlp.hpp), else in the host's.
+  [[nodiscard]] virtual bool is_on_gpu() const { return false; }
+
   /// Overwrites `gradients` by those of `scale` * (the sum over the rows of softmax cross-entropy), and returns that
   /// sum, without `scale`. With scale = 1 / (rows of the global batch), summing the gradients of all replicas gives
   /// those of the global mean. n = 0 is a valid batch: zero gradients, loss 0. Scratch memory grows to the largest n

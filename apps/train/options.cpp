@@ -50,8 +50,11 @@ po::options_description description() {
       "replicas-per-rank", text()->value_name("N|LIST"),
       "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
   layout.add_options()("device", text()->value_name("NAME"),
-                       "cpu or gpu: where parameters are kept and gradients added; CPUs compute these in any case, and "
-                       "do all where a rank sees no GPU (default: cpu)");
+                       "cpu or gpu: where parameters are kept and gradients added; CPUs where a rank sees no GPU "
+                       "(default: cpu)");
+  layout.add_options()("arithmetic", text()->value_name("NAME"),
+                       "cpu or gpu: where the mlp computes with --device gpu; CPUs where a rank finds no cuBLAS, and "
+                       "for the cnn (default: gpu)");
   po::options_description restarts("Checkpoints");
   restarts.add_options()("checkpoint-dir", text()->value_name("DIR"),
                          "save there, and at the next step boundary when SIGTERM or SIGUSR1 comes; then exit with 75");
@@ -179,6 +182,11 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
     if (options.save_every != 0) refuse("--save-every: there is no directory to save to; give --checkpoint-dir");
   }
   if (given("device")) options.on_gpus = one_of("device", text("device"), {"cpu", "gpu"}) == "gpu";
+  if (given("arithmetic")) {
+    options.models_on_gpus = one_of("arithmetic", text("arithmetic"), {"cpu", "gpu"}) == "gpu";
+    if (options.models_on_gpus && !options.on_gpus)
+      refuse("--arithmetic \"gpu\": models compute where parameters are kept; give --device gpu");
+  }
   if (given("json")) options.json = text("json");
   options.quiet = values["quiet"].as<bool>();
   options.replicas_per_rank = replica_counts(given("replicas-per-rank") ? text("replicas-per-rank") : "1", ranks);

@@ -25,6 +25,7 @@ struct Options {
   std::size_t bucket_bytes = lockstep::GradientBucketsOptions().bucket_bytes;
   std::vector<int> replicas_per_rank;  ///< one entry per rank
   bool on_gpus = false;                ///< parameters, if every rank sees a GPU
+  bool models_on_gpus = true;          ///< with these, if the model can be there, and every rank finds cuBLAS
   std::string optimizer = "momentum";
   std::optional<double> learning_rate;  ///< else the optimizer's own default
   std::uint64_t seed = 1;

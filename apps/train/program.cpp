@@ -3,6 +3,7 @@
 
 #include "train/program.hpp"
 
+#include "train/gpu/mlp.hpp"
 #include "train/images.hpp"
 #include "train/options.hpp"
 #include "train/report.hpp"
@@ -56,6 +57,26 @@ std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& 
   return devices;
 }
 
+/// What the models of this rank compute with on its GPUs, `device` among them; none where the models of all ranks
+/// compute on CPUs. Collective.
+std::optional<gpu::Backend> backend_of_models(const lockstep::Communicator& comm, const Options& options,
+                                              lockstep::Device device, const std::function<gpu::Backend()>& open) {
+  if (device.kind != lockstep::DeviceKind::gpu || !options.models_on_gpus) return std::nullopt;
+  gpu::Backend backend;
+  const auto try_it = [&] {
+    if (options.model != "mlp") throw std::runtime_error("the " + options.model + " computes on CPUs");
+    try {
+      backend = open();
+      if (backend.cublas == nullptr) throw std::runtime_error(backend.why);
+      (void)gpu::make_mlp(device, backend);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("rank {}: {}; the mlp computes on CPUs", comm.rank(), error.what()));
+    }
+  };
+  if (!succeeds_everywhere(comm, try_it)) return std::nullopt;
+  return backend;
+}
+
 void require_writable(const std::string& name) {
   if (!name.empty() && !std::ofstream(name, std::ios::app))
     throw OptionError("--json \"" + name + "\": the file cannot be written");
@@ -63,7 +84,7 @@ void require_writable(const std::string& name) {
 
 }  // namespace
 
-int run_lockstep_train(int argc, char** argv) {
+int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()>& open) {
   lockstep::Environment environment(argc, argv);
   const lockstep::Communicator world = lockstep::world_communicator();
   Options options;
@@ -91,9 +112,13 @@ int run_lockstep_train(int argc, char** argv) {
   placement.devices = devices_of_replicas(world, options);
   lockstep::MultiWorkerMirroredStrategy strategy(placement);
   const std::int64_t steps = options.steps.value_or(options.epochs * training_images / options.global_batch);
-  Report report(options, strategy, steps);
+  const std::optional<gpu::Backend> backend = backend_of_models(world, options, placement.devices->front(), open);
+  const ModelMaker make_model = [&](lockstep::Device device) {
+    return backend ? gpu::make_mlp(device, *backend) : train::make_model(options.model);
+  };
+  Report report(options, strategy, steps, backend ? backend->name : "");
   try {
-    const Summary summary = train::train(strategy, options, *images, steps, report);
+    const Summary summary = train::train(strategy, options, make_model, *images, steps, report);
     if (summary.preempted) return lockstep::PreemptionGuard::exit_code;
     report.finish(summary);
   } catch (const lockstep::Error& error) {

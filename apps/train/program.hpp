@@ -5,9 +5,14 @@
 
 #pragma once
 
+#include "train/gpu/backend.hpp"
+
+#include <functional>
+
 namespace train {
 
-/// The whole program; its exit code. Collective over the job that the launcher started.
-[[nodiscard]] int run_lockstep_train(int argc, char** argv);
+/// The whole program; its exit code. `open` gives what models on GPUs compute with, and is called where there are some.
+/// Collective over the job that the launcher started.
+[[nodiscard]] int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()>& open);
 
 }  // namespace train

@@ -24,12 +24,13 @@ double images_per_second(const Options& options, const Summary& summary) {
 
 }  // namespace
 
-Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps)
+Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps, const std::string& backend)
     : options_(options),
       strategy_(strategy),
       steps_(steps),
       speaks_(strategy.is_chief()),
       is_on_gpus_(strategy.extended().worker_devices().front().kind == lockstep::DeviceKind::gpu),
+      models_are_on_gpus_(!backend.empty()),
       last_(Clock::now()) {
   if (!speaks_ || options.quiet) return;
   const lockstep::Communicator& comm = strategy.communicator();
@@ -39,8 +40,8 @@ Report::Report(const Options& options, lockstep::Strategy& strategy, std::int64_
   if (is_on_gpus_) {
     std::vector<std::string> names;
     for (const lockstep::Device device : strategy.extended().worker_devices()) names.push_back(to_string(device));
-    fmt::print("parameters on GPUs, arithmetic on CPUs; rank 0 has {} of {}\n", fmt::join(names, ", "),
-               lockstep::gpu_status());
+    fmt::print("parameters on GPUs, arithmetic on {}; rank 0 has {} of {}\n",
+               models_are_on_gpus_ ? "GPUs by " + backend : "CPUs", fmt::join(names, ", "), lockstep::gpu_status());
   }
   std::fflush(stdout);
 }
@@ -83,6 +84,7 @@ void Report::finish(const Summary& summary) const {
                                   strategy_.communicator().layout().counts().end())},
       {"replicas", strategy_.num_replicas_in_sync()},
       {"device", is_on_gpus_ ? "gpu" : "cpu"},
+      {"arithmetic", models_are_on_gpus_ ? "gpu" : "cpu"},
       {"steps", summary.losses.size()},
       {"first_step", summary.first_step},
       {"loss", summary.losses},

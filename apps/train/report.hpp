@@ -30,8 +30,9 @@ struct Summary {
 
 class Report {
  public:
-  /// Prints the header. On ranks other than 0 nothing is ever printed.
-  Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps);
+  /// Prints the header. On ranks other than 0 nothing is ever printed. `backend`: what models compute with on GPUs;
+  /// empty where they compute on CPUs.
+  Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps, const std::string& backend);
 
   /// Prints a line of progress, at most once a second.
   void progress(const Summary& so_far);
@@ -49,6 +50,7 @@ class Report {
   std::int64_t steps_;
   bool speaks_;
   bool is_on_gpus_;
+  bool models_are_on_gpus_;
   Clock::time_point last_;
 };
 

@@ -27,12 +27,12 @@ const float* HostCopy::read(const lockstep::ConstTensorView& array) {
   return copy_->elements<float>().data();
 }
 
-StagedArray::StagedArray(lockstep::DType dtype, const lockstep::Shape& shape, Device device)
-    : on_host_(dtype, shape, host_memory_for(device)),
-      on_device_(device.kind == DeviceKind::gpu ? on_host_.to(device) : on_host_) {}
+StagedArray::StagedArray(lockstep::DType dtype, const lockstep::Shape& shape, Device place, Device device)
+    : written_(dtype, shape, place.kind == DeviceKind::cpu ? host_memory_for(device) : nullptr, place),
+      on_device_(device.kind == place.kind ? written_ : written_.to(device)) {}
 
 void StagedArray::send() {
-  if (on_device_.device() != on_host_.device()) on_device_.copy_from(on_host_.view());
+  if (on_device_.device() != written_.device()) on_device_.copy_from(written_.view());
 }
 
 }  // namespace train

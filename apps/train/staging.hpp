@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between host memory, where a model computes, and the device of its replica, where parameters are kept and gradients
-// are added. On a CPU the two are one, and nothing is copied.
+// Between the place where a model computes and the device of its replica, where parameters are kept and gradients are
+// added. Where the two are one, on a CPU or for a model on GPUs, nothing is copied.
 
 #pragma once
 
 #include <lockstep/lockstep.hpp>
 
 #include <optional>
-#include <span>
 
 namespace train {
 
-/// An array of a device, as a model reads it.
+/// An array of a device, as a model on the host reads it.
 class HostCopy {
  public:
   /// The elements of `array`, f32, in host memory: on a CPU where they are, of a GPU a copy, made when all that is on
@@ -27,21 +26,19 @@ class HostCopy {
 /// An array that a model writes, and a device needs.
 class StagedArray {
  public:
-  /// Elements are zero; those in host memory are aligned to 64 bytes.
-  StagedArray(lockstep::DType dtype, const lockstep::Shape& shape, lockstep::Device device);
+  /// What is written at `place`, on `device` or a CPU. Elements are zero; those in host memory are aligned to 64 bytes.
+  StagedArray(lockstep::DType dtype, const lockstep::Shape& shape, lockstep::Device place, lockstep::Device device);
 
-  template <lockstep::Element T>
-  [[nodiscard]] std::span<T> on_host() {
-    return on_host_.elements<T>();
-  }
+  /// Where the model writes.
+  [[nodiscard]] void* written() { return written_.data(); }
   [[nodiscard]] lockstep::TensorView on_device() { return on_device_.view(); }
-  /// Brings what has been written in host memory to the device.
+  /// Brings what has been written to the device.
   void send();
   /// What is on the device, in host memory.
-  [[nodiscard]] lockstep::Tensor received() const { return on_device_.to(on_host_.device()); }
+  [[nodiscard]] lockstep::Tensor received() const { return on_device_.to(lockstep::Device{}); }
 
  private:
-  lockstep::Tensor on_host_;
+  lockstep::Tensor written_;
   lockstep::Tensor on_device_;
 };
 

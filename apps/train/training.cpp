@@ -5,8 +5,6 @@
 
 #include "train/training.hpp"
 
-#include "train/learner.hpp"
-
 #include <chrono>
 #include <optional>
 #include <vector>
@@ -18,13 +16,16 @@ using lockstep::ReplicaContext;
 namespace {
 
 /// Images are where models compute, wherever parameters are.
-constexpr lockstep::InputOptions on_hosts{.prefetch_batches = 8, .experimental_fetch_to_device = false};
+lockstep::InputOptions input_for(const Model& model) {
+  return {.prefetch_batches = 8, .experimental_fetch_to_device = model.is_on_gpu()};
+}
 
 /// The share of test images whose class is found.
 double test(lockstep::Strategy& strategy, const std::vector<lockstep::MirroredVariable<float>>& parameters,
             lockstep::PerReplica<Learner>& learners, const Images& images) {
+  const lockstep::InputOptions input = input_for(learners.component(0).model());
   std::int64_t tested = 0;
-  for (const auto& batch : strategy.experimental_distribute_dataset(test_batches(images, 1000), on_hosts)) {
+  for (const auto& batch : strategy.experimental_distribute_dataset(test_batches(images, 1000), input)) {
     const auto correct = strategy.run(
         [&](const Rows& rows, Learner& learner) {
           return learner.correct(parameters, std::get<0>(rows), std::get<1>(rows));
@@ -37,17 +38,17 @@ double test(lockstep::Strategy& strategy, const std::vector<lockstep::MirroredVa
 
 }  // namespace
 
-Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images, std::int64_t steps,
-              Report& report) {
-  auto learners = strategy.run([&](ReplicaContext& replica) { return Learner(options.model, replica); });
+Summary train(lockstep::Strategy& strategy, const Options& options, const ModelMaker& make_model, const Images& images,
+              std::int64_t steps, Report& report) {
+  auto learners = strategy.run([&](ReplicaContext& replica) { return Learner(make_model, replica); });
   const auto parameters = make_parameters(strategy, learners.component(0).model(), options.seed);
   const auto optimizer = make_optimizer(options, strategy, parameters);
   const lockstep::CosineDecay rate({.initial = static_cast<float>(initial_learning_rate(options)), .steps = steps});
 
   lockstep::GradientBuckets buckets(strategy.communicator(), contributions_of(learners),
                                     {.bucket_bytes = options.bucket_bytes});
-  const auto batches =
-      strategy.experimental_distribute_dataset(training_batches(images, options.global_batch, options.seed), on_hosts);
+  const auto batches = strategy.experimental_distribute_dataset(
+      training_batches(images, options.global_batch, options.seed), input_for(learners.component(0).model()));
   auto next_batch = batches.iterate();
   Summary summary;
   lockstep::Checkpoint checkpoint(strategy, {.keep_last = options.keep_last});

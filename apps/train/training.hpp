@@ -4,6 +4,7 @@
 #pragma once
 
 #include "train/images.hpp"
+#include "train/learner.hpp"
 #include "train/options.hpp"
 #include "train/report.hpp"
 
@@ -11,9 +12,9 @@
 
 namespace train {
 
-/// Trains and tests. Ends early, without a test, when a signal asks for it and the state has been saved. Collective
-/// over the ranks of `strategy`.
-[[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const Images& images,
-                            std::int64_t steps, Report& report);
+/// Trains and tests models of `make_model`, all of one kind. Ends early, without a test, when a signal asks for it and
+/// the state has been saved. Collective over the ranks of `strategy`.
+[[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const ModelMaker& make_model,
+                            const Images& images, std::int64_t steps, Report& report);
 
 }  // namespace train

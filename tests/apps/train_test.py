@@ -174,6 +174,41 @@ def gpus_case(optimizer):
     return case
 
 
+def one_hash_by_cublas():
+    """The model on GPUs: other bits than the host's, the same ones on any layout, and about the same loss."""
+    env = gpus(2, FAKE_CUBLAS="1", LOCKSTEP_ORDER="canonical")
+    options = ["--device", "gpu", "--steps", "10", "--global-batch", "240"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "out.json")
+
+        def result_of(layout, *more):
+            result = run(layout.count(",") + 1, *options, *more, "--replicas-per-rank", layout, "--json", file, program=other_train, env=env)
+            return result, hash_in(result), json.loads(file.read_text())
+
+        result, on_cpus, expected = result_of("4", "--arithmetic", "cpu")
+        expect_in(["arithmetic on CPUs"], result.stdout)
+        expect(expected["arithmetic"] == "cpu" and result.stderr == "", result.stderr)
+        hashes = {}
+        for layout in ("4", "2,2", "2,1,1"):
+            result, hashes[layout], found = result_of(layout)
+            expect_in(["arithmetic on GPUs by a fake cuBLAS"], result.stdout)
+            expect(found["arithmetic"] == "gpu" and "computes on CPUs" not in result.stderr, result.stderr)
+            expect(all(abs(a - b) < 1e-4 for a, b in zip(found["loss"], expected["loss"])), (found["loss"], expected["loss"]))
+        expect(len(set(hashes.values())) == 1 and on_cpus not in hashes.values(), f"{hashes}, and {on_cpus} on CPUs")
+
+
+def computes_on_cpus(line, *options, **variables):
+    """One line says why the model is not on the GPUs."""
+
+    def case():
+        result = run(2, "--steps", "3", "--device", "gpu", *options, program=other_train, env=gpus(2, **variables))
+        expect(result.returncode == 0, result.stderr)
+        expect(result.stderr == line + "\n", result.stderr)
+        expect_in(["parameters on GPUs, arithmetic on CPUs"], result.stdout)
+
+    return case
+
+
 def leaves_the_order_to_nccl():
     options = ["--device", "gpu"]
     hashes = {hash_of(2, "2,2", *options, program=other_train, env=gpus(4, **order)) for order in ({}, {"LOCKSTEP_ORDER": "canonical"})}
@@ -224,6 +259,11 @@ if part == "gpus":
     cases += [
         ("the order of NCCL changes the hash", leaves_the_order_to_nccl),
         ("the report says that GPUs are used", says_that_gpus_are_used),
+        ("the mlp on GPUs ends in one hash for all layouts", one_hash_by_cublas),
+        ("the mlp computes on CPUs where there is no cuBLAS",
+         computes_on_cpus("lockstep-train: rank 0: no cuBLAS for fake GPUs; the mlp computes on CPUs")),
+        ("the cnn computes on CPUs", computes_on_cpus("lockstep-train: the cnn computes on CPUs", "--model", "cnn", FAKE_CUBLAS="1")),
+        ("arithmetic on GPUs is refused without them", refuses(["--arithmetic", "gpu", "--device gpu"], "--arithmetic", "gpu")),
         ("all ranks train on CPUs where one has no GPU", needs_gpus_on_every_rank),
         ("a machine without GPUs trains on CPUs", goes_on_without_gpus),
         ("a device that does not exist is refused", refuses(["--device", "tpu", "cpu, gpu"], "--device", "tpu")),

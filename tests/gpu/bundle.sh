@@ -5,7 +5,7 @@
 # bundle.sh BUILD FOLDER: puts what checks and measures lockstep on a machine with GPUs into FOLDER, which must not be
 # there yet: programs of the build directory BUILD, the libraries that they need, Open MPI. FOLDER/run.sh runs it from
 # anywhere, on a machine that has neither of them. What a machine with GPUs has of its own stays out: the C library, the
-# driver, NCCL (218 MB).
+# driver, NCCL (218 MB), cuBLAS (600 MB).
 
 set -eu
 most_mib=60
@@ -75,7 +75,7 @@ cp -r "$texts_of_mpi" "$folder/share/openmpi"
 cp -r "$settings_of_mpi" "$folder/etc/openmpi"
 add_libraries "$folder"/bin/* "$folder"/lib/openmpi/*.so "$folder"/lib/pmix/*.so
 
-# The main job, where there is room: its matrix products are 40 MB.
+# The main job, where there is room: its matrix products on hosts are 40 MB.
 train=$build/apps/train/lockstep-train
 if [ -x "$train" ]; then
   # shellcheck disable=SC2046

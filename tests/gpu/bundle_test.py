@@ -69,5 +69,6 @@ with tempfile.TemporaryDirectory() as folder:
             check('says that there is no GPU', 'no GPU: ' in ran.stdout and 'no GPU' in report['kernel_rates']['gpu'], ran.said)
         else:
             check('runs the tests on a GPU', report['gpu_tests']['failures'] == 0, report['gpu_tests'])
+            check('says where models compute', not report['train'] or report['train_cublas']['arithmetic'] in ('cpu', 'gpu'), ran.said)
 
 sys.exit(checks.end())

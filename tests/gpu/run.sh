@@ -33,15 +33,19 @@ export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export LOCKSTEP_TIMEOUT="${LOCKSTEP_TIMEOUT:-20,60}"
 
-# NCCL is the machine's: where the loader looks, or among Python's packages.
-loader_finds_nccl() {
-  ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2' && return
-  for folder in $(echo "$LD_LIBRARY_PATH" | tr ':' ' '); do [ -e "$folder/libnccl.so.2" ] && return; done
+# NCCL and cuBLAS are the machine's: where the loader looks, or among Python's packages.
+loader_finds() {
+  ldconfig -p 2>/dev/null | grep -q -F "$1" && return
+  for folder in $(echo "$LD_LIBRARY_PATH" | tr ':' ' '); do [ -e "$folder/$1" ] && return; done
   return 1
 }
-if [ -z "${LOCKSTEP_NCCL:-}" ] && ! loader_finds_nccl; then
+if [ -z "${LOCKSTEP_NCCL:-}" ] && ! loader_finds libnccl.so.2; then
   nccl=$(find /usr /opt -name libnccl.so.2 2>/dev/null | head -n 1)
   [ -n "$nccl" ] && export LOCKSTEP_NCCL="$nccl"
+fi
+if ! loader_finds libcublas.so.13 && ! loader_finds libcublas.so.12; then
+  cublas=$(find /usr /opt -name 'libcublas.so.1[23]' 2>/dev/null | head -n 1)
+  [ -n "$cublas" ] && LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$cublas")  # libcublasLt is beside it
 fi
 
 quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/\\/\\\\/g; s/"/\\"/g' | tr '\n\t' '  ')"; }
@@ -114,8 +118,15 @@ if [ -x "$here/bin/lockstep-train" ]; then
   if [ $has_gpu = yes ]; then
     hash=$(sed -n 's/^parameters //p' "$out/train.txt")
     # shellcheck disable=SC2016
-    step train-gpu 120 sh -c 'LOCKSTEP_ORDER=canonical mpirun -n 2 lockstep-train --device gpu --data synthetic --steps 20 \
-      --json "$1" && grep -q "$2" "$1"' sh "$out/train-gpu.json" "${hash:-none}"  # the same bits
+    step train-gpu 120 sh -c 'LOCKSTEP_ORDER=canonical mpirun -n 2 lockstep-train --device gpu --arithmetic cpu \
+      --data synthetic --steps 20 --json "$1" && grep -q "$2" "$1"' sh "$out/train-gpu.json" "${hash:-none}"  # the same bits
+    # Where there is cuBLAS it computes, and the report says "arithmetic": "gpu". Its bits are its own: the same on
+    # one rank and on two.
+    # shellcheck disable=SC2016
+    step train-cublas 240 sh -c 'export LOCKSTEP_ORDER=canonical LOCKSTEP_TRAIN_DEVICE=gpu LOCKSTEP_TRAIN_DATA=synthetic
+      mpirun -n 2 lockstep-train --steps 20 --json "$1" &&
+      mpirun -n 1 lockstep-train --steps 20 --replicas-per-rank 2 --json "$2" &&
+      grep -q -F "$(grep "\"parameters\"" "$1")" "$2"' sh "$out/train-cublas.json" "$out/train-cublas-alone.json"
   fi
 fi
 
@@ -124,8 +135,9 @@ fi
     "$(quoted "$(uname -sr)")" "$(quoted "$smi")" "$(quoted "${LOCKSTEP_NCCL:-}")"
   printf ' "failed": %d,\n "steps": [%s],\n' "$failed" "$(cat "$out/steps.json")"
   printf ' "tables": %s,\n "gpu_tests": %s,\n' "$(whole "$out/tables.json")" "$(whole "$out/gpu-tests.json")"
-  printf ' "kernel_rates": %s,\n "train": %s,\n "train_gpu": %s,\n "perf": {' "$(whole "$out/kernel-rates.json")" \
+  printf ' "kernel_rates": %s,\n "train": %s,\n "train_gpu": %s,\n' "$(whole "$out/kernel-rates.json")" \
     "$(whole "$out/train.json")" "$(whole "$out/train-gpu.json")"
+  printf ' "train_cublas": %s,\n "perf": {' "$(whole "$out/train-cublas.json")"
   comma=
   for name in $perfs; do
     printf '%s\n  %s: %s' "$comma" "$(quoted "$name")" "$(whole "$out/$name.json")"

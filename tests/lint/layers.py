@@ -37,6 +37,7 @@ FOREIGN = [
     (r'mpi\.h', ['lib/bindings/mpi/', 'include/lockstep/interop/mpi.hpp'] + PROGRAMS),
     (r'(cuda.*|driver_types|vector_types)\.h', ['lib/bindings/cuda/', 'lib/device/cuda/',
                                                 'include/lockstep/interop/cuda.hpp'] + PROGRAMS),
+    (r'cublas.*\.h', ['apps/train/gpu/']),
     (r'nccl\.h', ['lib/bindings/nccl/'] + PROGRAMS),
     (r'hwy/.*', ['lib/kernels/']),
     (r'hwloc(\.h|/.*)', ['lib/cluster/'] + PROGRAMS),

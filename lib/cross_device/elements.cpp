@@ -5,7 +5,10 @@
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/cuda/streams.hpp"
 #include "device/host/host_elements.hpp"
+#include "kernels/reduce.hpp"
 
 #include <lockstep/device/gpu.hpp>
 
@@ -26,6 +29,30 @@ Tensor round_to(const Tensor& value) {
 }
 
 }  // namespace
+
+Tensor divided(ConstTensorView sum, int replicas) {
+  Tensor result = Tensor::uninitialized(result_dtype(ReduceOp::mean, sum.dtype), sum.shape, nullptr, sum.device);
+  const std::int64_t count = sum.element_count();
+  if (count == 0) return result;
+  const detail::FoldInput input{sum.data, false};
+  constexpr std::uint8_t merges[]{0};
+  void* const output = result.data();
+  const detail::Fold fold{.op = ReduceOp::mean,
+                          .dtype = sum.dtype,
+                          .inputs = std::span(&input, 1),
+                          .merges = merges,
+                          .outputs = std::span(&output, 1),
+                          .replicas = replicas};
+  if (detail::is_on_host(sum.device)) {
+    detail::reduce(fold, count);
+  } else {
+    const detail::cuda::CurrentDevice current(sum.device.index);
+    detail::cuda::Backend& backend = detail::cuda::Backend::of_this_process();
+    detail::cuda::check(backend.api(), backend.kernels().reduce(fold, count, detail::cuda::stream_of(sum.device)),
+                        "mean of sparse rows: the kernel");
+  }
+  return result;
+}
 
 void divide_elements(TensorView view, std::int64_t count) {
   LOCKSTEP_CHECK(is_floating_point(view.dtype));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reductions do to single elements: on the host, also to those of GPUs, which are copied there and back.
+// What reductions do to single elements: on the host, to which those of GPUs are copied, and back, but for `divided`.
 
 #pragma once
 
@@ -11,6 +11,10 @@
 #include <cstdint>
 
 namespace lockstep {
+
+/// A tensor with the elements of `sum` divided by `replicas`, rounded once, as a mean of so many: those of integers are
+/// f64. On a GPU it is made there, in order with its stream.
+[[nodiscard]] Tensor divided(ConstTensorView sum, int replicas);
 
 /// Divides every element by `count`, in the accumulation type, rounded once. Floating-point elements only.
 void divide_elements(TensorView view, std::int64_t count);

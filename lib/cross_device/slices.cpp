@@ -46,11 +46,6 @@ SlicesGathering prepare(std::span<const ComponentShape> components, const std::v
   return result;
 }
 
-void divide(IndexedSlices& slices, int replicas) {
-  if (is_integer(slices.values.dtype())) slices.values = converted_to_f64(std::as_const(slices.values).view());
-  divide_elements(slices.values.view(), replicas);
-}
-
 }  // namespace
 
 void check_slices(std::span<const std::vector<const IndexedSlices*>> values, ReduceOp op, std::string_view call,
@@ -101,7 +96,9 @@ std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Commu
   std::vector<std::vector<IndexedSlices>> results;
   for (SlicesGathering& gathering : gatherings) {
     if (op == ReduceOp::mean) {
-      for (IndexedSlices& copy : gathering.copies) divide(copy, communicator.layout().replicas());
+      for (IndexedSlices& copy : gathering.copies) {
+        copy.values = divided(std::as_const(copy.values).view(), communicator.layout().replicas());
+      }
     }
     results.push_back(std::move(gathering.copies));
   }

@@ -3,6 +3,7 @@
 
 #include "collectives/make_communicator.hpp"
 #include "context/replica_team.hpp"
+#include "device/cuda/backend.hpp"
 
 #include <lockstep/strategy/strategy.hpp>
 
@@ -52,7 +53,11 @@ std::string Strategy::describe() const {
                  communicator.nodes(), to_string(layout), communicator.transport());
   fmt::format_to(out, "  this rank: {}, replicas {} to {}, devices {}\n", communicator.rank(), first_replica(), last,
                  fmt::join(devices, " "));
-  if (!team_->note_on_devices().empty()) fmt::format_to(out, "  devices: {}\n", team_->note_on_devices());
+  if (const std::string& note = team_->note_on_devices(); !note.empty()) {
+    fmt::format_to(out, "  devices: {}\n", note);
+    const std::string versions = detail::cuda::versions_text(detail::cuda::Backend::of_this_process());
+    if (!versions.empty()) fmt::format_to(out, "  libraries for GPUs: {}\n", versions);
+  }
   fmt::format_to(out, "  reducer: {}, {}, because {}\n", ops_->describe(),
                  !ops_->is_canonical() ? "an order of its own"
                  : are_gpus(*team_) && communicator.options().order != Order::canonical

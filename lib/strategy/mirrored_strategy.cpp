@@ -4,6 +4,7 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include "context/replica_team.hpp"
+#include "device/cuda/backend.hpp"
 #include "strategy/local_devices.hpp"
 
 #include <lockstep/device/gpu.hpp>
@@ -28,7 +29,10 @@ std::shared_ptr<ReplicaTeam> make_team(std::vector<Device> devices) {
 
 std::shared_ptr<ReplicaTeam> make_default_team() {
   auto team = make_team(gpus_or_cpu());
-  if (gpu_count() == 0) team->set_devices_of_all(false, "cpu:0, since there is " + gpu_status());
+  if (gpu_count() == 0) {
+    const auto& why = detail::cuda::Backend::of_this_process().found().why;
+    team->set_devices_of_all(false, "cpu:0, since there is no GPU: " + why);
+  }
   return team;
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "context/replica_team.hpp"
 #include "cross_device/nccl_demand.hpp"
+#include "device/cuda/backend.hpp"
 #include "strategy/gpu_shares.hpp"
 #include "strategy/local_devices.hpp"
 
@@ -97,8 +98,9 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
       detail::log_warning("{}: GPUs were asked for, but {}; ranks that name no devices compute on CPUs (here: {})",
                           strategy_name, shares.why_not, gpu_status());
     }
-    return {logical_cpus(communicator.local_replicas()),
-            fmt::format("GPUs were asked for, but {} (here: {})", shares.why_not, gpu_status())};
+    const std::string& why = detail::cuda::Backend::of_this_process().found().why;
+    return {logical_cpus(communicator.local_replicas()), fmt::format("GPUs were asked for, but {}{}", shares.why_not,
+                                                                     gpu_count() == 0 ? " (here: " + why + ")" : "")};
   }
   const GpuShare& mine = shares.of_rank[static_cast<std::size_t>(communicator.rank())];
   return {spread_over(mine, mine.count), ""};

@@ -7,8 +7,8 @@
 #include "core/visit_dtype.hpp"
 #include "core/with_extent.hpp"
 #include "device/host/host_elements.hpp"
-
-#include <lockstep/device/gpu.hpp>
+#include "kernels/arithmetic.hpp"
+#include "values/row_update.hpp"
 
 #include <lockstep/values/reduced.hpp>
 
@@ -31,7 +31,7 @@ void add_rows(std::span<const T> values, std::span<const std::int64_t> indices, 
     for (std::size_t i = 0; i < width; ++i)
       sums[row + i] = static_cast<Sum>(sums[row + i] + static_cast<Sum>(values[k * width + i]));
   }
-  for (std::size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<T>(sums[i]);
+  for (std::size_t i = 0; i < sums.size(); ++i) out[i] = detail::finish<T>(sums[i]);
 }
 
 }  // namespace
@@ -63,18 +63,20 @@ Tensor to_dense(const IndexedSlices& slices) {
   if (slices.values.dtype() == DType::boolean) {
     detail::throw_error(Code::invalid_argument, "to_dense: rows of bool have no sum; convert the values");
   }
+  const Device place = slices.values.device();
+  Tensor dense(slices.values.dtype(), slices.dense_shape(), nullptr, place);
+  if (!detail::is_on_host(place)) {
+    detail::update_rows(dense.view(), detail::RowOp::add, slices, 1);
+    return dense;
+  }
   const detail::HostElements values(slices.values.view());
   const detail::HostElements indices(slices.indices.view());
-  Tensor dense(slices.values.dtype(), slices.dense_shape());
   detail::visit_dtype(slices.values.dtype(), [&]<class T>() {
     if constexpr (!std::same_as<T, bool>) {
       add_rows<T>(values.elements<T>(), indices.elements<std::int64_t>(), dense.elements<T>());
     }
   });
-  if (detail::is_on_host(slices.values.device())) return dense;
-  Tensor result = Tensor::uninitialized(dense.dtype(), dense.shape(), nullptr, slices.values.device());
-  copy(result.view(), dense.view());
-  return result;
+  return dense;
 }
 
 namespace detail {

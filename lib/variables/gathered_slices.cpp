@@ -27,17 +27,17 @@ IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
 
 }  // namespace
 
-IndexedSlices gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
-  if (team.replicas() == 1) return local.front();
+std::vector<IndexedSlices> gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
+                                         std::span<const Device> places, std::string_view name) {
   std::vector<const IndexedSlices*> components;
   for (const IndexedSlices& slices : local) components.push_back(&slices);
-  const std::vector<Device> one_place{Device{}};
-  IndexedSlices all;
+  const std::vector<Device> all_places(places.begin(), places.end());
+  std::vector<IndexedSlices> all;
   team.collective([&](Communicator& communicator) {
     AllReduceCrossDeviceOps ops;
     auto results =
-        reduce_slices(ops, communicator, name, std::span(&components, 1), ReduceOp::sum, std::span(&one_place, 1), {});
-    all = std::move(results.front().front());
+        reduce_slices(ops, communicator, name, std::span(&components, 1), ReduceOp::sum, std::span(&all_places, 1), {});
+    all = std::move(results.front());
   });
   return all;
 }

@@ -7,8 +7,8 @@
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
 #include "device/host/host_elements.hpp"
+#include "values/row_update.hpp"
 #include "variables/gathered_slices.hpp"
-#include "variables/row_update.hpp"
 #include "variables/variable_state.hpp"
 
 #include <lockstep/context/replica_context.hpp>
@@ -16,9 +16,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -77,6 +82,17 @@ void check_slices(const VariableState& state, RowOp op, const IndexedSlices& sli
   }
 }
 
+/// Slices that a write neither changes nor waits for: of the variable's own memory a copy, and indices on the host,
+/// where they are looked at more than once.
+IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices) {
+  const auto begin_of = [](const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data()); };
+  const auto end_of = [&](const Tensor& tensor) { return begin_of(tensor) + tensor.byte_count(); };
+  const bool overlap = std::any_of(state.copies.begin(), state.copies.end(), [&](const Tensor& copy) {
+    return begin_of(copy) < end_of(slices.values) && begin_of(slices.values) < end_of(copy);
+  });
+  return {overlap ? slices.values.clone() : slices.values, detail::host_tensor(slices.indices), slices.rows};
+}
+
 /// What one replica brings.
 struct ScatterRequest {
   const VariableState* state;
@@ -84,13 +100,36 @@ struct ScatterRequest {
   IndexedSlices slices;
 };
 
-/// Where rows are applied to copies.
-IndexedSlices on_host(const IndexedSlices& slices) {
-  return {detail::host_tensor(slices.values), detail::host_tensor(slices.indices), slices.rows};
+IndexedSlices at(Device place, const IndexedSlices& slices) {
+  return {slices.values.to(place), slices.indices.to(place), slices.rows};
 }
 
-/// In the meeting of the local replicas: the rows of all replicas.
-IndexedSlices joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& requests) {
+/// The rows of all replicas, for each local one. Between GPUs they go where all copies, of all ranks, lie on some.
+PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state, std::vector<IndexedSlices> local,
+                                   std::string_view name) {
+  if (team.replicas() == 1) return PerReplica<IndexedSlices>(std::move(local));
+  if (team.devices_are_mixed() || detail::is_on_host(state.copies.front().device())) {
+    for (IndexedSlices& slices : local) slices = at(Device{}, slices);
+    const Device host;
+    const std::vector<IndexedSlices> all = gather_slices(team, local, std::span(&host, 1), name);
+    return PerReplica<IndexedSlices>(std::vector(local.size(), all.front()));
+  }
+  std::vector<Device> places;
+  for (const Tensor& copy : state.copies) places.push_back(copy.device());
+  for (std::size_t i = 0; i < local.size(); ++i) local[i] = at(places[i], local[i]);
+  return PerReplica<IndexedSlices>(gather_slices(team, local, places, name));
+}
+
+/// The rows of replica 0, for each local one; through host memory where there are several ranks.
+PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, std::string_view name) {
+  if (team.communicator().size() > 1) {
+    for (IndexedSlices& slices : local) slices = at(Device{}, slices);
+  }
+  return PerReplica<IndexedSlices>(std::vector(local.size(), broadcast_slices(team, local, name)));
+}
+
+/// In the meeting of the local replicas: what each of them applies to its copy.
+PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& requests) {
   const ScatterRequest& first = requests.component(0);
   std::vector<IndexedSlices> local;
   for (int i = 0; i < requests.size(); ++i) {
@@ -102,10 +141,11 @@ IndexedSlices joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& reques
                           name_of(request.op), requests.first_replica() + i, request.state->options.name,
                           requests.first_replica(), name_of(first.op), first.state->options.name);
     }
-    local.push_back(on_host(request.slices));
+    local.push_back(request.slices);
   }
   const std::string name = fmt::format("{} {}", name_of(first.op), first.state->options.name);
-  return is_reduced(*first.state) ? gather_slices(team, local, name) : broadcast_slices(team, local, name);
+  return is_reduced(*first.state) ? gathered(team, *first.state, std::move(local), name)
+                                  : broadcast(team, std::move(local), name);
 }
 
 }  // namespace
@@ -114,21 +154,23 @@ const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) cons
   VariableState& state = *state_;
   const auto op = static_cast<RowOp>(how);
   const Use use = state.use_for_write();
+  IndexedSlices rows = slices;
   try {
     check_operation(state, use, op);
-    check_slices(state, op, slices);
+    rows = apart_from(state, slices);
+    check_slices(state, op, rows);
   } catch (const Error& error) {
     state.refuse(use, error);
   }
   if (use.place == Place::cross_replica) {
-    for (Tensor& copy : state.copies) detail::update_rows(copy.view(), op, slices, 1);
+    for (Tensor& copy : state.copies) detail::update_rows(copy.view(), op, rows, 1);
   } else if (use.place != Place::replica) {
-    detail::update_rows(state.copy(use.copy).view(), op, slices, 1);
+    detail::update_rows(state.copy(use.copy).view(), op, rows, 1);
   } else {
     ReplicaContext& replica = *thread_context().replica;
     const IndexedSlices all = replica.merge_call(
         [&state](Strategy&, const PerReplica<ScatterRequest>& requests) { return joined(*state.team, requests); },
-        ScatterRequest{&state, op, slices});
+        ScatterRequest{&state, op, rows});
     const bool is_mean = state.options.aggregation == VariableAggregation::mean;
     detail::update_rows(state.copy(use.copy).view(), op, all, is_mean ? state.team->replicas() : 1);
   }

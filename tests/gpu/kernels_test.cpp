@@ -10,6 +10,7 @@
 #include "gpu/on_gpu.hpp"
 #include "kernels/descent.hpp"
 #include "kernels/reduce.hpp"
+#include "kernels/rows.hpp"
 #include "schedule/canonical_tree.hpp"
 
 #include <fmt/format.h>
@@ -219,6 +220,43 @@ TEST_F(GpuKernels, fill_elements_of_every_size) {
     });
     EXPECT_EQ(there.bytes(), expected) << size;
     EXPECT_TRUE(there.room_is_untouched()) << size;
+  }
+}
+
+TEST_F(GpuKernels, write_rows_as_the_host_does) {
+  constexpr RowOp ops[]{RowOp::add, RowOp::sub, RowOp::mul, RowOp::div, RowOp::min, RowOp::max};
+  constexpr std::int64_t rows = 50;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t k = 0; k < 1000; ++k) indices.push_back(k % 3 == 0 ? 7 : k * k % rows);  // one in two launches
+  const std::vector<RowStep> steps = steps_by_row(indices);
+  for (int d = 0; d < dtype_count; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    if (dtype == DType::boolean) continue;
+    for (const std::int64_t width : {1, 24, 77}) {
+      Bytes slices = test::awkward_values(dtype, 1000 * width, 2);
+      if (is_integer(dtype)) {
+        for (std::byte& byte : slices) byte |= std::byte{1};  // no integer is divided by 0
+      }
+      PlacedBytes slices_there(slices, logical_gpu(0));
+      for (const RowOp op : ops) {
+        Bytes target = test::awkward_values(dtype, rows * width, 1);
+        PlacedBytes there(target, logical_gpu(0), width == 24 ? size_of(dtype) : 0);
+        PlacedBytes carried(Bytes(static_cast<std::size_t>(width) * 8), logical_gpu(0));
+        RowUpdate update{.op = op,
+                         .dtype = dtype,
+                         .target = target.data(),
+                         .slices = slices.data(),
+                         .width = width,
+                         .steps = steps,
+                         .divisor = is_floating_point(dtype) ? 3 : 1};
+        update_rows(update);
+        update.target = there.data();
+        update.slices = slices_there.data();
+        run([&](Kernels& kernels, Stream stream) { return kernels.update_rows(update, carried.data(), stream); });
+        EXPECT_EQ(there.bytes(), target) << to_string(dtype) << ", width " << width << ", op " << static_cast<int>(op);
+        EXPECT_TRUE(there.room_is_untouched()) << to_string(dtype) << ", width " << width;
+      }
+    }
   }
 }
 

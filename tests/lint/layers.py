@@ -58,6 +58,11 @@ FOREIGN = [
      ['lib/'] + PROGRAMS),
 ]
 
+# Sources of CUDA's compiler, kernels and what launches them: a build without it leaves these out. The probe is compiled
+# when a build is set up; a program may have some of its own.
+CUDA_CODE = ('.cu', '.cuh')
+CUDA_PLACES = ('lib/device/cuda/', 'lib/bindings/cuda/probe.cu', 'apps/')
+
 # What is searched.
 CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
 SPDX = CODE + ('.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
@@ -116,6 +121,8 @@ class Lint:
             with open(os.path.join(self.root, path), encoding='utf-8') as file:
                 lines = file.read().split('\n')
             self.check_spdx(path, lines)
+            if path.endswith(CUDA_CODE) and not path.startswith(CUDA_PLACES):
+                self.report(path, 1, f'CUDA sources lie only in {", ".join(CUDA_PLACES)}')
             if path.endswith(('meson.build', 'meson_options.txt')):
                 self.check_options(path, lines)
             if code:

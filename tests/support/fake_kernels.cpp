@@ -5,6 +5,7 @@
 
 #include "support/run_on_host.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <tuple>
@@ -17,6 +18,9 @@ namespace lockstep::test {
 using detail::Fold;
 using detail::FoldInput;
 using detail::FoldResult;
+using detail::RowOp;
+using detail::RowStep;
+using detail::RowUpdate;
 using detail::cuda::CopyPiece;
 
 namespace {
@@ -116,6 +120,32 @@ FakeKernels::Status FakeKernels::fill(void* target, const void* element, std::si
     detail::cuda::fill_on_host(write, owned.data(), element_bytes, count);
     return Status::success;
   });
+}
+
+FakeKernels::Status FakeKernels::update_rows(const RowUpdate& update, void* carried, Stream stream) {
+  const bool fits = update.op != RowOp::update && update.dtype != DType::boolean && update.width >= 0 &&
+                    (carried != nullptr || update.steps.size() <= most_row_steps);
+  if (!fits) return cuda_->launch("update_rows", stream, nullptr);
+  std::vector<RowStep> steps(update.steps.begin(), update.steps.end());
+  return cuda_->launch("update_rows", stream,
+                       [=, placed = update, reach = Reach(*cuda_), steps = std::move(steps)]() mutable {
+                         if (steps.empty() || placed.width == 0) return Status::success;
+                         const auto later = [](const RowStep& a, const RowStep& b) { return a.slice < b.slice; };
+                         const std::int64_t slices = std::ranges::max(steps, later).slice + 1;
+                         const std::int64_t rows = steps.back().row + 1;
+                         const std::size_t bytes = size_of(placed.dtype);
+                         placed.steps = steps;
+                         placed.target = reach.elements(placed.target, bytes, rows * placed.width);
+                         placed.slices = reach.elements(placed.slices, bytes, slices * placed.width);
+                         if (placed.target == nullptr || placed.slices == nullptr) return Status::illegal_address;
+                         if (steps.size() > most_row_steps) {
+                           const DType sums = accumulation_dtype(ReduceOp::sum, placed.dtype);
+                           carried = reach.elements(carried, size_of(sums), placed.width);
+                           if (carried == nullptr) return Status::illegal_address;
+                         }
+                         detail::cuda::update_rows_on_host(placed, carried);
+                         return Status::success;
+                       });
 }
 
 template <class Body, class... Spans>

@@ -29,6 +29,7 @@ class FakeKernels final : public detail::cuda::Kernels {
   Status reduce(const detail::Fold& fold, std::int64_t count, Stream stream) override;
   Status copy(std::span<const detail::cuda::CopyPiece> pieces, Stream stream) override;
   Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count, Stream stream) override;
+  Status update_rows(const detail::RowUpdate& update, void* carried, Stream stream) override;
   Status descend(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override;
   Status descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
                                float rate, float momentum, Stream stream) override;

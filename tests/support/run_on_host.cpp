@@ -89,6 +89,17 @@ void fill_on_host(void* target, const void* element, std::size_t element_bytes, 
   for_each_worker(tiles(arguments), [&](const Worker& worker) { fill<HostMemory>(arguments, worker); });
 }
 
+void update_rows_on_host(const RowUpdate& update, void* carried) {
+  const Status status = with_ordered<ReduceOp::max>(update.dtype, [&]<class Elements>(Elements) {
+    return with_row_arguments<Elements>(update, carried, [](const RowArguments& arguments) {
+      for_each_worker(tiles(arguments, Elements::lanes),
+                      [&](const Worker& worker) { cuda::update_rows<Elements, HostMemory>(arguments, worker); });
+      return Status::success;
+    });
+  });
+  LOCKSTEP_CHECK(status == Status::success);
+}
+
 void descend_on_host(std::span<float> parameter, std::span<const float> gradient, float rate) {
   step_on_host(Descend{rate}, {parameter}, {gradient});
 }

@@ -20,6 +20,8 @@ void copy_on_host(std::span<const CopyPiece> pieces);
 
 void fill_on_host(void* target, const void* element, std::size_t element_bytes, std::int64_t count);
 
+void update_rows_on_host(const RowUpdate& update, void* carried);
+
 void descend_on_host(std::span<float> parameter, std::span<const float> gradient, float rate);
 
 void descend_with_momentum_on_host(std::span<float> parameter, std::span<float> movement,

@@ -27,8 +27,9 @@ namespace lockstep {
 /// Local. Thread-safe. The first call looks for them.
 [[nodiscard]] LOCKSTEP_API int gpu_count();
 
-/// One line: "2 GPUs: NVIDIA H200, NVIDIA H200; CUDA 13.0, driver 13.0; NCCL 2.28.9", or why there is none: "no GPU:
-/// built without CUDA", "no GPU: no CUDA driver", ... Where there are GPUs it looks for NCCL. Local. Thread-safe.
+/// One line: "2 GPUs: NVIDIA H200, NVIDIA H200; CUDA 13.0, driver 13.0; NCCL 2.28.9 of /usr/lib/libnccl.so.2", or why
+/// there is none: "no GPU: built without CUDA", "no GPU: no CUDA driver; CUDA 13.0; NCCL 2.28.9 of ...". In a build
+/// with CUDA it looks for NCCL. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::string gpu_status();
 
 /// Memory of the GPU `device`, from its pool, in order with the device's stream: a block that is given back is used

@@ -29,8 +29,9 @@ struct IndexedSlices {
 };
 
 /// The whole tensor. Rows that are named several times are added in the order of `indices`, in the accumulation type
-/// (f32 for f16 and bf16, rounded once; integers wrap). It lies where the values do; those of a GPU are added on the
-/// host. Local. Throws as IndexedSlices::validate.
+/// (f32 for f16 and bf16, rounded once; integers wrap; a NaN is the canonical one). It lies where the values do, and is
+/// added there; a GPU gives the bits of the host. Local. Throws as IndexedSlices::validate. Cost: indices on a GPU are
+/// copied to the host, which sorts those for a GPU.
 [[nodiscard]] LOCKSTEP_API Tensor to_dense(const IndexedSlices& slices);
 
 }  // namespace lockstep

@@ -46,9 +46,9 @@ namespace lockstep {
 /// are errors for sum only, as in 2.21 (the pages refuse them all). The sum is kept by an assign: of integers exactly,
 /// the remainder going to the first replicas; of floating-point numbers each copy gets value / replicas.
 ///
-/// Copies live on their replicas' devices. Those of GPUs are read, written, aggregated, added to (and stepped by the
-/// optimizers of this library) there; values may come from anywhere. Through a copy in host memory, there and back, go
-/// assign_sub, the assign that spreads a sum, and the scatter operations.
+/// Copies live on their replicas' devices. Those of GPUs are read, written, by the scatter operations too, aggregated,
+/// added to (and stepped by the optimizers of this library) there; values may come from anywhere. Through a copy in
+/// host memory, there and back, go assign_sub and the assign that spreads a sum.
 ///
 /// A variable that is made outside every scope is plain: it has one copy, which every context reads, and which step
 /// functions of other strategies cannot write; aggregations mean nothing for it. Every use in a scope or step of
@@ -109,11 +109,13 @@ class LOCKSTEP_API Variable {
   const Variable& assign_sub(const Variable& value) const { return write(Write::subtract, value.read().view()); }
 
   /// Rows of the variable become `row op slice`, in the order of the slices; a row that is named several times is
-  /// rounded once. Written are the copies that assign writes. In replica context the slices of all replicas are put one
-  /// after the other, in replica order, and divided by the number of replicas for mean; their numbers of rows may
-  /// differ. Throws Error(unimplemented) for on_read variables everywhere, and for min, max and update in replica
-  /// context with sum or mean; Error(invalid_argument) for other dtypes, row shapes or numbers of rows than the
-  /// variable's, for a division of integers by zero, and for bool, which has only update.
+  /// rounded once, a NaN to the canonical one. Written are the copies that assign writes; a GPU gives the bits of the
+  /// host. In replica context the slices of all replicas are put one after the other, in replica order, and divided by
+  /// the number of replicas for mean; their numbers of rows may differ. Slices may lie anywhere; their indices are
+  /// looked at on the host, to which those on a GPU are copied, and sorted there. Throws Error(unimplemented) for
+  /// on_read variables everywhere, and for min, max and update in replica context with sum or mean;
+  /// Error(invalid_argument) for other dtypes, row shapes or numbers of rows than the variable's, for a division of
+  /// integers by zero, and for bool, which has only update.
   const Variable& scatter_add(const IndexedSlices& slices) const { return scatter(Scatter::add, slices); }
   const Variable& scatter_sub(const IndexedSlices& slices) const { return scatter(Scatter::sub, slices); }
   const Variable& scatter_mul(const IndexedSlices& slices) const { return scatter(Scatter::mul, slices); }

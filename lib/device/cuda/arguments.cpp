@@ -174,4 +174,33 @@ FillArguments fill_arguments(void* target, const void* element, std::size_t elem
   return arguments;
 }
 
+RowArguments row_arguments(const RowUpdate& update, void* carried, std::size_t first, const FoldShape& shape) {
+  LOCKSTEP_CHECK(update.op != RowOp::update);
+  RowArguments arguments;
+  arguments.target = update.target;
+  arguments.slices = update.slices;
+  arguments.carried = carried;
+  arguments.width = update.width;
+  arguments.divisor = update.divisor;
+  arguments.op = update.op;
+  const std::span<const RowStep> steps = update.steps.subspan(first);
+  const std::size_t count = std::min<std::size_t>(steps.size(), Kernels::most_row_steps);
+  for (std::size_t k = 0; k < count; ++k) {
+    if (k == 0 || steps[k].row != steps[k - 1].row) {
+      arguments.first_step[arguments.row_count] = static_cast<std::uint8_t>(k);
+      arguments.rows[arguments.row_count++] = steps[k].row;
+    }
+    arguments.slice_of[k] = steps[k].slice;
+  }
+  arguments.first_step[arguments.row_count] = static_cast<std::uint8_t>(count);
+  arguments.begins_inside = first > 0 && update.steps[first - 1].row == steps.front().row;
+  arguments.ends_inside = count < steps.size() && steps[count].row == steps[count - 1].row;
+  LOCKSTEP_CHECK(carried != nullptr || !(arguments.begins_inside || arguments.ends_inside));
+  const ArrayPlace arrays[]{
+      {update.target, shape.leaf_bytes}, {update.slices, shape.leaf_bytes}, {carried, shape.partial_bytes}};
+  const Split split = split_of(update.width, shape.lanes, arrays);
+  arguments.in_packs = split.is_aligned && split.head == 0 && update.width % shape.lanes == 0;
+  return arguments;
+}
+
 }  // namespace lockstep::detail::cuda

@@ -9,6 +9,7 @@
 #include "device/cuda/bodies/descent.hpp"
 #include "device/cuda/bodies/fill.hpp"
 #include "device/cuda/bodies/fold.hpp"
+#include "device/cuda/bodies/rows.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,22 @@ Status with_inputs(const Fold& fold, const Launch& launch) {
 
 [[nodiscard]] FillArguments fill_arguments(void* target, const void* element, std::size_t element_bytes,
                                            std::int64_t count);
+
+/// The steps of `update` from `first` on, as many as one launch takes.
+[[nodiscard]] RowArguments row_arguments(const RowUpdate& update, void* carried, std::size_t first,
+                                         const FoldShape& shape);
+
+/// Calls `launch` with the arguments of each launch that `update` needs, in their order, until one fails.
+template <class Elements, class Launch>
+Status with_row_arguments(const RowUpdate& update, void* carried, const Launch& launch) {
+  for (std::size_t first = 0; first < update.steps.size();) {
+    const RowArguments arguments = row_arguments(update, carried, first, shape_of<Elements>);
+    const Status status = launch(arguments);
+    if (status != Status::success) return status;
+    first += arguments.first_step[arguments.row_count];
+  }
+  return Status::success;
+}
 
 /// The arrays have the same length.
 template <class Step>

@@ -87,6 +87,17 @@ void Backend::require(Device device, std::string_view who) const {
   throw_error(Code::unavailable, "{}: {} is not here; this process has {}", who, to_string(device), here);
 }
 
+std::string versions_text(Backend& backend) {
+  const Found& found = backend.found();
+  if (found.runtime_version == 0) return {};
+  std::string text = "CUDA " + version_text(found.runtime_version);
+  if (found.driver_version != 0) text += ", driver " + version_text(found.driver_version);
+  const nccl::Library& nccl = backend.nccl();
+  if (nccl.api == nullptr) return text + "; no NCCL: " + nccl.why;
+  return text + fmt::format("; NCCL {}.{}.{} of {}", nccl.version / 10000, nccl.version / 100 % 100, nccl.version % 100,
+                            nccl.path);
+}
+
 bool Backend::is_of_this_process() const noexcept { return fork_depth_ == fork_depth(); }
 
 InstalledTables::InstalledTables(Tables tables) {

@@ -75,6 +75,11 @@ class Backend {
   std::unique_ptr<OpenDevices> open_devices_;  // goes first: it needs the tables
 };
 
+/// What is linked and what can be opened, on a machine without a GPU, too: "CUDA 13.0, driver 13.0; NCCL 2.28.9 of
+/// /usr/lib/libnccl.so.2", "CUDA 13.0; no NCCL: NCCL does not open: ..."; empty in a build without CUDA. Looks for
+/// NCCL.
+[[nodiscard]] std::string versions_text(Backend& backend);
+
 /// For tests: while it lives, `tables` are the process's. Everything that was made of the ones before must be gone.
 class InstalledTables {
  public:

@@ -18,16 +18,14 @@ int gpu_count() { return Backend::of_this_process().device_count(); }
 std::string gpu_status() {
   Backend& backend = Backend::of_this_process();
   const detail::cuda::Found& found = backend.found();
-  if (found.devices.empty()) return "no GPU: " + found.why;
-  std::string text = fmt::format("{} GPU{}:", found.devices.size(), found.devices.size() == 1 ? "" : "s");
+  std::string text = found.devices.empty()
+                         ? "no GPU: " + found.why
+                         : fmt::format("{} GPU{}: ", found.devices.size(), found.devices.size() == 1 ? "" : "s");
   for (const auto& device : found.devices) {
-    text += fmt::format("{} {}", &device == &found.devices.front() ? "" : ",", device.name);
+    text += fmt::format("{}{}", &device == &found.devices.front() ? "" : ", ", device.name);
   }
-  text += fmt::format("; CUDA {}, driver {}", detail::cuda::version_text(found.runtime_version),
-                      detail::cuda::version_text(found.driver_version));
-  const detail::nccl::Library& nccl = backend.nccl();
-  if (nccl.api == nullptr) return text + "; no NCCL: " + nccl.why;
-  return text + fmt::format("; NCCL {}.{}.{}", nccl.version / 10000, nccl.version / 100 % 100, nccl.version % 100);
+  const std::string versions = versions_text(backend);
+  return versions.empty() ? text : text + "; " + versions;
 }
 
 std::shared_ptr<MemoryResource> gpu_memory_resource(Device device) {

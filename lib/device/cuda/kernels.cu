@@ -64,6 +64,10 @@ class RealKernels final : public Kernels {
     return launch(fill_kernel, arguments, tiles(arguments), stream);
   }
 
+  Status update_rows(const RowUpdate& update, void* carried, Stream stream) override {
+    return launch_rows(update, carried, stream);
+  }
+
   Status descend(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override {
     return launch_step(Descend{rate}, {parameter}, {gradient}, stream);
   }

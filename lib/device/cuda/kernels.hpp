@@ -10,6 +10,7 @@
 #include "bindings/cuda/cuda.hpp"
 #include "kernels/descent.hpp"
 #include "kernels/reduce.hpp"
+#include "kernels/rows.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +43,13 @@ class Kernels {
   /// Writes `element_bytes` (1, 2, 4 or 8) bytes at `element` to each of `count` elements of `target`.
   [[nodiscard]] virtual Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
                                     Stream stream) = 0;
+
+  /// The steps of rows that one launch takes.
+  static constexpr int most_row_steps = 232;
+
+  /// kernels/rows's `update_rows`, on the device, but for `update`, which is a copy. Where there are more steps than
+  /// one launch takes, `carried` holds a row of partial results between two, in the type that elements are added in.
+  [[nodiscard]] virtual Status update_rows(const RowUpdate& update, void* carried, Stream stream) = 0;
 
   // kernels/descent's, on the device.
   [[nodiscard]] virtual Status descend(std::span<float> parameter, std::span<const float> gradient, float rate,

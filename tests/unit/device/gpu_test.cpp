@@ -34,16 +34,18 @@ std::string status_with(const test::FakeCudaOptions& cuda, const test::FakeNcclO
 
 TEST(GpuStatus, says_what_is_here) {
   EXPECT_EQ(status_with({.devices = 2}, {.version = 22809}),
-            "2 GPUs: Fake GPU, Fake GPU; CUDA 13.0, driver 13.0; NCCL 2.28.9");
+            "2 GPUs: Fake GPU, Fake GPU; CUDA 13.0, driver 13.0; NCCL 2.28.9 of a fake NCCL");
   EXPECT_EQ(status_with({.devices = 1, .driver_version = 13010}, {.absent = "libnccl.so.2 is not here"}),
             "1 GPU: Fake GPU; CUDA 13.0, driver 13.1; no NCCL: libnccl.so.2 is not here");
 }
 
 TEST(GpuStatus, says_why_there_is_none) {
-  EXPECT_EQ(status_with({.devices = 0}), "no GPU: no GPU is visible");
-  EXPECT_EQ(status_with({.driver_version = 0}), "no GPU: no CUDA driver");
-  EXPECT_EQ(status_with({.driver_version = 12020}),
-            "no GPU: the driver is too old: it knows CUDA 12.2, and this is built with CUDA 13.0");
+  EXPECT_TRUE(status_with({.devices = 0}).starts_with("no GPU: no GPU is visible; CUDA 13.0, driver 13.0; NCCL "));
+  EXPECT_EQ(status_with({.driver_version = 0}, {.version = 22809}),
+            "no GPU: no CUDA driver; CUDA 13.0; NCCL 2.28.9 of a fake NCCL");
+  EXPECT_EQ(status_with({.driver_version = 12020}, {.absent = "libnccl.so.2 is not here"}),
+            "no GPU: the driver is too old: it knows CUDA 12.2, and this is built with CUDA 13.0; CUDA 13.0, driver "
+            "12.2; no NCCL: libnccl.so.2 is not here");
 }
 
 TEST(GpuStatus, is_in_the_error_where_a_gpu_is_asked_for) {

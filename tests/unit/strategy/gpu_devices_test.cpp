@@ -29,7 +29,9 @@ TEST(GpuDevices, without_any_the_default_is_the_host_which_says_why) {
     MirroredStrategy strategy;
     EXPECT_EQ(names(strategy), (Names{"cpu:0"}));
     const std::string text = strategy.describe();
-    EXPECT_NE(text.find("  devices: cpu:0, since there is no GPU: " + why + "\n"), std::string::npos) << text;
+    const std::string devices = "  devices: cpu:0, since there is no GPU: " + why + "\n";
+    EXPECT_NE(text.find(devices + "  libraries for GPUs: CUDA 13.0"), std::string::npos) << text;
+    EXPECT_NE(text.find(" of a fake NCCL\n"), std::string::npos) << text;
     EXPECT_EQ(MirroredStrategy({"cpu:0"}).describe().find("GPU"), std::string::npos);
   };
   expect_host({.devices = 0}, "no GPU is visible");

@@ -116,6 +116,23 @@ TEST_F(OnGpus, sparse_values_are_reduced_to_where_they_are_wanted) {
   EXPECT_EQ(elements_from<float>(to_dense(there.component(1))), (Floats{1, 2, 1, 2, 0, 0, 0, 0}));
 }
 
+TEST_F(OnGpus, the_mean_of_sparse_values_is_divided_there) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const auto rows = strategy.run([](ReplicaContext& replica) {
+    const Device place = replica.devices().front();
+    const IndexedSlices floats = slices({1}, {1, 3}, 4);
+    const Tensor integers = Tensor::from(std::vector<std::int32_t>{7}).reshaped(Shape{1, 1});
+    return std::pair(IndexedSlices{floats.values.to(place), floats.indices.to(place), 4},
+                     IndexedSlices{integers.to(place), floats.indices.to(place), 4});
+  });
+  const int before = gpus_.cuda().calls().count("reduce");
+  const auto floats = strategy.extended().reduce_to("MEAN", rows.first, rows.first);
+  EXPECT_EQ(elements_from<float>(floats.component(1).values), (Floats{0.5F, 1.5F, 0.5F, 1.5F}));
+  const auto integers = strategy.extended().reduce_to("MEAN", rows.second, rows.second);
+  EXPECT_EQ(elements_from<double>(integers.component(0).values), (std::vector<double>{3.5, 3.5}));
+  EXPECT_EQ(gpus_.cuda().calls().count("reduce"), before + 4);
+}
+
 TEST_F(OnGpus, broadcast_to_makes_copies_where_they_are_wanted) {
   on_each_layout([](MirroredStrategy& strategy) {
     const Variable v = strategy.variable(Tensor::from(Floats{0, 0}));

@@ -138,6 +138,36 @@ TEST_F(OnGpus, variables_of_ranks_are_equal_and_aggregate) {
   }
 }
 
+/// Replica r brings r rows, some in host memory and some on its device.
+TEST_F(OnGpus, rows_of_ranks_are_written_to_all_copies) {
+  for (const auto& devices : two_ranks) {
+    on_gpu_workers(2, devices, [](Strategy& strategy) {
+      const int n = strategy.num_replicas_in_sync();
+      const Tensor zeros = tensor(Floats(8), Shape{4, 2});
+      const Variable sum = strategy.variable(zeros, aggregated_by(VariableAggregation::sum));
+      const Variable mean = strategy.variable(zeros, aggregated_by(VariableAggregation::mean));
+      const Variable first = strategy.variable(zeros, aggregated_by(VariableAggregation::only_first_replica));
+      strategy.run([&](ReplicaContext& replica) {
+        const auto id = static_cast<std::size_t>(replica.replica_id_in_sync_group());
+        const Device place = id == 1 ? Device{} : replica.devices().front();
+        const IndexedSlices rows = slices(std::vector<std::int64_t>(id, 3), Floats(2 * id, 1), 4);
+        const IndexedSlices mine{rows.values.reshaped(Shape{static_cast<std::int64_t>(id), 2}).to(place),
+                                 rows.indices.to(place), 4};
+        sum.scatter_add(mine);
+        mean.scatter_sub(mine);
+        const IndexedSlices other = slices({static_cast<std::int64_t>(id)}, {5, 6}, 4);
+        first.scatter_update({other.values.to(place), other.indices.to(place), 4});
+      });
+      const auto rows = static_cast<float>(n * (n - 1) / 2);
+      for (const Floats& copy : copies_from<float>(sum)) EXPECT_EQ(copy, (Floats{0, 0, 0, 0, 0, 0, rows, rows}));
+      for (const Floats& copy : copies_from<float>(first)) EXPECT_EQ(copy, (Floats{5, 6, 0, 0, 0, 0, 0, 0}));
+      float expected = 0;
+      for (float row = 0; row < rows; ++row) expected -= 1 / static_cast<float>(n);
+      for (const Floats& copy : copies_from<float>(mean)) EXPECT_EQ(copy[7], expected);
+    });
+  }
+}
+
 TEST_F(OnGpus, ranks_get_their_batches_there) {
   on_gpu_workers(2, {}, [](Strategy& strategy) {
     const auto data = Dataset<Tensor>::range(8).batch(4);

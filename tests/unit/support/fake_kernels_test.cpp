@@ -101,6 +101,36 @@ TEST_F(FakeKernelsTest, steps_parameters) {
   EXPECT_EQ(get(gradient, 2), (std::vector<float>{-1, -1.5f}));
 }
 
+TEST_F(FakeKernelsTest, writes_rows) {
+  float* const target = put({1, 2, 3, 4});
+  float* const slices = put({10, 20, 30, 40});
+  const std::vector<std::int64_t> indices = {1, 1};
+  std::vector<RowStep> steps = steps_by_row(indices);
+  const RowUpdate update = {.target = target, .slices = slices, .width = 2, .steps = steps};
+  ASSERT_EQ(kernels_.update_rows(update, nullptr, stream_), Status::success);
+  steps.front() = {100, 100};  // the caller's, who may use them again
+  EXPECT_EQ(get(target, 4), (std::vector<float>{1, 2, 43, 64}));
+  EXPECT_EQ(cuda_->calls().count("update_rows"), 1);
+}
+
+TEST_F(FakeKernelsTest, refuses_rows_without_room_for_what_is_carried) {
+  float* const target = put({0});
+  float* const slices = put(std::vector<float>(300, 1));
+  const std::vector<RowStep> steps = steps_by_row(std::vector<std::int64_t>(300, 0));
+  const RowUpdate update = {.target = target, .slices = slices, .width = 1, .steps = steps};
+  EXPECT_EQ(kernels_.update_rows(update, nullptr, stream_), Status::invalid_value);
+  ASSERT_EQ(kernels_.update_rows(update, put({0}), stream_), Status::success);
+  EXPECT_EQ(get(target, 1), std::vector<float>{300});
+}
+
+TEST_F(FakeKernelsTest, fail_the_device_at_rows_beyond_the_end_of_a_block) {
+  float* const target = put({1, 2, 3, 4});
+  const std::vector<RowStep> steps = steps_by_row(std::vector<std::int64_t>{2});
+  const RowUpdate update = {.target = target, .slices = put({1, 1}), .width = 2, .steps = steps};
+  ASSERT_EQ(kernels_.update_rows(update, nullptr, stream_), Status::success);
+  EXPECT_EQ(state(), Status::illegal_address);
+}
+
 TEST_F(FakeKernelsTest, reaches_page_locked_memory) {
   void* host = nullptr;
   ASSERT_EQ(cuda_->malloc_host(host, sizeof(float)), Status::success);

@@ -3,6 +3,7 @@
 //
 // Variables whose copies lie on GPUs: who reads and writes which of them where, and where values may come from.
 
+#include "support/placed_bytes.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
 
 #include <cstdint>
@@ -186,6 +187,83 @@ TEST_F(OnGpus, rows_are_scattered_to_all_copies_from_anywhere) {
       const IndexedSlices wrong = slices({5}, {1, 1}, 2);
       v.scatter_add({wrong.values.to(gpu(0)), wrong.indices.to(gpu(0)), 2});
     });
+  });
+}
+
+TEST_F(OnGpus, rows_are_written_by_kernels_with_the_bits_of_the_host) {
+  constexpr std::int64_t rows = 5;
+  constexpr std::int64_t columns = 3;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t k = 0; k < 700; ++k) indices.push_back(k % 4 == 0 ? 1 : k * k % rows);
+  const auto awkward = [](std::int64_t count, std::uint64_t seed) {
+    const Bytes bytes = awkward_values(DType::bf16, count * columns, seed);
+    Tensor tensor = Tensor::uninitialized(DType::bf16, Shape{count, columns});
+    copy(tensor.view(), {bytes.data(), DType::bf16, tensor.shape(), Device{}});
+    return tensor;
+  };
+  const Tensor initial = awkward(rows, 1);
+  const IndexedSlices given{awkward(700, 2), Tensor::from(indices), rows};
+  const IndexedSlices there{given.values.to(gpu(1)), given.indices.to(gpu(1)), rows};
+  using Scatter = const Variable& (Variable::*)(const IndexedSlices&) const;
+  for (const Scatter scatter :
+       {&Variable::scatter_add, &Variable::scatter_sub, &Variable::scatter_mul, &Variable::scatter_div,
+        &Variable::scatter_min, &Variable::scatter_max, &Variable::scatter_update}) {
+    const Variable on_host = make_variable(initial);
+    (on_host.*scatter)(given);
+    MirroredStrategy strategy({"gpu:0", "gpu:1"});
+    const Variable v = strategy.variable(initial);
+    const int before = gpus_.cuda().calls().count("update_rows") + gpus_.cuda().calls().count("copy");
+    (v.*scatter)(there);
+    EXPECT_GT(gpus_.cuda().calls().count("update_rows") + gpus_.cuda().calls().count("copy"), before);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(read(v.component(i).view()), read(on_host.component(0).view())) << "copy " << i;
+    }
+  }
+}
+
+TEST_F(OnGpus, rows_of_all_replicas_are_divided_for_a_mean) {
+  on_each_layout([](MirroredStrategy& strategy) {
+    const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+    const Variable v = strategy.variable(tensor({0, 0, 0}, Shape{3, 1}), aggregated_by(VariableAggregation::mean));
+    const Variable first =
+        strategy.variable(tensor({0, 0, 0}, Shape{3, 1}), aggregated_by(VariableAggregation::only_first_replica));
+    strategy.run([&](ReplicaContext& replica) {
+      const std::int64_t id = replica.replica_id_in_sync_group();
+      const IndexedSlices mine = slices({id % 3, 2}, {n, 2 * n}, 3);
+      v.scatter_add({mine.values.to(replica.devices().front()), mine.indices, 3});
+      first.scatter_sub(id == 0 ? mine : slices({1}, {9}, 3));
+    });
+    Floats expected{0, 0, 2 * n};
+    for (std::int64_t id = 0; id < strategy.num_replicas_in_sync(); ++id)
+      expected[static_cast<std::size_t>(id % 3)] += 1;
+    EXPECT_EQ(copies_from<float>(v), all(strategy, expected));
+    EXPECT_EQ(copies_from<float>(first), all(strategy, {-n, 0, -2 * n}));
+  });
+}
+
+TEST_F(OnGpus, rows_may_be_the_variables_own) {
+  MirroredStrategy strategy({"gpu:0", "gpu:1"});
+  const Variable v = strategy.variable(tensor({1, 2, 3}, Shape{3, 1}));
+  v.scatter_add({v.component(0), Tensor::from(std::vector<std::int64_t>{2, 0, 1}), 3});
+  EXPECT_EQ(copies_from<float>(v), all(strategy, {3, 5, 4}));
+}
+
+TEST_F(OnGpus, a_kernel_for_rows_that_fails_is_an_error) {
+  MirroredStrategy strategy({"gpu:0"});
+  const Variable v = strategy.variable(tensor({1, 2}, Shape{2, 1}));
+  gpus_.cuda().calls().fail("update_rows", 1, detail::cuda::Status::launch_failure);
+  expect_error(Code::unavailable, {"rows: the kernel"}, [&] { v.scatter_add(slices({1}, {1}, 2)); });
+}
+
+TEST_F(OnGpus, sparse_rows_become_dense_where_they_lie) {
+  const IndexedSlices here = slices({2, 0, 2}, {1, 2, 3, 4, 10, 20}, 4);
+  const Tensor dense = to_dense({here.values.to(gpu(1)), here.indices.to(gpu(1)), 4});
+  EXPECT_EQ(dense.device(), gpu(1));
+  EXPECT_EQ(elements_from<float>(dense), (Floats{3, 4, 0, 0, 11, 22, 0, 0}));
+  EXPECT_EQ(gpus_.cuda().calls().count("update_rows"), 1);
+  expect_error(Code::invalid_argument, {"to_dense", "index 4", "4 rows"}, [&] {
+    const IndexedSlices wrong = slices({4}, {1, 2}, 4);
+    (void)to_dense({wrong.values.to(gpu(1)), wrong.indices.to(gpu(1)), 4});
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -120,6 +121,22 @@ TEST(Scatter, min_and_max_are_those_of_reductions) {
   EXPECT_TRUE(std::signbit(values[0]));
   EXPECT_FALSE(std::signbit(values[1]));
   EXPECT_TRUE(std::isnan(values[2]));
+}
+
+TEST(Scatter, stores_one_nan_but_copies_what_it_updates) {
+  const float odd = std::bit_cast<float>(0xffc12345U);
+  const auto v = make_variable<float>(Floats{1, 2, 3});
+  v.scatter_add(slices<float>({0}, {odd}, 3)).scatter_update(slices<float>({1}, {odd}, 3));
+  const Floats values = v.values();
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(values[0]), 0x7fc00000U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(values[1]), 0xffc12345U);
+}
+
+TEST(Scatter, takes_the_rows_of_the_variable_itself_as_they_were) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto v = strategy.variable<float>(Floats{1, 2, 3});
+  v.scatter_add({v.component(0), Tensor::from(std::vector<std::int64_t>{2, 0, 1}), 3});
+  EXPECT_EQ(copies(v), (Copies{{3, 5, 4}, {3, 5, 4}}));
 }
 
 TEST(Scatter, of_flags_only_updates) {

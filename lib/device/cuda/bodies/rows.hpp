@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of a matrix, written by slices that name them, by threads of a GPU. An element of a row belongs to one thread,
+// which combines it with those of the row's slices in their order: nothing is atomic, and the bits are the host's. Its
+// cost: rows that are named often take as many steps one after the other, of which the loads of four are under way.
+
+#pragma once
+
+#include "device/cuda/bodies/fold.hpp"
+#include "device/cuda/bodies/packs.hpp"
+#include "device/cuda/kernels.hpp"
+#include "kernels/rows.hpp"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace lockstep::detail::cuda {
+
+/// Steps as a kernel is told of them: made by `row_arguments`.
+struct RowArguments {
+  void* target = nullptr;
+  const void* slices = nullptr;
+  void* carried = nullptr;
+  std::int64_t width = 0;
+  int row_count = 0;
+  int divisor = 1;
+  RowOp op = RowOp::add;
+  bool in_packs = false;       ///< else in single elements
+  bool begins_inside = false;  ///< the first row has steps in the launch before, which has left what it is in `carried`
+  bool ends_inside = false;    ///< the last row has steps in the next launch
+  std::uint8_t first_step[Kernels::most_row_steps + 1] = {};  ///< of each row; after the last the number of all
+  std::int64_t rows[Kernels::most_row_steps] = {};
+  std::int64_t slice_of[Kernels::most_row_steps] = {};  ///< each step
+};
+static_assert(sizeof(RowArguments) <= 4096);  // what a launch takes along on every GPU
+
+constexpr std::int64_t tiles(const RowArguments& arguments, int lanes) {
+  const std::int64_t packs = arguments.row_count * (arguments.width / (arguments.in_packs ? lanes : 1));
+  return (packs + threads_per_block - 1) / threads_per_block;
+}
+
+/// The same elements, one at a time.
+template <class Elements>
+struct Single : Elements {
+  static constexpr int lanes = 1;
+};
+
+template <RowOp op, class Elements>
+LOCKSTEP_DEVICE void step(Accumulators<Elements>& values, const Leaves<Elements>& slice, int divisor) {
+  using Partial = typename Elements::Partial;
+  for (int l = 0; l < Elements::lanes; ++l) {
+    Partial value = Elements::widen(slice.at[l]);
+    if constexpr (std::is_floating_point_v<Partial>) {
+      if (divisor != 1) value = value / static_cast<Partial>(divisor);
+    }
+    values.at[l] = step_row<op>(values.at[l], value);
+  }
+}
+
+/// All steps of the elements from `column` on of row `r` of this launch.
+template <RowOp op, class Elements, class Memory>
+LOCKSTEP_DEVICE void update_row(const RowArguments& arguments, int r, std::int64_t column) {
+  using Leaf = typename Elements::Leaf;
+  using Partial = typename Elements::Partial;
+  using Place = SideBySide<Memory, Elements::lanes>;
+  constexpr int at_once = 4;
+  const Place target{arguments.rows[r] * arguments.width + column};
+  const Place carried{column};
+  Accumulators<Elements> values = r == 0 && arguments.begins_inside
+                                      ? carried.template load<Partial>(arguments.carried)
+                                      : widened<Elements>(target.template load<Leaf>(arguments.target));
+  const int end = arguments.first_step[r + 1];
+  for (int first = arguments.first_step[r]; first < end; first += at_once) {
+    Leaves<Elements> slices[at_once];
+    unrolled<at_once>([&](auto k) {
+      if (first + k >= end) return;
+      const Place place{arguments.slice_of[first + k] * arguments.width + column};
+      slices[k] = place.template load<Leaf>(arguments.slices);
+    });
+    unrolled<at_once>([&](auto k) {
+      if (first + k < end) step<op, Elements>(values, slices[k], arguments.divisor);
+    });
+  }
+  if (r + 1 == arguments.row_count && arguments.ends_inside) return carried.store(values, arguments.carried);
+  Pack<typename Elements::Result, Elements::lanes> results;
+  for (int l = 0; l < Elements::lanes; ++l) results.at[l] = Elements::finish(values.at[l], Ending{});
+  target.store(results, arguments.target);
+}
+
+template <RowOp op, class Elements, class Memory>
+LOCKSTEP_DEVICE void update_rows_by(const RowArguments& arguments, const Worker& worker) {
+  const std::int64_t packs_per_row = arguments.width / Elements::lanes;
+  const std::int64_t packs = arguments.row_count * packs_per_row;
+  const std::int64_t first = worker.block * threads_per_block + worker.thread;
+  for (std::int64_t pack = first; pack < packs; pack += worker.blocks * threads_per_block) {
+    const std::int64_t row = pack / packs_per_row;
+    const std::int64_t column = (pack - row * packs_per_row) * Elements::lanes;
+    update_row<op, Elements, Memory>(arguments, static_cast<int>(row), column);
+  }
+}
+
+template <class Elements, class Memory>
+LOCKSTEP_DEVICE void update_rows_of(const RowArguments& arguments, const Worker& worker) {
+  switch (arguments.op) {
+    case RowOp::add: return update_rows_by<RowOp::add, Elements, Memory>(arguments, worker);
+    case RowOp::sub: return update_rows_by<RowOp::sub, Elements, Memory>(arguments, worker);
+    case RowOp::mul: return update_rows_by<RowOp::mul, Elements, Memory>(arguments, worker);
+    case RowOp::div: return update_rows_by<RowOp::div, Elements, Memory>(arguments, worker);
+    case RowOp::min: return update_rows_by<RowOp::min, Elements, Memory>(arguments, worker);
+    case RowOp::max: return update_rows_by<RowOp::max, Elements, Memory>(arguments, worker);
+    case RowOp::update: break;
+  }
+}
+
+/// What one thread does of one launch.
+template <class Elements, class Memory>
+LOCKSTEP_DEVICE void update_rows(const RowArguments& arguments, const Worker& worker) {
+  if (arguments.in_packs) return update_rows_of<Elements, Memory>(arguments, worker);
+  update_rows_of<Single<Elements>, Memory>(arguments, worker);
+}
+
+}  // namespace lockstep::detail::cuda

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "values/row_update.hpp"
+
+#include "core/visit_dtype.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/cuda/streams.hpp"
+#include "device/host/host_elements.hpp"
+
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/device/gpu.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace lockstep::detail {
+namespace {
+
+/// The last slice of each row.
+std::vector<cuda::CopyPiece> last_slices(const RowUpdate& update) {
+  const std::size_t bytes = static_cast<std::size_t>(update.width) * size_of(update.dtype);
+  std::vector<cuda::CopyPiece> pieces;
+  for (std::size_t k = 0; k < update.steps.size(); ++k) {
+    const RowStep& step = update.steps[k];
+    if (k + 1 < update.steps.size() && update.steps[k + 1].row == step.row) continue;
+    pieces.push_back({static_cast<const std::byte*>(update.slices) + static_cast<std::size_t>(step.slice) * bytes,
+                      static_cast<std::byte*>(update.target) + static_cast<std::size_t>(step.row) * bytes, bytes});
+  }
+  return pieces;
+}
+
+/// On the GPU `place`.
+void update_there(const RowUpdate& update, Device place) {
+  const cuda::CurrentDevice current(place.index);
+  cuda::Backend& backend = cuda::Backend::of_this_process();
+  const cuda::Stream stream = cuda::stream_of(place);
+  if (update.op == RowOp::update) {
+    return cuda::check(backend.api(), backend.kernels().copy(last_slices(update), stream), "rows: the kernel");
+  }
+  std::optional<Tensor> carried;
+  if (update.steps.size() > cuda::Kernels::most_row_steps) {
+    const DType dtype = accumulation_dtype(ReduceOp::sum, update.dtype);
+    carried = Tensor::uninitialized(dtype, Shape{update.width}, nullptr, place);
+  }
+  cuda::check(backend.api(), backend.kernels().update_rows(update, carried ? carried->data() : nullptr, stream),
+              "rows: the kernel");
+}
+
+}  // namespace
+
+void update_rows(TensorView target, RowOp op, const IndexedSlices& slices, int divisor) {
+  if (slices.values.element_count() == 0) return;
+  const HostElements indices(slices.indices.view());
+  const std::vector<RowStep> steps = steps_by_row(indices.elements<std::int64_t>());
+  RowUpdate update{.op = op, .dtype = target.dtype, .target = target.data, .steps = steps, .divisor = divisor};
+  update.width = slices.values.element_count() / slices.indices.element_count();
+  if (is_on_host(target.device)) {
+    const HostElements values(slices.values.view());
+    update.slices = values.view().data;
+    update_rows(update);
+  } else {
+    const Tensor values = slices.values.to(target.device);
+    update.slices = values.data();
+    update_there(update, target.device);
+  }
+}
+
+bool has_integer_zero(ConstTensorView values) {
+  const HostElements here(values);
+  return visit_dtype(values.dtype, [&]<class T>() {
+    if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+      const std::span<const T> elements = here.elements<T>();
+      return std::find(elements.begin(), elements.end(), T{0}) != elements.end();
+    } else {
+      return false;
+    }
+  });
+}
+
+}  // namespace lockstep::detail

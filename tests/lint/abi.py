@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The lockstep authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what the shared library exports in a build without CUDA with what it does in one that has it.
+
+  abi.py LIBRARY BUILD     LIBRARY, without CUDA, and BUILD/lib/liblockstep.so, with it; exits 1 when names differ
+
+Programs run with either. Where one build is with Open MPI and the other with MPICH, functions that take MPI's handles are
+left aside: those have other types. Skips where BUILD is not there, has no CUDA, or is older than the sources.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+SKIP = 77  # as Meson has it
+SOURCES = ('.hpp', '.cpp', '.cu', '.cuh')
+HANDLE = re.compile(r'\bompi_\w+')  # what MPI's types are in Open MPI; in MPICH they are numbers
+
+
+def exported(library):
+    """The mangled names, without weak symbols and the statics of templates: they are every library's."""
+    listing = subprocess.run(['nm', '--dynamic', '--defined-only', library], check=True, capture_output=True, text=True)
+    return {name for _, kind, name in map(str.split, listing.stdout.splitlines()) if kind not in 'VvWwu'}
+
+
+def readable(names):
+    """{mangled name: as C++ has it}."""
+    names = sorted(names)
+    done = subprocess.run(['c++filt'], input='\n'.join(names), check=True, capture_output=True, text=True)
+    return dict(zip(names, done.stdout.split('\n')))
+
+
+def differences(without, with_cuda):
+    """(where it is missing, its name) of what one of two sets of mangled names lacks."""
+    names = readable(without | with_cuda)
+    functions = {name: text.split('(')[0] for name, text in names.items()}
+    with_handles = {functions[name] for name, text in names.items() if HANDLE.search(text)}
+    for missing, where in ((with_cuda - without, 'without CUDA'), (without - with_cuda, 'with CUDA')):
+        for name in sorted(missing):
+            if functions[name] not in with_handles:
+                yield where, f'{names[name]} ({name})'
+
+
+def newest_source(root):
+    return max(os.path.getmtime(os.path.join(folder, name)) for top in ('include', 'lib')
+               for folder, _, names in os.walk(os.path.join(root, top)) for name in names if name.endswith(SOURCES))
+
+
+def why_not(build, root):
+    """Why there is nothing to compare with; empty where there is."""
+    library = os.path.join(build, 'lib', 'liblockstep.so')
+    if not os.path.exists(library):
+        return f'there is no {library}'
+    if not os.path.exists(os.path.join(build, 'lib', 'device', 'cuda', 'kernels.o')):
+        return f'{build} has no CUDA'
+    if os.path.getmtime(library) < newest_source(root):
+        return f'{library} is older than the sources'
+    return ''
+
+
+def main():
+    library, build = sys.argv[1:]
+    reason = why_not(build, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..'))
+    if reason:
+        print(reason)
+        return SKIP
+    without, with_cuda = exported(library), exported(os.path.join(build, 'lib', 'liblockstep.so'))
+    found = list(differences(without, with_cuda))
+    for where, name in found:
+        print(f'not {where}: {name}')
+    print(f'{len(without)} names without CUDA, {len(with_cuda)} with it; missing in one: {len(found)}')
+    return 1 if found or not without else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

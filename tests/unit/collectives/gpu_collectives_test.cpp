@@ -148,6 +148,7 @@ TEST(GpuTensors, that_are_too_long_for_packs_have_the_bits_of_the_hosts) {
           check_gather_v(comm, -1, device_of, rows);
           check_scatter(comm, 0, -1, device_of, rows);
           check_all_to_all(comm, AllToAllForm::even_in_place, device_of, rows);
+          check_all_to_all(comm, AllToAllForm::uneven, device_of, rows);
         },
         canonical());
   }

@@ -203,6 +203,21 @@ TEST_P(CrossDeviceContract, refuses_what_is_wrong_before_it_moves) {
   });
 }
 
+TEST_P(CrossDeviceContract, hears_once_what_another_rank_announces_and_works_on) {
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    if (communicator.size() == 1) return;
+    const TestItem item(DType::i32, Shape{2}, communicator, device_of, ReduceOp::sum, 1);
+    if (communicator.rank() == 0) {
+      communicator.announce_failure("out of apples");
+    } else {
+      expect_error(Code::unavailable, {"rank 0", "out of apples"},
+                   [&] { ops.reduce(communicator, item.item(), ReduceOp::sum); });
+    }
+    ops.reduce(communicator, item.item(), ReduceOp::sum);
+    EXPECT_EQ(elements_from<int>(item.results[0])[1], sum_of_weights(communicator));
+  });
+}
+
 TEST_P(CrossDeviceContract, broadcasts_the_roots_value) {
   everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
     const int root = communicator.size() - 1;

@@ -9,6 +9,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include <exception>
+#include <new>
 
 namespace lockstep::detail {
 
@@ -23,6 +24,18 @@ void told_to_all(Communicator& communicator, const Call& call) {
     if (communicator.size() > 1 && !is_known) communicator.announce_failure(error.what());
     throw;
   } catch (const std::exception& error) {
+    if (communicator.size() > 1) communicator.announce_failure(error.what());
+    throw;
+  }
+}
+
+/// `make()`, which speaks with no other rank. What it finds wrong all ranks find; but where memory is used up on one,
+/// it tells the others.
+template <class Make>
+auto with_shortage_told(Communicator& communicator, const Make& make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc& error) {
     if (communicator.size() > 1) communicator.announce_failure(error.what());
     throw;
   }

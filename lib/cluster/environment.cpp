@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "bindings/nccl/library_name.hpp"
 #include "cluster/abort.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/placement.hpp"
@@ -34,6 +35,17 @@ detail::Settings read_settings() {
     throw Error(error.code(), error.text(), {-1, -1, detail::environment_operation, -1});
   }
 }
+
+/// As above: what a program asks for, all its ranks do.
+void name_nccl(const std::string& file) {
+  if (file.empty() || detail::nccl::name_library(file)) return;
+  exists = false;
+  throw Error(Code::failed_precondition,
+              fmt::format("EnvironmentOptions::nccl_library is \"{}\", but NCCL has been looked for already; make the "
+                          "Environment before the first use of a GPU",
+                          file),
+              {-1, -1, detail::environment_operation, -1});
+}
 }  // namespace
 
 /// The ranks that share memory with this one.
@@ -60,10 +72,10 @@ struct Environment::Node {
   }
 };
 
-Environment::Environment(int& argc, char**& argv) { start(&argc, &argv); }
-Environment::Environment() { start(nullptr, nullptr); }
+Environment::Environment(int& argc, char**& argv, const EnvironmentOptions& options) { start(&argc, &argv, options); }
+Environment::Environment(const EnvironmentOptions& options) { start(nullptr, nullptr, options); }
 
-void Environment::start(int* argc, char*** argv) {
+void Environment::start(int* argc, char*** argv, const EnvironmentOptions& options) {
   namespace mpi = detail::mpi;
   if (mpi::is_finalized()) {
     detail::throw_error(Code::failed_precondition,
@@ -85,6 +97,7 @@ void Environment::start(int* argc, char*** argv) {
   detail::set_log_rank(rank_);
   detail::install_terminate_handler(rank_);
   const detail::Settings settings = read_settings();
+  name_nccl(options.nccl_library);
   if (size_ == 1 && !settings.allow_singleton) {
     const std::string suspicion = detail::suspicion_of_wrong_launcher(mpi::library_version());
     if (!suspicion.empty()) {

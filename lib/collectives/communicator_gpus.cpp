@@ -32,8 +32,7 @@ struct IdLetter {
   std::array<char, 128> why_not{};  // there is none: the failure
 };
 
-/// Calls that are done between GPUs, also where ranks share some. An all_to_all_v is not: its ranks compare their rows
-/// first, which is the hosts' affair.
+/// Calls that are done between GPUs, also where ranks share some.
 bool is_done_by_gpus(OperationKind kind) {
   switch (kind) {
     case OperationKind::all_reduce:

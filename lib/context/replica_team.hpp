@@ -9,6 +9,7 @@
 #include "collectives/make_communicator.hpp"
 #include "collectives/shared_loop.hpp"
 #include "collectives/staged_items.hpp"
+#include "collectives/told_to_all.hpp"
 #include "context/thread_context.hpp"
 #include "context/waiter.hpp"
 
@@ -96,6 +97,21 @@ class ReplicaTeam {
   }
   /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
   void announce(const std::exception_ptr& failure);
+  /// The same though they were told one with this text: it has happened anew.
+  void announce_anew(const std::exception_ptr& failure) {
+    told_text_.clear();
+    announce(failure);
+  }
+  /// `local()`, which speaks with no other rank, but is what all do. What it throws is told to the others.
+  template <class Local>
+  auto told_to_all(const Local& local) {
+    try {
+      return local();
+    } catch (...) {
+      announce_anew(std::current_exception());
+      throw;
+    }
+  }
   /// Everything that is reduced from now on goes to `reducer`; or what has options of its own only. What is not goes by
   /// `route`. Before the first reduction.
   void set_reducer(Reducer reducer, bool for_all, detail::Route route) {
@@ -115,17 +131,21 @@ class ReplicaTeam {
         reducer_(communicator, items, op, options);
         return;
       }
-      detail::with_staged(items, {.route = route_}, [&](std::span<const Item> staged) {
-        communicator.all_reduce(staged, op, {.order = {}, .name = call});
+      detail::told_to_all(communicator, [&] {
+        detail::with_staged(items, {.route = route_}, [&](std::span<const Item> staged) {
+          communicator.all_reduce(staged, op, {.order = {}, .name = call});
+        });
       });
     });
   }
   /// Outputs get the one input that rank `root` gives. Collective.
   void broadcast(std::span<const Item> items, int root, std::string_view call) {
     collective([&](Communicator& communicator) {
-      detail::with_staged(
-          items, {route_, detail::DecidedBy::outputs, &communicator},
-          [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
+      detail::told_to_all(communicator, [&] {
+        detail::with_staged(
+            items, {route_, detail::DecidedBy::outputs, &communicator},
+            [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
+      });
     });
   }
   /// Throws `error`, which all ranks know, with `advice` added for this one; `error` itself where not all know it.

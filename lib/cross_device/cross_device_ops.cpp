@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "collectives/staged_items.hpp"
+#include "collectives/told_to_all.hpp"
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/nccl_demand.hpp"
 #include "device/cuda/backend.hpp"
@@ -13,7 +14,6 @@
 #include "schedule/canonical_tree.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 #include <vector>
 
@@ -24,21 +24,6 @@ constexpr std::string_view demand = "CommunicationOptions: implementation NCCL";
 
 bool demands_nccl(const CommunicationOptions& options) {
   return options.implementation == CommunicationImplementation::nccl;
-}
-
-/// `call()`; what one rank throws reaches the others. What a collective throws they know already; it names its
-/// operation.
-template <class Call>
-void told_to_all(Communicator& communicator, const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    if (communicator.size() > 1 && error.operation().empty()) communicator.announce_failure(error.what());
-    throw;
-  } catch (const std::exception& error) {
-    if (communicator.size() > 1) communicator.announce_failure(error.what());
-    throw;
-  }
 }
 
 /// Whether all views lie on one GPU, and are no more than a kernel takes.
@@ -90,7 +75,7 @@ void CrossDeviceOps::reduce(Communicator& communicator, const Item& item, Reduce
 void CrossDeviceOps::batch_reduce(Communicator& communicator, std::span<const Item> items, ReduceOp op,
                                   const CommunicationOptions& options) {
   if (items.empty()) return;
-  told_to_all(communicator, [&] {
+  detail::told_to_all(communicator, [&] {
     if (demands_nccl(options)) require_nccl_here(demand);
     check_distributed_items(items, op, "batch_reduce", communicator.local_replicas(),
                             communicator.layout().first(communicator.rank()));
@@ -102,7 +87,7 @@ void CrossDeviceOps::batch_reduce(Communicator& communicator, std::span<const It
 void CrossDeviceOps::broadcast(Communicator& communicator, std::span<const Item> items, int root,
                                const CommunicationOptions& options) {
   if (items.empty()) return;
-  told_to_all(communicator, [&] {
+  detail::told_to_all(communicator, [&] {
     if (demands_nccl(options)) require_nccl_here(demand);
     do_broadcast(communicator, items, root, options);
   });
@@ -111,7 +96,7 @@ void CrossDeviceOps::broadcast(Communicator& communicator, std::span<const Item>
 void CrossDeviceOps::gather(Communicator& communicator, std::span<const Item> items, std::span<const std::int64_t> rows,
                             const CommunicationOptions& options) {
   if (items.empty()) return;
-  told_to_all(communicator, [&] {
+  detail::told_to_all(communicator, [&] {
     if (demands_nccl(options)) require_nccl_here(demand);
     do_gather(communicator, items, rows, options);
   });

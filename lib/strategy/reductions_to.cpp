@@ -10,6 +10,7 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,6 +54,8 @@ detail::ResultPlaces StrategyExtended::places_at(std::string_view call, const De
   }
 }
 
+void StrategyExtended::announce_exception() { StrategyAccess::team(strategy_).announce_anew(std::current_exception()); }
+
 detail::Sharing StrategyExtended::sharing() const noexcept {
   return {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank(), this};
 }
@@ -75,7 +78,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
         [&]<class Leaf>(const Leaf& leaf) {
           using Result = detail::reduced_t<void, Leaf>;
           auto cells = room_for_cells<Result>(places.size());
-          detail::start_copies<Result>(leaf, checked, places, rules, list, cells);
+          told_to_all([&] { detail::start_copies<Result>(leaf, checked, places, rules, list, cells); });
           results.emplace_back(std::move(cells));
         },
         pair.value);

@@ -73,13 +73,17 @@ const Variable& Variable::write(Write how, ConstTensorView value) const {
     write_copy(use.copy, state.aggregate_written(use.copy, value).view());
   } else if (use.place != Place::cross_replica) {
     write_copy(use.copy, value);
-  } else if (spreads) {
-    const int first = state.team->first_replica_id();
-    for (int i = 0; i < component_count(); ++i) {
-      detail::write_share(state.copy(i).view(), value, first + i, state.team->replicas());
-    }
   } else {
-    for (int i = 0; i < component_count(); ++i) write_copy(i, value);
+    const int first = state.team->first_replica_id();
+    state.team->told_to_all([&] {
+      for (int i = 0; i < component_count(); ++i) {
+        if (spreads) {
+          detail::write_share(state.copy(i).view(), value, first + i, state.team->replicas());
+        } else {
+          write_copy(i, value);
+        }
+      }
+    });
   }
   return *this;
 }

@@ -71,8 +71,10 @@ void Variable::read_to(TensorView target) const {
 }
 
 Tensor Variable::read() const {
-  const Device device = state_->copy(state_->use().copy).device();
-  Tensor result = Tensor::uninitialized(dtype(), shape(), nullptr, device);
+  const VariableState::Use use = state_->use();
+  const auto room = [&] { return Tensor::uninitialized(dtype(), shape(), nullptr, state_->copy(use.copy).device()); };
+  const bool all_read = use.place == Place::cross_replica && state_->is_on_read();
+  Tensor result = all_read ? state_->team->told_to_all(room) : room();
   read_to(result.view());
   return result;
 }

@@ -59,7 +59,8 @@ void VariableState::aggregate_copies(TensorView target) const {
   const ConstTensorView first = copies.front().view();
   if (first.device.kind != target.device.kind) {
     // where the copies are: all ranks then go the same way, wherever each wants the result
-    Tensor there = Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device);
+    Tensor there =
+        team->told_to_all([&first] { return Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device); });
     aggregate_copies(there.view());
     return lockstep::copy(target, there.view());
   }

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
 #include <ostream>
 #include <vector>
@@ -28,6 +29,15 @@ struct GpuLayout {
 };
 inline void PrintTo(const GpuLayout& layout, std::ostream* stream) {
   *stream << to_string(ReplicaLayout(layout.replicas)) << " replicas on " << layout.gpus << " GPUs each";
+}
+
+/// 1 to 4 ranks that have 1 to 3 GPUs each, and a replica on each of them. `some_of` these has every number of either.
+[[nodiscard]] inline std::vector<GpuLayout> gpu_matrix() {
+  std::vector<GpuLayout> layouts;
+  for (int gpus = 1; gpus <= 3; ++gpus) {
+    for (std::size_t ranks = 1; ranks <= 4; ++ranks) layouts.push_back({std::vector<int>(ranks, gpus), gpus});
+  }
+  return layouts;
 }
 
 /// The devices of rank `rank`.

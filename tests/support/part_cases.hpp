@@ -206,6 +206,36 @@ inline void check_all_to_all(Communicator& comm, AllToAllForm form, const Device
   }
 }
 
+/// all_to_all_v of one row of 3 elements for every pair, but `sent` and `expected` for those from replica 2 to replica
+/// 0.
+inline void exchange_rows(Communicator& comm, DType dtype, std::int64_t sent, std::int64_t expected,
+                          const DeviceOf& device_of = on_host, const ReduceOptions& options = {}) {
+  const int replicas = comm.layout().replicas();
+  const int first = comm.layout().first(comm.rank());
+  std::vector<std::int64_t> send_rows;
+  std::vector<std::int64_t> receive_rows;
+  std::deque<PartItem> parts;
+  parts.emplace_back(RowCase{dtype, {3}});
+  for (int local = first; local < first + comm.local_replicas(); ++local) {
+    std::int64_t total_sent = 0;
+    for (int other = 0; other < replicas; ++other) {
+      send_rows.push_back(local == 2 && other == 0 ? sent : 1);
+      total_sent += send_rows.back();
+    }
+    parts.front().give(total_sent, Bytes(static_cast<std::size_t>(total_sent) * 3 * size_of(dtype)),
+                       device_of(local - first));
+  }
+  for (int local = first; local < first + comm.local_replicas(); ++local) {
+    std::int64_t total_received = 0;
+    for (int other = 0; other < replicas; ++other) {
+      receive_rows.push_back(local == 0 && other == 2 ? expected : 1);
+      total_received += receive_rows.back();
+    }
+    parts.front().take(total_received, device_of(local - first));
+  }
+  comm.all_to_all_v(items_of(parts), send_rows, receive_rows, options);
+}
+
 inline void check_every_part_collective(Communicator& comm, const DeviceOf& device_of = on_host) {
   for (int root = -1; root < comm.size(); ++root) check_gather_v(comm, root, device_of);
   for (int root = 0; root < comm.size(); ++root) {

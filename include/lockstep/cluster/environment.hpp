@@ -13,6 +13,14 @@
 
 namespace lockstep {
 
+struct EnvironmentOptions {
+  /// The file to be opened as NCCL, as the loader finds it: a path, or a name that it looks for. Default, empty: what
+  /// the variable LOCKSTEP_NCCL names; else what is in the process already, such as PyTorch's; else libnccl.so.2. It is
+  /// opened when a GPU first needs it. One that does not open, or is older than 2.18, is as none: collectives on GPUs
+  /// go through host memory, and whoever demands NCCL gets Error(unavailable); either text names option, file and why.
+  std::string nccl_library = {};
+};
+
 /// Initialises MPI unless the program did, checks the launcher, reads LOCKSTEP_* variables.
 ///
 /// Make one in `main`, before any strategy that spans ranks. Its destructor finalises MPI only if the constructor
@@ -23,10 +31,10 @@ class LOCKSTEP_API Environment {
  public:
   /// Collective over the job. Asks for MPI_THREAD_MULTIPLE. `argc` and `argv` are handed to MPI.
   /// Throws Error(failed_precondition) for a second Environment, after MPI_Finalize, and when MPI sees one rank though
-  /// the launcher started several (LOCKSTEP_ALLOW_SINGLETON=1 overrules); Error(invalid_argument) for a malformed
-  /// LOCKSTEP_* value.
-  Environment(int& argc, char**& argv);
-  Environment();
+  /// the launcher started several (LOCKSTEP_ALLOW_SINGLETON=1 overrules), and for an `nccl_library` when NCCL has been
+  /// opened already; Error(invalid_argument) for a malformed LOCKSTEP_* value.
+  Environment(int& argc, char**& argv, const EnvironmentOptions& options = {});
+  explicit Environment(const EnvironmentOptions& options = {});
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
   ~Environment();
@@ -59,7 +67,7 @@ class LOCKSTEP_API Environment {
 
  private:
   struct Node;  // this rank's
-  void start(int* argc, char*** argv);
+  void start(int* argc, char*** argv, const EnvironmentOptions& options);
 
   int rank_ = 0;
   int size_ = 1;

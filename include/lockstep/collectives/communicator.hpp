@@ -220,7 +220,9 @@ class LOCKSTEP_API Communicator {
   /// within the deadline makes Error(deadline_exceeded) on both. What this rank alone can see to be wrong is
   /// Error(invalid_argument) here, Error(unavailable) there. announce_failure does not end messages under way.
   /// Complete when the receiver has agreed and the tensors have been copied or have left. Requests complete in any
-  /// order. Cost: an offer, an answer and the data: 3 messages, of which 2 are small.
+  /// order. Cost: an offer, an answer and the data: 3 messages, of which 2 are small. Either end's tensors may lie on
+  /// GPUs; they go through page-locked host memory, also where there is NCCL: what two ranks tell each other is beside
+  /// the order of the collectives, and NCCL's calls have one order.
   void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {});
   [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,
                                    const ReduceOptions& options = {});

@@ -124,8 +124,10 @@ class LOCKSTEP_API Strategy {
     const ReduceOp checked = begin_reduction("reduce", op);
     const detail::Sharing sharing = extended_.sharing();
     detail::ReductionList list(result_memory_);
-    auto result = map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> detail::reduced_t<Result, Leaf> {
-      return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
+    auto result = extended_.told_to_all([&] {
+      return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> detail::reduced_t<Result, Leaf> {
+        return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
+      });
     });
     detail::add_outputs(value, result, sharing, list);
     run_reduction("reduce", checked, list.items(), list.sparse(), {});

@@ -56,7 +56,8 @@ class LOCKSTEP_API StrategyExtended {
   /// rows of all replicas one after the other, which a mean divides by their number. A value that is no PerReplica
   /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum. Results that are Tensors lie on the
   /// GPUs among the devices; in host memory they are made in memory that the strategy keeps for those to come, 16 MiB
-  /// of it at most. Results of other types are in host memory. Throws Error(unavailable) for a GPU that is not here.
+  /// of it at most. Results of other types are in host memory. Throws Error(unavailable) for a GPU that is not here,
+  /// and a std::bad_alloc where one is full; the other ranks then get Error(unavailable) with the text.
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
@@ -66,7 +67,7 @@ class LOCKSTEP_API StrategyExtended {
     const detail::ResultPlaces places = places_at("reduce_to", destinations);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(static_cast<std::size_t>(places.size()));
-    detail::start_copies<Result>(value, checked, places, sharing(), list, cells);
+    told_to_all([&] { detail::start_copies<Result>(value, checked, places, sharing(), list, cells); });
     run_reduction("reduce_to", checked, list, options);
     return detail::mirrored_of<Result>(cells);
   }
@@ -93,9 +94,10 @@ class LOCKSTEP_API StrategyExtended {
     list.reserve(places.size(), components, results);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(results);
-    for (std::size_t k = 0; k < places.size(); ++k) {
-      detail::start_copies<Result>(value_destination_pairs[k].first, checked, places[k], rules, list, cells);
-    }
+    told_to_all([&] {
+      for (std::size_t k = 0; k < places.size(); ++k)
+        detail::start_copies<Result>(value_destination_pairs[k].first, checked, places[k], rules, list, cells);
+    });
     run_reduction("batch_reduce_to", checked, list, options);
     std::vector<Mirrored<Result>> mirrored;
     mirrored.reserve(places.size());
@@ -133,8 +135,10 @@ class LOCKSTEP_API StrategyExtended {
       const detail::ResultPlaces places = places_at("broadcast_to", destinations);
       const detail::ReductionList list(result_memory());
       cells.reserve(static_cast<std::size_t>(places.size()));
-      for (int i = 0; i < places.size(); ++i)
-        cells.push_back({detail::room_for<Result>(value, ReduceOp::max, list, places[i])});
+      told_to_all([&] {
+        for (int i = 0; i < places.size(); ++i)
+          cells.push_back({detail::room_for<Result>(value, ReduceOp::max, list, places[i])});
+      });
       std::vector<TensorView> outputs;
       for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
       broadcast_views(tensor_traits<Value>::view(value), outputs, options);
@@ -213,6 +217,18 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
+  /// `make()`, which makes results or room for them. What it throws, such as that a GPU is full, is told to the other
+  /// ranks, which may have theirs.
+  template <class Make>
+  auto told_to_all(const Make& make) {
+    try {
+      return make();
+    } catch (...) {
+      announce_exception();
+      throw;
+    }
+  }
+  void announce_exception();
   void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
                      const CommunicationOptions& options) {
     run_reduction(call, op, list.items(), list.sparse(), options);

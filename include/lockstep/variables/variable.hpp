@@ -90,7 +90,9 @@ class LOCKSTEP_API Variable {
   [[nodiscard]] TensorView updatable_component() const;
 
   /// Write by the table above. `value` has the variable's dtype and shape, else Error(invalid_argument); or it is a
-  /// variable, which is read by its own rule. Nothing is written when something is wrong.
+  /// variable, which is read by its own rule. Nothing is written when something is wrong. Where a GPU has no memory
+  /// left for it: a std::bad_alloc here, and Error(unavailable) with the text on the other ranks; some copies may have
+  /// been written then.
   template <TensorLike Value>
   const Variable& assign(const Value& value) const {
     return write(Write::assign, tensor_traits<Value>::view(value));

@@ -19,8 +19,12 @@ GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGrou
     : Operation(descriptor),
       group_(std::move(group)),
       items_(std::move(items)),
-      guests_(descriptor, *group_, items_),
       is_last_step_done_(group_->led_lanes() == 0) {
+  if (descriptor.kind == OperationKind::all_to_all_v) {
+    rows_.emplace(*group_, items_);
+  } else {
+    guests_.emplace(descriptor, *group_, items_);
+  }
   const auto note = [this](const GpuPlace& place) {
     auto& event = ready_[place.device];
     if (event) return;
@@ -33,27 +37,37 @@ GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGrou
   }
 }
 
-void GpuOperation::start(Transport& transport, Workspace& /*workspace*/) {
+void GpuOperation::start(Transport& transport, Workspace& workspace) {
   if (group_->comms() != nullptr && !group_->comms()->are_there())
     throw_error(Code::unavailable, "NCCL was ended by an error in another operation; call again");
   is_started_ = true;
   for (const auto& [device, event] : ready_) event->hold_back(stream_of(group_->lane_on(device.index)));
-  guests_.start(transport);
+  if (guests_) {
+    guests_->start(transport);
+  } else {
+    rows_->start(transport, workspace);
+  }
 }
 
-bool GpuOperation::advance(Transport& transport, Workspace& /*workspace*/) {
-  const bool visits_are_over = guests_.advance_visits(transport);
+bool GpuOperation::advance(Transport& transport, Workspace& workspace) {
+  if (!guests_) {
+    if (!rows_->advance(transport, workspace)) return false;
+    if (rows_->failure() != nullptr) return true;
+    guests_.emplace(descriptor(), *group_, items_);
+    guests_->start(transport);
+  }
+  const bool visits_are_over = guests_->advance_visits(transport);
   if (!nccl_is_ready()) return false;
   const auto take = [this](std::size_t lane, std::size_t bytes) { return scratch(lane, bytes); };
-  if (!guests_.have_come(transport, items_, take)) return false;
+  if (!guests_->have_come(transport, items_, take)) return false;
   while (!is_last_step_done_) {
     is_last_step_done_ = do_step(step_++);
     if (!nccl_is_ready()) return false;
   }
-  if (!guests_.have_gone(transport) || !visits_are_over) return false;
+  if (!guests_->have_gone(transport) || !visits_are_over) return false;
   if (ends_.empty()) close();
   if (!has_ended()) return false;
-  guests_.settle();
+  guests_->settle();
   return true;
 }
 
@@ -75,12 +89,13 @@ bool GpuOperation::has_ended() const {
   return std::all_of(ends_.begin(), ends_.end(), [](const auto& end) { return end->is_done(); });
 }
 
-bool GpuOperation::abandon(Transport& /*transport*/) noexcept {
+bool GpuOperation::abandon(Transport& transport) noexcept {
   if (!is_started_) return false;
+  if (rows_) rows_->abandon(transport);
   if (group_->comms() != nullptr) group_->comms()->abort();
   if (ends_soon()) {
     // a message that did not come belongs to this epoch: it takes none of the next one's
-    guests_.settle();
+    if (guests_) guests_->settle();
     return false;
   }
   log_warning("what a GPU does for {} did not end; its memory is kept", describe(descriptor()));
@@ -104,13 +119,6 @@ bool GpuOperation::ends_soon() noexcept {
     log_warning("{}", fault.what());
     return false;
   }
-}
-
-std::size_t GpuOperation::place_of(int replica) const {
-  const ReplicaLayout& layout = group_->layout();
-  const int rank = group_->rank();
-  if (layout.rank_of(replica) == rank) return static_cast<std::size_t>(replica - layout.first(rank));
-  return static_cast<std::size_t>(layout.count(rank)) + guests_.place_of(replica);
 }
 
 const void* GpuOperation::input_of(const HostItem& item, int replica) const { return item.inputs[place_of(replica)]; }

@@ -3,18 +3,21 @@
 //
 // An operation whose work is on GPUs: steps that are put on this rank's lanes one after the other, each when NCCL has
 // taken in the one before. It is done when all lanes have come to the end; nobody waits in CUDA. Where ranks share GPUs
-// the steps begin when the guests' inputs are there, and a rank has steps on the GPUs that it leads alone.
+// the steps begin when the guests' inputs are there, and a rank has steps on the GPUs that it leads alone. The ranks of
+// an all_to_all_v agree on their rows before all that.
 
 #pragma once
 
 #include "collectives/gpu/group.hpp"
 #include "collectives/gpu/guests.hpp"
+#include "collectives/gpu/uneven_rows.hpp"
 #include "collectives/operation.hpp"
 #include "kernels/reduce.hpp"
 
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -27,7 +30,8 @@ class GpuOperation : public Operation {
   bool advance(Transport& transport, Workspace& workspace) final;
   bool is_on_streams() const noexcept final { return !ends_.empty(); }
   void hold_back(void* stream) const final;
-  std::vector<int> awaited_ranks() const final { return {}; }
+  const Failure* failure() const noexcept final { return rows_ ? rows_->failure() : nullptr; }
+  std::vector<int> awaited_ranks() const final { return guests_ ? std::vector<int>{} : rows_->awaited_ranks(); }
   std::string_view awaited() const final { return "the GPUs have not done their part"; }
   /// Aborts NCCL, which is then started anew in the next epoch. What has not ended soon after keeps its memory.
   bool abandon(Transport& transport) noexcept final;
@@ -52,7 +56,7 @@ class GpuOperation : public Operation {
     return group_->leaders()[group_->leaders().of(replica)].rank == group_->rank();
   }
   /// The place in each item of `replica`, one that is here or local.
-  [[nodiscard]] std::size_t place_of(int replica) const;
+  [[nodiscard]] std::size_t place_of(int replica) const { return group_->place_of(replica); }
   /// Its input.
   [[nodiscard]] const void* input_of(const HostItem& item, int replica) const;
   /// Its output where each has its own.
@@ -81,7 +85,8 @@ class GpuOperation : public Operation {
 
   std::shared_ptr<GpuGroup> group_;  // its lanes outlive what is taken on them
   std::vector<HostItem> items_;      // with what guests give and get, once they have come
-  Guests guests_;
+  std::optional<UnevenRows> rows_;   // of an all_to_all_v: nothing is done before they are agreed on
+  std::optional<Guests> guests_;     // from when the rows are known
   std::map<Device, std::unique_ptr<cuda::OwnedEvent>> ready_;  // by logical device: its inputs are there, outputs free
   std::vector<cuda::StreamBlock> scratch_;
   std::vector<std::unique_ptr<cuda::OwnedEvent>> ends_;  // by lane

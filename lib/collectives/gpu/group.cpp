@@ -32,6 +32,8 @@ GpuGroup::GpuGroup(std::uint64_t epoch, std::span<const GpuClaim> claims, const 
   led_lanes_ = lanes_.size();
   for (const Guest& guest : leaders_.guests()) {
     if (guest.rank == rank) lanes_.push_back(std::make_unique<Lane>(guest.device));
+    if (leaders_[guest.leader].rank == rank)
+      guest_replicas_.insert(guest_replicas_.end(), guest.replicas.begin(), guest.replicas.end());
   }
   if (decision_.route == GpuRoute::nccl && led_lanes_ != 0)
     comms_ = std::make_shared<NcclComms>(cuda::Backend::of_this_process().nccl().api, gpus);
@@ -58,6 +60,13 @@ void GpuGroup::fall_back(const std::string& why) {
 
 std::uint64_t GpuGroup::fingerprint() const noexcept {
   return epoch_ << 8 | static_cast<std::uint64_t>(decision_.route);
+}
+
+std::size_t GpuGroup::place_of(int replica) const {
+  if (layout_.rank_of(replica) == rank_) return static_cast<std::size_t>(replica - layout_.first(rank_));
+  const auto found = std::find(guest_replicas_.begin(), guest_replicas_.end(), replica);
+  LOCKSTEP_CHECK(found != guest_replicas_.end());
+  return static_cast<std::size_t>(layout_.count(rank_)) + static_cast<std::size_t>(found - guest_replicas_.begin());
 }
 
 std::size_t GpuGroup::lane_on(int device) const {

@@ -56,6 +56,9 @@ class GpuGroup {
   /// hosts do everything.
   [[nodiscard]] std::span<const std::unique_ptr<Lane>> lanes() const noexcept { return lanes_; }
   [[nodiscard]] std::size_t led_lanes() const noexcept { return led_lanes_; }
+  /// Where `replica` stands in the lists of an item: the local ones first, then those of the guests on GPUs that this
+  /// rank leads, guest by guest.
+  [[nodiscard]] std::size_t place_of(int replica) const;
   /// The lane on CUDA's `device`.
   [[nodiscard]] std::size_t lane_on(int device) const;
   /// Null without NCCL, and on a rank that leads no GPU.
@@ -75,7 +78,8 @@ class GpuGroup {
   int rank_;
   GpuDecision decision_;
   Leaders leaders_;
-  std::vector<int> devices_;  // of the local replicas
+  std::vector<int> devices_;         // of the local replicas
+  std::vector<int> guest_replicas_;  // on GPUs that this rank leads
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::size_t led_lanes_ = 0;
   std::shared_ptr<NcclComms> comms_;

@@ -15,7 +15,10 @@ void add(GuestMessage& message, std::size_t item, int replica, std::size_t bytes
   message.bytes += aligned(bytes);
 }
 
-std::size_t input_bytes(OperationKind kind, const HostItem& item, int replica) {
+/// Elements of all parts.
+std::int64_t count_of(const HostItem& item, const PartBegins& begins) { return begins.back() * item.row_elements; }
+
+std::size_t input_bytes(OperationKind kind, const GpuGroup& group, const HostItem& item, int replica) {
   std::int64_t count = 0;
   switch (kind) {
     case OperationKind::all_gather:
@@ -23,13 +26,15 @@ std::size_t input_bytes(OperationKind kind, const HostItem& item, int replica) {
     case OperationKind::gather:
     case OperationKind::gather_v: count = item.part_begin(replica + 1) - item.part_begin(replica); break;
     case OperationKind::scatter:
-    case OperationKind::scatter_v: count = item.input_parts.front().back() * item.row_elements; break;
+    case OperationKind::scatter_v: count = count_of(item, item.input_parts.front()); break;
+    case OperationKind::all_to_all_v: count = count_of(item, item.input_parts[group.place_of(replica)]); break;
     default: count = item.count(); break;
   }
   return static_cast<std::size_t>(count) * size_of(item.dtype);
 }
 
-std::size_t result_bytes(const Descriptor& descriptor, const HostItem& item, int replica, int replicas) {
+std::size_t result_bytes(const Descriptor& descriptor, const GpuGroup& group, const HostItem& item, int replica) {
+  const int replicas = group.layout().replicas();
   std::int64_t count = item.count();
   DType dtype = item.dtype;
   switch (descriptor.kind) {
@@ -49,6 +54,7 @@ std::size_t result_bytes(const Descriptor& descriptor, const HostItem& item, int
       count = (part[1] - part[0]) * item.row_elements;
       break;
     }
+    case OperationKind::all_to_all_v: count = count_of(item, item.output_parts[group.place_of(replica)]); break;
     default: break;
   }
   return static_cast<std::size_t>(count) * size_of(dtype);
@@ -71,7 +77,7 @@ GuestMessage message_to_leader(const Descriptor& descriptor, const GpuGroup& gro
   const std::vector<int> root{-1};
   for (std::size_t i = 0; i < items.size(); ++i) {
     for (const int replica : is_from_root ? root : guest.replicas)
-      add(message, i, replica, input_bytes(descriptor.kind, items[i], replica));
+      add(message, i, replica, input_bytes(descriptor.kind, group, items[i], replica));
   }
   return message;
 }
@@ -79,13 +85,12 @@ GuestMessage message_to_leader(const Descriptor& descriptor, const GpuGroup& gro
 GuestMessage message_to_guest(const Descriptor& descriptor, const GpuGroup& group, const Guest& guest,
                               std::span<const HostItem> items, std::span<const std::byte> wanted) {
   GuestMessage message;
-  const int replicas = group.layout().replicas();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (gives_each_its_own(descriptor.kind)) {
       for (const int replica : guest.replicas)
-        add(message, i, replica, result_bytes(descriptor, items[i], replica, replicas));
+        add(message, i, replica, result_bytes(descriptor, group, items[i], replica));
     } else if (wanted[i] != std::byte{0}) {
-      add(message, i, -1, result_bytes(descriptor, items[i], -1, replicas));
+      add(message, i, -1, result_bytes(descriptor, group, items[i], -1));
     }
   }
   return message;

@@ -3,10 +3,6 @@
 
 #include "collectives/gpu/guests.hpp"
 
-#include "base/check.hpp"
-
-#include <algorithm>
-
 namespace lockstep::detail {
 namespace {
 
@@ -28,9 +24,7 @@ bool advance_all(Parts& parts, Transport& transport) {
 Guests::Guests(const Descriptor& descriptor, const GpuGroup& group, std::span<const HostItem> items) {
   for (const Guest& guest : group.leaders().guests()) {
     if (guest.rank == group.rank()) visits_.emplace_back(descriptor, group, guest, items);
-    if (group.leaders()[guest.leader].rank != group.rank()) continue;
-    hostings_.emplace_back(descriptor, group, guest, items);
-    replicas_.insert(replicas_.end(), guest.replicas.begin(), guest.replicas.end());
+    if (group.leaders()[guest.leader].rank == group.rank()) hostings_.emplace_back(descriptor, group, guest, items);
   }
 }
 
@@ -57,12 +51,6 @@ bool Guests::have_gone(Transport& transport) {
     is_fetched_ = true;
   }
   return advance_all(hostings_, transport);
-}
-
-std::size_t Guests::place_of(int replica) const {
-  const auto found = std::find(replicas_.begin(), replicas_.end(), replica);
-  LOCKSTEP_CHECK(found != replicas_.end());
-  return static_cast<std::size_t>(found - replicas_.begin());
 }
 
 void Guests::settle() noexcept {

@@ -31,19 +31,16 @@ class Guests {
   void start(Transport& transport);
   /// As a guest: moves on. Whether the messages are over and what is left is on the lanes.
   [[nodiscard]] bool advance_visits(Transport& transport);
-  /// For this rank's guests: whether all that they give is among `items`.
+  /// For this rank's guests: whether all that they give is among `items`, at GpuGroup::place_of.
   [[nodiscard]] bool have_come(Transport& transport, std::vector<HostItem>& items, const TakeScratch& scratch);
   /// When the results are on the lanes: whether the guests have theirs.
   [[nodiscard]] bool have_gone(Transport& transport);
-  /// The place of `replica`, of a guest that has come, behind the local replicas in each item.
-  [[nodiscard]] std::size_t place_of(int replica) const;
   /// What was on the lanes has ended: memory that no message may touch any more is free.
   void settle() noexcept;
 
  private:
   std::deque<Visit> visits_;
   std::deque<Hosting> hostings_;
-  std::vector<int> replicas_;  // of the guests
   bool have_come_ = false;
   bool is_fetched_ = false;
 };

@@ -81,7 +81,7 @@ class PartMoves final : public GpuOperation {
   void list_moves(const HostItem& item) {
     if (is_scatter()) {
       list_scatter(item);
-    } else if (descriptor().kind == OperationKind::all_to_all) {
+    } else if (is({OperationKind::all_to_all, OperationKind::all_to_all_v})) {
       list_all_to_all(item);
     } else {
       list_gather(item);
@@ -137,17 +137,36 @@ class PartMoves final : public GpuOperation {
   void list_all_to_all(const HostItem& item) {
     const Leaders& leaders = group().leaders();
     const std::vector<const void*> inputs = inputs_apart(item);
-    const std::size_t bytes = static_cast<std::size_t>(item.row_elements) * size_of(item.dtype);
     for (int source = 0; source < group().layout().replicas(); ++source) {
       for (int target = 0; target < group().layout().replicas(); ++target) {
         if (!is_here(source) && !is_here(target)) continue;
-        Move move{bytes, nullptr, {}};
-        if (is_here(source)) move.source = at(inputs[place_of(source)], target * item.row_elements, item.dtype);
-        if (is_here(target))
-          move.targets.push_back(at(output_of(item, target), source * item.row_elements, item.dtype));
+        Move move;
+        if (is_here(source)) {
+          const Range range = part(item, item.input_parts, source, target);
+          move.bytes = static_cast<std::size_t>(range.count) * size_of(item.dtype);
+          move.source = at(inputs[place_of(source)], range.begin, item.dtype);
+        }
+        if (is_here(target)) {
+          const Range range = part(item, item.output_parts, target, source);
+          move.bytes = static_cast<std::size_t>(range.count) * size_of(item.dtype);
+          move.targets.push_back(at(output_of(item, target), range.begin, item.dtype));
+        }
         add(leaders.of(source), leaders.of(target), move);
       }
     }
+  }
+
+  /// Elements of a tensor.
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+  };
+
+  /// The part for or from `other` in an all_to_all's input or output of `replica`, which is here; `parts` of all such.
+  [[nodiscard]] Range part(const HostItem& item, const std::vector<PartBegins>& parts, int replica, int other) const {
+    if (descriptor().kind == OperationKind::all_to_all) return {other * item.row_elements, item.row_elements};
+    const auto begin = parts[place_of(replica)].begin() + other;
+    return {begin[0] * item.row_elements, (begin[1] - begin[0]) * item.row_elements};
   }
 
   /// The inputs of an all_to_all where no output overwrites them: copies of those that are outputs too.
@@ -263,7 +282,8 @@ bool moves_on_gpus(OperationKind kind) noexcept {
     case OperationKind::gather_v:
     case OperationKind::scatter:
     case OperationKind::scatter_v:
-    case OperationKind::all_to_all: return true;
+    case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v: return true;
     default: return false;
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What moves parts from replica to replica on GPUs: all_gather, gather, scatter and all_to_all.
+// What moves parts from replica to replica on GPUs: all_gather, gather, scatter and all_to_all, with parts of one
+// length and of several.
 //
 // Each GPU sends each other one what that needs: short parts in one pack, long ones from where they lie to where they
 // are wanted; all in one group of NCCL's sends and receives. Inside a GPU parts are copied. (P-1)/P of the inputs'
@@ -17,7 +18,7 @@
 
 namespace lockstep::detail {
 
-/// Whether calls of this kind can be served: all but all_to_all_v, whose rows the ranks compare first.
+/// Whether calls of this kind can be served.
 [[nodiscard]] bool moves_on_gpus(OperationKind kind) noexcept;
 
 /// `group` has NCCL, or one GPU.

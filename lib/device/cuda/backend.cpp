@@ -5,10 +5,10 @@
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
+#include "bindings/nccl/library_name.hpp"
 #include "device/cuda/open_devices.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <utility>
 
 namespace lockstep::detail::cuda {
@@ -70,8 +70,12 @@ const nccl::Library& Backend::nccl() {
     if (tables_.nccl != nullptr) {
       nccl_ = *tables_.nccl;
     } else {
-      const char* const path = std::getenv("LOCKSTEP_NCCL");
-      nccl_ = nccl::open_library(path != nullptr ? path : "");
+      const nccl::LibraryName name = nccl::take_library_name();
+      nccl_ = nccl::open_library(name.file);
+      if (nccl_.api == nullptr && !name.file.empty()) {
+        nccl_.why = fmt::format("{} is \"{}\", but must name a file with NCCL {}.{} or newer: {}", name.by, name.file,
+                                nccl::least_version / 10000, nccl::least_version % 10000 / 100, nccl_.why);
+      }
     }
   });
   return nccl_;

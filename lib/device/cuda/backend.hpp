@@ -25,7 +25,7 @@ namespace lockstep::detail::cuda {
 struct Tables {
   std::shared_ptr<Api> api;                   ///< null: without CUDA
   std::shared_ptr<Kernels> kernels;           ///< null where `api` is
-  std::shared_ptr<const nccl::Library> nccl;  ///< null: opened when it is first asked for (LOCKSTEP_NCCL names a file)
+  std::shared_ptr<const nccl::Library> nccl;  ///< null: opened when it is first asked for, by nccl::take_library_name
 };
 
 /// What the first look found; it does not change afterwards.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bindings/nccl/nccl.hpp"
+#include "bindings/nccl/library_name.hpp"
 #include "device/cuda/backend.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -120,6 +122,42 @@ TEST(NcclLibrary, is_the_one_that_the_environment_names_whatever_is_in_the_proce
         cuda::Backend backend({});
         const Library& found = backend.nccl();
         std::_Exit(found.api == nullptr && found.why.find("/nowhere/libnccl.so.2") != std::string::npos ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+/// What a process says of its NCCL that looks for it while `option` and `variable` name files.
+std::string found_by(const std::string& option, const std::string& variable) {
+  ::setenv("LOCKSTEP_NCCL", variable.c_str(), 1);
+  if (!name_library(option)) return "looked for already";
+  cuda::Backend backend({});
+  const Library& found = backend.nccl();
+  return found.api != nullptr ? found.path : found.why;
+}
+
+TEST(NcclLibrary, is_the_one_that_the_option_names_whatever_the_environment_does) {
+  EXPECT_EXIT(std::_Exit(found_by(fake("whole"), fake("old")) == fake("whole") ? 0 : 1), testing::ExitedWithCode(0),
+              "");
+  EXPECT_EXIT(std::_Exit(found_by("", fake("whole")) == fake("whole") ? 0 : 1), testing::ExitedWithCode(0), "");
+}
+
+TEST(NcclLibrary, that_does_not_open_is_refused_with_the_name_of_who_named_it_and_the_rule) {
+  const auto print = [](const std::string& text) {
+    std::fputs(text.c_str(), stderr);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(print(found_by("/nowhere/libnccl.so.2", fake("whole"))), testing::ExitedWithCode(0),
+              "EnvironmentOptions::nccl_library is \"/nowhere/libnccl.so.2\", but must name a file with NCCL 2.18 or "
+              "newer: NCCL does not open: .*No such file");
+  EXPECT_EXIT(print(found_by("", fake("old"))), testing::ExitedWithCode(0),
+              "LOCKSTEP_NCCL is .*, but must name a file with NCCL 2.18 or newer: .* is NCCL 2.17.1");
+}
+
+TEST(NcclLibrary, cannot_be_named_when_it_has_been_looked_for) {
+  EXPECT_EXIT(
+      {
+        const std::string first = found_by(fake("whole"), "");
+        std::_Exit(first == fake("whole") && found_by(fake("so-2"), "") == "looked for already" ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }

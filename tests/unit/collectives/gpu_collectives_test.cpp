@@ -121,17 +121,18 @@ TEST_P(GpuCollectives, reduce_to_the_same_values_in_the_order_of_nccl) {
   EXPECT_EQ(fakes.nccl().calls().count("all_reduce") > 0, GetParam().all_gpus() > 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, GpuCollectives,
-    testing::ValuesIn(some_of<GpuLayout>({GpuLayout{{1}, 1}, GpuLayout{{3}, 1}, GpuLayout{{2}, 2}, GpuLayout{{5}, 2},
-                                          GpuLayout{{3}, 3}, GpuLayout{{1, 1}, 1}, GpuLayout{{2, 1}, 1},
-                                          GpuLayout{{3, 2}, 2}, GpuLayout{{1, 1, 1}, 1}, GpuLayout{{2, 3, 2}, 2},
-                                          GpuLayout{{1, 1, 1, 1}, 1}, GpuLayout{{4, 3}, 3}})),
-    [](const auto& instance) {
-      std::string name;
-      for (const int count : instance.param.replicas) name += std::to_string(count) + "_";
-      return name + "on_" + std::to_string(instance.param.gpus);
-    });
+// 1 to 4 ranks with 1 to 3 GPUs each, on some of which several replicas are
+INSTANTIATE_TEST_SUITE_P(Layouts, GpuCollectives,
+                         testing::ValuesIn(some_of<GpuLayout>(
+                             {GpuLayout{{3}, 1}, GpuLayout{{1, 1, 1}, 1}, GpuLayout{{3}, 3}, GpuLayout{{5}, 2},
+                              GpuLayout{{4, 3}, 3}, GpuLayout{{3, 4, 3}, 3}, GpuLayout{{2, 1}, 1}, GpuLayout{{3, 2}, 2},
+                              GpuLayout{{2, 2, 3, 2}, 2}, GpuLayout{{2, 3, 2}, 2}, GpuLayout{{1, 1, 1, 1}, 1},
+                              GpuLayout{{3, 3, 3, 3}, 3}, GpuLayout{{1}, 1}})),
+                         [](const auto& instance) {
+                           std::string name;
+                           for (const int count : instance.param.replicas) name += std::to_string(count) + "_";
+                           return name + "on_" + std::to_string(instance.param.gpus);
+                         });
 
 TEST(GpuTensors, that_are_too_long_for_packs_have_the_bits_of_the_hosts) {
   const std::vector<TensorCase> tensors{{DType::f32, 300'000}, {DType::bf16, 3}, {DType::bf16, 524'289}};
@@ -147,6 +148,7 @@ TEST(GpuTensors, that_are_too_long_for_packs_have_the_bits_of_the_hosts) {
           check_gather_v(comm, -1, device_of, rows);
           check_scatter(comm, 0, -1, device_of, rows);
           check_all_to_all(comm, AllToAllForm::even_in_place, device_of, rows);
+          check_all_to_all(comm, AllToAllForm::uneven, device_of, rows);
         },
         canonical());
   }

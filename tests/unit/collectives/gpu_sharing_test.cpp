@@ -76,6 +76,7 @@ TEST(GpuSharingOfSome, of_long_tensors_and_of_a_call_without_results_has_the_sam
         check_gather(comm, -1, device_of, tensors);
         check_scatter(comm, 2, -1, device_of, rows);
         check_all_to_all(comm, AllToAllForm::even_in_place, device_of, rows);
+        check_all_to_all(comm, AllToAllForm::uneven, device_of, rows);
         // nobody but rank 0 wants a result
         Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
         if (comm.rank() == 0) batch.add_output(0, DType::f32, 1000, device_of(0));

@@ -166,36 +166,12 @@ TEST(UnevenParts, are_a_mismatch_also_where_the_text_has_no_room_for_them) {
   expect_all(error, {"mismatch:", "7,7,7,7", "... (hash "});
 }
 
-/// all_to_all_v of one row of `what` for every pair, but `sent` and `expected` for those from replica 2 to replica 0.
-void exchange(Communicator& comm, DType dtype, std::int64_t sent, std::int64_t expected) {
-  const int replicas = comm.layout().replicas();
-  const int first = comm.layout().first(comm.rank());
-  Rows send_rows;
-  Rows receive_rows;
-  std::vector<Bytes> memory;
-  std::deque<PartItem> parts;
-  parts.emplace_back(RowCase{dtype, {3}});
-  for (int local = first; local < first + comm.local_replicas(); ++local) {
-    std::int64_t total_sent = 0;
-    std::int64_t total_received = 0;
-    for (int other = 0; other < replicas; ++other) {
-      send_rows.push_back(local == 2 && other == 0 ? sent : 1);
-      receive_rows.push_back(local == 0 && other == 2 ? expected : 1);
-      total_sent += send_rows.back();
-      total_received += receive_rows.back();
-    }
-    parts.front().give(total_sent, Bytes(static_cast<std::size_t>(total_sent) * 3 * size_of(dtype)));
-    parts.front().take(total_received);
-  }
-  comm.all_to_all_v(items_of(parts), send_rows, receive_rows);
-}
-
 TEST(UnevenExchange, is_a_mismatch_where_sender_and_receiver_differ) {
   for (const auto& counts :
        {std::vector{1, 1, 1}, std::vector{2, 1, 3}, std::vector{1, 2}, std::vector{1, 1, 1, 1, 1}}) {
     for (const auto& rows : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
-      const std::string error =
-          shared_error(counts, [&rows](Communicator& comm) { exchange(comm, DType::f32, rows.first, rows.second); });
+      const std::string error = shared_error(
+          counts, [&rows](Communicator& comm) { exchange_rows(comm, DType::f32, rows.first, rows.second); });
       expect_all(error, {"mismatch: operation #0", "all_to_all_v of rows of f32 [3]", "replica 2 (rank ",
                          "sends " + std::to_string(rows.first) + " rows to replica 0 (rank 0)",
                          "say " + std::to_string(rows.second)});
@@ -207,7 +183,7 @@ TEST(UnevenExchange, names_rank_replica_and_operation_in_its_error) {
   on_ranks({1, 2}, [](Communicator& comm) {
     comm.barrier();
     try {
-      exchange(comm, DType::u8, 1, 2);
+      exchange_rows(comm, DType::u8, 1, 2);
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.rank(), 1);
@@ -215,14 +191,15 @@ TEST(UnevenExchange, names_rank_replica_and_operation_in_its_error) {
       EXPECT_EQ(error.operation(), "all_to_all_v");
       EXPECT_EQ(error.sequence(), 1);
     }
-    exchange(comm, DType::u8, 2, 2);
+    exchange_rows(comm, DType::u8, 2, 2);
   });
 }
 
 TEST(UnevenExchange, is_a_mismatch_where_rows_differ_in_shape) {
-  expect_all(shared_error({1, 1, 1},
-                          [](Communicator& comm) { exchange(comm, comm.rank() == 1 ? DType::u8 : DType::f32, 1, 1); }),
-             {"mismatch:", "rank 0 calls all_to_all_v of rows of f32 [3]", "rank 1", "rows of u8 [3]"});
+  expect_all(
+      shared_error({1, 1, 1},
+                   [](Communicator& comm) { exchange_rows(comm, comm.rank() == 1 ? DType::u8 : DType::f32, 1, 1); }),
+      {"mismatch:", "rank 0 calls all_to_all_v of rows of f32 [3]", "rank 1", "rows of u8 [3]"});
 }
 
 TEST(Scatter, is_a_mismatch_where_parts_or_roots_differ) {
@@ -243,7 +220,7 @@ TEST(Scatter, is_late_when_a_rank_does_not_come) {
   expect_all(shared_error(3,
                           [](Communicator& comm) {
                             if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
-                            exchange(comm, DType::f32, 1, 1);
+                            exchange_rows(comm, DType::f32, 1, 1);
                           }),
              {"deadline_exceeded:", "all_to_all_v", "rank 2 did not come"});
 }

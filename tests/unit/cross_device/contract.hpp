@@ -3,19 +3,18 @@
 //
 // What every CrossDeviceOps must do. An implementation's test instantiates the suite with a function that makes one:
 //   INSTANTIATE_TEST_SUITE_P(Mine, CrossDeviceContract, testing::Values(Implementation{"Mine", [] { return ...; }}));
-// `counts` are the layouts that it can serve; {{1}, {3}, {4}} is one rank only.
+// `layouts` are those that it can serve.
 
 #pragma once
 
 #include <lockstep/lockstep.hpp>
 
 #include "support/canonical_sum.hpp"
-#include "support/expect_error.hpp"
-#include "support/ranks.hpp"
+#include "support/gpu_ranks.hpp"
+#include "unit/strategy/gpu_strategies.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -24,16 +23,23 @@
 
 namespace lockstep::test {
 
+/// By rank the numbers of replicas, all of them on hosts.
+inline std::vector<GpuLayout> on_hosts(const std::vector<std::vector<int>>& counts) {
+  std::vector<GpuLayout> layouts;
+  for (const auto& replicas : counts) layouts.push_back({replicas, 0});
+  return layouts;
+}
+
 struct Implementation {
   std::string name;
   std::function<std::shared_ptr<CrossDeviceOps>()> make;
-  std::vector<std::vector<int>> counts = {{1}, {3}, {4}, {2, 1}, {1, 1, 2}};
+  std::vector<GpuLayout> layouts = on_hosts({{1}, {3}, {4}, {2, 1}, {1, 1, 2}});
 };
 inline std::ostream& operator<<(std::ostream& out, const Implementation& implementation) {
   return out << implementation.name;
 }
 
-/// The value of replica `id`, of sums that no order changes.
+/// The value of replica `id`, of sums that no order changes, in host memory.
 inline Tensor whole_numbers(DType dtype, const Shape& shape, int id) {
   Tensor tensor(DType::f32, shape);
   int k = 0;
@@ -47,10 +53,23 @@ inline Tensor whole_numbers(DType dtype, const Shape& shape, int id) {
 
 class CrossDeviceContract : public testing::TestWithParam<Implementation> {
  protected:
-  /// `body` on every rank of every layout, each with ops of its own.
-  void everywhere(const std::function<void(CrossDeviceOps&, Communicator&)>& body) const {
-    for (const auto& counts : GetParam().counts) {
-      on_ranks(counts, [&](Communicator& communicator) { body(*GetParam().make(), communicator); });
+  using Body = std::function<void(CrossDeviceOps&, Communicator&, const DeviceOf&)>;
+
+  /// `body(ops, communicator, device_of)` on every rank of every layout, each with ops of its own.
+  static void everywhere(const Body& body, const CommunicatorOptions& options = {}) {
+    for (const GpuLayout& layout : GetParam().layouts) on_layout(layout, body, options);
+  }
+
+  static void on_layout(const GpuLayout& layout, const Body& body, const CommunicatorOptions& options = {}) {
+    SCOPED_TRACE(testing::PrintToString(layout));
+    const auto on_rank = [&](Communicator& communicator, const DeviceOf& device_of) {
+      body(*GetParam().make(), communicator, device_of);
+    };
+    if (layout.gpus == 0) {
+      on_ranks(layout.replicas, [&](Communicator& communicator) { on_rank(communicator, on_host); }, options);
+    } else {
+      const FakeGpus gpus({.devices = layout.all_gpus()});
+      on_gpu_ranks(gpus, layout, on_rank, options);
     }
   }
 
@@ -70,10 +89,14 @@ struct TestItem {
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
 
-  TestItem(DType dtype, const Shape& shape, const Communicator& communicator, ReduceOp op, int copies) {
+  /// Values and results of local replica i lie on `device_of(i)`.
+  TestItem(DType dtype, const Shape& shape, const Communicator& communicator, const DeviceOf& device_of, ReduceOp op,
+           int copies) {
     const int first = communicator.layout().first(communicator.rank());
-    for (int i = 0; i < communicator.local_replicas(); ++i) values.push_back(whole_numbers(dtype, shape, first + i));
-    for (int i = 0; i < copies; ++i) results.emplace_back(result_dtype(op, dtype), shape);
+    for (int i = 0; i < communicator.local_replicas(); ++i)
+      values.push_back(whole_numbers(dtype, shape, first + i).to(device_of(i)));
+    for (int i = 0; i < copies; ++i)
+      results.emplace_back(result_dtype(op, dtype), shape, nullptr, device_of(i % communicator.local_replicas()));
     for (const Tensor& value : values) inputs.push_back(value.view());
     for (Tensor& result : results) outputs.push_back(result.view());
   }
@@ -81,125 +104,143 @@ struct TestItem {
 };
 
 TEST_P(CrossDeviceContract, gives_every_output_the_sum_of_all_replicas) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
-    const TestItem sum(DType::f32, Shape{7}, communicator, ReduceOp::sum, communicator.local_replicas());
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    const TestItem sum(DType::f32, Shape{7}, communicator, device_of, ReduceOp::sum, communicator.local_replicas());
     ops.reduce(communicator, sum.item(), ReduceOp::sum);
-    for (const Tensor& result : sum.results) {
-      for (int k = 0; k < 7; ++k) {
-        EXPECT_EQ(result.elements<float>()[static_cast<std::size_t>(k)],
-                  static_cast<float>(sum_of_weights(communicator) * (k % 5)));
-      }
-    }
+    std::vector<float> expected;
+    for (int k = 0; k < 7; ++k) expected.push_back(static_cast<float>(sum_of_weights(communicator) * (k % 5)));
+    for (const Tensor& result : sum.results) EXPECT_EQ(elements_from<float>(result), expected);
   });
 }
 
 TEST_P(CrossDeviceContract, divides_a_mean_by_all_replicas_and_gives_that_of_integers_in_f64) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
-    const TestItem mean(DType::i32, Shape{3}, communicator, ReduceOp::mean, 1);
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    const TestItem mean(DType::i32, Shape{3}, communicator, device_of, ReduceOp::mean, 1);
     ops.reduce(communicator, mean.item(), ReduceOp::mean);
     const double expected = sum_of_weights(communicator) / static_cast<double>(communicator.layout().replicas());
-    EXPECT_EQ(mean.results[0].elements<double>()[1], expected);
+    EXPECT_EQ(elements_from<double>(mean.results[0])[1], expected);
   });
 }
 
 TEST_P(CrossDeviceContract, takes_batches_of_several_dtypes_shapes_and_empty_tensors) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
-    const TestItem scalar(DType::f32, Shape{}, communicator, ReduceOp::sum, 2);
-    const TestItem empty(DType::f32, Shape{0, 2}, communicator, ReduceOp::sum, 1);
-    const TestItem numbers(DType::i32, Shape{2, 3}, communicator, ReduceOp::sum, 3);
-    const TestItem unwanted(DType::f32, Shape{4}, communicator, ReduceOp::sum, 0);
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    const TestItem scalar(DType::f32, Shape{}, communicator, device_of, ReduceOp::sum, 2);
+    const TestItem empty(DType::f32, Shape{0, 2}, communicator, device_of, ReduceOp::sum, 1);
+    const TestItem numbers(DType::i32, Shape{2, 3}, communicator, device_of, ReduceOp::sum, 3);
+    const TestItem unwanted(DType::f32, Shape{4}, communicator, device_of, ReduceOp::sum, 0);
     const std::vector<Item> items{scalar.item(), empty.item(), numbers.item(), unwanted.item()};
     ops.batch_reduce(communicator, items, ReduceOp::sum);
-    EXPECT_EQ(scalar.results[1].elements<float>()[0], 0.0F);
-    EXPECT_EQ(numbers.results[2].elements<int>()[4], 4 * sum_of_weights(communicator));
+    EXPECT_EQ(elements_from<float>(scalar.results[1])[0], 0.0F);
+    EXPECT_EQ(elements_from<int>(numbers.results[2])[4], 4 * sum_of_weights(communicator));
     ops.batch_reduce(communicator, {}, ReduceOp::sum);
   });
 }
 
 TEST_P(CrossDeviceContract, takes_min_max_and_prod) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
-    const TestItem item(DType::i32, Shape{2}, communicator, ReduceOp::max, 1);
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    const TestItem item(DType::i32, Shape{2}, communicator, device_of, ReduceOp::max, 1);
     ops.reduce(communicator, item.item(), ReduceOp::max);
-    EXPECT_EQ(item.results[0].elements<int>()[1], communicator.layout().replicas());
+    EXPECT_EQ(elements_from<int>(item.results[0])[1], communicator.layout().replicas());
     ops.reduce(communicator, item.item(), ReduceOp::min);
-    EXPECT_EQ(item.results[0].elements<int>()[1], 1);
+    EXPECT_EQ(elements_from<int>(item.results[0])[1], 1);
   });
 }
 
 TEST_P(CrossDeviceContract, reduces_in_place_and_leaves_other_inputs_alone) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
-    TestItem item(DType::f32, Shape{5}, communicator, ReduceOp::sum, 0);
-    const Tensor last_before = item.values.back().clone();
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    TestItem item(DType::f32, Shape{5}, communicator, device_of, ReduceOp::sum, 0);
+    const auto last_before = elements_from<float>(item.values.back());
     const TensorView in_place = item.values.front().view();
     ops.reduce(communicator, {item.inputs, std::span(&in_place, 1)}, ReduceOp::sum);
-    EXPECT_EQ(item.values.front().elements<float>()[1], static_cast<float>(sum_of_weights(communicator)));
+    EXPECT_EQ(elements_from<float>(item.values.front())[1], static_cast<float>(sum_of_weights(communicator)));
     if (item.values.size() > 1) {
-      EXPECT_EQ(item.values.back().elements<float>()[1], last_before.elements<float>()[1]);
+      EXPECT_EQ(elements_from<float>(item.values.back()), last_before);
     }
   });
 }
 
 TEST_P(CrossDeviceContract, gives_the_bits_of_the_canonical_tree_if_it_says_so) {
   if (!GetParam().make()->is_canonical()) GTEST_SKIP() << "it adds in an order of its own";
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    everywhere([dtype](CrossDeviceOps& ops, Communicator& communicator) {
-      const std::int64_t count = 40;
-      std::vector<Bytes> leaves;
-      for (int r = 0; r < communicator.layout().replicas(); ++r)
-        leaves.push_back(awkward_values(dtype, count, static_cast<std::uint64_t>(r)));
-      std::vector<ConstTensorView> inputs;
-      for (int i = 0; i < communicator.local_replicas(); ++i)
-        inputs.emplace_back(leaves[static_cast<std::size_t>(first_replica(communicator) + i)].data(), dtype,
-                            Shape{count});
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
-        Tensor result(dtype, Shape{count});
-        const TensorView output = result.view();
-        ops.reduce(communicator, {inputs, std::span(&output, 1)}, op);
-        const Bytes expected = canonical_reduce(op, dtype, leaves);
-        EXPECT_EQ(std::memcmp(result.data(), expected.data(), expected.size()), 0) << to_string(dtype);
-      }
-    });
-  }
+  const auto check = [](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of, DType dtype) {
+    const std::int64_t count = 40;
+    std::vector<Bytes> leaves;
+    for (int r = 0; r < communicator.layout().replicas(); ++r)
+      leaves.push_back(awkward_values(dtype, count, static_cast<std::uint64_t>(r)));
+    std::vector<PlacedBytes> values;
+    std::vector<ConstTensorView> inputs;
+    for (int i = 0; i < communicator.local_replicas(); ++i) {
+      values.emplace_back(leaves[static_cast<std::size_t>(first_replica(communicator) + i)], device_of(i));
+      inputs.emplace_back(values.back().view(dtype));
+    }
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
+      Tensor result(dtype, Shape{count}, nullptr, device_of(0));
+      const TensorView output = result.view();
+      ops.reduce(communicator, {inputs, std::span(&output, 1)}, op);
+      EXPECT_EQ(read(output), canonical_reduce(op, dtype, leaves)) << to_string(op) << " of " << to_string(dtype);
+    }
+  };
+  everywhere(
+      [&](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+        for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) check(ops, communicator, device_of, dtype);
+      },
+      canonical());
 }
 
 TEST_P(CrossDeviceContract, refuses_what_is_wrong_before_it_moves) {
-  if (GetParam().counts.front() != std::vector<int>{1}) GTEST_SKIP() << "needs one rank";
-  on_ranks({2}, [](Communicator& communicator) {
-    const auto ops = GetParam().make();
-    std::vector<Tensor> values{Tensor(DType::f32, Shape{2}), Tensor(DType::f32, Shape{3})};
-    const std::vector<ConstTensorView> inputs{std::as_const(values[0]).view(), std::as_const(values[1]).view()};
+  const int gpus = GetParam().layouts.front().gpus;
+  on_layout({{2}, gpus}, [&](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    std::vector<Tensor> values;
+    for (const int i : {0, 1}) values.emplace_back(DType::f32, Shape{2 + i}, nullptr, device_of(i));
+    const std::vector<ConstTensorView> inputs{values[0].view(), values[1].view()};
     expect_error(Code::invalid_argument, {"batch_reduce", "[3] on replica 1", "[2] on replica 0"},
-                 [&] { ops->reduce(communicator, {inputs, {}}, ReduceOp::sum); });
+                 [&] { ops.reduce(communicator, {inputs, {}}, ReduceOp::sum); });
     expect_error(Code::invalid_argument, {"batch_reduce", "1 components", "2 replicas"},
-                 [&] { ops->reduce(communicator, {std::span(inputs).first(1), {}}, ReduceOp::sum); });
+                 [&] { ops.reduce(communicator, {std::span(inputs).first(1), {}}, ReduceOp::sum); });
+    if (gpus > 0) return;
     expect_error(Code::unavailable, {"NCCL", "AUTO or RING"}, [&] {
-      ops->reduce(communicator, {std::span(inputs).first(1), {}}, ReduceOp::sum, {.implementation = "NCCL"});
+      ops.reduce(communicator, {std::span(inputs).first(1), {}}, ReduceOp::sum, {.implementation = "NCCL"});
     });
+  });
+}
+
+TEST_P(CrossDeviceContract, hears_once_what_another_rank_announces_and_works_on) {
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
+    if (communicator.size() == 1) return;
+    const TestItem item(DType::i32, Shape{2}, communicator, device_of, ReduceOp::sum, 1);
+    if (communicator.rank() == 0) {
+      communicator.announce_failure("out of apples");
+    } else {
+      expect_error(Code::unavailable, {"rank 0", "out of apples"},
+                   [&] { ops.reduce(communicator, item.item(), ReduceOp::sum); });
+    }
+    ops.reduce(communicator, item.item(), ReduceOp::sum);
+    EXPECT_EQ(elements_from<int>(item.results[0])[1], sum_of_weights(communicator));
   });
 }
 
 TEST_P(CrossDeviceContract, broadcasts_the_roots_value) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
     const int root = communicator.size() - 1;
-    const Tensor value = Tensor::from(std::vector<float>{1.5F, static_cast<float>(communicator.rank())});
+    const std::vector<float> elements{1.5F, static_cast<float>(communicator.rank())};
+    const Tensor value = Tensor::from(elements).to(device_of(0));
     const ConstTensorView input = value.view();
-    Tensor result(DType::f32, Shape{2});
+    Tensor result(DType::f32, Shape{2}, nullptr, device_of(communicator.local_replicas() - 1));
     const TensorView output = result.view();
     const Item item{communicator.rank() == root ? std::span(&input, 1) : std::span<const ConstTensorView>(),
                     std::span(&output, 1)};
     ops.broadcast(communicator, std::span(&item, 1), root);
-    EXPECT_EQ(result.elements<float>()[1], static_cast<float>(root));
+    EXPECT_EQ(elements_from<float>(result)[1], static_cast<float>(root));
   });
 }
 
 TEST_P(CrossDeviceContract, gathers_rows_by_replica) {
-  everywhere([](CrossDeviceOps& ops, Communicator& communicator) {
+  everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
     const int replicas = communicator.layout().replicas();
     std::vector<Tensor> values;
     std::vector<ConstTensorView> inputs;
     for (int i = 0; i < communicator.local_replicas(); ++i) {
       const int id = first_replica(communicator) + i;
-      values.push_back(Tensor::from(std::vector<int>(static_cast<std::size_t>(id), id)));
+      values.push_back(Tensor::from(std::vector<int>(static_cast<std::size_t>(id), id)).to(device_of(i)));
     }
     for (const Tensor& value : values) inputs.push_back(value.view());
     std::vector<std::int64_t> rows;
@@ -208,12 +249,11 @@ TEST_P(CrossDeviceContract, gathers_rows_by_replica) {
       rows.push_back(r);
       expected.insert(expected.end(), static_cast<std::size_t>(r), r);
     }
-    Tensor result(DType::i32, Shape{static_cast<std::int64_t>(expected.size())});
+    Tensor result(DType::i32, Shape{static_cast<std::int64_t>(expected.size())}, nullptr, device_of(0));
     const TensorView output = result.view();
     const Item item{inputs, std::span(&output, 1)};
     ops.gather(communicator, std::span(&item, 1), rows);
-    const auto elements = result.elements<int>();
-    EXPECT_EQ(std::vector<int>(elements.begin(), elements.end()), expected);
+    EXPECT_EQ(elements_from<int>(result), expected);
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include "unit/cross_device/contract.hpp"
 
+#include "support/quick.hpp"
+
 namespace lockstep::test {
 namespace {
 
@@ -30,6 +32,13 @@ void add_all(std::span<const ConstTensorView> values, TensorView sum) {
   if (sum.dtype == DType::i32) add(static_cast<int*>(sum.data));
 }
 
+/// As `add_all`, wherever the values lie.
+void add_there(std::span<const ConstTensorView> values, TensorView sum) {
+  reduce_local(values, std::span(&sum, 1), ReduceOp::sum);
+}
+
+const auto name_of = [](const auto& parameter) { return parameter.param.name; };
+
 INSTANTIATE_TEST_SUITE_P(
     Kinds, CrossDeviceContract,
     testing::Values(Implementation{"AllReduce", [] { return std::make_shared<AllReduceCrossDeviceOps>(); }},
@@ -39,8 +48,29 @@ INSTANTIATE_TEST_SUITE_P(
                     Implementation{
                         "ReductionByAFunction",
                         [] { return std::make_shared<ReductionToOneDevice>(Device{DeviceKind::cpu, 1}, &add_all); }},
-                    Implementation{"UsersOps", [] { return std::make_shared<UsersOps>(); }, {{1}, {3}, {4}}}),
-    [](const auto& parameter) { return parameter.param.name; });
+                    Implementation{"UsersOps", [] { return std::make_shared<UsersOps>(); }, on_hosts({{1}, {3}, {4}})}),
+    name_of);
+
+const std::vector<GpuLayout> gpu_layouts_of_ranks = some_of(gpu_matrix());
+
+INSTANTIATE_TEST_SUITE_P(
+    KindsOnGpus, CrossDeviceContract,
+    testing::Values(
+        Implementation{"AllReduce", [] { return std::make_shared<AllReduceCrossDeviceOps>(); }, gpu_layouts_of_ranks},
+        Implementation{"AllReduceOneByOne", [] { return std::make_shared<AllReduceCrossDeviceOps>(0); },
+                       gpu_layouts_of_ranks},
+        Implementation{"Nccl", [] { return std::make_shared<NcclAllReduce>(); }, gpu_layouts_of_ranks},
+        Implementation{"NcclInPacksInCanonicalOrder",
+                       [] { return std::make_shared<NcclAllReduce>(2, Order::canonical); }, gpu_layouts_of_ranks},
+        Implementation{"ReductionToOneDevice", [] { return std::make_shared<ReductionToOneDevice>(); },
+                       gpu_layouts_of_ranks},
+        Implementation{"ReductionByAFunction",
+                       [] { return std::make_shared<ReductionToOneDevice>(std::nullopt, &add_there); },
+                       gpu_layouts_of_ranks},
+        Implementation{"UsersOps",
+                       [] { return std::make_shared<UsersOps>(); },
+                       {GpuLayout{{1}, 1}, GpuLayout{{2}, 2}, GpuLayout{{4}, 3}}}),
+    name_of);
 
 }  // namespace
 }  // namespace lockstep::test

@@ -3,7 +3,7 @@
 //
 // Steps of replicas on GPUs: what they give each other, and where the results lie.
 
-#include "unit/strategy/gpu_strategies.hpp"
+#include "unit/strategy/contract.hpp"
 
 #include <lockstep/context/gradients.hpp>
 
@@ -12,8 +12,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-TEST_F(OnGpus, all_reduce_leaves_each_replica_the_sum_where_its_own_was) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, all_reduce_leaves_each_replica_the_sum_where_its_own_was) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     const auto sums = strategy.run([](ReplicaContext& replica) {
       const auto x = static_cast<float>(replica.replica_id_in_sync_group() + 1);
@@ -26,8 +26,8 @@ TEST_F(OnGpus, all_reduce_leaves_each_replica_the_sum_where_its_own_was) {
   });
 }
 
-TEST_F(OnGpus, all_reduce_takes_every_op_and_type_in_place_and_not) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, all_reduce_takes_every_op_and_type_in_place_and_not) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       const int id = replica.replica_id_in_sync_group();
@@ -46,8 +46,8 @@ TEST_F(OnGpus, all_reduce_takes_every_op_and_type_in_place_and_not) {
   });
 }
 
-TEST_F(OnGpus, one_tree_may_have_leaves_of_the_host_and_of_gpus) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, one_tree_may_have_leaves_of_the_host_and_of_gpus) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       const auto [loss, gradient, counts] =
@@ -70,8 +70,8 @@ TEST_F(OnGpus, replicas_may_give_one_leaf_from_different_places) {
   });
 }
 
-TEST_F(OnGpus, all_gather_puts_components_one_after_the_other_along_any_axis) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, all_gather_puts_components_one_after_the_other_along_any_axis) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       const int id = replica.replica_id_in_sync_group();
@@ -92,8 +92,8 @@ TEST_F(OnGpus, all_gather_puts_components_one_after_the_other_along_any_axis) {
   });
 }
 
-TEST_F(OnGpus, broadcast_gives_the_values_of_any_replica) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, broadcast_gives_the_values_of_any_replica) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       const auto id = static_cast<float>(replica.replica_id_in_sync_group());
@@ -106,13 +106,13 @@ TEST_F(OnGpus, broadcast_gives_the_values_of_any_replica) {
   });
 }
 
-TEST_F(OnGpus, sparse_rows_come_together_and_a_mean_divides_them) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, sparse_rows_come_together_and_a_mean_divides_them) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       const int id = replica.replica_id_in_sync_group();
       const Device place = replica.devices().front();
-      IndexedSlices mine = slices({id}, {8, 4}, 3);
+      IndexedSlices mine = slices({id}, {8, 4}, n);
       mine = {mine.values.to(place), mine.indices.to(place), mine.rows};
       const IndexedSlices all = replica.all_reduce("MEAN", mine);
       EXPECT_TRUE(same_place(all.values.device(), place));
@@ -121,13 +121,13 @@ TEST_F(OnGpus, sparse_rows_come_together_and_a_mean_divides_them) {
       for (int r = 0; r < n; ++r) indices.push_back(r);
       EXPECT_EQ(elements_from<std::int64_t>(all.indices), indices);
       EXPECT_EQ(elements_from<float>(all.values).front(), 8.0F / static_cast<float>(n));
-      EXPECT_EQ(to_dense(all).shape(), (Shape{3, 2}));
+      EXPECT_EQ(to_dense(all).shape(), (Shape{n, 2}));
     });
   });
 }
 
-TEST_F(OnGpus, merge_call_brings_tensors_together_and_gives_each_replica_its_part) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, merge_call_brings_tensors_together_and_gives_each_replica_its_part) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       const Tensor mine = tensor_of(replica, Floats{1, static_cast<float>(replica.replica_id_in_sync_group())});
@@ -139,8 +139,8 @@ TEST_F(OnGpus, merge_call_brings_tensors_together_and_gives_each_replica_its_par
   });
 }
 
-TEST_F(OnGpus, gradients_of_gathered_values_lie_where_the_values_did) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, gradients_of_gathered_values_lie_where_the_values_did) {
+  on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
       Floats upstream;

@@ -6,8 +6,13 @@
 #include "support/errors.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
 
+#include <chrono>
+#include <functional>
 #include <new>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -28,6 +33,19 @@ std::string shortage_in(const std::function<void()>& body) {
 std::vector<float> sum_of(Strategy& strategy, const Variable& variable) {
   const auto sums = strategy.run([&](ReplicaContext& replica) { return replica.all_reduce("SUM", variable.read()); });
   return elements_from<float>(sums.component(0));
+}
+
+/// `body(strategy)` on `ranks` ranks with a GPU each.
+void on_workers_with_gpus(int ranks, const std::function<void(Strategy&)>& body) {
+  on_ranks(
+      std::vector<int>(static_cast<std::size_t>(ranks), 1),
+      [&](Communicator& communicator) {
+        MultiWorkerOptions options;
+        options.devices = std::vector<Device>{gpu(communicator.rank())};
+        MultiWorkerMirroredStrategy strategy(communicator, options);
+        body(strategy);
+      },
+      impatient(30'000));
 }
 
 TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {
@@ -51,6 +69,65 @@ TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {
     EXPECT_EQ(sum_of(strategy, kept), (std::vector{2.0F, 4.0F}));
     EXPECT_EQ(sum_of(strategy, strategy.variable(large, {.name = "large"})).size(), 100'000U);
   });
+}
+
+/// A call that wants room for 100 000 numbers on the GPU of each rank.
+struct WantsRoom {
+  std::string name;
+  std::function<void(Strategy&, const PerReplica<Tensor>& values, const Variable& variable)> call;
+};
+
+std::vector<WantsRoom> calls_that_want_room() {
+  using Pair = std::pair<PerReplica<Tensor>, Device>;
+  const auto here = [](Strategy& strategy) { return strategy.extended().worker_devices().front(); };
+  return {
+      {"reduce_to", [=](Strategy& s, const auto& x, const auto&) { (void)s.extended().reduce_to("SUM", x, here(s)); }},
+      {"batch_reduce_to",
+       [=](Strategy& s, const auto& x, const auto&) {
+         (void)s.extended().batch_reduce_to("SUM", std::vector{Pair(x, here(s))});
+       }},
+      {"batch_reduce_to of kinds",
+       [](Strategy& s, const auto& x, const auto& v) {
+         (void)s.extended().batch_reduce_to("SUM", std::vector<ReducePair>{{x, v}});
+       }},
+      {"broadcast_to", [](Strategy& s, const auto&,
+                          const auto& v) { (void)s.extended().broadcast_to(Tensor(DType::f32, Shape{100'000}), v); }},
+      {"assign_add", [](Strategy&, const auto&, const auto& v) { v.assign_add(Tensor(DType::f32, Shape{100'000})); }},
+  };
+}
+
+TEST(FullGpus, of_one_rank_are_known_to_all_outside_of_steps_too) {
+  for (const WantsRoom& wants : calls_that_want_room()) {
+    SCOPED_TRACE(wants.name);
+    const FakeGpus gpus({.devices = 2, .memory_bytes = std::size_t{4} << 20});
+    const auto begin = std::chrono::steady_clock::now();
+    on_workers_with_gpus(2, [&](Strategy& strategy) {
+      const Device mine = strategy.extended().worker_devices().front();
+      const bool is_full = strategy.communicator().rank() == 1;
+      const Variable kept = strategy.variable(Tensor::from(std::vector{1.0F, 2.0F}), {.name = "kept"});
+      const Variable large = strategy.variable(Tensor(DType::f32, Shape{100'000}), {.name = "large"});
+      const auto values =
+          strategy.run([](ReplicaContext& replica) { return tensor_of(replica, std::vector<float>(100'000, 1.0F)); });
+      std::optional<Tensor> ballast;
+      if (is_full) ballast.emplace(DType::u8, Shape{3'150'000}, nullptr, mine);
+      // a second time it is told anew
+      for (int twice = 0; twice < 2; ++twice) {
+        const auto call_and_go_on = [&] {
+          wants.call(strategy, values, large);
+          (void)sum_of(strategy, kept);
+        };
+        if (is_full) {
+          EXPECT_EQ(shortage_in(call_and_go_on), "gpu:1 has no 400000 bytes of memory left");
+        } else {
+          expect_all(error_of(call_and_go_on), {"unavailable:", "gpu:1 has no 400000 bytes of memory left", "rank 1"});
+        }
+      }
+      ballast.reset();
+      EXPECT_EQ(sum_of(strategy, kept), (std::vector{2.0F, 4.0F}));
+      wants.call(strategy, values, large);
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  }
 }
 
 TEST_F(OnGpus, that_are_full_fail_a_step_and_leave_variables_as_they_were) {

@@ -4,7 +4,7 @@
 // Variables whose copies lie on GPUs: who reads and writes which of them where, and where values may come from.
 
 #include "support/placed_bytes.hpp"
-#include "unit/strategy/gpu_strategies.hpp"
+#include "unit/strategy/contract.hpp"
 
 #include <cstdint>
 #include <sstream>
@@ -15,21 +15,24 @@ namespace {
 using Floats = std::vector<float>;
 using Copies = std::vector<Floats>;
 
-/// `copy` as often as the strategy has replicas.
+/// `copy` as often as the strategy has replicas on this rank.
 Copies all(Strategy& strategy, const Floats& copy) {
-  return Copies(static_cast<std::size_t>(strategy.num_replicas_in_sync()), copy);
+  return Copies(static_cast<std::size_t>(strategy.communicator().local_replicas()), copy);
 }
 
-TEST_F(OnGpus, a_variable_has_a_copy_on_each_replicas_device) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, a_variable_has_a_copy_on_each_replicas_device) {
+  on_every_rank([](Strategy& strategy) {
     const auto devices = strategy.extended().worker_devices();
     const std::vector<Tensor> initials{Tensor::from(Floats{1, 2}), Tensor::from(Floats{1, 2}).to(gpu(1))};
     for (const Tensor& initial : initials) {
       const Variable v = strategy.variable(initial);
       EXPECT_EQ(copies_from<float>(v), all(strategy, {1, 2}));
       for (int i = 0; i < v.component_count(); ++i)
-        EXPECT_EQ(v.component(i).device(), devices[static_cast<std::size_t>(i)]);
+        EXPECT_TRUE(same_place(v.component(i).device(), devices[static_cast<std::size_t>(i)]));
     }
+    const Variable first_ranks =
+        strategy.variable(Tensor::from(Floats(1, static_cast<float>(strategy.communicator().rank()))));
+    EXPECT_EQ(copies_from<float>(first_ranks), all(strategy, {0}));
   });
 }
 
@@ -69,8 +72,8 @@ TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
   });
 }
 
-TEST_F(OnGpus, writes_outside_of_steps_go_to_all_copies_from_anywhere) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, writes_outside_of_steps_go_to_all_copies_from_anywhere) {
+  on_every_rank([](Strategy& strategy) {
     const auto v = strategy.variable<float>(Floats{0, 0});
     v.assign(Floats{1, 2});
     EXPECT_EQ(copies_from<float>(v), all(strategy, {1, 2}));
@@ -86,8 +89,8 @@ TEST_F(OnGpus, writes_outside_of_steps_go_to_all_copies_from_anywhere) {
   });
 }
 
-TEST_F(OnGpus, writes_in_a_step_apply_the_aggregate_to_all_copies) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, writes_in_a_step_apply_the_aggregate_to_all_copies) {
+  on_every_rank([](Strategy& strategy) {
     const auto n = static_cast<float>(strategy.num_replicas_in_sync());
     const auto write = [&](VariableAggregation aggregation, auto how, bool on_device) {
       const auto v = strategy.variable<float>(Floats{1}, aggregated_by(aggregation));
@@ -121,8 +124,8 @@ TEST_F(OnGpus, narrow_floats_are_added_wide_and_integers_wrap) {
   EXPECT_EQ(copies_from<std::uint8_t>(bytes).back(), std::vector<std::uint8_t>{4});
 }
 
-TEST_F(OnGpus, variables_synchronized_on_read_join_their_copies) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, variables_synchronized_on_read_join_their_copies) {
+  on_every_rank([](Strategy& strategy) {
     const auto n = static_cast<float>(strategy.num_replicas_in_sync());
     const auto make = [&](VariableAggregation aggregation) {
       return strategy.sync_on_read_variable<float>(Floats{0, 0}, {.name = "r", .aggregation = aggregation});
@@ -147,8 +150,8 @@ TEST_F(OnGpus, variables_synchronized_on_read_join_their_copies) {
   });
 }
 
-TEST_F(OnGpus, updates_get_views_of_the_copies) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, updates_get_views_of_the_copies) {
+  on_every_rank([](Strategy& strategy) {
     const Variable v = strategy.variable(Tensor::from(Floats{0, 0}));
     const auto devices = strategy.extended().worker_devices();
     const auto deltas = strategy.run([](ReplicaContext& replica) {
@@ -156,11 +159,12 @@ TEST_F(OnGpus, updates_get_views_of_the_copies) {
     });
     strategy.extended().update(
         v, [](TensorView component, const Tensor& delta) { copy(component, delta.view()); }, deltas);
-    for (int i = 0; i < v.component_count(); ++i) {
-      EXPECT_EQ(copies_from<float>(v)[static_cast<std::size_t>(i)], (Floats{static_cast<float>(i), 1}));
-    }
+    const int first = strategy.communicator().layout().first(strategy.communicator().rank());
+    for (int i = 0; i < v.component_count(); ++i)
+      EXPECT_EQ(copies_from<float>(v)[static_cast<std::size_t>(i)], (Floats{static_cast<float>(first + i), 1}));
     const auto seen = strategy.extended().update(v, [](TensorView component) { return component.device; });
-    for (int i = 0; i < seen.size(); ++i) EXPECT_EQ(seen.component(i), devices[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < seen.size(); ++i)
+      EXPECT_TRUE(same_place(seen.component(i), devices[static_cast<std::size_t>(i)]));
     strategy.run([&](ReplicaContext& replica) {
       replica.update(v, [&](TensorView component) { copy(component, tensor_of(replica, Floats{9, 9}).view()); });
     });
@@ -168,8 +172,8 @@ TEST_F(OnGpus, updates_get_views_of_the_copies) {
   });
 }
 
-TEST_F(OnGpus, rows_are_scattered_to_all_copies_from_anywhere) {
-  on_each_layout([](MirroredStrategy& strategy) {
+TEST_P(StrategyContract, rows_are_scattered_to_all_copies_from_anywhere) {
+  on_every_rank([](Strategy& strategy) {
     const auto n = static_cast<float>(strategy.num_replicas_in_sync());
     const Variable v = strategy.variable(tensor({0, 0, 0, 0}, Shape{2, 2}), aggregated_by(VariableAggregation::sum));
     v.scatter_add(slices({1}, {1, 2}, 2));
@@ -187,6 +191,34 @@ TEST_F(OnGpus, rows_are_scattered_to_all_copies_from_anywhere) {
       const IndexedSlices wrong = slices({5}, {1, 1}, 2);
       v.scatter_add({wrong.values.to(gpu(0)), wrong.indices.to(gpu(0)), 2});
     });
+  });
+}
+
+/// Replica r brings r rows, some in host memory and some on its device.
+TEST_P(StrategyContract, rows_of_replicas_are_written_to_all_copies) {
+  on_every_rank([](Strategy& strategy) {
+    const int n = strategy.num_replicas_in_sync();
+    const Tensor zeros = tensor(Floats(8), Shape{4, 2});
+    const Variable sum = strategy.variable(zeros, aggregated_by(VariableAggregation::sum));
+    const Variable mean = strategy.variable(zeros, aggregated_by(VariableAggregation::mean));
+    const Variable first = strategy.variable(zeros, aggregated_by(VariableAggregation::only_first_replica));
+    strategy.run([&](ReplicaContext& replica) {
+      const auto id = static_cast<std::size_t>(replica.replica_id_in_sync_group());
+      const Device place = id == 1 ? Device{} : replica.devices().front();
+      const IndexedSlices rows = slices(std::vector<std::int64_t>(id, 3), Floats(2 * id, 1), 4);
+      const IndexedSlices mine{rows.values.reshaped(Shape{static_cast<std::int64_t>(id), 2}).to(place),
+                               rows.indices.to(place), 4};
+      sum.scatter_add(mine);
+      mean.scatter_sub(mine);
+      const IndexedSlices other = slices({static_cast<std::int64_t>(id % 4)}, {5, 6}, 4);
+      first.scatter_update({other.values.to(place), other.indices.to(place), 4});
+    });
+    const auto rows = static_cast<float>(n * (n - 1) / 2);
+    for (const Floats& copy : copies_from<float>(sum)) EXPECT_EQ(copy, (Floats{0, 0, 0, 0, 0, 0, rows, rows}));
+    for (const Floats& copy : copies_from<float>(first)) EXPECT_EQ(copy, (Floats{5, 6, 0, 0, 0, 0, 0, 0}));
+    float expected = 0;
+    for (float row = 0; row < rows; ++row) expected -= 1 / static_cast<float>(n);
+    for (const Floats& copy : copies_from<float>(mean)) EXPECT_EQ(copy[7], expected);
   });
 }
 

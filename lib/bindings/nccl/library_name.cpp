@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bindings/nccl/library_name.hpp"
+
+#include <cstdlib>
+#include <mutex>
+
+namespace lockstep::detail::nccl {
+namespace {
+
+struct Named {
+  std::mutex mutex;
+  std::string file;       // guarded by mutex
+  bool is_taken = false;  // guarded by mutex
+};
+
+/// As long as the process: NCCL is opened once.
+Named& named() {
+  static Named of_this_process;
+  return of_this_process;
+}
+
+}  // namespace
+
+bool name_library(const std::string& file) {
+  Named& known = named();
+  const std::scoped_lock lock(known.mutex);
+  if (known.is_taken) return false;
+  known.file = file;
+  return true;
+}
+
+LibraryName take_library_name() {
+  Named& known = named();
+  const std::scoped_lock lock(known.mutex);
+  known.is_taken = true;
+  if (!known.file.empty()) return {known.file, "EnvironmentOptions::nccl_library"};
+  const char* const variable = std::getenv("LOCKSTEP_NCCL");
+  return {variable != nullptr ? variable : "", "LOCKSTEP_NCCL"};
+}
+
+}  // namespace lockstep::detail::nccl

@@ -8,6 +8,7 @@
 #include "device/cuda/bodies/families.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace lockstep::detail::cuda {
@@ -29,12 +30,17 @@ struct HostMemory {
   }
 };
 
-/// Calls `body` as every thread of a grid for that many tiles: some blocks have several of them.
+/// Calls `body` as every thread of a grid for that many tiles: some blocks have several of them. In every other call
+/// the last comes first: nothing says in which order a GPU runs them.
 template <class Body>
 void for_each_worker(std::int64_t tiles, const Body& body) {
+  static std::atomic<unsigned> calls{0};
+  const bool is_backwards = calls.fetch_add(1) % 2 != 0;
   const std::int64_t blocks = std::min<std::int64_t>(tiles, 3);
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    for (int thread = 0; thread < threads_per_block; ++thread) body(Worker{block, blocks, thread});
+  const std::int64_t workers = blocks * threads_per_block;
+  for (std::int64_t i = 0; i < workers; ++i) {
+    const std::int64_t worker = is_backwards ? workers - 1 - i : i;
+    body(Worker{worker / threads_per_block, blocks, static_cast<int>(worker % threads_per_block)});
   }
 }
 

@@ -195,6 +195,11 @@ RowArguments row_arguments(const RowUpdate& update, void* carried, std::size_t f
   arguments.first_step[arguments.row_count] = static_cast<std::uint8_t>(count);
   arguments.begins_inside = first > 0 && update.steps[first - 1].row == steps.front().row;
   arguments.ends_inside = count < steps.size() && steps[count].row == steps[count - 1].row;
+  if (arguments.begins_inside && arguments.ends_inside && arguments.row_count > 1) {
+    // `carried` is read for the first row and written for the last, by threads that do not wait for one another
+    --arguments.row_count;
+    arguments.ends_inside = false;
+  }
   LOCKSTEP_CHECK(carried != nullptr || !(arguments.begins_inside || arguments.ends_inside));
   const ArrayPlace arrays[]{
       {update.target, shape.leaf_bytes}, {update.slices, shape.leaf_bytes}, {carried, shape.partial_bytes}};

@@ -178,7 +178,27 @@ FakeCuda::Status FakeCuda::free_host(void* block) {
 FakeCuda::Status FakeCuda::memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) {
   return call("memcpy_async", [&] {
     return on_stream(stream, [&](int device) {
-      const Status status = bytes == 0 ? Status::success : copy(target, source, bytes, stream);
+      if (bytes != 0) {
+        const auto to = memory_.find(target, bytes);
+        const auto from = memory_.find(source, bytes);
+        if (to && from && to->device >= 0 && from->device >= 0 && to->device != from->device)
+          return Status::invalid_value;  // without peer access between them
+        if (const Status status = copy(target, source, bytes, stream); status != Status::success) return status;
+      }
+      return streams_.state(device);
+    });
+  });
+}
+
+FakeCuda::Status FakeCuda::memcpy_peer_async(void* target, int target_device, const void* source, int source_device,
+                                             std::size_t bytes, Stream stream) {
+  return call("memcpy_peer_async", [&] {
+    return on_stream(stream, [&](int device) {
+      if (bytes == 0) return streams_.state(device);
+      const auto to = memory_.find(target, bytes);
+      const auto from = memory_.find(source, bytes);
+      if (!to || to->device != target_device || !from || from->device != source_device) return Status::invalid_value;
+      const Status status = copy(target, source, bytes, stream);
       return status == Status::success ? streams_.state(device) : status;
     });
   });

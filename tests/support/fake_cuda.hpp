@@ -72,6 +72,8 @@ class FakeCuda final : public detail::cuda::Api {
   Status malloc_host(void*& block, std::size_t bytes) override;
   Status free_host(void* block) override;
   Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) override;
+  Status memcpy_peer_async(void* target, int target_device, const void* source, int source_device, std::size_t bytes,
+                           Stream stream) override;
   Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) override;
   Status stream_create(Stream& stream) override;
   Status stream_destroy(Stream stream) override;

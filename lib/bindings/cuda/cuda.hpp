@@ -77,8 +77,11 @@ class Api {
   [[nodiscard]] virtual Status malloc_host(void*& block, std::size_t bytes) = 0;
   [[nodiscard]] virtual Status free_host(void* block) = 0;
 
-  /// Between any two places; which is found by the addresses (cudaMemcpyDefault).
+  /// Between any two places but two devices; which is found by the addresses (cudaMemcpyDefault).
   [[nodiscard]] virtual Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) = 0;
+  /// Between devices, or on one: memory of pools, which CUDA copies to a device without peer access by this call alone.
+  [[nodiscard]] virtual Status memcpy_peer_async(void* target, int target_device, const void* source, int source_device,
+                                                 std::size_t bytes, Stream stream) = 0;
   [[nodiscard]] virtual Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) = 0;
 
   /// One that does not wait for the default stream.

@@ -108,6 +108,10 @@ class Runtime final : public Api {
   Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) override {
     return to_status(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, native_stream(stream)));
   }
+  Status memcpy_peer_async(void* target, int target_device, const void* source, int source_device, std::size_t bytes,
+                           Stream stream) override {
+    return to_status(cudaMemcpyPeerAsync(target, target_device, source, source_device, bytes, native_stream(stream)));
+  }
   Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) override {
     return to_status(cudaMemsetAsync(target, byte, bytes, native_stream(stream)));
   }

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/given_up.hpp"
 #include "device/cuda/backend.hpp"
+#include "device/cuda/copies.hpp"
 
 #include <fmt/ranges.h>
 
@@ -18,6 +19,12 @@ void Lane::copy(void* target, const void* source, std::size_t bytes) const {
   cuda::Api& api = cuda::Backend::of_this_process().api();
   const cuda::CurrentDevice current(device());
   cuda::check(api, api.memcpy_async(target, source, bytes, stream.get()), "cudaMemcpyAsync");
+}
+
+void Lane::copy_to(const Lane& lane, void* target, const void* source, std::size_t bytes) const {
+  if (bytes == 0) return;
+  const cuda::CurrentDevice current(device());
+  cuda::start_copy(target, lane.device(), source, device(), bytes, stream.get());
 }
 
 GpuGroup::GpuGroup(std::uint64_t epoch, std::span<const GpuClaim> claims, const ReplicaLayout& layout, int rank)

@@ -25,8 +25,10 @@ namespace lockstep::detail {
 struct Lane {
   explicit Lane(int device) : stream(device) {}
   [[nodiscard]] int device() const noexcept { return stream.device(); }
-  /// Starts to copy, from or to any GPU or page-locked memory. Throws Error(unavailable) when CUDA fails.
+  /// Starts to copy, on this GPU or between it and page-locked memory. Throws Error(unavailable) when CUDA fails.
   void copy(void* target, const void* source, std::size_t bytes) const;
+  /// As copy, from this GPU to that of `lane`.
+  void copy_to(const Lane& lane, void* target, const void* source, std::size_t bytes) const;
   cuda::OwnedStream stream;
 };
 

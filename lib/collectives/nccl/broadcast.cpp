@@ -75,7 +75,7 @@ class GpuBroadcast final : public GpuOperation {
 
   void bring(std::size_t from, std::size_t to, const void* input, void* target, std::size_t bytes) {
     order(to, from);
-    group().lanes()[from]->copy(target, input, bytes);
+    group().lanes()[from]->copy_to(*group().lanes()[to], target, input, bytes);
     order(from, to);
   }
 

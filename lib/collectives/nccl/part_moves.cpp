@@ -129,7 +129,7 @@ class PartMoves final : public GpuOperation {
     if (from == lane || place.bytes == 0) return item.inputs.front();
     void* const here = scratch(lane, place.bytes);
     order(lane, from);
-    group().lanes()[from]->copy(here, item.inputs.front(), place.bytes);
+    group().lanes()[from]->copy_to(*group().lanes()[lane], here, item.inputs.front(), place.bytes);
     order(from, lane);
     return here;
   }

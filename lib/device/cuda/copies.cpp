@@ -50,12 +50,14 @@ class LateCopy final : public MemoryUser {
   std::unique_ptr<MemoryUse> use_;  // guarded by mutex_
 };
 
-/// Whether CUDA reaches this memory of the host by itself.
-bool is_pinned(Api& api, const void* data) {
+MemoryKind kind_of(Api& api, const void* data) {
   PointerAttributes attributes;
   check(api, api.pointer_attributes(data, attributes), "cudaPointerGetAttributes");
-  return attributes.kind != MemoryKind::unregistered;
+  return attributes.kind;
 }
+
+/// Whether CUDA reaches this memory of the host by itself.
+bool is_pinned(Api& api, const void* data) { return kind_of(api, data) != MemoryKind::unregistered; }
 
 /// Throws Error(invalid_argument) where the elements of the copy's `role`, at `data`, cannot be on `device`.
 void require_reach(const void* data, Device device, std::string_view role) {
@@ -82,17 +84,26 @@ void copy_at_once(void* target, const void* source, std::size_t bytes, Device gp
 
 void copy_between_gpus(void* target, Device target_device, const void* source, Device source_device,
                        std::size_t bytes) {
-  Api& api = Backend::of_this_process().api();
   const Stream target_stream = stream_of(target_device);
   const Stream source_stream = stream_of(source_device);
   require_reach(source, source_device, "source");
   if (target_stream != source_stream) put_in_order(source_stream, source_device.index, target_stream);
-  check(api, api.memcpy_async(target, source, bytes, target_stream), "cudaMemcpyAsync");
+  start_copy(target, target_device.index, source, source_device.index, bytes, target_stream);
   // the source may be written again, or given back, on its own stream
   if (target_stream != source_stream) put_in_order(target_stream, target_device.index, source_stream);
 }
 
 }  // namespace
+
+void start_copy(void* target, int target_gpu, const void* source, int source_gpu, std::size_t bytes, Stream stream) {
+  Api& api = Backend::of_this_process().api();
+  if (target_gpu != source_gpu && kind_of(api, target) == MemoryKind::device &&
+      kind_of(api, source) == MemoryKind::device) {
+    check(api, api.memcpy_peer_async(target, target_gpu, source, source_gpu, bytes, stream), "cudaMemcpyPeerAsync");
+  } else {
+    check(api, api.memcpy_async(target, source, bytes, stream), "cudaMemcpyAsync");
+  }
+}
 
 void copy_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes) {
   const Backend& backend = Backend::of_this_process();

@@ -58,6 +58,7 @@ class Machine : public Api {
   Status malloc_host(void*&, std::size_t) override { return Status::unknown; }
   Status free_host(void*) override { return Status::unknown; }
   Status memcpy_async(void*, const void*, std::size_t, Stream) override { return Status::unknown; }
+  Status memcpy_peer_async(void*, int, const void*, int, std::size_t, Stream) override { return Status::unknown; }
   Status memset_async(void*, int, std::size_t, Stream) override { return Status::unknown; }
   Status stream_create(Stream&) override { return Status::unknown; }
   Status stream_destroy(Stream) override { return Status::unknown; }

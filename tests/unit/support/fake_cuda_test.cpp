@@ -133,7 +133,9 @@ TEST(FakeCuda, copies_between_any_two_places) {
   ASSERT_EQ(cuda.malloc_host(host, block_bytes), Status::success);
   const auto values = counted(block_bytes / sizeof(float), 1);
   write(cuda, first, values, stream);
-  ASSERT_EQ(cuda.memcpy_async(second, first, block_bytes, stream), Status::success);
+  EXPECT_EQ(cuda.memcpy_async(second, first, block_bytes, stream), Status::invalid_value);
+  EXPECT_EQ(cuda.memcpy_peer_async(second, 0, first, 1, block_bytes, stream), Status::invalid_value);
+  ASSERT_EQ(cuda.memcpy_peer_async(second, 1, first, 0, block_bytes, stream), Status::success);
   ASSERT_EQ(cuda.memcpy_async(host, second, block_bytes, stream), Status::success);
   ASSERT_EQ(cuda.memset_async(second, 0, block_bytes, stream), Status::success);
   EXPECT_EQ(read<float>(cuda, host, values.size(), stream), values);

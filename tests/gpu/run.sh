@@ -43,9 +43,10 @@ if [ -z "${LOCKSTEP_NCCL:-}" ] && ! loader_finds libnccl.so.2; then
   nccl=$(find /usr /opt -name libnccl.so.2 2>/dev/null | head -n 1)
   [ -n "$nccl" ] && export LOCKSTEP_NCCL="$nccl"
 fi
+has_cublas=yes
 if ! loader_finds libcublas.so.13 && ! loader_finds libcublas.so.12; then
   cublas=$(find /usr /opt -name 'libcublas.so.1[23]' 2>/dev/null | head -n 1)
-  [ -n "$cublas" ] && LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$cublas")  # libcublasLt is beside it
+  if [ -n "$cublas" ]; then LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname "$cublas"); else has_cublas=no; fi  # libcublasLt is beside it
 fi
 
 quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/\\/\\\\/g; s/"/\\"/g' | tr '\n\t' '  ')"; }
@@ -126,7 +127,9 @@ if [ -x "$here/bin/lockstep-train" ]; then
     step train-cublas 240 sh -c 'export LOCKSTEP_ORDER=canonical LOCKSTEP_TRAIN_DEVICE=gpu LOCKSTEP_TRAIN_DATA=synthetic
       mpirun -n 2 lockstep-train --steps 20 --json "$1" &&
       mpirun -n 1 lockstep-train --steps 20 --replicas-per-rank 2 --json "$2" &&
-      grep -q -F "$(grep "\"parameters\"" "$1")" "$2"' sh "$out/train-cublas.json" "$out/train-cublas-alone.json"
+      grep -q -F "$(grep "\"parameters\"" "$1")" "$2" &&
+      { [ "$3" = no ] || grep -q "\"arithmetic\": \"gpu\"" "$1"; }' sh "$out/train-cublas.json" \
+      "$out/train-cublas-alone.json" $has_cublas
   fi
 fi
 

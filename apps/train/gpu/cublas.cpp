@@ -101,10 +101,11 @@ CublasLibrary open_file(const std::string& file) {
 
 CublasLibrary open_cublas(const std::string& path) {
   if (!path.empty()) return open_file(path);
-  CublasLibrary newest = open_file("libcublas.so.13");
-  if (newest.api != nullptr) return newest;
-  CublasLibrary older = open_file("libcublas.so.12");
-  return older.api != nullptr ? older : newest;
+  // the one of the header first: a newer one may need a newer driver than CUDA's part of this program does
+  CublasLibrary own = open_file(fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR));
+  if (own.api != nullptr) return own;
+  CublasLibrary other = open_file(CUBLAS_VER_MAJOR == 12 ? "libcublas.so.13" : "libcublas.so.12");
+  return other.api != nullptr ? other : own;
 }
 
 }  // namespace train::gpu

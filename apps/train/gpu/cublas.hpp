@@ -55,8 +55,8 @@ struct CublasLibrary {
   std::string why;              ///< "cuBLAS does not open: libcublas.so.13: ...", "libm.so.6 has no cublasCreate_v2"
 };
 
-/// Looks for cuBLAS: the file that `path` names, or where it is empty libcublas.so.13, else libcublas.so.12. Never
-/// closed again. Thread-safe.
+/// Looks for cuBLAS: the file that `path` names, or where it is empty libcublas.so of the version that this is built
+/// with, else of 12 or 13. Never closed again. Thread-safe.
 [[nodiscard]] CublasLibrary open_cublas(const std::string& path = {});
 
 }  // namespace train::gpu

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <utility>
@@ -48,6 +49,12 @@ class MlpOnGpu final : public Model {
         sum_on_host_(lockstep::DType::f64, lockstep::Shape{}, lockstep::pinned_memory_resource()) {}
   MlpOnGpu(const MlpOnGpu&) = delete;
   MlpOnGpu& operator=(const MlpOnGpu&) = delete;
+  ~MlpOnGpu() override {
+    try {
+      kernels_->use(device_.index);
+    } catch (const std::exception&) {  // then nothing waits for the device
+    }
+  }
 
   std::span<const ParameterSpec> parameters() const override { return specs_; }
   bool is_on_gpu() const override { return true; }

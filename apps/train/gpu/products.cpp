@@ -3,6 +3,7 @@
 #include "train/gpu/products.hpp"
 
 #include <cstddef>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -23,7 +24,8 @@ Columns transpose_of(Factor factor, std::int64_t rows, std::int64_t columns) {
 }  // namespace
 
 Products::Products(lockstep::Device device, std::shared_ptr<Cublas> cublas)
-    : cublas_(std::move(cublas)),
+    : device_(device),
+      cublas_(std::move(cublas)),
       workspace_(lockstep::Tensor::uninitialized(
           lockstep::DType::u8, lockstep::Shape{static_cast<std::int64_t>(workspace_bytes + workspace_alignment)},
           nullptr, device)) {
@@ -40,7 +42,14 @@ Products::Products(lockstep::Device device, std::shared_ptr<Cublas> cublas)
   }
 }
 
-Products::~Products() { (void)cublas_->destroy(handle_); }
+Products::~Products() {
+  try {
+    lockstep::synchronize(device_);
+  } catch (const std::exception&) {
+    return;
+  }
+  (void)cublas_->destroy(handle_);
+}
 
 void Products::gemm(std::int64_t m, std::int64_t n, std::int64_t k, Factor a, Factor b, float* c) {
   // c^T = b^T a^T

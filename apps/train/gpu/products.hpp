@@ -25,6 +25,7 @@ class Products {
   Products(lockstep::Device device, std::shared_ptr<Cublas> cublas);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
+  /// Waits for the stream as long as copies do; cuBLAS itself would wait for ever. What does not end keeps the handle.
   ~Products();
 
   /// As train::gemm, asynchronously on the device's stream, of arrays in its memory. Sizes fit an int; k is not 0.
@@ -34,6 +35,7 @@ class Products {
  private:
   void check(CublasStatus status, const char* call) const;
 
+  lockstep::Device device_;
   std::shared_ptr<Cublas> cublas_;
   lockstep::Tensor workspace_;
   CublasHandle handle_ = nullptr;

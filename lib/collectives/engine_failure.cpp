@@ -19,7 +19,8 @@ void Engine::throw_error_of(const Operation& operation) {
 }
 
 void Engine::announce_failure(const std::string& text) {
-  if (is_forked_copy()) return;
+  // where this thread may not speak the others get their deadline
+  if (is_forked_copy() || !(any_thread_may_call_ || transport_->this_thread_may_call())) return;
   const std::scoped_lock lock(mutex_);
   merges_ = {};
   const Failure failure{Code::unavailable, fmt::format("rank {} left the common course: {}", transport_->rank(), text),

@@ -97,9 +97,11 @@ class ReplicaTeam {
   }
   /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
   void announce(const std::exception_ptr& failure);
-  /// The same though they were told one with this text: it has happened anew.
+  /// What goes wrong from now on has happened anew, also where the others were told one with its text.
+  void begin_anew() noexcept { told_text_.clear(); }
+  /// As announce, of what has happened anew.
   void announce_anew(const std::exception_ptr& failure) {
-    told_text_.clear();
+    begin_anew();
     announce(failure);
   }
   /// `local()`, which speaks with no other rank, but is what all do. What it throws is told to the others.

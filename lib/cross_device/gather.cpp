@@ -132,10 +132,12 @@ std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator
   }
   ops.gather(communicator, items, rows, options);
   std::vector<std::vector<Tensor>> results;
-  for (Gathering& gathering : gatherings) {
-    if (!gathering.in_place()) put_in_place(gathering);
-    results.push_back(std::move(gathering.copies));
-  }
+  detail::told_to_all(communicator, [&] {
+    for (Gathering& gathering : gatherings) {
+      if (!gathering.in_place()) put_in_place(gathering);
+      results.push_back(std::move(gathering.copies));
+    }
+  });
   return results;
 }
 

@@ -96,14 +96,16 @@ std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Commu
   }
   ops.gather(communicator, items, rows, options);
   std::vector<std::vector<IndexedSlices>> results;
-  for (SlicesGathering& gathering : gatherings) {
-    if (op == ReduceOp::mean) {
-      for (IndexedSlices& copy : gathering.copies) {
-        copy.values = divided(std::as_const(copy.values).view(), communicator.layout().replicas());
+  detail::told_to_all(communicator, [&] {
+    for (SlicesGathering& gathering : gatherings) {
+      if (op == ReduceOp::mean) {
+        for (IndexedSlices& copy : gathering.copies) {
+          copy.values = divided(std::as_const(copy.values).view(), communicator.layout().replicas());
+        }
       }
+      results.push_back(std::move(gathering.copies));
     }
-    results.push_back(std::move(gathering.copies));
-  }
+  });
   return results;
 }
 

@@ -97,6 +97,7 @@ Variable Strategy::create_variable(const VariableInitializer& initial, const Var
         },
         VariableRequest{&initial, &options, context.replica->devices().front()});
   }
+  team_->begin_anew();
   Tensor value;
   try {
     value = initial();

@@ -163,7 +163,9 @@ const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) cons
     state.refuse(use, error);
   }
   if (use.place == Place::cross_replica) {
-    for (Tensor& copy : state.copies) detail::update_rows(copy.view(), op, rows, 1);
+    state.team->told_to_all([&] {
+      for (Tensor& copy : state.copies) detail::update_rows(copy.view(), op, rows, 1);
+    });
   } else if (use.place != Place::replica) {
     detail::update_rows(state.copy(use.copy).view(), op, rows, 1);
   } else {

@@ -10,6 +10,7 @@
 #include "collectives/backoff.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace lockstep::detail {
 
@@ -29,7 +30,11 @@ HostCopies::HostCopies(OperationKind kind, std::span<HostItem> items) {
       if (!gives_each_its_own(kind)) break;
     }
   }
-  block_ = pinned_memory_resource()->allocate(bytes_);
+  try {
+    block_ = pinned_memory_resource()->allocate(bytes_);
+  } catch (const std::bad_alloc&) {
+    throw_error(Code::unavailable, "there are no {} bytes of page-locked memory left", bytes_);
+  }
   auto* next = static_cast<std::byte*>(block_);
   for (HostItem& item : items) {
     place_inputs(item, next);

@@ -22,7 +22,7 @@ namespace lockstep::detail {
 class HostCopies {
  public:
   /// Puts host memory in the place of every tensor of `items` that lies on a GPU; outputs of an item that get the same
-  /// share one. Throws std::bad_alloc.
+  /// share one. Throws Error(unavailable) where there is no such memory left.
   HostCopies(OperationKind kind, std::span<HostItem> items);
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;

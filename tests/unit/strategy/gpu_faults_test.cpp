@@ -59,10 +59,12 @@ TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {
     if (communicator.rank() == 1) ballast.emplace(DType::u8, Shape{3'900'000}, nullptr, gpu(1));
     const Tensor large(DType::f32, Shape{100'000});
     const auto make_and_use = [&] { (void)sum_of(strategy, strategy.variable(large, {.name = "large"})); };
-    if (communicator.rank() == 1) {
-      EXPECT_EQ(shortage_in(make_and_use), "gpu:1 has no 400000 bytes of memory left");
-    } else {
-      expect_all(error_of(make_and_use), {"unavailable:", "gpu:1 has no 400000 bytes of memory left", "rank 1"});
+    for (int twice = 0; twice < 2; ++twice) {  // the second text is the first one's, and is told again
+      if (communicator.rank() == 1) {
+        EXPECT_EQ(shortage_in(make_and_use), "gpu:1 has no 400000 bytes of memory left");
+      } else {
+        expect_all(error_of(make_and_use), {"unavailable:", "gpu:1 has no 400000 bytes of memory left", "rank 1"});
+      }
     }
     EXPECT_EQ(copies_from<float>(kept).front(), (std::vector{1.0F, 2.0F}));
     ballast.reset();

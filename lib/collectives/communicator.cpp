@@ -5,9 +5,9 @@
 
 #include "base/check.hpp"
 #include "cluster/settings.hpp"
+#include "collectives/call/owned_items.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/make_communicator.hpp"
-#include "collectives/owned_items.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/selection.hpp"
 #include "device/host/arena.hpp"

@@ -6,13 +6,13 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "collectives/communicator_state.hpp"
+#include "collectives/gpu/all_gather.hpp"
+#include "collectives/gpu/all_reduce.hpp"
+#include "collectives/gpu/broadcast.hpp"
+#include "collectives/gpu/fold_exchange.hpp"
+#include "collectives/gpu/part_moves.hpp"
 #include "collectives/gpu/staged.hpp"
 #include "collectives/make_communicator.hpp"
-#include "collectives/nccl/all_gather.hpp"
-#include "collectives/nccl/all_reduce.hpp"
-#include "collectives/nccl/broadcast.hpp"
-#include "collectives/nccl/fold_exchange.hpp"
-#include "collectives/nccl/part_moves.hpp"
 #include "collectives/nccl/start.hpp"
 
 #include <algorithm>

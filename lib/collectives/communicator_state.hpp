@@ -7,15 +7,15 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
-#include "collectives/engine.hpp"
+#include "collectives/call/host_copies.hpp"
+#include "collectives/call/validate.hpp"
+#include "collectives/engine/engine.hpp"
+#include "collectives/engine/shared_loop.hpp"
 #include "collectives/gpu/group.hpp"
-#include "collectives/gpu/host_copies.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "collectives/plan_cache.hpp"
 #include "collectives/request_state.hpp"
-#include "collectives/shared_loop.hpp"
 #include "collectives/split.hpp"
-#include "collectives/validate.hpp"
 #include "device/cuda/wait_limit.hpp"
 
 #include <chrono>

@@ -8,10 +8,10 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/schedule_model.hpp>
 
-#include "collectives/family.hpp"
+#include "collectives/engine/family.hpp"
+#include "collectives/engine/shared_loop.hpp"
 #include "collectives/gpu/route.hpp"
 #include "collectives/host/schedule_book.hpp"
-#include "collectives/shared_loop.hpp"
 #include "transport/transport.hpp"
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
-#include "collectives/operation.hpp"
-#include "collectives/validate.hpp"
+#include "collectives/call/validate.hpp"
+#include "collectives/engine/operation.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 #include <lockstep/collectives/plan.hpp>
 
-#include "collectives/engine.hpp"
+#include "collectives/engine/engine.hpp"
 #include "device/host/memory_use.hpp"
 
 #include <cstdint>

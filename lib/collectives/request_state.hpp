@@ -6,7 +6,7 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/request.hpp>
 
-#include "collectives/engine.hpp"
+#include "collectives/engine/engine.hpp"
 #include "device/host/memory_use.hpp"
 
 #include <memory>

@@ -6,8 +6,8 @@
 
 #pragma once
 
+#include "collectives/engine/shared_loop.hpp"
 #include "collectives/make_communicator.hpp"
-#include "collectives/shared_loop.hpp"
 #include "collectives/staged_items.hpp"
 #include "collectives/told_to_all.hpp"
 #include "context/thread_context.hpp"

@@ -13,19 +13,26 @@ import os
 import re
 import sys
 
-# Module -> layer. Modules of one layer do not know each other.
+# Module -> layer. Modules of one layer do not know each other. The rooms of collectives are modules of their own, between two layers.
 LAYERS = {
     'base': 0,
     'core': 1, 'schedule': 1,
     'bindings/mpi': 2, 'bindings/cuda': 2, 'bindings/nccl': 2, 'kernels': 2,
     'device': 3, 'cluster': 3,
     'transport': 4, 'values': 4,
-    'collectives': 5,
+    'collectives/call': 5, 'collectives/engine': 5.1, 'collectives/host': 5.2, 'collectives/nccl': 5.2, 'collectives/gpu': 5.3,
+    'collectives': 5.9,
     'cross_device': 6, 'context': 6,
     'variables': 7, 'input': 7,
     'strategy': 8,
     'checkpoint': 9, 'training': 9,
 }
+
+# Folders whose folders are modules.
+MODULES_OF_ROOMS = {module.split('/')[0] for module in LAYERS if '/' in module}
+
+# Public headers of a room; the others of the folder belong to the module.
+PUBLIC_ROOMS = {'lockstep/collectives/item.hpp': 'collectives/call'}
 
 # include/lockstep/interop/x.hpp is implemented by this module and has its place.
 INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'device'}
@@ -79,13 +86,15 @@ FORBIDDEN_OPTIONS = re.compile(r'-m(?:arch|cpu|tune)=native|-ffast-math|-Ofast|-
 def private_module(path):
     """'lib/bindings/mpi/x.hpp' -> 'bindings/mpi', 'lib/device/host/x.cpp' -> 'device', else None."""
     parts = path.split('/')
-    if len(parts) > 3 and parts[1] == 'bindings':
+    if len(parts) > 3 and parts[1] in MODULES_OF_ROOMS:
         return '/'.join(parts[1:3])
     return parts[1] if len(parts) > 2 else None
 
 
 def public_module(name):
     """'lockstep/core/dtype.hpp' -> 'core'; None for the umbrella, which stands above everything."""
+    if name in PUBLIC_ROOMS:
+        return PUBLIC_ROOMS[name]
     parts = name.split('/')
     if len(parts) == 3 and parts[1] == 'interop':
         return INTEROP.get(parts[2].split('.')[0], 'interop')

@@ -9,7 +9,7 @@
 // Prints for each argument: radices, chunks, bytes, simulated us, modelled us, and how many results were wrong (of the
 // library's own none is counted: its order is its own).
 
-#include "collectives/descriptor.hpp"
+#include "collectives/call/descriptor.hpp"
 #include "collectives/host/mixed_radix_exchange.hpp"
 #include "collectives/host/schedule_book.hpp"
 #include "kernels/reduce.hpp"

@@ -9,11 +9,11 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
+#include <lockstep/collectives/item.hpp>
 #include <lockstep/collectives/plan.hpp>
 #include <lockstep/collectives/request.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
-#include <lockstep/core/tensor_view.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -26,15 +26,6 @@
 #include <vector>
 
 namespace lockstep {
-
-/// One tensor of a collective: what this rank's replicas give, and where this rank wants the result.
-/// The views belong to the operation until it completes; the spans themselves are copied.
-struct Item {
-  /// One per local replica, in id order; of broadcast and scatter one, on the root only.
-  std::span<const ConstTensorView> inputs;
-  /// All get the result, or each its own; how many there are is said at each collective.
-  std::span<const TensorView> outputs;
-};
 
 struct CommunicatorOptions {
   /// Replicas of this rank, at least 1. Ranks may give different numbers.

@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "collectives/host/host_item.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include <cstddef>
 #include <cstdint>

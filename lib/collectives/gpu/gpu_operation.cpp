@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "collectives/backoff.hpp"
+#include "collectives/call/backoff.hpp"
 #include "collectives/gpu/fold_parts.hpp"
 
 #include <algorithm>

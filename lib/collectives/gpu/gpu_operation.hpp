@@ -8,10 +8,10 @@
 
 #pragma once
 
+#include "collectives/engine/operation.hpp"
 #include "collectives/gpu/group.hpp"
 #include "collectives/gpu/guests.hpp"
 #include "collectives/gpu/uneven_rows.hpp"
-#include "collectives/operation.hpp"
 #include "kernels/reduce.hpp"
 
 #include <cstddef>

@@ -7,10 +7,10 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
+#include "collectives/call/validate.hpp"
 #include "collectives/gpu/leaders.hpp"
 #include "collectives/gpu/route.hpp"
 #include "collectives/nccl/comms.hpp"
-#include "collectives/validate.hpp"
 #include "device/cuda/streams.hpp"
 
 #include <cstddef>

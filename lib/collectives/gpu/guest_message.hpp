@@ -5,9 +5,9 @@
 
 #pragma once
 
-#include "collectives/descriptor.hpp"
+#include "collectives/call/descriptor.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/group.hpp"
-#include "collectives/host/host_item.hpp"
 
 #include <cstddef>
 #include <span>

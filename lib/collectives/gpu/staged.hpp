@@ -6,8 +6,8 @@
 
 #pragma once
 
-#include "collectives/gpu/host_copies.hpp"
-#include "collectives/operation.hpp"
+#include "collectives/call/host_copies.hpp"
+#include "collectives/engine/operation.hpp"
 
 #include <memory>
 

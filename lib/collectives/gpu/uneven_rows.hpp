@@ -6,9 +6,9 @@
 
 #pragma once
 
+#include "collectives/engine/row_agreement.hpp"
+#include "collectives/engine/transfers.hpp"
 #include "collectives/gpu/group.hpp"
-#include "collectives/host/row_agreement.hpp"
-#include "collectives/host/transfers.hpp"
 
 #include <cstddef>
 #include <optional>

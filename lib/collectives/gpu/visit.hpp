@@ -5,8 +5,8 @@
 
 #pragma once
 
+#include "collectives/call/pinned_block.hpp"
 #include "collectives/gpu/guest_message.hpp"
-#include "collectives/gpu/pinned_block.hpp"
 #include "transport/transport.hpp"
 
 #include <optional>

@@ -7,7 +7,7 @@
 
 #include <lockstep/core/reduce_op.hpp>
 
-#include "collectives/host/host_item.hpp"
+#include "collectives/call/host_item.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <cstddef>

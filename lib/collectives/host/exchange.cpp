@@ -4,9 +4,9 @@
 #include "collectives/host/exchange.hpp"
 
 #include "base/check.hpp"
-#include "collectives/host/element_address.hpp"
+#include "collectives/call/element_address.hpp"
+#include "collectives/engine/transfers.hpp"
 #include "collectives/host/exchange_plan.hpp"
-#include "collectives/host/transfers.hpp"
 #include "kernels/reduce.hpp"
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
-#include "collectives/descriptor.hpp"
-#include "collectives/host/host_item.hpp"
+#include "collectives/call/descriptor.hpp"
+#include "collectives/call/host_item.hpp"
 #include "schedule/canonical_tree.hpp"
 #include "schedule/partition.hpp"
 

@@ -15,9 +15,9 @@
 
 #pragma once
 
-#include "collectives/host/host_item.hpp"
+#include "collectives/call/host_item.hpp"
+#include "collectives/engine/operation.hpp"
 #include "collectives/host/schedule_book.hpp"
-#include "collectives/operation.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <memory>

@@ -6,11 +6,11 @@
 #pragma once
 
 #include "base/check.hpp"
-#include "collectives/host/element_space.hpp"
-#include "collectives/host/host_item.hpp"
+#include "collectives/call/element_space.hpp"
+#include "collectives/call/host_item.hpp"
+#include "collectives/engine/operation.hpp"
 #include "collectives/host/node_stage.hpp"
 #include "collectives/host/schedule_book.hpp"
-#include "collectives/operation.hpp"
 #include "kernels/reduce.hpp"
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
-#include "collectives/host/host_item.hpp"
-#include "collectives/operation.hpp"
+#include "collectives/call/host_item.hpp"
+#include "collectives/engine/operation.hpp"
 
 #include <memory>
 #include <vector>

@@ -4,7 +4,7 @@
 #include "collectives/host/node_copy.hpp"
 
 #include "base/processor.hpp"
-#include "collectives/host/element_address.hpp"
+#include "collectives/call/element_address.hpp"
 #include "kernels/copy.hpp"
 
 #include <algorithm>

@@ -11,11 +11,11 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
+#include "collectives/call/host_item.hpp"
+#include "collectives/engine/operation.hpp"
 #include "collectives/host/buffer_table.hpp"
-#include "collectives/host/host_item.hpp"
 #include "collectives/host/node_plan.hpp"
 #include "collectives/host/node_work.hpp"
-#include "collectives/operation.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <cstddef>

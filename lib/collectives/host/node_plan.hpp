@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "collectives/host/host_item.hpp"
+#include "collectives/call/host_item.hpp"
 #include "schedule/partition.hpp"
 
 #include <lockstep/cluster/replica_layout.hpp>

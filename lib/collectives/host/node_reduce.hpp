@@ -12,8 +12,8 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
+#include "collectives/engine/shared_loop.hpp"
 #include "collectives/host/node_operation.hpp"
-#include "collectives/shared_loop.hpp"
 
 #include <memory>
 #include <vector>

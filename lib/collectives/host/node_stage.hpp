@@ -7,8 +7,8 @@
 
 #pragma once
 
+#include "collectives/call/host_item.hpp"
 #include "collectives/host/buffer_table.hpp"
-#include "collectives/host/host_item.hpp"
 #include "collectives/host/node_work.hpp"
 #include "transport/shm/node_group.hpp"
 

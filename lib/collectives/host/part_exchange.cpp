@@ -3,9 +3,9 @@
 
 #include "collectives/host/part_exchange.hpp"
 
-#include "collectives/host/element_address.hpp"
-#include "collectives/host/row_agreement.hpp"
-#include "collectives/host/transfers.hpp"
+#include "collectives/call/element_address.hpp"
+#include "collectives/engine/row_agreement.hpp"
+#include "collectives/engine/transfers.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -5,8 +5,8 @@
 
 #pragma once
 
+#include "collectives/engine/operation.hpp"
 #include "collectives/nccl/comms.hpp"
-#include "collectives/operation.hpp"
 #include "transport/buffer.hpp"
 
 #include <array>

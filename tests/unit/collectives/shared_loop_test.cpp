@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/shared_loop.hpp"
+#include "collectives/engine/shared_loop.hpp"
 
 #include "collectives/make_communicator.hpp"
 #include "support/batch.hpp"

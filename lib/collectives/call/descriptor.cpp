@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/call/descriptor.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::detail {
+namespace {
+
+/// splitmix64's finaliser over a running state: every bit of every word reaches every bit of the result.
+class Hash {
+ public:
+  void add(std::uint64_t word) noexcept {
+    state_ = (state_ ^ word) + 0x9e3779b97f4a7c15u;
+    state_ = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9u;
+    state_ = (state_ ^ (state_ >> 27)) * 0x94d049bb133111ebu;
+    state_ ^= state_ >> 31;
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return state_; }
+
+ private:
+  std::uint64_t state_ = 0x6c6f636b73746570u;
+};
+
+bool reduces(OperationKind kind) {
+  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
+}
+
+/// As much of `text` as fits before a closing zero.
+template <std::size_t n>
+void copy_text(std::string_view text, std::array<char, n>& target) {
+  std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
+}
+
+}  // namespace
+
+std::string_view to_string(OperationKind kind) noexcept {
+  switch (kind) {
+    case OperationKind::all_reduce: return "all_reduce";
+    case OperationKind::reduce: return "reduce";
+    case OperationKind::reduce_scatter: return "reduce_scatter";
+    case OperationKind::all_gather: return "all_gather";
+    case OperationKind::all_gather_v: return "all_gather_v";
+    case OperationKind::gather: return "gather";
+    case OperationKind::gather_v: return "gather_v";
+    case OperationKind::scatter: return "scatter";
+    case OperationKind::scatter_v: return "scatter_v";
+    case OperationKind::all_to_all: return "all_to_all";
+    case OperationKind::all_to_all_v: return "all_to_all_v";
+    case OperationKind::broadcast: return "broadcast";
+    case OperationKind::barrier: return "barrier";
+    case OperationKind::send: return "send";
+    case OperationKind::recv: return "recv";
+  }
+  return "unknown";
+}
+
+bool gives_each_its_own(OperationKind kind) noexcept {
+  switch (kind) {
+    case OperationKind::reduce_scatter:
+    case OperationKind::scatter:
+    case OperationKind::scatter_v:
+    case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v: return true;
+    default: return false;
+  }
+}
+
+Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root, std::span<const ItemSignature> items,
+                           std::string_view name) {
+  Descriptor result;
+  result.kind = kind;
+  result.op = reduces(kind) ? op : ReduceOp::sum;
+  result.order = order;
+  result.root = root;
+  result.items = static_cast<std::uint32_t>(items.size());
+  copy_text(name, result.name);
+  if (!items.empty()) {
+    result.dtype = items.front().dtype;
+    result.shape_rank = items.front().shape.rank();
+    std::copy(items.front().shape.extents().begin(), items.front().shape.extents().end(), result.extents.begin());
+  }
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(result.op) << 8 |
+           static_cast<std::uint64_t>(order) << 16 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32);
+  hash.add(items.size());
+  for (const ItemSignature& item : items) {
+    result.elements += item.shape.element_count();
+    hash.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
+    for (const std::int64_t extent : item.shape.extents()) hash.add(static_cast<std::uint64_t>(extent));
+  }
+  for (const char letter : name) hash.add(static_cast<unsigned char>(letter));
+  result.hash = hash.value();
+  return result;
+}
+
+void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  for (const std::int64_t count : rows) hash.add(static_cast<std::uint64_t>(count));
+  descriptor.hash = hash.value();
+  constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each takes a digit and a comma at least
+  copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
+}
+
+void add_gpus(Descriptor& descriptor, std::uint64_t way) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  hash.add(way);
+  descriptor.hash = hash.value();
+  descriptor.on_gpus = true;
+}
+
+void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  hash.add(fingerprint);
+  descriptor.hash = hash.value();
+  copy_text(demanded, descriptor.radices);
+}
+
+std::string operation_name(const Descriptor& descriptor) {
+  return descriptor.name[0] != '\0' ? std::string(descriptor.name.data()) : std::string(to_string(descriptor.kind));
+}
+
+std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank, const MergeCount& other) {
+  if (merges.calls == other.calls) return {};
+  const auto text = [](const MergeCount& count) {
+    if (count.calls == 0) return std::string("none");
+    if (count.in_run == count.calls) return fmt::format("{} in run #{}", count.calls, count.run);
+    return fmt::format("{}, the last {} of them in run #{}", count.calls, count.in_run, count.run);
+  };
+  return fmt::format(
+      "; the replicas of the ranks made a different number of merge_call calls before it, rank {} {}, rank {} {}; each "
+      "rank must make as many, in the same order",
+      rank, text(merges), other_rank, text(other));
+}
+
+std::string describe(const Descriptor& descriptor) {
+  std::string text(to_string(descriptor.kind));
+  if (reduces(descriptor.kind)) text += fmt::format(" {}", to_string(descriptor.op));
+  if (descriptor.order == Order::any) text += " in any order";
+  if (descriptor.on_gpus) text += " on GPUs";
+  if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
+  const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
+  if (descriptor.items == 1) {
+    // how many rows there are is each rank's own affair in an all_to_all_v
+    const std::string_view unit = descriptor.kind == OperationKind::all_to_all_v ? "rows of " : "";
+    text += fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
+  } else if (descriptor.kind != OperationKind::barrier) {
+    text += fmt::format(" of {} tensors", descriptor.items);
+    if (descriptor.items > 1) {
+      text += fmt::format(" (first {} {}, {} elements in all, list hash {:08x})", to_string(descriptor.dtype),
+                          lockstep::to_string(shape), descriptor.elements, descriptor.hash >> 32);
+    }
+  }
+  if (descriptor.rows[0] != '\0') {
+    text += fmt::format(" in rows {}", descriptor.rows.data());
+    if (descriptor.rows[Descriptor::rows_bytes - 2] != '\0')
+      text += fmt::format("... (hash {:08x})", descriptor.hash >> 32);
+  }
+  if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
+  if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
+  return text;
+}
+
+}  // namespace lockstep::detail

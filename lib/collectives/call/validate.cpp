@@ -1,0 +1,334 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/call/validate.hpp"
+
+#include "base/check.hpp"
+#include "collectives/call/places.hpp"
+#include "collectives/call/row_counts.hpp"
+#include "core/refusal.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tuple>
+
+namespace lockstep::detail {
+namespace {
+
+/// Bytes [begin, end) that one view of the call covers.
+struct Extent {
+  const std::byte* begin;
+  const std::byte* end;
+  std::size_t item;
+  bool is_output;
+};
+
+class Checker {
+ public:
+  Checker(const Call& call, const ReplicaLayout& layout) : call_(call), layout_(layout), places_(call.kind) {}
+
+  std::vector<HostItem> check(std::span<const Item> items) {
+    if (is_pair()) check_peer();
+    if (call_.root >= layout_.ranks() || (needs_root() && call_.root < 0)) {
+      refuse("root is {}, but the ranks are 0 to {}", call_.root, layout_.ranks() - 1);
+    }
+    read_rows(items.size());
+    std::vector<HostItem> checked;
+    checked.reserve(items.size());
+    for (item_ = 0; item_ < items.size(); ++item_) checked.push_back(check_item(items[item_]));
+    places_.finish();
+    check_overlaps();
+    return checked;
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
+    throw_error(Code::invalid_argument, "{}: {}", to_string(call_.kind),
+                fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  [[nodiscard]] bool is(std::initializer_list<OperationKind> kinds) const {
+    return std::find(kinds.begin(), kinds.end(), call_.kind) != kinds.end();
+  }
+  [[nodiscard]] bool needs_root() const {
+    return is({OperationKind::reduce, OperationKind::gather, OperationKind::gather_v, OperationKind::scatter,
+               OperationKind::scatter_v, OperationKind::broadcast});
+  }
+  /// Whether one other rank takes part; it is in the place of the root.
+  [[nodiscard]] bool is_pair() const { return is({OperationKind::send, OperationKind::recv}); }
+  [[nodiscard]] bool is_gather() const {
+    return is({OperationKind::all_gather, OperationKind::all_gather_v, OperationKind::gather, OperationKind::gather_v});
+  }
+  [[nodiscard]] bool is_scatter() const { return is({OperationKind::scatter, OperationKind::scatter_v}); }
+  [[nodiscard]] bool is_all_to_all() const { return is({OperationKind::all_to_all, OperationKind::all_to_all_v}); }
+  /// Whether replicas may differ in the number of their rows.
+  [[nodiscard]] bool has_rows() const {
+    return is(
+        {OperationKind::all_gather_v, OperationKind::gather_v, OperationKind::scatter_v, OperationKind::all_to_all_v});
+  }
+  [[nodiscard]] bool is_root() const { return call_.rank == call_.root; }
+  [[nodiscard]] bool is_reduction() const {
+    return is({OperationKind::all_reduce, OperationKind::reduce, OperationKind::reduce_scatter});
+  }
+  [[nodiscard]] std::size_t local_replicas() const { return static_cast<std::size_t>(layout_.count(call_.rank)); }
+  [[nodiscard]] std::string argument(std::string_view name) const {
+    return fmt::format("{}: {}", to_string(call_.kind), name);
+  }
+
+  void check_peer() const {
+    const std::string_view name = call_.kind == OperationKind::send ? "target" : "source";
+    if (call_.root < 0 || call_.root >= layout_.ranks())
+      refuse("{} is {}, but the ranks are 0 to {}", name, call_.root, layout_.ranks() - 1);
+    if (call_.root == call_.rank) refuse("{} is {}, which is this rank; give another one", name, call_.root);
+  }
+
+  void read_rows(std::size_t items) {
+    if (!has_rows()) return;
+    const auto replicas = static_cast<std::size_t>(layout_.replicas());
+    if (!is_all_to_all()) {
+      rows_.emplace(argument("rows"), call_.rows, replicas, items);
+      return;
+    }
+    rows_.emplace(argument("send_rows"), call_.rows, local_replicas() * replicas, items);
+    receive_rows_.emplace(argument("receive_rows"), call_.receive_rows, local_replicas() * replicas, items);
+  }
+
+  HostItem check_item(const Item& item) {
+    check_numbers(item);
+    HostItem result;
+    // of a scatter the outputs say the shape: all ranks have them
+    const bool is_from_output = item.inputs.empty() || is_scatter();
+    const ConstTensorView first = is_from_output ? ConstTensorView(item.outputs.front()) : item.inputs.front();
+    result.dtype = first.dtype;
+    result.shape = first.shape;
+    if (has_rows() || is_scatter() || is_all_to_all()) lay_out_parts(result);
+    if (is_reduction() && !supports(call_.op, result.dtype)) {
+      refuse("item {}: {}", item_, refusal(call_.op, result.dtype));
+    }
+    for (std::size_t i = 0; i < item.inputs.size(); ++i) check_input(item.inputs[i], i, result);
+    for (std::size_t i = 0; i < item.outputs.size(); ++i) check_output(item.outputs[i], i, result);
+    return result;
+  }
+
+  /// Sets what `result` says of parts, and makes its shape the one that all ranks must agree on.
+  void lay_out_parts(HostItem& result) {
+    const int replicas = layout_.replicas();
+    if (!has_rows()) {  // a part is one row
+      result.row_elements = is_all_to_all() ? part_count(result) : result.count();
+      result.input_parts.assign(is_scatter() ? 1 : local_replicas(), even_begins(replicas));
+      result.output_parts.assign(local_replicas(), even_begins(is_scatter() ? 1 : replicas));
+      return;
+    }
+    if (result.shape.rank() == 0) refuse("item {} is a scalar, which has no rows; give a shape of rank 1", item_);
+    row_ = row_shape(result.shape);
+    result.row_elements = row_.element_count();
+    if (is_all_to_all()) {
+      lay_out_rows_of_pairs(result);
+      result.shape = row_;
+      return;
+    }
+    const auto rows = rows_->of_item(item_);
+    PartBegins begins = begins_of(argument("rows"), rows);
+    result.shape = with_rows(begins.back(), row_);
+    if (is_gather()) {
+      result.result_parts = std::move(begins);
+      return;
+    }
+    result.input_parts.push_back(std::move(begins));
+    for (const std::int64_t count : rows.subspan(first_replica(), local_replicas()))
+      result.output_parts.push_back({0, count});
+  }
+
+  void lay_out_rows_of_pairs(HostItem& result) const {
+    const auto replicas = static_cast<std::size_t>(layout_.replicas());
+    const auto sent = rows_->of_item(item_);
+    const auto received = receive_rows_->of_item(item_);
+    for (std::size_t i = 0; i < local_replicas(); ++i) {
+      result.input_parts.push_back(begins_of(argument("send_rows"), sent.subspan(i * replicas, replicas)));
+      result.output_parts.push_back(begins_of(argument("receive_rows"), received.subspan(i * replicas, replicas)));
+    }
+    for (std::size_t i = 0; i < local_replicas(); ++i) {
+      for (std::size_t j = 0; j < local_replicas(); ++j) {
+        const std::int64_t count = sent[i * replicas + first_replica() + j];
+        const std::int64_t expected = received[j * replicas + first_replica() + i];
+        if (count == expected) continue;
+        refuse("item {}: replica {} sends {} rows to replica {}, whose receive_rows say {}", item_, first_replica() + i,
+               count, first_replica() + j, expected);
+      }
+    }
+  }
+
+  /// Elements of one of R parts.
+  [[nodiscard]] std::int64_t part_count(const HostItem& result) const {
+    const std::int64_t replicas = layout_.replicas();
+    if (result.shape.rank() == 0 || result.shape[0] % replicas != 0) {
+      refuse("item {} has shape {}; its first extent must be divisible by the {} replicas", item_,
+             to_string(result.shape), replicas);
+    }
+    return result.count() / replicas;
+  }
+
+  [[nodiscard]] std::size_t first_replica() const { return static_cast<std::size_t>(layout_.first(call_.rank)); }
+  [[nodiscard]] int replica_of(std::size_t index) const { return static_cast<int>(first_replica() + index); }
+
+  void check_numbers(const Item& item) const {
+    if (is_pair()) return;
+    const std::size_t local = local_replicas();
+    if (call_.kind == OperationKind::broadcast || is_scatter()) {
+      const std::size_t inputs = is_root() ? 1 : 0;
+      if (item.inputs.size() != inputs) {
+        refuse("item {} has {} inputs; rank {} gives {} (only root {} gives one)", item_, item.inputs.size(),
+               call_.rank, inputs, call_.root);
+      }
+    } else if (item.inputs.size() != local) {
+      refuse("item {} has {} inputs, but rank {} has {} replicas; each replica gives one", item_, item.inputs.size(),
+             call_.rank, local);
+    }
+    if (call_.kind == OperationKind::broadcast) {
+      if (!is_root() && item.outputs.empty())
+        refuse("item {} has no output on rank {}, which is not the root", item_, call_.rank);
+      return;
+    }
+    if (gives_each_its_own(call_.kind) && item.outputs.size() != local) {
+      refuse("item {} has {} outputs, but rank {} has {} replicas; each replica gets one", item_, item.outputs.size(),
+             call_.rank, local);
+    }
+    if (needs_root() && !is_scatter() && !is_root() && !item.outputs.empty()) {
+      refuse("item {} has {} outputs on rank {}; only root {} gets the result", item_, item.outputs.size(), call_.rank,
+             call_.root);
+    }
+  }
+
+  void check_input(const ConstTensorView& view, std::size_t index, HostItem& result) {
+    if (is_scatter()) {
+      check_whole(view, result);
+    } else if (has_rows()) {
+      const std::size_t replica = first_replica() + index;
+      const std::int64_t rows = is_gather() ? result.result_parts[replica + 1] - result.result_parts[replica]
+                                            : result.input_parts[index].back();
+      check_rows(view, "input", index, rows, result);
+    } else if (view.dtype != result.dtype || view.shape != result.shape) {
+      refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas give one dtype and shape", item_,
+             to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
+             to_string(result.shape), first_replica());
+    }
+    const bool is_replicas_own = !is_pair() && !is_scatter() && call_.kind != OperationKind::broadcast;
+    places_.add(view, is_replicas_own ? replica_of(index) : -1, {"input", index, item_});
+    if (view.device.kind == DeviceKind::gpu) result.input_places.push_back({view.device, view.byte_count()});
+    add_extent(view, false);
+    result.inputs.push_back(view.data);
+  }
+
+  /// The root's input of a scatter.
+  void check_whole(const ConstTensorView& view, const HostItem& result) const {
+    const std::int64_t count = result.input_parts[0].back() * result.row_elements;
+    if (view.dtype == result.dtype && view.element_count() == count) return;
+    refuse("item {} is {} {} on root {}; the parts of {} replicas are {} elements of {} in all", item_,
+           to_string(view.dtype), to_string(view.shape), call_.root, layout_.replicas(), count,
+           to_string(result.dtype));
+  }
+
+  /// A view with a number of rows of its own.
+  void check_rows(const ConstTensorView& view, std::string_view what, std::size_t index, std::int64_t rows,
+                  const HostItem& result) const {
+    const Shape expected = with_rows(rows, row_);
+    if (view.dtype == result.dtype && view.shape == expected) return;
+    refuse("{} of item {} is {} {} on replica {}; by the numbers of rows and the first tensor it must be {} {}", what,
+           item_, to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
+           to_string(expected));
+  }
+
+  void check_output(const TensorView& view, std::size_t index, HostItem& result) {
+    const DType dtype = is_reduction() ? result_dtype(call_.op, result.dtype) : result.dtype;
+    if (view.dtype != dtype) {
+      refuse("output {} of item {} is {}; {} of {} gives {}", index, item_, to_string(view.dtype),
+             is_reduction() ? to_string(call_.op) : to_string(call_.kind), to_string(result.dtype), to_string(dtype));
+    }
+    check_output_shape(view, index, result);
+    places_.add(view, gives_each_its_own(call_.kind) ? replica_of(index) : -1, {"output", index, item_});
+    if (view.device.kind == DeviceKind::gpu) result.output_places.push_back({view.device, view.byte_count()});
+    add_extent(view, true);
+    result.outputs.push_back(view.data);
+  }
+
+  void check_output_shape(const TensorView& view, std::size_t index, const HostItem& result) const {
+    if (has_rows() && !is_gather()) {
+      check_rows(view, "output", index, result.output_parts[index].back(), result);
+      return;
+    }
+    const std::int64_t replicas = layout_.replicas();
+    std::int64_t count = result.count();
+    if (is_gather()) {
+      count = result.part_begin(layout_.replicas());
+    } else if (call_.kind == OperationKind::reduce_scatter) {
+      count = part_count(result);
+    } else if (call_.kind != OperationKind::all_to_all && view.shape != result.shape) {
+      refuse("output {} of item {} has shape {}, but {} {}", index, item_, to_string(view.shape),
+             is_scatter() ? "the first one has" : "the inputs have", to_string(result.shape));
+    }
+    if (has_rows() && view.element_count() != count) {
+      refuse("output {} of item {} has {} elements; the parts of {} replicas make {}, which is {}", index, item_,
+             view.element_count(), replicas, to_string(result.shape), count);
+    }
+    if (view.element_count() != count) {
+      refuse("output {} of item {} has {} elements; inputs of shape {} from {} replicas make {}", index, item_,
+             view.element_count(), to_string(result.shape), replicas, count);
+    }
+  }
+
+  void add_extent(const ConstTensorView& view, bool is_output) {
+    if (view.element_count() == 0) return;
+    if (view.data == nullptr) refuse("item {} has {} elements at a null address", item_, view.element_count());
+    const auto* const begin = static_cast<const std::byte*>(view.data);
+    extents_.push_back({begin, begin + view.byte_count(), item_, is_output});
+  }
+
+  /// An output may be the very view of an input of its item, and of an output that gets the same; any other overlap
+  /// with an output is wrong.
+  void check_overlaps() {
+    std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
+      // outputs first among those that begin together, so that every input there meets the furthest of them
+      return std::tuple(a.begin, !a.is_output, a.end, a.item) < std::tuple(b.begin, !b.is_output, b.end, b.item);
+    });
+    const Extent* furthest = nullptr;         // of all extents so far, the one that ends last
+    const Extent* furthest_output = nullptr;  // of all outputs so far
+    for (const Extent& extent : extents_) {
+      if (extent.is_output) require_apart(furthest, extent);
+      require_apart(furthest_output, extent);
+      if (furthest == nullptr || extent.end > furthest->end) furthest = &extent;
+      if (extent.is_output && (furthest_output == nullptr || extent.end > furthest_output->end))
+        furthest_output = &extent;
+    }
+  }
+
+  void require_apart(const Extent* earlier, const Extent& later) const {
+    if (earlier == nullptr || earlier->end <= later.begin) return;
+    const bool is_same_view = earlier->begin == later.begin && earlier->end == later.end && earlier->item == later.item;
+    if (is_same_view && !(earlier->is_output && later.is_output && gives_each_its_own(call_.kind))) return;
+    refuse(
+        "{} of item {} overlaps {} of item {} by {} bytes; an output may be the same view as an input of its item, but "
+        "not overlap another",
+        later.is_output ? "an output" : "an input", later.item, earlier->is_output ? "an output" : "an input",
+        earlier->item, std::min(earlier->end, later.end) - later.begin);
+  }
+
+  const Call& call_;
+  const ReplicaLayout& layout_;
+  std::optional<RowCounts> rows_;          // that are given or, in an all_to_all_v, sent
+  std::optional<RowCounts> receive_rows_;  // all_to_all_v
+  std::size_t item_ = 0;
+  Shape row_;  // of the item under check, where it has rows
+  std::vector<Extent> extents_;
+  Places places_;
+};
+
+}  // namespace
+
+std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, std::span<const Item> items) {
+  return Checker(call, layout).check(items);
+}
+
+}  // namespace lockstep::detail

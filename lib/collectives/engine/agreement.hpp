@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Do all ranks call the same operation? Found out before any data moves.
+
+#pragma once
+
+#include "collectives/engine/control_message.hpp"
+#include "collectives/engine/operation.hpp"
+
+#include <cstdint>
+
+namespace lockstep::detail {
+
+/// The agreement on one operation at a time. After the last step every rank holds the same summary, so all draw the
+/// same conclusion. Not thread-safe: the engine calls under its lock.
+class Agreement {
+ public:
+  Agreement() = default;
+  Agreement(const Agreement&) = delete;
+  Agreement& operator=(const Agreement&) = delete;
+  virtual ~Agreement() = default;
+
+  [[nodiscard]] bool is_open() const noexcept { return open_; }
+  /// This rank has come to operation `sequence` of `epoch`, which is `head`.
+  void open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
+    open_ = true;
+    do_open(epoch, sequence, head);
+  }
+  void close() noexcept { open_ = false; }
+  /// Whether other ranks may have seen that this one has come.
+  [[nodiscard]] bool is_shown() const noexcept { return open_ && do_is_shown(); }
+  /// All operations of earlier epochs are over for this rank.
+  virtual void enter_epoch(std::uint64_t) noexcept {}
+  /// Moves on without waiting; whether all ranks have come.
+  [[nodiscard]] virtual bool advance() = 0;
+  /// After the last step: whether all ranks call the same, and what they call.
+  [[nodiscard]] virtual bool all_agree() const = 0;
+  [[nodiscard]] virtual Summary summary() const = 0;
+  /// Whether `rank` is known to have come to this operation or a later one of this epoch.
+  [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
+  /// The last operation of `epoch` to which `rank` is known to have come; -1 if none.
+  [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
+  /// This rank gives the operation up; who comes late must not touch its memory.
+  virtual void abandon() noexcept = 0;
+
+ private:
+  virtual void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) = 0;
+  [[nodiscard]] virtual bool do_is_shown() const noexcept { return true; }
+  bool open_ = false;
+};
+
+}  // namespace lockstep::detail

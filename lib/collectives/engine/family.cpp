@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/family.hpp"
+
+#include "collectives/engine/engine.hpp"
+
+namespace lockstep::detail {
+
+void Family::join(Engine& engine) {
+  const std::scoped_lock lock(mutex_);
+  engines_.push_back(&engine);
+}
+
+void Family::leave(Engine& engine) noexcept {
+  const std::scoped_lock lock(mutex_);
+  std::erase(engines_, &engine);
+}
+
+void Family::tell_peers(const Engine& waiting, const std::string& what) {
+  const std::scoped_lock lock(mutex_);
+  for (Engine* const engine : engines_) {
+    if (engine != &waiting) engine->tell_whereabouts(what);
+  }
+}
+
+}  // namespace lockstep::detail

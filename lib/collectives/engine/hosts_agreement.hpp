@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Agreement between nodes whose ranks share memory: each node agrees on its boards, then the first ranks of all nodes
+// by dissemination, then they tell their nodes. ceil(log2 nodes) messages per node.
+
+#pragma once
+
+#include "collectives/engine/agreement.hpp"
+#include "collectives/engine/control_channel.hpp"
+#include "collectives/engine/node_agreement.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lockstep::detail {
+
+class HostsAgreement final : public Agreement {
+ public:
+  /// `group` is that of this rank's node, `node_leaders` as in Transport.
+  HostsAgreement(ControlChannel& control, NodeGroup& group, int rank, std::span<const int> node_leaders);
+
+  void enter_epoch(std::uint64_t epoch) noexcept override { node_.enter_epoch(epoch); }
+  [[nodiscard]] bool advance() override;
+  [[nodiscard]] bool all_agree() const override { return summary_.differing.rank < 0; }
+  [[nodiscard]] Summary summary() const override { return summary_; }
+  [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override;
+  [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t epoch) const override;
+  void abandon() noexcept override { node_.abandon(); }
+
+ private:
+  enum class Phase : std::uint8_t { in_node, between_nodes, told };
+
+  void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
+  [[nodiscard]] bool do_is_shown() const noexcept override { return node_.is_shown(); }
+  [[nodiscard]] bool advance_between_nodes();
+  [[nodiscard]] bool hear_verdict();
+  void tell_leaders();
+  void tell_node();
+  /// The member of this node's group that `rank` is; -1 when it is elsewhere.
+  [[nodiscard]] int member_of(int rank) const;
+
+  ControlChannel& control_;
+  NodeGroup& group_;
+  NodeAgreement node_;
+  std::vector<int> members_;  ///< ranks of this node
+  std::vector<int> leaders_;  ///< the first rank of each node
+  int node_index_ = 0;
+  Phase phase_ = Phase::told;
+  std::uint64_t epoch_ = 0;
+  std::int64_t sequence_ = 0;
+  std::uint64_t tag_ = 0;
+  int round_ = 0;
+  Summary summary_;
+};
+
+}  // namespace lockstep::detail

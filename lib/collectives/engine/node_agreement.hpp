@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Agreement on the boards of a node: everybody writes what it is about to do beside its arrival flag, and reads all the
+// others'. One crossing.
+
+#pragma once
+
+#include "collectives/engine/agreement.hpp"
+#include "transport/shm/node_group.hpp"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::detail {
+
+class NodeAgreement final : public Agreement {
+ public:
+  explicit NodeAgreement(NodeGroup& group);
+
+  void enter_epoch(std::uint64_t epoch) noexcept override;
+  [[nodiscard]] bool advance() override;
+  [[nodiscard]] bool all_agree() const override { return !differs_; }
+  [[nodiscard]] Summary summary() const override;
+  [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override {
+    return last_sequence(rank, epoch) >= sequence;
+  }
+  [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t epoch) const override;
+  void abandon() noexcept override;
+
+ private:
+  void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
+  [[nodiscard]] bool do_is_shown() const noexcept override { return is_shown_; }
+  /// Writes what this rank is about to do, if its place is free; whether it is written.
+  bool show();
+
+  NodeGroup& group_;
+  std::array<std::vector<const Arrival*>, Board::slots> peers_;  // by slot: the arrivals of all others
+  std::array<std::uint64_t, Board::slots> written_{};            // by slot: the hash of the descriptor that lies there
+  Operation* head_ = nullptr;
+  std::uint64_t followed_epoch_ = 0;  // nobody is more than one epoch behind it
+  std::uint64_t tag_ = 0;
+  std::uint64_t hash_ = 0;
+  std::size_t slot_ = 0;
+  std::size_t next_ = 0;  // all before have come
+  bool is_shown_ = false;
+  bool differs_ = false;
+};
+
+}  // namespace lockstep::detail

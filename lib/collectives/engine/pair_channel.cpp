@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/pair_channel.hpp"
+
+#include "base/log.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace lockstep::detail {
+
+PairChannel::PairChannel(Transport& transport, ControlChannel& control, Options options)
+    : transport_(transport), control_(control), options_(std::move(options)), last_driven_(Clock::now()) {}
+
+void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
+  Peer& peer = peers_[operation->peer()];
+  if (under_way_ == 0) last_driven_ = Clock::now();
+  const bool is_send = operation->role() == PairOperation::Role::send;
+  const std::int64_t number = is_send ? peer.sends_posted++ : peer.receives_posted++;
+  auto& pending = is_send ? peer.sends : peer.receives;
+  pending[number] = {operation, Clock::now()};
+  ++under_way_;
+  if (is_send) {
+    ControlMessage offer;
+    offer.kind = ControlKind::offer;
+    offer.sequence = number;
+    offer.summary.lowest = {transport_.rank(), operation->descriptor()};
+    control_.send_to(operation->peer(), offer);
+  } else if (const auto withdrawn = peer.withdrawals.extract(number)) {
+    finish(pending, number, &withdrawn.mapped());
+  }
+}
+
+void PairChannel::refuse(PairOperation::Role role, int rank, const Failure& failure) {
+  Peer& peer = peers_[rank];
+  if (role == PairOperation::Role::send) {
+    tell(rank, ControlKind::withdrawal, peer.sends_posted++, &failure);
+    return;
+  }
+  const std::int64_t number = peer.receives_posted++;
+  if (peer.offers.erase(number) != 0) {
+    tell(rank, ControlKind::refusal, number, &failure);
+  } else if (peer.withdrawals.erase(number) == 0) {
+    peer.refusals[number] = failure;
+  }
+}
+
+void PairChannel::drive(Workspace& workspace) {
+  while (const auto mail = control_.take_pair_mail()) take(mail->source, mail->message, workspace);
+  std::erase_if(voids_, [&](const Pending& sent) {
+    if (sent.operation->advance(transport_, workspace)) return true;
+    return Clock::now() - sent.since > options_.fail_after && sent.operation->abandon(transport_);
+  });
+  if (under_way_ == 0) return;
+  // time in which nobody drove does not count
+  const Clock::time_point now = Clock::now();
+  const Clock::duration pause = now - last_driven_ > std::chrono::seconds(1) ? now - last_driven_ : Clock::duration(0);
+  last_driven_ = now;
+  for (auto& [rank, peer] : peers_) {
+    for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
+      for (auto& entry : *pending) entry.second.since += pause;
+    }
+    // what has met goes on; the offers that came before their receive meet it now
+    while (!peer.offers.empty() && peer.receives.count(peer.offers.begin()->first) != 0)
+      meet(rank, peer.offers.begin()->first, workspace);
+    for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
+      advance(*pending, workspace);
+      watch(rank, *pending);
+    }
+  }
+}
+
+void PairChannel::take(int source, const ControlMessage& mail, Workspace& workspace) {
+  Peer& peer = peers_[source];
+  switch (mail.kind) {
+    case ControlKind::offer:
+      if (const auto refusal = peer.refusals.extract(mail.sequence)) {
+        tell(source, ControlKind::refusal, mail.sequence, &refusal.mapped());
+        return;
+      }
+      peer.offers[mail.sequence] = mail.summary.lowest.descriptor;
+      meet(source, mail.sequence, workspace);
+      return;
+    case ControlKind::withdrawal: take_withdrawal(source, mail); return;
+    default: take_answer(source, mail, workspace); return;
+  }
+}
+
+void PairChannel::take_answer(int source, const ControlMessage& mail, Workspace& workspace) {
+  Peer& peer = peers_[source];
+  const bool is_accepted = mail.kind == ControlKind::acceptance;
+  const auto found = peer.sends.find(mail.sequence);
+  if (found == peer.sends.end()) {
+    const auto given_up = peer.given_up.extract(mail.sequence);
+    if (!given_up || !is_accepted) return;
+    given_up.mapped()->start_void(transport_, workspace);
+    voids_.push_back({given_up.mapped(), Clock::now()});
+    return;
+  }
+  if (is_accepted) {
+    begin(found->second, workspace);
+    return;
+  }
+  const Failure failure = failure_of(mail);
+  finish(peer.sends, mail.sequence, &failure);
+}
+
+void PairChannel::take_withdrawal(int source, const ControlMessage& mail) {
+  Peer& peer = peers_[source];
+  const Failure failure = failure_of(mail);
+  // accepted offers are answered already
+  if (peer.offers.erase(mail.sequence) != 0) tell(source, ControlKind::refusal, mail.sequence, &failure);
+  if (mail.sequence >= peer.receives_posted) {
+    peer.withdrawals[mail.sequence] = failure;
+  } else if (peer.receives.count(mail.sequence) != 0) {
+    finish(peer.receives, mail.sequence, &failure);
+  }
+}
+
+/// Compares an offer with its receive, if that is posted.
+void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
+  Peer& peer = peers_[source];
+  const auto found = peer.receives.find(number);
+  if (found == peer.receives.end()) return;
+  const Descriptor offered = peer.offers.extract(number).mapped();
+  const PairOperation& operation = *found->second.operation;
+  if (offered.hash == operation.descriptor().hash) {
+    begin(found->second, workspace);
+    tell(source, ControlKind::acceptance, number, nullptr);
+    return;
+  }
+  const Failure failure = failure_of_pair(Code::mismatch, operation, number,
+                                          fmt::format("rank {} calls {}, rank {} expects {}", source, describe(offered),
+                                                      transport_.rank(), describe(operation.descriptor())));
+  tell(source, ControlKind::refusal, number, &failure);
+  finish(peer.receives, number, &failure);
+}
+
+/// Both ends agree: the data has a deadline of its own.
+void PairChannel::begin(Pending& pending, Workspace& workspace) {
+  pending.since = Clock::now();
+  pending.operation->agreed = true;
+  pending.operation->start(transport_, workspace);
+}
+
+void PairChannel::advance(PendingByNumber& pending, Workspace& workspace) {
+  for (auto entry = pending.begin(); entry != pending.end();) {
+    const auto [number, operation] = std::pair(entry->first, entry->second.operation);
+    ++entry;
+    if (operation->agreed && operation->advance(transport_, workspace)) finish(pending, number, nullptr);
+  }
+}
+
+void PairChannel::watch(int rank, PendingByNumber& pending) {
+  const Clock::time_point now = Clock::now();
+  for (auto entry = pending.begin(); entry != pending.end();) {
+    const std::int64_t number = entry->first;
+    Pending& one = entry->second;
+    ++entry;
+    if (now - one.since > options_.fail_after) {
+      const Pending late = one;
+      give_up(rank, number, late);
+    } else if (!one.warned && now - one.since > options_.warn_after) {
+      one.warned = true;
+      log_warning("{} has waited {:.1f} s in message #{} ({}) for rank {}", options_.name,
+                  std::chrono::duration<double>(now - one.since).count(), number, describe(one.operation->descriptor()),
+                  rank);
+    }
+  }
+}
+
+void PairChannel::give_up(int rank, std::int64_t number, const Pending& late) {
+  Peer& peer = peers_[rank];
+  const bool is_send = late.operation->role() == PairOperation::Role::send;
+  const char* const what = late.operation->agreed ? "finish the transfer" : is_send ? "receive" : "send";
+  const Failure failure = failure_of_pair(Code::deadline_exceeded, *late.operation, number,
+                                          fmt::format("rank {} did not {} within {} s", rank, what,
+                                                      std::chrono::duration<double>(options_.fail_after).count()));
+  if (!late.operation->agreed && is_send) {
+    tell(rank, ControlKind::withdrawal, number, &failure);
+    peer.given_up[number] = late.operation;
+  } else if (!late.operation->agreed) {
+    peer.refusals[number] = failure;
+  }
+  finish(is_send ? peer.sends : peer.receives, number, &failure);
+}
+
+void PairChannel::finish(PendingByNumber& pending, std::int64_t number, const Failure* failure) {
+  const auto operation = pending.extract(number).mapped().operation;
+  --under_way_;
+  if (failure != nullptr) {
+    if (operation->agreed) static_cast<void>(operation->abandon(transport_));
+    operation->error = std::make_exception_ptr(failure->error());
+  }
+  operation->done = true;
+}
+
+void PairChannel::fail_all(const Failure& failure) {
+  for (auto& [rank, peer] : peers_) {
+    while (!peer.sends.empty()) finish(peer.sends, peer.sends.begin()->first, &failure);
+    while (!peer.receives.empty()) finish(peer.receives, peer.receives.begin()->first, &failure);
+  }
+}
+
+void PairChannel::tell(int target, ControlKind kind, std::int64_t number, const Failure* failure) {
+  ControlMessage message = failure != nullptr ? failure_message(0, number, *failure) : ControlMessage();
+  message.kind = kind;
+  message.sequence = number;
+  control_.send_to(target, message);
+}
+
+Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
+                                     const std::string& why) const {
+  const bool is_send = operation.role() == PairOperation::Role::send;
+  return {code,
+          fmt::format("message #{} of {} from rank {} to rank {}, {}: {}", number, options_.name,
+                      is_send ? transport_.rank() : operation.peer(), is_send ? operation.peer() : transport_.rank(),
+                      describe(operation.descriptor()), why),
+          {operation.peer(), -1, operation_name(operation.descriptor()), number}};
+}
+
+}  // namespace lockstep::detail

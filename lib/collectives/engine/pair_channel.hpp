@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages between two ranks, beside the queue of collectives. The k-th send of a rank to another meets the k-th
+// receive there. The sender offers (what it is, no data), the receiver compares it with what it expects and accepts or
+// refuses, then the data goes: three messages, and nobody's data is ever in the wrong place. Who gives up before tells
+// the other.
+
+#pragma once
+
+#include "collectives/engine/control_channel.hpp"
+#include "collectives/engine/pair_operation.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// Not thread-safe: the engine calls under its lock.
+class PairChannel {
+ public:
+  struct Options {
+    std::chrono::milliseconds warn_after;
+    std::chrono::milliseconds fail_after;
+    std::string name;  ///< of the communicator
+  };
+  PairChannel(Transport& transport, ControlChannel& control, Options options);
+
+  void post(const std::shared_ptr<PairOperation>& operation);
+  /// The next send or receive that `rank` would meet will not be: it hears why.
+  void refuse(PairOperation::Role role, int rank, const Failure& failure);
+  /// Moves on without waiting, with the mail that `control` holds.
+  void drive(Workspace& workspace);
+  /// Ends all that is under way.
+  void fail_all(const Failure& failure);
+  /// Whether nothing is under way.
+  [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Pending {
+    std::shared_ptr<PairOperation> operation;
+    Clock::time_point since;
+    bool warned = false;
+  };
+  using PendingByNumber = std::map<std::int64_t, Pending>;
+  struct Peer {
+    std::int64_t sends_posted = 0;
+    std::int64_t receives_posted = 0;
+    PendingByNumber sends;
+    PendingByNumber receives;
+    std::map<std::int64_t, Descriptor> offers;                        // that no receive has met
+    std::map<std::int64_t, Failure> refusals;                         // of receives that gave up before the offer came
+    std::map<std::int64_t, Failure> withdrawals;                      // of offers, before the receive was posted
+    std::map<std::int64_t, std::shared_ptr<PairOperation>> given_up;  // sends that were withdrawn, and not answered yet
+  };
+
+  void take(int source, const ControlMessage& mail, Workspace& workspace);
+  void take_answer(int source, const ControlMessage& mail, Workspace& workspace);
+  void take_withdrawal(int source, const ControlMessage& mail);
+  void meet(int source, std::int64_t number, Workspace& workspace);
+  void begin(Pending& pending, Workspace& workspace);
+  void advance(PendingByNumber& pending, Workspace& workspace);
+  void watch(int rank, PendingByNumber& pending);
+  void give_up(int rank, std::int64_t number, const Pending& pending);
+  void finish(PendingByNumber& pending, std::int64_t number, const Failure* failure);
+  void tell(int target, ControlKind kind, std::int64_t number, const Failure* failure);
+  [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
+                                        const std::string& why) const;
+
+  Transport& transport_;
+  ControlChannel& control_;
+  Options options_;
+  std::map<int, Peer> peers_;
+  std::vector<Pending> voids_;  // on their way to receivers that had accepted
+  std::size_t under_way_ = 0;
+  Clock::time_point last_driven_;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/shared_loop.hpp"
+
+#include "base/processor.hpp"
+
+#include <thread>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr int idle_spins = 2000;
+
+constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cast<std::uint32_t>(next); }
+
+}  // namespace
+
+bool SharedLoop::is_open() const noexcept {
+  // sequentially consistent, as is the store that opens the loop: who is about to sleep sees it, or is seen and woken
+  const std::uint32_t turns = turns_.load(std::memory_order_seq_cst);
+  return turn_of(next_.load(std::memory_order_relaxed)) < turns;
+}
+
+void SharedLoop::help() noexcept {
+  std::uint64_t next = next_.load(std::memory_order_acquire);
+  // acquires: who sees the number of turns of a loop takes none of the loop before
+  while (turn_of(next) < turns_.load(std::memory_order_acquire)) {
+    const void* const object = object_.load(std::memory_order_relaxed);
+    const Call call = call_.load(std::memory_order_relaxed);
+    // acquires what the loop's runner wrote before it opened the loop; fails when the loop is another one by now
+    if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    call(object, turn_of(next));
+    done_.fetch_add(1, std::memory_order_release);
+    ++next;
+  }
+}
+
+void SharedLoop::run_turns(std::uint32_t turns, const void* object, Call call) {
+  if (turns < 2 || threads_ < 2) {
+    for (std::uint32_t turn = 0; turn < turns; ++turn) call(object, turn);
+    return;
+  }
+  // nobody is in a turn now, and none can be taken: the last loop's are all gone
+  done_.store(0, std::memory_order_relaxed);
+  turns_.store(0, std::memory_order_relaxed);
+  object_.store(object, std::memory_order_relaxed);
+  call_.store(call, std::memory_order_relaxed);
+  const std::uint64_t number = (next_.load(std::memory_order_relaxed) >> 32) + 1;
+  next_.store(number << 32, std::memory_order_release);
+  turns_.store(turns, std::memory_order_seq_cst);
+  wake_();
+  help();
+  for (int spins = 0; done_.load(std::memory_order_acquire) < turns; ++spins) {
+    spins < idle_spins ? cpu_relax() : std::this_thread::yield();
+  }
+}
+
+}  // namespace lockstep::detail

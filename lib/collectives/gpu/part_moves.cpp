@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/gpu/part_moves.hpp"
+
+#include "collectives/call/element_address.hpp"
+#include "collectives/gpu/bundles.hpp"
+#include "collectives/gpu/gpu_operation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+/// A part on its way from one GPU to another, as one of the two sees it.
+struct Move {
+  std::size_t bytes = 0;
+  const void* source = nullptr;
+  std::vector<void*> targets;  // there may be none
+};
+
+/// What goes one way between two GPUs, in the order that both know.
+using Moves = std::vector<Move>;
+
+bool is_short(const Move& move) { return move.bytes < short_bytes; }
+
+/// What a short part takes of its pack.
+std::size_t padded_bytes(const Move& move) { return (move.bytes + 15) / 16 * 16; }
+std::size_t pack_size(const Moves& moves) {
+  std::size_t bytes = 0;
+  for (const Move& move : moves) bytes += is_short(move) ? padded_bytes(move) : 0;
+  return bytes;
+}
+
+class PartMoves final : public GpuOperation {
+ public:
+  PartMoves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items)
+      : GpuOperation(descriptor, std::move(group), std::move(items)) {}
+
+ private:
+  /// One GPU's part in it, by leader of the other end.
+  struct Traffic {
+    std::vector<Moves> out;
+    std::vector<Moves> in;
+    std::vector<void*> out_packs;
+    std::vector<void*> in_packs;
+  };
+
+  bool do_step(int step) override {
+    if (step == 0) {
+      const auto leaders = static_cast<std::size_t>(group().leaders().size());
+      for (std::size_t lane = 0; lane < lanes(); ++lane)
+        traffic_.push_back({std::vector<Moves>(leaders), std::vector<Moves>(leaders), {}, {}});
+      for (const HostItem& item : items()) list_moves(item);
+      for (std::size_t lane = 0; lane < lanes(); ++lane) load(lane);
+      if (leaders > 1) exchange();
+      return false;
+    }
+    for (std::size_t lane = 0; lane < lanes(); ++lane) deliver(lane);
+    return true;
+  }
+
+  [[nodiscard]] bool is(std::initializer_list<OperationKind> kinds) const {
+    return std::find(kinds.begin(), kinds.end(), descriptor().kind) != kinds.end();
+  }
+  [[nodiscard]] bool is_scatter() const { return is({OperationKind::scatter, OperationKind::scatter_v}); }
+  [[nodiscard]] bool is_to_root() const { return is({OperationKind::gather, OperationKind::gather_v}); }
+
+  [[nodiscard]] bool has_lane(int leader) const { return group().leaders()[leader].rank == group().rank(); }
+  [[nodiscard]] std::size_t lane_of(int leader) const {
+    return static_cast<std::size_t>(leader - group().leaders().first(group().rank()));
+  }
+
+  void add(int from, int to, const Move& move) {
+    if (move.bytes == 0) return;
+    if (has_lane(from)) traffic_[lane_of(from)].out[static_cast<std::size_t>(to)].push_back(move);
+    if (has_lane(to) && from != to) traffic_[lane_of(to)].in[static_cast<std::size_t>(from)].push_back(move);
+  }
+
+  void list_moves(const HostItem& item) {
+    if (is_scatter()) {
+      list_scatter(item);
+    } else if (is({OperationKind::all_to_all, OperationKind::all_to_all_v})) {
+      list_all_to_all(item);
+    } else {
+      list_gather(item);
+    }
+  }
+
+  void list_gather(const HostItem& item) {
+    const Leaders& leaders = group().leaders();
+    for (int replica = 0; replica < group().layout().replicas(); ++replica) {
+      const std::int64_t begin = item.part_begin(replica);
+      const std::size_t bytes = static_cast<std::size_t>(item.part_begin(replica + 1) - begin) * size_of(item.dtype);
+      const void* const source = is_here(replica) ? input_of(item, replica) : nullptr;
+      for (int leader = 0; leader < leaders.size(); ++leader) {
+        if (is_to_root() && !leaders.has(leader, descriptor().root)) continue;
+        Move move{bytes, source, {}};
+        if (has_lane(leader)) {
+          for (void* const output : outputs_on(lane_of(leader), item))
+            move.targets.push_back(at(output, begin, item.dtype));
+        }
+        add(leaders.of(replica), leader, move);
+      }
+    }
+  }
+
+  void list_scatter(const HostItem& item) {
+    const Leaders& leaders = group().leaders();
+    const PartBegins& begins = item.input_parts.front();
+    const int root = leaders.of_rank(descriptor().root);
+    const void* const input = has_lane(root) ? input_of_root(item, lane_of(root)) : nullptr;
+    for (int replica = 0; replica < group().layout().replicas(); ++replica) {
+      const std::int64_t begin = begins[static_cast<std::size_t>(replica)] * item.row_elements;
+      const std::int64_t end = begins[static_cast<std::size_t>(replica) + 1] * item.row_elements;
+      Move move{static_cast<std::size_t>(end - begin) * size_of(item.dtype), nullptr, {}};
+      if (move.bytes == 0) continue;
+      if (input != nullptr) move.source = at(input, begin, item.dtype);
+      if (is_here(replica)) move.targets.push_back(output_of(item, replica));
+      add(root, leaders.of(replica), move);
+    }
+  }
+
+  /// The root's input where `lane` can read it.
+  const void* input_of_root(const HostItem& item, std::size_t lane) {
+    const GpuPlace& place = item.input_places.front();
+    const std::size_t from = group().lane_on(place.device.index);
+    if (from == lane || place.bytes == 0) return item.inputs.front();
+    void* const here = scratch(lane, place.bytes);
+    order(lane, from);
+    group().lanes()[from]->copy_to(*group().lanes()[lane], here, item.inputs.front(), place.bytes);
+    order(from, lane);
+    return here;
+  }
+
+  void list_all_to_all(const HostItem& item) {
+    const Leaders& leaders = group().leaders();
+    const std::vector<const void*> inputs = inputs_apart(item);
+    for (int source = 0; source < group().layout().replicas(); ++source) {
+      for (int target = 0; target < group().layout().replicas(); ++target) {
+        if (!is_here(source) && !is_here(target)) continue;
+        Move move;
+        if (is_here(source)) {
+          const Range range = part(item, item.input_parts, source, target);
+          move.bytes = static_cast<std::size_t>(range.count) * size_of(item.dtype);
+          move.source = at(inputs[place_of(source)], range.begin, item.dtype);
+        }
+        if (is_here(target)) {
+          const Range range = part(item, item.output_parts, target, source);
+          move.bytes = static_cast<std::size_t>(range.count) * size_of(item.dtype);
+          move.targets.push_back(at(output_of(item, target), range.begin, item.dtype));
+        }
+        add(leaders.of(source), leaders.of(target), move);
+      }
+    }
+  }
+
+  /// Elements of a tensor.
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+  };
+
+  /// The part for or from `other` in an all_to_all's input or output of `replica`, which is here; `parts` of all such.
+  [[nodiscard]] Range part(const HostItem& item, const std::vector<PartBegins>& parts, int replica, int other) const {
+    if (descriptor().kind == OperationKind::all_to_all) return {other * item.row_elements, item.row_elements};
+    const auto begin = parts[place_of(replica)].begin() + other;
+    return {begin[0] * item.row_elements, (begin[1] - begin[0]) * item.row_elements};
+  }
+
+  /// The inputs of an all_to_all where no output overwrites them: copies of those that are outputs too.
+  std::vector<const void*> inputs_apart(const HostItem& item) {
+    std::vector<const void*> inputs = item.inputs;
+    std::vector<std::vector<cuda::CopyPiece>> pieces(lanes());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (std::find(item.outputs.begin(), item.outputs.end(), inputs[i]) == item.outputs.end()) continue;
+      const GpuPlace& place = item.input_places[i];
+      if (place.bytes == 0) continue;
+      const std::size_t lane = group().lane_on(place.device.index);
+      if (lane >= lanes()) continue;  // a guest's, whose inputs are with the leader
+      void* const apart = scratch(lane, place.bytes);
+      pieces[lane].push_back({inputs[i], apart, place.bytes});
+      inputs[i] = apart;
+    }
+    for (std::size_t lane = 0; lane < lanes(); ++lane) copy(lane, pieces[lane]);
+    return inputs;
+  }
+
+  /// Makes room for what comes; copies what stays on the GPU, and what leaves it in packs.
+  void load(std::size_t lane) {
+    Traffic& traffic = traffic_[lane];
+    std::vector<cuda::CopyPiece> pieces;
+    for (std::size_t peer = 0; peer < traffic.out.size(); ++peer) {
+      traffic.in_packs.push_back(new_pack(lane, traffic.in[peer]));
+      for (Move& move : traffic.in[peer]) {
+        if (!is_short(move) && move.targets.empty()) move.targets.push_back(scratch(lane, move.bytes));
+      }
+      const bool stays = static_cast<int>(peer) == group().leader_of_lane(lane);
+      traffic.out_packs.push_back(stays ? nullptr : new_pack(lane, traffic.out[peer]));
+      auto* next = static_cast<std::byte*>(traffic.out_packs.back());
+      for (const Move& move : traffic.out[peer]) {
+        if (stays) {
+          add_copies(move.source, move, pieces);
+        } else if (is_short(move)) {
+          pieces.push_back({move.source, next, move.bytes});
+          next += padded_bytes(move);
+        }
+      }
+    }
+    copy(lane, pieces);
+  }
+
+  void* new_pack(std::size_t lane, const Moves& moves) {
+    const std::size_t bytes = pack_size(moves);
+    return bytes != 0 ? scratch(lane, bytes) : nullptr;
+  }
+
+  static void add_copies(const void* source, const Move& move, std::vector<cuda::CopyPiece>& pieces) {
+    for (void* const target : move.targets) {
+      if (target != source) pieces.push_back({source, target, move.bytes});
+    }
+  }
+
+  void exchange() {
+    NcclGroup calls(*group().comms());
+    for (std::size_t lane = 0; lane < lanes(); ++lane) {
+      const Traffic& traffic = traffic_[lane];
+      for (int peer = 0; peer < group().leaders().size(); ++peer) {
+        const auto index = static_cast<std::size_t>(peer);
+        if (peer == group().leader_of_lane(lane)) continue;
+        send(calls, lane, peer, traffic.out_packs[index], pack_size(traffic.out[index]));
+        for (const Move& move : traffic.out[index]) {
+          if (!is_short(move)) send(calls, lane, peer, move.source, move.bytes);
+        }
+        receive(calls, lane, peer, traffic.in_packs[index], pack_size(traffic.in[index]));
+        for (const Move& move : traffic.in[index]) {
+          if (!is_short(move)) receive(calls, lane, peer, move.targets.front(), move.bytes);
+        }
+      }
+    }
+    calls.end();
+  }
+
+  void send(const NcclGroup& calls, std::size_t lane, int peer, const void* source, std::size_t bytes) const {
+    const NcclComms& comms = *group().comms();
+    if (bytes == 0) return;
+    calls.add(comms.api().send(source, bytes, DType::u8, peer, comms[lane], stream_of(lane)), "ncclSend");
+  }
+  void receive(const NcclGroup& calls, std::size_t lane, int peer, void* target, std::size_t bytes) const {
+    const NcclComms& comms = *group().comms();
+    if (bytes == 0) return;
+    calls.add(comms.api().recv(target, bytes, DType::u8, peer, comms[lane], stream_of(lane)), "ncclRecv");
+  }
+
+  void deliver(std::size_t lane) {
+    std::vector<cuda::CopyPiece> pieces;
+    for (std::size_t peer = 0; peer < traffic_[lane].in.size(); ++peer) {
+      const auto* next = static_cast<const std::byte*>(traffic_[lane].in_packs[peer]);
+      for (const Move& move : traffic_[lane].in[peer]) {
+        if (is_short(move)) {
+          add_copies(next, move, pieces);
+          next += padded_bytes(move);
+        } else {
+          add_copies(move.targets.front(), move, pieces);
+        }
+      }
+    }
+    copy(lane, pieces);
+  }
+
+  std::vector<Traffic> traffic_;  // by lane
+};
+
+}  // namespace
+
+bool moves_on_gpus(OperationKind kind) noexcept {
+  switch (kind) {
+    case OperationKind::all_gather:
+    case OperationKind::all_gather_v:
+    case OperationKind::gather:
+    case OperationKind::gather_v:
+    case OperationKind::scatter:
+    case OperationKind::scatter_v:
+    case OperationKind::all_to_all:
+    case OperationKind::all_to_all_v: return true;
+    default: return false;
+  }
+}
+
+std::shared_ptr<Operation> make_part_moves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group,
+                                           std::vector<HostItem> items) {
+  return std::make_shared<PartMoves>(descriptor, std::move(group), std::move(items));
+}
+
+}  // namespace lockstep::detail

@@ -200,9 +200,9 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
   all_reduce(std::span(&item, 1), op, options);
 }
 
-void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop) {
+void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop) {
   const std::scoped_lock lock(communicator.state_->mutex);
-  communicator.state_->shared_loop = std::move(loop);
+  communicator.state_->parallel_loop = std::move(loop);
 }
 
 void CommunicatorAccess::count_merge(const Communicator& communicator, std::uint64_t run) {
@@ -241,7 +241,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   }
   detail::ScheduleOptions chosen = schedules;
   if (chosen.radices.empty()) chosen.radices = settings.radices;
-  state->schedules = std::make_shared<detail::ScheduleBook>(
+  state->schedules = std::make_shared<detail::ScheduleCache>(
       state->layout, state->engine->transport().node_leaders(), state->rank, chosen,
       state->engine->transport().local_group() != nullptr ? detail::NodeMeans::memory : detail::NodeMeans::messages);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {

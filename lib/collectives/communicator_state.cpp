@@ -57,9 +57,9 @@ bool Communicator::State::copies(const Call& call) {
          call.kind == OperationKind::gather || call.kind == OperationKind::barrier;
 }
 
-std::shared_ptr<detail::SharedLoop> Communicator::State::loop() const {
+std::shared_ptr<detail::ParallelLoop> Communicator::State::loop() const {
   const std::scoped_lock lock(mutex);
-  return shared_loop;
+  return parallel_loop;
 }
 
 bool Communicator::State::moves_parts(const Call& call) {

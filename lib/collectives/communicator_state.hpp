@@ -10,9 +10,9 @@
 #include "collectives/call/host_copies.hpp"
 #include "collectives/call/validate.hpp"
 #include "collectives/engine/engine.hpp"
-#include "collectives/engine/shared_loop.hpp"
+#include "collectives/engine/parallel_loop.hpp"
 #include "collectives/gpu/group.hpp"
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 #include "collectives/plan_cache.hpp"
 #include "collectives/request_state.hpp"
 #include "collectives/split.hpp"
@@ -39,10 +39,10 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   ReplicaLayout layout;
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
-  std::shared_ptr<detail::ScheduleBook> schedules;
+  std::shared_ptr<detail::ScheduleCache> schedules;
   mutable std::mutex mutex;
-  std::shared_ptr<detail::SharedLoop> shared_loop;  // guarded by mutex
-  detail::PlanCache cache;                          // guarded by mutex
+  std::shared_ptr<detail::ParallelLoop> parallel_loop;  // guarded by mutex
+  detail::PlanCache cache;                              // guarded by mutex
 
   std::mutex gpu_mutex;                    // held while the ranks settle
   std::shared_ptr<detail::GpuGroup> gpus;  // guarded by gpu_mutex; null before the first call on GPUs
@@ -83,7 +83,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   }
   [[nodiscard]] static bool reduces(const Call& call);
   [[nodiscard]] static bool copies(const Call& call);
-  [[nodiscard]] std::shared_ptr<detail::SharedLoop> loop() const;
+  [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
   [[nodiscard]] static bool moves_parts(const Call& call);
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,

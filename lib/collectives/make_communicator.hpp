@@ -9,9 +9,9 @@
 #include <lockstep/collectives/schedule_model.hpp>
 
 #include "collectives/engine/family.hpp"
-#include "collectives/engine/shared_loop.hpp"
+#include "collectives/engine/parallel_loop.hpp"
 #include "collectives/gpu/route.hpp"
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 #include "transport/transport.hpp"
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct CommunicatorAccess {
                                          const detail::ScheduleOptions& schedules = {},
                                          std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
   /// From now on large reductions of this rank are loops that others may share. Local.
-  static void share_loops(Communicator& communicator, std::shared_ptr<detail::SharedLoop> loop);
+  static void share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop);
   /// The local replicas have met in a merge_call, in `run` of their strategy. Local.
   static void count_merge(const Communicator& communicator, std::uint64_t run);
   /// How the ranks work on GPUs, the local replicas being on `devices`, which are GPUs, one for each; the route and

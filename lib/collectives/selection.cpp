@@ -30,15 +30,15 @@ std::string in_node(const ReplicaLayout& layout, std::int64_t bytes, BufferKind 
   const auto rounds = cut_rounds(std::span(&item, 1), ReduceOp::sum, layout.ranks(), tuning.round_bytes);
   int most_replicas = 0;
   for (int rank = 0; rank < layout.ranks(); ++rank) most_replicas = std::max(most_replicas, layout.count(rank));
-  const BoardUse use = board_use(rounds, most_replicas, tuning);
-  if (use.always_flat || (use.fits && buffers == BufferKind::other)) return "boards";
+  const ControlBlockUse use = control_block_use(rounds, most_replicas, tuning);
+  if (use.always_flat || (use.fits && buffers == BufferKind::other)) return "control blocks";
   if (buffers == BufferKind::arena) return "slices in place";
   return fmt::format("slices through staging, {} {}", rounds.size(), rounds.size() == 1 ? "round" : "rounds");
 }
 
 }  // namespace
 
-std::string selection(const ReplicaLayout& layout, Reach reach, ScheduleBook& book, std::int64_t bytes,
+std::string selection(const ReplicaLayout& layout, Reach reach, ScheduleCache& book, std::int64_t bytes,
                       BufferKind buffers) {
   if (layout.ranks() == 1) return "alone";
   if (const auto schedule = book.find(bytes)) {
@@ -65,8 +65,8 @@ std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes
                    ranks.first_rank[node]);
   const ReplicaLayout layout(std::vector<int>(static_cast<std::size_t>(cluster.ranks), 1));
   const detail::Settings settings = detail::settings_from_environment();
-  detail::ScheduleBook book(layout, leaders, 0, {.radices = settings.radices},
-                            settings.share_memory ? detail::NodeMeans::memory : detail::NodeMeans::messages);
+  detail::ScheduleCache book(layout, leaders, 0, {.radices = settings.radices},
+                             settings.share_memory ? detail::NodeMeans::memory : detail::NodeMeans::messages);
   const bool shares = cluster.nodes == 1 && settings.share_memory;
   return detail::selection(layout, shares ? detail::Reach::shared_memory : detail::Reach::messages, book, bytes,
                            buffers);

@@ -8,7 +8,7 @@
 #include <lockstep/cluster/replica_layout.hpp>
 #include <lockstep/collectives/schedule_model.hpp>
 
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ namespace lockstep::detail {
 enum class Reach : std::uint8_t { shared_memory, messages };
 
 /// What an all_reduce of `bytes` bytes per replica does, in the words of `selected_schedule`.
-[[nodiscard]] std::string selection(const ReplicaLayout& layout, Reach reach, ScheduleBook& book, std::int64_t bytes,
+[[nodiscard]] std::string selection(const ReplicaLayout& layout, Reach reach, ScheduleCache& book, std::int64_t bytes,
                                     BufferKind buffers);
 
 }  // namespace lockstep::detail

@@ -108,7 +108,7 @@ void Step::follow(int local, std::uint32_t meeting) {
   };
   const auto leader_ended = [this, meeting] { return slot(0).finished.load() && slot(0).arrived.load() < meeting; };
   const auto ready = [&] {
-    return released() || aborted() || team_.has_published(local) || team_.shared_loop().is_open() || leader_ended();
+    return released() || aborted() || team_.has_published(local) || team_.parallel_loop().is_open() || leader_ended();
   };
   for (;;) {
     const bool in_time = team_.waiter().wait_until(ready, Waiter::Clock::now() + team_.fail_after());
@@ -116,8 +116,8 @@ void Step::follow(int local, std::uint32_t meeting) {
     if (aborted()) throw_abort_error();
     if (team_.has_published(local)) {
       team_.run_published(local);  // the merge function runs a step of its own
-    } else if (team_.shared_loop().is_open()) {
-      team_.shared_loop().help();  // the leader's collective
+    } else if (team_.parallel_loop().is_open()) {
+      team_.parallel_loop().help();  // the leader's collective
     } else if (leader_ended()) {
       abort(returned_error(0, local), false);
     } else if (!in_time) {

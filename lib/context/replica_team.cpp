@@ -42,11 +42,11 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
       fail_after_(communicator_.options().fail_after.value_or(default_fail_after)),
       devices_are_mixed_(are_of_several_kinds(devices_)),
       waiter_(std::make_shared<Waiter>(WaitPolicy::for_threads(threads_on_this_node(communicator_)))),
-      shared_loop_(std::make_shared<detail::SharedLoop>(threads_for_loops(communicator_),
-                                                        [waiter = waiter_] { waiter->wake(); })),
+      parallel_loop_(std::make_shared<detail::ParallelLoop>(threads_for_loops(communicator_),
+                                                            [waiter = waiter_] { waiter->wake(); })),
       seen_(devices_.size()) {
   LOCKSTEP_CHECK(communicator_.local_replicas() == local_replicas());
-  if (shared_loop_->threads() > 1) CommunicatorAccess::share_loops(communicator_, shared_loop_);
+  if (parallel_loop_->threads() > 1) CommunicatorAccess::share_loops(communicator_, parallel_loop_);
   step_ = std::make_unique<Step>(*this);
   for (int i = 1; i < local_replicas(); ++i) threads_.emplace_back([this, i] { serve(i); });
 }
@@ -118,12 +118,12 @@ void ReplicaTeam::run_published(int local) {
 }
 
 void ReplicaTeam::serve(int local) {
-  const auto ready = [this, local] { return has_published(local) || stopping_.load() || shared_loop_->is_open(); };
+  const auto ready = [this, local] { return has_published(local) || stopping_.load() || parallel_loop_->is_open(); };
   for (;;) {
     // without a deadline: between steps a thread has nothing to wait for but work
     if (!waiter_->wait_until(ready, Waiter::Clock::now() + std::chrono::hours(1))) continue;
     if (stopping_.load()) return;
-    has_published(local) ? run_published(local) : shared_loop_->help();
+    has_published(local) ? run_published(local) : parallel_loop_->help();
   }
 }
 

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "collectives/engine/shared_loop.hpp"
+#include "collectives/engine/parallel_loop.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/staged_items.hpp"
 #include "collectives/told_to_all.hpp"
@@ -66,7 +66,7 @@ class ReplicaTeam {
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] Waiter& waiter() noexcept { return *waiter_; }
   /// What this rank's collectives share with the threads of replicas that wait.
-  [[nodiscard]] detail::SharedLoop& shared_loop() noexcept { return *shared_loop_; }
+  [[nodiscard]] detail::ParallelLoop& parallel_loop() noexcept { return *parallel_loop_; }
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
   /// The first replica's context of steps that are not nested.
   [[nodiscard]] ReplicaContext& first_replica();
@@ -195,7 +195,7 @@ class ReplicaTeam {
 
   // the communicator, which may live longer, has the loop, and the loop the waiter
   std::shared_ptr<Waiter> waiter_;
-  std::shared_ptr<detail::SharedLoop> shared_loop_;
+  std::shared_ptr<detail::ParallelLoop> parallel_loop_;
   std::unique_ptr<Step> step_;        // of runs that are not nested
   std::atomic<bool> running_{false};  // a thread is in `run`
   Step* current_ = nullptr;           // published by `published_`

@@ -3,7 +3,7 @@
 
 #include "input/device_fetch.hpp"
 
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "base/log.hpp"
 #include "device/cuda/memory.hpp"
 #include "device/cuda/streams.hpp"
@@ -76,7 +76,7 @@ DeviceFetch::~DeviceFetch() {
     wait();
   } catch (const std::exception& error) {
     detail::log_warning("input: {}", error.what());
-    detail::give_up(new Leaves(std::move(sources_)));
+    detail::leak(new Leaves(std::move(sources_)));
   }
 }
 

@@ -4,7 +4,7 @@
 #include <lockstep/strategy/scope.hpp>
 
 #include "base/check.hpp"
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "base/log.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
@@ -55,7 +55,7 @@ Scope::~Scope() {
     detail::log_warning(
         "scope: a scope is closed on another thread than the one that opened it, whose context stays as it is; close a "
         "scope where it was opened");
-    detail::give_up(record_.release());  // that thread's context goes on pointing to it
+    detail::leak(record_.release());  // that thread's context goes on pointing to it
     return;
   }
   if (!is_open(*record_)) return;  // ended with an outer one, or with the merge that it was opened in

@@ -3,7 +3,7 @@
 
 #include "transport/buffer.hpp"
 
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "base/processor.hpp"
 
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ Buffer::Buffer(std::size_t bytes) {
 }
 
 void Buffer::leak() noexcept {
-  if (block_) give_up(block_.release());
+  if (block_) detail::leak(block_.release());
 }
 
 void Buffer::Free::operator()(std::byte* block) const noexcept { std::free(block); }

@@ -217,7 +217,7 @@ TEST_P(RepeatedCall, allocates_nothing_and_makes_no_system_call) {
   EXPECT_TRUE(counts.has_run_without_system_call);
 }
 
-// on the boards, in place or staged on them, in several rounds
+// on the control blocks, in place or staged on them, in several rounds
 INSTANTIATE_TEST_SUITE_P(All, RepeatedCall,
                          testing::Combine(testing::Values(Kind::reduce_scatter, Kind::all_gather, Kind::gather,
                                                           Kind::broadcast),

@@ -244,7 +244,7 @@ class RepeatedCall {
   std::vector<Item> items_;
 };
 
-/// Around every bound: one line, the boards, a page per slice, one round of staging, several.
+/// Around every bound: one line, the control blocks, a page per slice, one round of staging, several.
 std::vector<std::vector<TensorCase>> lists() {
   return {{{DType::f32, 2}},
           {{DType::f32, 512}},

@@ -11,7 +11,7 @@
 
 #include "collectives/call/descriptor.hpp"
 #include "collectives/host/mixed_radix_exchange.hpp"
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/planner.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -121,10 +121,10 @@ long measure(Job& job, const std::string& radices, std::int64_t bytes) {
     return 0;
   }
   const ReplicaLayout layout(std::vector<int>(static_cast<std::size_t>(job.ranks), 1));
-  ScheduleBook book(layout, job.transport.node_leaders(), job.rank, {radices == "plan" ? "" : radices, 0});
+  ScheduleCache book(layout, job.transport.node_leaders(), job.rank, {radices == "plan" ? "" : radices, 0});
   auto schedule = book.find(bytes);
   if (schedule == nullptr) {
-    ScheduleBook direct(layout, job.transport.node_leaders(), job.rank, {"0", 1});
+    ScheduleCache direct(layout, job.transport.node_leaders(), job.rank, {"0", 1});
     schedule = direct.find(bytes);
   }
   const double us = run(job, schedule, values);

@@ -56,7 +56,7 @@ enum class BufferKind : std::uint8_t {
 /// What an all_reduce in canonical order of one f32 tensor of `bytes` bytes per replica does on `communicator` when the
 /// buffers of all ranks are of one kind:
 ///   "alone"                               there is one rank
-///   "boards"                              in a node: copies for all to see; everybody adds everything
+///   "control blocks"                              in a node: copies for all to see; everybody adds everything
 ///   "slices in place"                     in a node: the owner of a slice reads all inputs and writes all outputs
 ///   "slices through staging, 4 rounds"    the same, with copies of what others cannot see
 ///   "direct exchange"                     in messages: everybody gets its slice from all, and sends them the sum

@@ -6,7 +6,7 @@
 #include <lockstep/device/gpu.hpp>
 
 #include "base/check.hpp"
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "base/log.hpp"
 
 #include <new>
@@ -29,7 +29,7 @@ PinnedBlock::~PinnedBlock() {
     return;
   }
   log_warning("{} bytes of page-locked memory are kept for ever: a message or a copy of them did not end", bytes_);
-  give_up(data_);
+  leak(data_);
 }
 
 }  // namespace lockstep::detail

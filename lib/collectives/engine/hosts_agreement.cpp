@@ -11,7 +11,7 @@
 
 namespace lockstep::detail {
 
-static_assert(sizeof(Summary) <= Board::verdict_bytes);
+static_assert(sizeof(Summary) <= ControlBlock::verdict_bytes);
 
 HostsAgreement::HostsAgreement(ControlChannel& control, NodeGroup& group, int rank, std::span<const int> node_leaders)
     : control_(control), group_(group), node_(group) {
@@ -78,7 +78,7 @@ void HostsAgreement::tell_leaders() {
 }
 
 void HostsAgreement::tell_node() {
-  Board::Verdict& verdict = group_.own_board().verdicts[Board::slot_of(tag_)];
+  ControlBlock::Verdict& verdict = group_.own_control_block().verdicts[ControlBlock::slot_of(tag_)];
   verdict.agree = all_agree() ? 1 : 0;
   if (!all_agree()) std::memcpy(verdict.summary.data(), &summary_, sizeof(summary_));
   at_flag();
@@ -87,7 +87,7 @@ void HostsAgreement::tell_node() {
 
 bool HostsAgreement::hear_verdict() {
   at_flag();
-  const Board::Verdict& verdict = group_.board(0).verdicts[Board::slot_of(tag_)];
+  const ControlBlock::Verdict& verdict = group_.control_block(0).verdicts[ControlBlock::slot_of(tag_)];
   if (verdict.tag.load(std::memory_order_acquire) != tag_) return false;
   if (verdict.agree == 0) std::memcpy(&summary_, verdict.summary.data(), sizeof(summary_));
   return true;

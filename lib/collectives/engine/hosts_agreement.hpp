@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement between nodes whose ranks share memory: each node agrees on its boards, then the first ranks of all nodes
-// by dissemination, then they tell their nodes. ceil(log2 nodes) messages per node.
+// Agreement between nodes whose ranks share memory: each node agrees on its control blocks, then the first ranks of all
+// nodes by dissemination, then they tell their nodes. ceil(log2 nodes) messages per node.
 
 #pragma once
 

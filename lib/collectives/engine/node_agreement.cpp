@@ -11,27 +11,27 @@
 namespace lockstep::detail {
 namespace {
 
-static_assert(sizeof(Descriptor) <= Board::descriptor_bytes);
+static_assert(sizeof(Descriptor) <= ControlBlock::descriptor_bytes);
 
-Descriptor descriptor_of(const Board& board, std::size_t slot) {
+Descriptor descriptor_of(const ControlBlock& control_block, std::size_t slot) {
   Descriptor descriptor;
-  std::memcpy(&descriptor, board.descriptors[slot].bytes.data(), sizeof(descriptor));
+  std::memcpy(&descriptor, control_block.descriptors[slot].bytes.data(), sizeof(descriptor));
   return descriptor;
 }
 
 }  // namespace
 
 NodeAgreement::NodeAgreement(NodeGroup& group) : group_(group) {
-  for (std::size_t slot = 0; slot < Board::slots; ++slot) {
+  for (std::size_t slot = 0; slot < ControlBlock::slots; ++slot) {
     for (int rank = 0; rank < group.size(); ++rank) {
-      if (rank != group.rank()) peers_[slot].push_back(&group.board(rank).arrivals[slot]);
+      if (rank != group.rank()) peers_[slot].push_back(&group.control_block(rank).arrivals[slot]);
     }
   }
 }
 
 void NodeAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
   tag_ = operation_tag(epoch, sequence);
-  slot_ = Board::slot_of(tag_);
+  slot_ = ControlBlock::slot_of(tag_);
   hash_ = head.descriptor().hash;
   head_ = &head;
   next_ = 0;
@@ -44,15 +44,15 @@ bool NodeAgreement::show() {
   if (const std::uint64_t epoch = epoch_of_tag(tag_); epoch != followed_epoch_) {
     // who has announced two failures is two epochs ahead of who still waits in an operation that was completed before
     for (int rank = 0; rank < group_.size(); ++rank) {
-      if (group_.board(rank).epoch.value.load(std::memory_order_acquire) + 1 < epoch) return false;
+      if (group_.control_block(rank).epoch.value.load(std::memory_order_acquire) + 1 < epoch) return false;
     }
     followed_epoch_ = epoch;
   }
-  Board& board = group_.own_board();
-  Arrival& arrival = board.arrivals[slot_];
+  ControlBlock& control_block = group_.own_control_block();
+  Arrival& arrival = control_block.arrivals[slot_];
   arrival.hash = hash_;
   if (written_[slot_] != hash_) {  // a steady program writes the same again and again
-    std::memcpy(board.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
+    std::memcpy(control_block.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
     written_[slot_] = hash_;
   }
   head_->arrive(tag_, arrival);
@@ -64,7 +64,7 @@ bool NodeAgreement::show() {
 
 void NodeAgreement::enter_epoch(std::uint64_t epoch) noexcept {
   at_flag();
-  group_.own_board().epoch.value.store(epoch, std::memory_order_release);
+  group_.own_control_block().epoch.value.store(epoch, std::memory_order_release);
 }
 
 bool NodeAgreement::advance() {
@@ -83,9 +83,9 @@ bool NodeAgreement::advance() {
 
 Summary NodeAgreement::summary() const {
   Summary summary;
-  summary.lowest = {0, descriptor_of(group_.board(0), slot_)};
+  summary.lowest = {0, descriptor_of(group_.control_block(0), slot_)};
   for (int rank = 1; rank < group_.size() && summary.differing.rank < 0; ++rank) {
-    const Descriptor descriptor = descriptor_of(group_.board(rank), slot_);
+    const Descriptor descriptor = descriptor_of(group_.control_block(rank), slot_);
     if (descriptor.hash != summary.lowest.descriptor.hash) summary.differing = {rank, descriptor};
   }
   return summary;
@@ -93,7 +93,7 @@ Summary NodeAgreement::summary() const {
 
 std::int64_t NodeAgreement::last_sequence(int rank, std::uint64_t epoch) const {
   std::int64_t last = -1;
-  for (const Arrival& arrival : group_.board(rank).arrivals) {
+  for (const Arrival& arrival : group_.control_block(rank).arrivals) {
     const std::uint64_t tag = arrival.tag.load(std::memory_order_acquire);
     if (tag != 0 && epoch_of_tag(tag) == epoch) last = std::max(last, sequence_of_tag(tag));
   }
@@ -101,7 +101,7 @@ std::int64_t NodeAgreement::last_sequence(int rank, std::uint64_t epoch) const {
 }
 
 void NodeAgreement::abandon() noexcept {
-  group_.own_board().arrivals[slot_].abandoned.store(tag_, std::memory_order_seq_cst);
+  group_.own_control_block().arrivals[slot_].abandoned.store(tag_, std::memory_order_seq_cst);
 }
 
 }  // namespace lockstep::detail

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement on the boards of a node: everybody writes what it is about to do beside its arrival flag, and reads all the
-// others'. One crossing.
+// Agreement on the control blocks of a node: everybody writes what it is about to do beside its arrival flag, and reads
+// all the others'. One crossing.
 
 #pragma once
 
@@ -36,8 +36,8 @@ class NodeAgreement final : public Agreement {
   bool show();
 
   NodeGroup& group_;
-  std::array<std::vector<const Arrival*>, Board::slots> peers_;  // by slot: the arrivals of all others
-  std::array<std::uint64_t, Board::slots> written_{};            // by slot: the hash of the descriptor that lies there
+  std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals of all others
+  std::array<std::uint64_t, ControlBlock::slots> written_{};  // by slot: the hash of the descriptor that lies there
   Operation* head_ = nullptr;
   std::uint64_t followed_epoch_ = 0;  // nobody is more than one epoch behind it
   std::uint64_t tag_ = 0;

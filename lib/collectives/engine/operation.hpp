@@ -7,7 +7,7 @@
 
 #include "collectives/engine/control_message.hpp"
 #include "transport/buffer.hpp"
-#include "transport/shm/board.hpp"
+#include "transport/shm/control_block.hpp"
 #include "transport/transport.hpp"
 
 #include <atomic>

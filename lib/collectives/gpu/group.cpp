@@ -4,7 +4,7 @@
 #include "collectives/gpu/group.hpp"
 
 #include "base/check.hpp"
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/copies.hpp"
 
@@ -51,7 +51,7 @@ std::shared_ptr<GpuGroup> GpuGroup::make(std::uint64_t epoch, std::span<const Gp
   return {new GpuGroup(epoch, claims, layout, rank), [](GpuGroup* group) {
             if (!cuda::Backend::of_this_process().is_of_this_process()) return;
             if (group->is_kept_) {
-              give_up(group);
+              leak(group);
             } else {
               delete group;
             }

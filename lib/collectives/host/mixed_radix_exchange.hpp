@@ -17,7 +17,7 @@
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/operation.hpp"
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <memory>

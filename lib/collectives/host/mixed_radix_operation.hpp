@@ -10,7 +10,7 @@
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/operation.hpp"
 #include "collectives/host/node_stage.hpp"
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 #include "kernels/reduce.hpp"
 
 #include <cstddef>

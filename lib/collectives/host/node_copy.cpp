@@ -72,8 +72,7 @@ class NodeCopy final : public NodeOperation {
 
   void do_flat() override {
     for_each_copy(
-        rounds().front(),
-        [&](int rank, const StagedPiece& part, std::size_t i) { return input_on_board(rank, part, i); },
+        rounds().front(), [&](int rank, const StagedPiece& part, std::size_t i) { return inline_input(rank, part, i); },
         [](const Copy& copy) { copy_bytes(copy.target, copy.source, copy.bytes); });
   }
 

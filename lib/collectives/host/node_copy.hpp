@@ -4,8 +4,8 @@
 // broadcast, all_gather and gather inside a node, through memory that all ranks see: who wants bytes copies them from
 // where they lie; who gives them only waits until all have. A barrier is the case without bytes.
 //
-// Up to `flat_bytes` from the boards: one crossing, and nobody waits for those who copy. Above in place: every byte is
-// read and written once by each rank that wants it, and a second crossing lets the givers go.
+// Up to `flat_bytes` from the control blocks: one crossing, and nobody waits for those who copy. Above in place: every
+// byte is read and written once by each rank that wants it, and a second crossing lets the givers go.
 
 #pragma once
 

@@ -12,9 +12,9 @@
 
 namespace lockstep::detail {
 
-BoardUse board_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
+ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
   const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;
-  const bool fits = rounds.size() == 1 && bytes <= Board::payload_bytes;
+  const bool fits = rounds.size() == 1 && bytes <= ControlBlock::payload_bytes;
   return {fits, fits && bytes <= std::max<std::size_t>(tuning.flat_bytes, 64)};
 }
 
@@ -29,7 +29,8 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       items_(std::move(items)),
       rounds_(std::move(rounds)),
       roles_(std::move(roles)),
-      board_use_(board_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning)),
+      control_block_use_(
+          control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning)),
       own_(group, shown, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
   for (const NodeRound& round : rounds_) most_round_bytes_ = std::max(most_round_bytes_, round.input_bytes);
@@ -38,12 +39,12 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
 void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   work_.arrive(tag, arrival);
   arrival.flags = 0;
-  mode_ = board_use_.always_flat ? Mode::flat : Mode::staged;
+  mode_ = control_block_use_.always_flat ? Mode::flat : Mode::staged;
   round_ = 0;
   phase_ = Phase::gather;
   next_ = 0;
   if (inputs_of(rank_) == 0) return;
-  if (board_use_.always_flat) {
+  if (control_block_use_.always_flat) {
     copy_in(rounds_.front(), own_payload(), Stage::everything);
     return;
   }
@@ -51,7 +52,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   arrival.table_id = own_.id();
   if (own_.is_visible()) return;
   arrival.flags = flag_staged;
-  if (board_use_.fits) {
+  if (control_block_use_.fits) {
     copy_in(rounds_.front(), own_payload(), Stage::everything);
     return;
   }
@@ -62,7 +63,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
 }
 
 void NodeOperation::start(Transport&, Workspace&) {
-  if (board_use_.always_flat) return;
+  if (control_block_use_.always_flat) return;
   bool any_staged = false;
   bool all_staged = true;
   for (int rank = 0; rank < layout_.ranks(); ++rank) {
@@ -71,7 +72,7 @@ void NodeOperation::start(Transport&, Workspace&) {
     any_staged = any_staged || staged;
     all_staged = all_staged && staged;
   }
-  mode_ = !any_staged ? Mode::direct : (all_staged && board_use_.fits ? Mode::flat : Mode::staged);
+  mode_ = !any_staged ? Mode::direct : (all_staged && control_block_use_.fits ? Mode::flat : Mode::staged);
 }
 
 // Clocks: in round k a rank does its work and ticks (2k + 1 since its arrival), then has its inputs of the next round
@@ -136,11 +137,12 @@ const std::byte* NodeOperation::input_of_round(int rank, const StagedPiece& part
   return visible != nullptr ? visible : staging_of(rank) + i * round().input_bytes + part.input_offset;
 }
 
-const std::byte* NodeOperation::input_on_board(int rank, const StagedPiece& part, std::size_t i) const {
+const std::byte* NodeOperation::inline_input(int rank, const StagedPiece& part, std::size_t i) const {
   const Piece& piece = part.piece;
   if (rank == rank_)
     return at(static_cast<const std::byte*>(items_[piece.item].inputs[i]), piece.begin, items_[piece.item].dtype);
-  return group_.board(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes + part.input_offset;
+  return group_.control_block(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes +
+         part.input_offset;
 }
 
 /// Bytes that `rank` stages in one round, at most.
@@ -150,7 +152,7 @@ std::size_t NodeOperation::staging_stride(int rank) const {
 
 /// Where the staged inputs of `rank` begin in this round.
 const std::byte* NodeOperation::staging_of(int rank) const {
-  if (board_use_.fits) return group_.board(rank).payloads[work_.slot()].bytes.data();
+  if (control_block_use_.fits) return group_.control_block(rank).payloads[work_.slot()].bytes.data();
   const std::size_t stride = staging_stride(rank);
   return group_.resolve(rank, static_cast<NodeAddress>(work_.arrival_of(rank).staging.get()), 2 * stride) +
          round_ % 2 * stride;

@@ -4,8 +4,8 @@
 // The steps that every operation takes inside a node, through memory that all ranks see: show the others where the
 // inputs lie, read those of others, wait until the others have read.
 //
-// Up to `flat_bytes` everybody puts a copy of its inputs on its board: one crossing. Above, they are read in place: two
-// crossings. Memory that the others cannot see is staged in rounds: two crossings each.
+// Up to `flat_bytes` everybody puts a copy of its inputs on its control block: one crossing. Above, they are read in
+// place: two crossings. Memory that the others cannot see is staged in rounds: two crossings each.
 
 #pragma once
 
@@ -27,16 +27,17 @@ namespace lockstep::detail {
 
 /// Sizes that decide how data goes, never what arrives. Equal on all ranks.
 struct NodeTuning {
-  std::size_t flat_bytes = 2048;                     ///< at most this much per rank goes over the boards
+  std::size_t flat_bytes = 2048;                     ///< at most this much per rank goes over the control blocks
   std::size_t round_bytes = std::size_t{512} << 10;  ///< per replica, of memory that is staged
 };
 
-/// What goes over the boards. The same on all ranks.
-struct BoardUse {
-  bool fits = false;         ///< what one rank brings has room on its board
+/// What goes over the control blocks. The same on all ranks.
+struct ControlBlockUse {
+  bool fits = false;         ///< what one rank brings has room on its control block
   bool always_flat = false;  ///< and is so little that it goes there wherever its buffers lie
 };
-[[nodiscard]] BoardUse board_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning);
+[[nodiscard]] ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs,
+                                                const NodeTuning& tuning);
 
 /// Who brings what, and who looks at whose memory. The same on all ranks but for the last two.
 struct NodeRoles {
@@ -79,12 +80,12 @@ class NodeOperation : public Operation {
   [[nodiscard]] const std::byte* visible_input(int rank, const Piece& piece, std::size_t i) const;
   /// The same in this round, wherever it lies.
   [[nodiscard]] const std::byte* input_of_round(int rank, const StagedPiece& part, std::size_t i) const;
-  /// The same where all inputs lie on the boards.
-  [[nodiscard]] const std::byte* input_on_board(int rank, const StagedPiece& part, std::size_t i) const;
+  /// The same where all inputs lie on the control blocks.
+  [[nodiscard]] const std::byte* inline_input(int rank, const StagedPiece& part, std::size_t i) const;
 
  private:
   enum class Mode : std::uint8_t {
-    flat,    ///< all inputs lie on the boards
+    flat,    ///< all inputs lie on the control blocks
     direct,  ///< one round, in place
     staged,  ///< rounds, since some buffers cannot be seen
   };
@@ -92,7 +93,7 @@ class NodeOperation : public Operation {
   /// What is copied for the others: or not what they see themselves, or what is this rank's own to read.
   enum class Stage : std::uint8_t { everything, what_others_need };
 
-  /// Does all of this rank's work; all inputs are on the boards.
+  /// Does all of this rank's work; all inputs are on the control blocks.
   virtual void do_flat() = 0;
   /// Does all of this rank's work where the buffers lie; `has_changed` when some lie elsewhere than in the last life,
   /// and in the first.
@@ -104,7 +105,9 @@ class NodeOperation : public Operation {
   /// The rank whose slices of a round are nobody's to read but this one's own; -1 if there is none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
-  [[nodiscard]] std::byte* own_payload() const { return group_.own_board().payloads[work_.slot()].bytes.data(); }
+  [[nodiscard]] std::byte* own_payload() const {
+    return group_.own_control_block().payloads[work_.slot()].bytes.data();
+  }
   [[nodiscard]] std::size_t staging_stride(int rank) const;
   [[nodiscard]] const std::byte* staging_of(int rank) const;
   void copy_in(const NodeRound& round, std::byte* staging, Stage what);
@@ -120,7 +123,7 @@ class NodeOperation : public Operation {
   const std::vector<NodeRound> rounds_;
   const NodeRoles roles_;
   std::size_t most_round_bytes_ = 64;  ///< of one input of each item in one round
-  const BoardUse board_use_;
+  const ControlBlockUse control_block_use_;
   OwnTable own_;
   std::vector<PeerTable> peers_;
   bool has_looked_up_ = false;

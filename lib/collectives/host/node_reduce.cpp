@@ -15,7 +15,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Bytes of input in one turn of a shared loop: long against the microsecond that waking somebody takes.
+/// Bytes of input in one turn of a parallel loop: long against the microsecond that waking somebody takes.
 constexpr std::size_t turn_bytes = std::size_t{256} << 10;
 
 /// Everybody brings an input per replica, and looks at everybody's memory.
@@ -48,7 +48,7 @@ std::vector<HostItem> shown(const Descriptor& descriptor, std::vector<HostItem> 
 class NodeReduce final : public NodeOperation {
  public:
   NodeReduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-             const std::vector<HostItem>& items, const NodeTuning& tuning, std::shared_ptr<SharedLoop> loop)
+             const std::vector<HostItem>& items, const NodeTuning& tuning, std::shared_ptr<ParallelLoop> loop)
       : NodeOperation(descriptor, layout, group, items, shown(descriptor, items),
                       cut(descriptor, layout, items, tuning.round_bytes), roles_of(layout, group.rank()), tuning),
         loop_(std::move(loop)),
@@ -79,7 +79,7 @@ class NodeReduce final : public NodeOperation {
     for (std::size_t owner = 0; owner < slices.size(); ++owner) {
       if (scatters_ && static_cast<int>(owner) != rank()) continue;
       for (const StagedPiece& part : slices[owner]) {
-        collect_inputs([&](int rank, std::size_t i) { return input_on_board(rank, part, i); });
+        collect_inputs([&](int rank, std::size_t i) { return inline_input(rank, part, i); });
         outputs_.clear();
         add_own_outputs(part.piece);
         fold(part.piece);
@@ -120,7 +120,8 @@ class NodeReduce final : public NodeOperation {
     for (const int owner : roles().givers) {
       const auto& slice = round().slices[static_cast<std::size_t>(owner)];
       if (slice.empty()) continue;
-      const auto address = static_cast<NodeAddress>(group().board(owner).results.value.load(std::memory_order_relaxed));
+      const auto address =
+          static_cast<NodeAddress>(group().control_block(owner).results.value.load(std::memory_order_relaxed));
       copy_out(slice, results_of_round(group().resolve(owner, address, 2 * most_result_bytes_)));
     }
   }
@@ -254,7 +255,7 @@ class NodeReduce final : public NodeOperation {
     NodeMemory& results = group().staging().results;
     group().reserve(results, 2 * most_result_bytes_);
     // before the tick that says that they are there
-    group().own_board().results.value.store(
+    group().own_control_block().results.value.store(
         static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes_)),
         std::memory_order_relaxed);
   }
@@ -272,7 +273,7 @@ class NodeReduce final : public NodeOperation {
     }
   }
 
-  const std::shared_ptr<SharedLoop> loop_;  ///< null: nobody shares this rank's work
+  const std::shared_ptr<ParallelLoop> loop_;  ///< null: nobody shares this rank's work
   const bool scatters_;
   const std::vector<std::uint8_t> merges_;
   std::vector<ReduceFunction> functions_;  // by item
@@ -292,7 +293,7 @@ class NodeReduce final : public NodeOperation {
 
 std::shared_ptr<Operation> make_node_reduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
                                             const std::vector<HostItem>& items, const NodeTuning& tuning,
-                                            std::shared_ptr<SharedLoop> loop) {
+                                            std::shared_ptr<ParallelLoop> loop) {
   return std::make_shared<NodeReduce>(descriptor, layout, group, items, tuning, std::move(loop));
 }
 

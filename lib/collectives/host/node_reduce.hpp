@@ -5,14 +5,14 @@
 // all inputs of the node, adds them along the canonical tree in registers and writes all outputs, in one pass. In a
 // reduce_scatter a rank owns the parts of its replicas, and their outputs are its own.
 //
-// Up to `flat_bytes` everybody adds what it wants of what lies on the boards. Above, slices in place: every byte is
-// read once and written once. (Movement-avoiding reduction, Peng et al., SC 2023.)
+// Up to `flat_bytes` everybody adds what it wants of what lies on the control blocks. Above, slices in place: every
+// byte is read once and written once. (Movement-avoiding reduction, Peng et al., SC 2023.)
 
 #pragma once
 
 #include <lockstep/cluster/replica_layout.hpp>
 
-#include "collectives/engine/shared_loop.hpp"
+#include "collectives/engine/parallel_loop.hpp"
 #include "collectives/host/node_operation.hpp"
 
 #include <memory>
@@ -24,6 +24,6 @@ namespace lockstep::detail {
 [[nodiscard]] std::shared_ptr<Operation> make_node_reduce(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                           NodeGroup& group, const std::vector<HostItem>& items,
                                                           const NodeTuning& tuning = {},
-                                                          std::shared_ptr<SharedLoop> loop = nullptr);
+                                                          std::shared_ptr<ParallelLoop> loop = nullptr);
 
 }  // namespace lockstep::detail

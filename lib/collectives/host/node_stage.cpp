@@ -130,13 +130,14 @@ std::byte* NodeStage::results(std::size_t bytes) {
   if (!others_staged_) return nullptr;
   NodeMemory& memory = group_.staging().results;
   group_.reserve(memory, std::max(bytes, line_bytes));
-  group_.own_board().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
-                                         std::memory_order_relaxed);  // before the clock
+  group_.own_control_block().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
+                                                 std::memory_order_relaxed);  // before the clock
   return memory.data();
 }
 
 const std::byte* NodeStage::results_of(int member, std::size_t bytes) const {
-  const auto address = static_cast<NodeAddress>(group_.board(member).results.value.load(std::memory_order_relaxed));
+  const auto address =
+      static_cast<NodeAddress>(group_.control_block(member).results.value.load(std::memory_order_relaxed));
   return group_.resolve(member, address, bytes);
 }
 

@@ -28,7 +28,7 @@ class NodeWork {
   /// This rank comes to the operation `tag`.
   void arrive(std::uint64_t tag, Arrival& arrival);
   [[nodiscard]] std::size_t slot() const noexcept { return slot_; }
-  [[nodiscard]] const Arrival& arrival_of(int member) const { return group_.board(member).arrivals[slot_]; }
+  [[nodiscard]] const Arrival& arrival_of(int member) const { return group_.control_block(member).arrivals[slot_]; }
 
   /// This rank is about to touch memory of `givers`; false, and it must not, when one of them has given the operation
   /// up. Nothing waits between this and `end`.

@@ -4,7 +4,7 @@
 #include "device/cuda/staging.hpp"
 
 #include "base/check.hpp"
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/memory.hpp"
 #include "device/cuda/wait_limit.hpp"
@@ -46,7 +46,7 @@ Staging::~Staging() {
   const bool is_free = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
     return std::all_of(slot.lanes.begin(), slot.lanes.end(), is_done);
   });
-  is_free ? give_back_pinned(memory_, device_) : give_up(memory_);
+  is_free ? give_back_pinned(memory_, device_) : leak(memory_);
 }
 
 void Staging::to_device(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {

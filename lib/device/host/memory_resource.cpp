@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "base/given_up.hpp"
+#include "base/leak.hpp"
 #include "device/host/default_resource.hpp"
 #include "device/host/memory_use.hpp"
 
@@ -37,7 +37,7 @@ Default& the_default() {
 MemoryResource::~MemoryResource() = default;
 
 void MemoryResource::deallocate(void* block, std::size_t bytes) noexcept {
-  detail::has_no_user(block, bytes) ? do_deallocate(block, bytes) : detail::give_up(block);
+  detail::has_no_user(block, bytes) ? do_deallocate(block, bytes) : detail::leak(block);
 }
 
 std::shared_ptr<MemoryResource> heap_memory_resource() { return std::make_shared<HeapMemoryResource>(); }

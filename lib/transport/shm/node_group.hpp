@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one node share for one communicator: a board per rank, written by its owner and read by all, and
-// the way from an address of one rank to the same bytes in another.
+// What the ranks of one node share for one communicator: a control block per rank, written by its owner and read by
+// all, and the way from an address of one rank to the same bytes in another.
 
 #pragma once
 
-#include "transport/shm/board.hpp"
+#include "transport/shm/control_block.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,7 @@ class NodeGroup {
  public:
   /// One member's part: what this end sees of it.
   struct Member {
-    Board* board = nullptr;
+    ControlBlock* control_block = nullptr;
     std::byte* base = nullptr;  ///< where its shared memory lies in this process
     std::size_t size = 0;       ///< of that memory
   };
@@ -68,8 +68,10 @@ class NodeGroup {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(members_.size()); }
-  [[nodiscard]] Board& board(int rank) const noexcept { return *members_[static_cast<std::size_t>(rank)].board; }
-  [[nodiscard]] Board& own_board() const noexcept { return board(rank_); }
+  [[nodiscard]] ControlBlock& control_block(int rank) const noexcept {
+    return *members_[static_cast<std::size_t>(rank)].control_block;
+  }
+  [[nodiscard]] ControlBlock& own_control_block() const noexcept { return control_block(rank_); }
 
   /// Where the others find [data, data + bytes) of this rank; none if they cannot.
   [[nodiscard]] virtual NodeAddress address_of(const void* data, std::size_t bytes) const noexcept = 0;

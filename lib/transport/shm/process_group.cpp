@@ -19,9 +19,9 @@ namespace {
 
 void free_in_arena(void* data, std::size_t bytes) { Arena::of_this_process().deallocate(data, bytes); }
 
-/// Where the board begins in a block that holds it.
-std::size_t board_offset(std::size_t block) {
-  return (block + board_alignment - 1) / board_alignment * board_alignment - block;
+/// Where the control block begins in a block that holds it.
+std::size_t control_block_offset(std::size_t block) {
+  return (block + control_block_alignment - 1) / control_block_alignment * control_block_alignment - block;
 }
 
 /// Set by a member when it has left the group for good. One line per group and member that is never used again, so that
@@ -31,8 +31,8 @@ using Closed = std::atomic<std::uint32_t>;
 /// How the others find a member; travels as bytes.
 struct Introduction {
   SegmentName segment;
-  std::uint64_t board = 0;   // offset
-  std::uint64_t closed = 0;  // offset
+  std::uint64_t control_block = 0;  // offset
+  std::uint64_t closed = 0;         // offset
 };
 
 /// The mappings of other processes' segments: one each, however many groups need it.
@@ -119,16 +119,16 @@ std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_mem
   if (!share_memory) {
     why = "it is switched off";
   } else if (const auto& segment = arena.segment()) {
-    const std::size_t bytes = sizeof(Board) + board_alignment;
+    const std::size_t bytes = sizeof(ControlBlock) + control_block_alignment;
     void* const block = arena.allocate(bytes);
     void* const closed = arena.allocate(sizeof(Closed));
     if (block != nullptr && closed != nullptr) {
       owned.memory.emplace_back(block, bytes, free_in_arena);
       new (closed) Closed(0);
       const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
-      mine = {segment->name(), begin + board_offset(begin),
+      mine = {segment->name(), begin + control_block_offset(begin),
               static_cast<std::uint64_t>(static_cast<std::byte*>(closed) - segment->data())};
-      new (segment->data() + mine.board) Board();
+      new (segment->data() + mine.control_block) ControlBlock();
     } else {
       why = "the arena is full: " + arena.status().text;
     }
@@ -150,7 +150,8 @@ std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_mem
     }
     is_complete = segment != nullptr && all[i].segment.nonce != 0;
     if (!is_complete) break;
-    members[i] = {reinterpret_cast<Board*>(segment->data() + all[i].board), segment->data(), segment->size()};
+    members[i] = {reinterpret_cast<ControlBlock*>(segment->data() + all[i].control_block), segment->data(),
+                  segment->size()};
     owned.closed.push_back(reinterpret_cast<Closed*>(segment->data() + all[i].closed));
     owned.segments.push_back(std::move(segment));
   }

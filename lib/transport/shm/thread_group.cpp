@@ -11,12 +11,12 @@
 namespace lockstep::detail {
 namespace {
 
-void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_val_t{board_alignment}); }
+void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_val_t{control_block_alignment}); }
 
 /// What all ends keep alive together.
 struct Shared {
-  explicit Shared(int size) : boards(static_cast<std::size_t>(size)) {}
-  std::vector<Board> boards;
+  explicit Shared(int size) : control_blocks(static_cast<std::size_t>(size)) {}
+  std::vector<ControlBlock> control_blocks;
   std::mutex mutex;
   std::vector<NodeMemory> retired;  // guarded by mutex
 };
@@ -38,7 +38,7 @@ class ThreadGroup final : public NodeGroup {
     return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): it was one
   }
   NodeMemory allocate(std::size_t bytes) const override {
-    return {::operator new(bytes, std::align_val_t{board_alignment}), bytes, free_on_heap};
+    return {::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap};
   }
   void retire(NodeMemory&& memory) final {
     const std::scoped_lock lock(shared_->mutex);
@@ -54,7 +54,7 @@ class ThreadGroup final : public NodeGroup {
 std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size) {
   const auto shared = std::make_shared<Shared>(size);
   std::vector<NodeGroup::Member> members;
-  for (Board& board : shared->boards) members.push_back({&board, nullptr, 0});
+  for (ControlBlock& control_block : shared->control_blocks) members.push_back({&control_block, nullptr, 0});
   std::vector<std::unique_ptr<NodeGroup>> groups;
   for (int rank = 0; rank < size; ++rank) groups.push_back(std::make_unique<ThreadGroup>(rank, members, shared));
   return groups;

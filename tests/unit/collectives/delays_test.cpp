@@ -246,7 +246,7 @@ void check_stopped(StoppedThread::Call call, int flag) {
       [&](Communicator& comm) {
         std::vector<float> values(count, 1.0f);
         std::vector<float> result(3 * count, 0.0f);
-        // an even number of calls: the next one, and the first of every epoch, share a place on the boards
+        // an even number of calls: the next one, and the first of every epoch, share a place on the control blocks
         comm.barrier();
         call(comm, values, result);
         if (comm.rank() == 2) {

@@ -173,25 +173,25 @@ TEST(MixedRadix, leaves_the_other_collectives_alone) {
 
 TEST(MixedRadix, is_chosen_between_nodes_where_the_model_says_so) {
   const ReplicaLayout layout(std::vector<int>(16, 1));
-  detail::ScheduleBook spread(layout, leaders(16, 1), 0, {});
+  detail::ScheduleCache spread(layout, leaders(16, 1), 0, {});
   ASSERT_NE(spread.find(8), nullptr);
   EXPECT_EQ(spread.find(5), spread.find(8)) << "plans are kept by size class";
   EXPECT_GT(spread.find(64 << 20)->chunks, 1);
   for (const std::int64_t bytes : {8, 8192, 8 << 20}) {
-    detail::ScheduleBook shared(layout, leaders(16, 4), 0, {}, NodeMeans::memory);
+    detail::ScheduleCache shared(layout, leaders(16, 4), 0, {}, NodeMeans::memory);
     EXPECT_TRUE(shared.find(bytes)->begins_in_node());
-    detail::ScheduleBook pair(layout, leaders(16, 8), 0, {}, NodeMeans::memory);
+    detail::ScheduleCache pair(layout, leaders(16, 8), 0, {}, NodeMeans::memory);
     EXPECT_EQ(detail::to_string(pair.find(bytes)->schedule.radices()), "n.r2");
   }
-  detail::ScheduleBook near(layout, leaders(16, 16), 0, {});
+  detail::ScheduleCache near(layout, leaders(16, 16), 0, {});
   EXPECT_EQ(near.find(8), nullptr);
-  detail::ScheduleBook forced(layout, leaders(16, 16), 0, {"2.f4", 0});
+  detail::ScheduleCache forced(layout, leaders(16, 16), 0, {"2.f4", 0});
   EXPECT_EQ(detail::to_string(forced.find(8)->schedule.radices()), "2.r4.r2");
 }
 
 TEST(MixedRadix, of_nodes_that_are_no_neighbours_takes_every_rank_for_a_node) {
   const std::vector<int> round_robin{0, 1, 0, 1};
-  detail::ScheduleBook book(ReplicaLayout({1, 1, 1, 1}), round_robin, 0, {"n.0", 0});
+  detail::ScheduleCache book(ReplicaLayout({1, 1, 1, 1}), round_robin, 0, {"n.0", 0});
   EXPECT_EQ(detail::to_string(book.find(1 << 20)->schedule.radices()), "4");
 }
 
@@ -301,7 +301,7 @@ class Silent final : public detail::Transport {
 TEST(MixedRadix, tells_whom_it_waits_for_and_quarantines_what_they_may_still_write) {
   Silent transport(leaders(8, 8));
   detail::Workspace workspace;
-  detail::ScheduleBook book(ReplicaLayout(std::vector<int>(8, 1)), transport.node_leaders(), 0, {"4.0", 1});
+  detail::ScheduleCache book(ReplicaLayout(std::vector<int>(8, 1)), transport.node_leaders(), 0, {"4.0", 1});
   std::vector<float> values(4096, 1.0f);
   detail::HostItem item{DType::f32, Shape{4096}, {values.data()}, {values.data()}};
   const detail::ItemSignature signature{DType::f32, Shape{4096}};

@@ -17,11 +17,11 @@ namespace {
 
 TEST(SelectedSchedule, in_a_node_depends_on_size_and_memory) {
   on_ranks({1, 1}, [](Communicator& comm) {
-    EXPECT_EQ(selected_schedule(comm, 8, BufferKind::arena), "boards");
-    EXPECT_EQ(selected_schedule(comm, 2048, BufferKind::arena), "boards");
+    EXPECT_EQ(selected_schedule(comm, 8, BufferKind::arena), "control blocks");
+    EXPECT_EQ(selected_schedule(comm, 2048, BufferKind::arena), "control blocks");
     EXPECT_EQ(selected_schedule(comm, 4096, BufferKind::arena), "slices in place");
     EXPECT_EQ(selected_schedule(comm, 1 << 30, BufferKind::arena), "slices in place");
-    EXPECT_EQ(selected_schedule(comm, 16 << 10, BufferKind::other), "boards");
+    EXPECT_EQ(selected_schedule(comm, 16 << 10, BufferKind::other), "control blocks");
     EXPECT_EQ(selected_schedule(comm, 32 << 10, BufferKind::other), "slices through staging, 1 round");
     EXPECT_EQ(selected_schedule(comm, 2 << 20, BufferKind::other), "slices through staging, 4 rounds");
     expect_error(Code::invalid_argument, {"bytes is -1"},
@@ -31,7 +31,7 @@ TEST(SelectedSchedule, in_a_node_depends_on_size_and_memory) {
 
 TEST(SelectedSchedule, counts_all_replicas_of_a_rank) {
   on_ranks({1, 4}, [](Communicator& comm) {
-    EXPECT_EQ(selected_schedule(comm, 512, BufferKind::arena), "boards");
+    EXPECT_EQ(selected_schedule(comm, 512, BufferKind::arena), "control blocks");
     EXPECT_EQ(selected_schedule(comm, 1024, BufferKind::arena), "slices in place");
   });
 }

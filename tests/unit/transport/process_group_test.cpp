@@ -41,7 +41,7 @@ TEST(ProcessGroup, finds_the_same_bytes_from_every_member) {
   EXPECT_EQ(group->address_of(&elsewhere, sizeof(elsewhere)), NodeAddress::none);
   EXPECT_THROW(static_cast<void>(group->resolve(1, NodeAddress::none, 1)), Error);
   EXPECT_THROW(static_cast<void>(group->resolve(1, address, std::size_t{1} << 50)), Error);
-  EXPECT_EQ(&group->board(0), &group->own_board());
+  EXPECT_EQ(&group->control_block(0), &group->own_control_block());
 }
 
 TEST(ProcessGroup, is_not_made_when_one_member_cannot_share) {
@@ -60,7 +60,7 @@ TEST(ProcessGroup, is_not_made_when_one_member_cannot_share) {
   EXPECT_NE(why.find("rank 1"), std::string::npos) << why;
 }
 
-TEST(ProcessGroup, gives_boards_back_when_all_members_have_left) {
+TEST(ProcessGroup, gives_control_blocks_back_when_all_members_have_left) {
   std::string why;
   if (!group_of_two(true, [](std::byte*, std::size_t) {}, why)) GTEST_SKIP() << why;
   const std::size_t used = arena_status().used_bytes;

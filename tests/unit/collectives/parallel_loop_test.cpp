@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/engine/shared_loop.hpp"
+#include "collectives/engine/parallel_loop.hpp"
 
 #include "collectives/make_communicator.hpp"
 #include "support/batch.hpp"
@@ -19,7 +19,7 @@ namespace {
 /// Threads that help whenever they can, until the end.
 class Helpers {
  public:
-  Helpers(SharedLoop& loop, int count) {
+  Helpers(ParallelLoop& loop, int count) {
     for (int i = 0; i < count; ++i) {
       threads_.emplace_back([&loop](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
@@ -33,8 +33,8 @@ class Helpers {
   std::vector<std::jthread> threads_;
 };
 
-TEST(SharedLoop, takes_every_turn_once_and_returns_when_all_are_done) {
-  SharedLoop loop(3, [] {});
+TEST(ParallelLoop, takes_every_turn_once_and_returns_when_all_are_done) {
+  ParallelLoop loop(3, [] {});
   const Helpers helpers(loop, 2);
   for (std::uint32_t round = 0; round < 3000; ++round) {
     const std::uint32_t turns = round % 17;
@@ -44,8 +44,8 @@ TEST(SharedLoop, takes_every_turn_once_and_returns_when_all_are_done) {
   }
 }
 
-TEST(SharedLoop, is_shared) {
-  SharedLoop loop(2, [] {});
+TEST(ParallelLoop, is_shared) {
+  ParallelLoop loop(2, [] {});
   const Helpers helpers(loop, 1);
   std::atomic<int> inside{0};
   // each of two turns waits for the other: one thread alone would never end
@@ -56,12 +56,12 @@ TEST(SharedLoop, is_shared) {
   EXPECT_EQ(inside.load(), 2);
 }
 
-TEST(SharedLoop, wakes_those_who_wait_and_stays_closed_where_nobody_can_help) {
+TEST(ParallelLoop, wakes_those_who_wait_and_stays_closed_where_nobody_can_help) {
   int wakes = 0;
-  SharedLoop shared(2, [&] { ++wakes; });
+  ParallelLoop shared(2, [&] { ++wakes; });
   shared.run(5, [](std::uint32_t) {});
   EXPECT_EQ(wakes, 1);
-  SharedLoop alone(1, [&] { ++wakes; });
+  ParallelLoop alone(1, [&] { ++wakes; });
   int turns = 0;
   alone.run(5, [&](std::uint32_t) {
     EXPECT_FALSE(alone.is_open());
@@ -73,12 +73,12 @@ TEST(SharedLoop, wakes_those_who_wait_and_stays_closed_where_nobody_can_help) {
 
 /// A list of long, short and empty tensors, on two ranks that each have helpers; again and again, since the second time
 /// the folds are prepared.
-TEST(SharedLoop, changes_no_bit_of_a_reduction) {
+TEST(ParallelLoop, changes_no_bit_of_a_reduction) {
   using namespace lockstep::test;
   const std::vector<TensorCase> tensors{{DType::f32, 300'001}, {DType::bf16, 200'003}, {DType::i8, 5},
                                         {DType::f64, 0},       {DType::f64, 70'000},   {DType::f32, 1'000}};
   on_ranks({2, 1}, [&](Communicator& comm) {
-    auto loop = std::make_shared<SharedLoop>(3, [] {});
+    auto loop = std::make_shared<ParallelLoop>(3, [] {});
     const Helpers helpers(*loop, 2);
     CommunicatorAccess::share_loops(comm, loop);
     Batch batch(tensors, comm.layout(), comm.rank());

@@ -13,9 +13,9 @@
 
 namespace lockstep::detail {
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "boards are shared between processes");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "control blocks are shared between processes");
 
-inline constexpr std::size_t board_alignment = 128;
+inline constexpr std::size_t control_block_alignment = 128;
 
 /// Names one operation of a communicator: later ones are greater, in a later epoch all the more.
 [[nodiscard]] constexpr std::uint64_t operation_tag(std::uint64_t epoch, std::int64_t sequence) noexcept {
@@ -43,7 +43,7 @@ class LooseWord {
 
 /// What a rank brings to one operation. All but `abandoned` is written before the tag, and stays until everybody has
 /// left the operation or given it up.
-struct alignas(board_alignment) Arrival {
+struct alignas(control_block_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint64_t> abandoned{0};  ///< the last tag in this place that the rank has given up
   LooseWord<std::uint64_t> hash;            ///< of the descriptor
@@ -54,7 +54,7 @@ struct alignas(board_alignment) Arrival {
   LooseWord<std::uint32_t> flags;
 };
 
-struct Board {
+struct ControlBlock {
   /// Neighbouring operations have different slots, and so have operations of neighbouring epochs: who is slow may still
   /// read what he needs of the one before.
   static constexpr std::size_t slots = 4;
@@ -66,18 +66,18 @@ struct Board {
     return (epoch_of_tag(tag) & 1) << 1 | (tag & 1);
   }
 
-  struct alignas(board_alignment) Word {
+  struct alignas(control_block_alignment) Word {
     std::atomic<std::uint64_t> value{0};
   };
-  struct alignas(board_alignment) Payload {
+  struct alignas(control_block_alignment) Payload {
     std::array<std::byte, payload_bytes> bytes;
   };
-  struct alignas(board_alignment) DescriptorBytes {
+  struct alignas(control_block_alignment) DescriptorBytes {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
   /// What the ranks of all nodes call, told by the first rank of this one.
-  struct alignas(board_alignment) Verdict {
+  struct alignas(control_block_alignment) Verdict {
     std::atomic<std::uint64_t> tag{0};
     std::uint32_t agree = 0;
     std::array<std::byte, verdict_bytes> summary;  ///< where they do not agree

@@ -6,6 +6,6 @@
 namespace lockstep::detail {
 
 /// `memory`, which somebody may touch until the process ends, is never freed; leak checkers find it reachable.
-void give_up(const void* memory) noexcept;
+void leak(const void* memory) noexcept;
 
 }  // namespace lockstep::detail

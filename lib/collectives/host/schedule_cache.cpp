@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/host/schedule_book.hpp"
+#include "collectives/host/schedule_cache.hpp"
 
 #include "base/check.hpp"
 #include "schedule/planner.hpp"
@@ -62,13 +62,13 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& ranks, int r
   }
 }
 
-ScheduleBook::ScheduleBook(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
-                           const ScheduleOptions& options, NodeMeans means)
+ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
+                             const ScheduleOptions& options, NodeMeans means)
     : layout_(rank_layout(layout, node_leaders)), rank_(rank), options_(options), means_(means) {
   if (!options.radices.empty()) forced_.emplace(options.radices);
 }
 
-std::shared_ptr<const RankSchedule> ScheduleBook::find(std::int64_t bytes) {
+std::shared_ptr<const RankSchedule> ScheduleCache::find(std::int64_t bytes) {
   if (layout_->ranks() == 1) return nullptr;
   if (!forced_ && (layout_->ranks() == 2 || layout_->nodes() == 1)) return nullptr;
   const auto size_class =
@@ -79,7 +79,7 @@ std::shared_ptr<const RankSchedule> ScheduleBook::find(std::int64_t bytes) {
   return plans_[size_class] = plan(std::int64_t{1} << std::min(size_class, 44));
 }
 
-std::shared_ptr<const RankSchedule> ScheduleBook::plan(std::int64_t bytes) const {
+std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) const {
   const CostParameters parameters;
   ScheduleChoice plan;
   if (forced_) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/engine/shared_loop.hpp"
+#include "collectives/engine/parallel_loop.hpp"
 
 #include "base/processor.hpp"
 
@@ -16,13 +16,13 @@ constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cas
 
 }  // namespace
 
-bool SharedLoop::is_open() const noexcept {
+bool ParallelLoop::is_open() const noexcept {
   // sequentially consistent, as is the store that opens the loop: who is about to sleep sees it, or is seen and woken
   const std::uint32_t turns = turns_.load(std::memory_order_seq_cst);
   return turn_of(next_.load(std::memory_order_relaxed)) < turns;
 }
 
-void SharedLoop::help() noexcept {
+void ParallelLoop::help() noexcept {
   std::uint64_t next = next_.load(std::memory_order_acquire);
   // acquires: who sees the number of turns of a loop takes none of the loop before
   while (turn_of(next) < turns_.load(std::memory_order_acquire)) {
@@ -36,7 +36,7 @@ void SharedLoop::help() noexcept {
   }
 }
 
-void SharedLoop::run_turns(std::uint32_t turns, const void* object, Call call) {
+void ParallelLoop::run_turns(std::uint32_t turns, const void* object, Call call) {
   if (turns < 2 || threads_ < 2) {
     for (std::uint32_t turn = 0; turn < turns; ++turn) call(object, turn);
     return;

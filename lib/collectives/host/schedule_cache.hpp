@@ -55,12 +55,12 @@ struct ScheduleOptions {
 enum class NodeMeans : std::uint8_t { messages, memory };
 
 /// Thread-safe.
-class ScheduleBook {
+class ScheduleCache {
  public:
   /// `node_leaders` has for every rank the lowest rank of its node; where nodes are no contiguous ranges of ranks, each
   /// rank counts as a node. Throws Error(invalid_argument) for radices that cannot be.
-  ScheduleBook(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank, const ScheduleOptions& options,
-               NodeMeans means = NodeMeans::messages);
+  ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
+                const ScheduleOptions& options, NodeMeans means = NodeMeans::messages);
 
   /// The schedule for an all-reduce of `bytes` bytes; none where direct exchange is the plan, and inside one node. It
   /// begins inside the nodes where their ranks share memory.

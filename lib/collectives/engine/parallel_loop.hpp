@@ -15,12 +15,12 @@
 namespace lockstep::detail {
 
 /// One loop at a time; any number of helpers.
-class SharedLoop {
+class ParallelLoop {
  public:
   /// `wake` makes waiting threads look at `is_open`. `threads`: as many as can take turns at the same time.
-  SharedLoop(int threads, std::function<void()> wake) : threads_(threads), wake_(std::move(wake)) {}
-  SharedLoop(const SharedLoop&) = delete;
-  SharedLoop& operator=(const SharedLoop&) = delete;
+  ParallelLoop(int threads, std::function<void()> wake) : threads_(threads), wake_(std::move(wake)) {}
+  ParallelLoop(const ParallelLoop&) = delete;
+  ParallelLoop& operator=(const ParallelLoop&) = delete;
 
   [[nodiscard]] int threads() const noexcept { return threads_; }
 

@@ -26,17 +26,17 @@ bool demands_nccl(const CommunicationOptions& options) {
   return options.implementation == CommunicationImplementation::nccl;
 }
 
-/// Whether all views lie on one GPU, and are no more than a kernel takes.
-bool lies_on_one_gpu(const Item& item) {
+/// Whether all views are on one GPU and not more than one kernel launch takes.
+bool is_on_one_gpu(const Item& item) {
   const Device gpu = item.inputs.front().device;
-  const auto lies_there = [gpu](const auto& view) { return view.device == gpu; };
-  return gpu.kind == DeviceKind::gpu && std::all_of(item.inputs.begin(), item.inputs.end(), lies_there) &&
-         std::all_of(item.outputs.begin(), item.outputs.end(), lies_there) &&
+  const auto is_there = [gpu](const auto& view) { return view.device == gpu; };
+  return gpu.kind == DeviceKind::gpu && std::all_of(item.inputs.begin(), item.inputs.end(), is_there) &&
+         std::all_of(item.outputs.begin(), item.outputs.end(), is_there) &&
          item.inputs.size() <= detail::cuda::Kernels::most_inputs &&
          item.outputs.size() <= detail::cuda::Kernels::most_outputs;
 }
 
-/// Where the views lie, which is one place.
+/// Reduces on the device of the views, which is the same for all of them.
 void fold_in_place(const Item& item, ReduceOp op) {
   const int count = static_cast<int>(item.inputs.size());
   std::vector<detail::FoldInput> leaves;
@@ -112,7 +112,7 @@ void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const It
 
 void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item> items,
                                std::span<const std::int64_t> rows, const CommunicationOptions& options) {
-  // one call for all, which have one list of rows: through host memory if one of them goes there
+  // one call for all items, because they share one list of rows: through host memory if any item needs it
   const bool on_gpus = std::all_of(items.begin(), items.end(), [&](const Item& item) {
     return detail::kind_of(item, detail::route_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
   });
@@ -124,13 +124,13 @@ void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item>
 
 void reduce_local(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, ReduceOp op) {
   if (inputs.empty()) {
-    detail::throw_error(Code::invalid_argument, "reduce_local: there is no input; give one for each replica");
+    detail::throw_error(Code::invalid_argument, "reduce_local: inputs is empty; it must have one input per replica");
   }
   const Item item{inputs, outputs};
   const int count = static_cast<int>(inputs.size());
   check_distributed_items(std::span(&item, 1), op, "reduce_local", count, 0);
   if (outputs.empty()) return;
-  if (lies_on_one_gpu(item)) return fold_in_place(item, op);
+  if (is_on_one_gpu(item)) return fold_in_place(item, op);
   detail::with_staged(std::span(&item, 1), {.route = detail::Route::host},
                       [op](std::span<const Item> staged) { fold_in_place(staged.front(), op); });
 }

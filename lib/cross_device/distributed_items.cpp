@@ -40,9 +40,10 @@ void check_item(const Item& item, ReduceOp op, std::string_view call, int local_
 
 void check_component_count(std::size_t components, std::string_view call, int local_replicas) {
   if (components == static_cast<std::size_t>(local_replicas)) return;
-  detail::throw_error(Code::invalid_argument,
-                      "{}: value has {} components, but this rank has {} replicas; it must have one for each", call,
-                      components, local_replicas);
+  detail::throw_error(
+      Code::invalid_argument,
+      "{}: value has {} components, but this rank has {} replicas; it must have one component per replica", call,
+      components, local_replicas);
 }
 
 void check_same_dtype(std::span<const ConstTensorView> components, std::string_view call, int first_replica) {

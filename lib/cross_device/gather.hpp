@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distributed values put together along an axis.
+// Concatenates distributed values along an axis.
 
 #pragma once
 
@@ -15,18 +15,19 @@
 
 namespace lockstep {
 
-/// Where gathered values are wanted.
+/// Where the gathered values are stored.
 enum class GatherTo : std::uint8_t {
   host,        ///< one copy in host memory
-  components,  ///< a copy for each component of this rank, where that lies
+  components,  ///< one copy per component of this rank, on that component's device
 };
 
-/// `result[k]`: the copies, each with the components of value k on all replicas one after the other along `axis`, by
-/// replica id. `values[k]` are this rank's components, one per local replica. Negative axes count from the end.
-/// Collective. Throws the same on every rank: Error(invalid_argument) for an axis that a value has not, extents that
-/// differ along other axes, dtypes that differ; Error(mismatch) for axes that differ between ranks.
-/// Cost: with several ranks an all_gather of the shapes before that of the elements; one more pass over the elements
-/// where the axis is not the first, which is made in host memory.
+/// Concatenates the components of each value along `axis`, in the order of replica ids. `values[k]` holds this rank's
+/// components of value k, one per local replica; `result[k]` holds the copies of the gathered value. A negative axis
+/// counts from the end. Collective.
+/// Throws the same error on every rank: Error(invalid_argument) if a value does not have the axis, or if dtypes, or
+/// extents along other axes, differ; Error(mismatch) if the axis differs between ranks.
+/// Cost: with several ranks, an all_gather of the shapes before that of the elements; if the axis is not the first, one
+/// more pass over the elements, in host memory.
 [[nodiscard]] std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator& communicator,
                                                              std::string_view call,
                                                              std::span<const std::vector<ConstTensorView>> values,

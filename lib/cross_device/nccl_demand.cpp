@@ -14,38 +14,37 @@
 
 namespace lockstep {
 
-void require_nccl_here(std::string_view who) {
+void require_nccl_here(std::string_view caller) {
   if (gpu_count() == 0)
-    detail::throw_error(Code::unavailable, "{}: NCCL is between GPUs, but there is {}; give AUTO or RING", who,
-                        gpu_status());
+    detail::throw_error(Code::unavailable, "{}: NCCL requires GPUs, but {}; use AUTO or RING", caller, gpu_status());
   const detail::nccl::Library& library = detail::cuda::Backend::of_this_process().nccl();
   if (library.api != nullptr) return;
-  detail::throw_error(Code::unavailable, "{}: NCCL is not here: {}; give AUTO or RING", who, library.why);
+  detail::throw_error(Code::unavailable, "{}: NCCL is unavailable: {}; use AUTO or RING", caller, library.why);
 }
 
-void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view who) {
+void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view caller) {
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(communicator, devices);
   if (path.route != detail::GpuRoute::host && path.sharing.empty()) return;
-  detail::throw_error(Code::unavailable, "{}: NCCL is asked for, but {}; give AUTO or RING", who,
+  detail::throw_error(Code::unavailable, "{}: NCCL was requested, but {}; use AUTO or RING", caller,
                       path.sharing.empty() ? path.text : path.sharing);
 }
 
-void require_nccl(Communicator& communicator, std::span<const Item> items, std::string_view who) {
-  require_nccl_here(who);
+void require_nccl(Communicator& communicator, std::span<const Item> items, std::string_view caller) {
+  require_nccl_here(caller);
   std::vector<Device> devices;
   for (const Item& item : items) {
     for (std::size_t i = 0; i < item.inputs.size(); ++i) {
       const Device device = item.inputs[i].device;
       if (device.kind != DeviceKind::gpu) {
         detail::throw_error(Code::unavailable,
-                            "{}: NCCL is asked for, but a value of local replica {} lies in host memory ({}); bring it "
-                            "to the replica's GPU, or give AUTO or RING",
-                            who, i, to_string(device));
+                            "{}: NCCL was requested, but a value of local replica {} is in host memory ({}); copy it "
+                            "to the replica's GPU, or use AUTO or RING",
+                            caller, i, to_string(device));
       }
       if (devices.size() == i) devices.push_back(device);
     }
   }
-  require_nccl_between(communicator, devices, who);
+  require_nccl_between(communicator, devices, caller);
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What there must be where NCCL is asked for, and nothing else will do.
+// Checks for calls that require NCCL.
 
 #pragma once
 
@@ -13,14 +13,15 @@
 
 namespace lockstep {
 
-/// Throws Error(unavailable), which begins with `who`, unless this process has GPUs and NCCL. Local.
-void require_nccl_here(std::string_view who);
+/// Throws Error(unavailable) unless this process has GPUs and NCCL; the text begins with `caller`. Local.
+void require_nccl_here(std::string_view caller);
 
-/// Throws Error(unavailable), which begins with `who`, where the ranks, whose local replicas are on the GPUs `devices`,
-/// go through host memory, or some do that share a GPU; on all of them. Collective.
-void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view who);
+/// Throws Error(unavailable) on every rank if some ranks cannot exchange data by NCCL: because NCCL cannot be used, or
+/// because ranks share a GPU. `devices` are the GPUs of this rank's replicas; the text begins with `caller`.
+/// Collective.
+void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view caller);
 
-/// Both, for values that must all lie on GPUs. Collective.
-void require_nccl(Communicator& communicator, std::span<const Item> items, std::string_view who);
+/// Makes both checks for values that must all be on GPUs. Collective.
+void require_nccl(Communicator& communicator, std::span<const Item> items, std::string_view caller);
 
 }  // namespace lockstep

@@ -22,21 +22,22 @@ namespace {
 
 constexpr int root = 0;  // the rank that reduces
 
-/// How the collectives of one call are made.
-struct Way {
+/// Options of the collectives of one call.
+struct Exchange {
   detail::Route route;
   ReduceOptions options;
 };
 
-/// A copy of its own on `device`.
+/// A copy of `value` on `device`.
 Tensor copied_to(Device device, ConstTensorView value) {
   Tensor result = Tensor::uninitialized(value.dtype, value.shape, nullptr, device);
   copy(result.view(), value);
   return result;
 }
 
-/// The values of all replicas, in id order, on `device` of the root; nothing elsewhere.
-std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item, Device device, const Way& way) {
+/// On the root the values of all replicas on `device`, in the order of replica ids; on other ranks nothing.
+std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item, Device device,
+                                    const Exchange& exchange) {
   const ConstTensorView& first = item.inputs.front();
   std::vector<Tensor> values;
   if (communicator.size() == 1) {
@@ -55,8 +56,8 @@ std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item
     outputs.push_back(all.view());
   }
   const Item gathered{flat, outputs};
-  detail::with_staged(std::span(&gathered, 1), {.route = way.route},
-                      [&](std::span<const Item> staged) { communicator.gather(staged, root, way.options); });
+  detail::with_staged(std::span(&gathered, 1), {.route = exchange.route},
+                      [&](std::span<const Item> staged) { communicator.gather(staged, root, exchange.options); });
   if (communicator.rank() != root) return values;
   const char* from = static_cast<const char*>(std::as_const(all).data());
   for (int r = 0; r < replicas; ++r) {
@@ -66,20 +67,20 @@ std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item
   return values;
 }
 
-/// The reduction of `item` on the root, by `accumulate` or along the canonical tree.
+/// On the root the reduction of `item`, by `accumulate` or along the canonical tree.
 Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const AccumulationFunction& accumulate,
-               Device device, const Way& way) {
+               Device device, const Exchange& exchange) {
   const ConstTensorView& first = item.inputs.front();
   const bool is_root = communicator.rank() == root;
   if (accumulate == nullptr || (op != ReduceOp::sum && op != ReduceOp::mean)) {
     Tensor result = Tensor::uninitialized(result_dtype(op, first.dtype), first.shape, nullptr, device);
     const TensorView output = result.view();
     const Item to_root{item.inputs, is_root ? std::span(&output, 1) : std::span<const TensorView>()};
-    detail::with_staged(std::span(&to_root, 1), {.route = way.route},
-                        [&](std::span<const Item> staged) { communicator.reduce(staged, op, root, way.options); });
+    detail::with_staged(std::span(&to_root, 1), {.route = exchange.route},
+                        [&](std::span<const Item> staged) { communicator.reduce(staged, op, root, exchange.options); });
     return result;
   }
-  std::vector<Tensor> values = gathered_values(communicator, item, device, way);
+  std::vector<Tensor> values = gathered_values(communicator, item, device, exchange);
   const DType dtype = result_dtype(op, first.dtype);
   Tensor sum(dtype, first.shape, nullptr, device);
   if (!is_root) return sum;
@@ -112,18 +113,18 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
                                            const CommunicationOptions& options) {
   for (const Item& item : items) {
     const Device device = reduce_to_device_.value_or(item.inputs.front().device);
-    const Way way{detail::is_on_host(device) ? detail::Route::host : detail::route_of(options),
-                  {.order = {}, .name = {}, .fail_after = options.deadline()}};
-    Tensor result = reduced(communicator, item, op, accumulation_fn_, device, way);
+    const Exchange exchange{detail::is_on_host(device) ? detail::Route::host : detail::route_of(options),
+                            {.order = {}, .name = {}, .fail_after = options.deadline()}};
+    Tensor result = reduced(communicator, item, op, accumulation_fn_, device, exchange);
     const ConstTensorView total = std::as_const(result).view();
     const bool is_root = communicator.rank() == root;
-    // off the root there must be a place for what comes
+    // ranks other than the root need an output to receive into
     const TensorView scratch = result.view();
     const bool needs_scratch = !is_root && item.outputs.empty();
     const Item to_all{is_root ? std::span(&total, 1) : std::span<const ConstTensorView>(),
                       needs_scratch ? std::span(&scratch, 1) : item.outputs};
-    detail::with_staged(std::span(&to_all, 1), {way.route, detail::DecidedBy::outputs, &communicator},
-                        [&](std::span<const Item> staged) { communicator.broadcast(staged, root, way.options); });
+    detail::with_staged(std::span(&to_all, 1), {exchange.route, detail::DecidedBy::outputs, &communicator},
+                        [&](std::span<const Item> staged) { communicator.broadcast(staged, root, exchange.options); });
   }
 }
 

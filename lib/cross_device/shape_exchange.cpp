@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// A component as numbers: dtype, rows, rank, extents.
+/// The number of words that encode one component: dtype, rows, rank, extents.
 constexpr std::size_t words_per_component = 3 + Shape::max_rank;
 
 void append(std::vector<std::int64_t>& words, const ComponentShape& component) {

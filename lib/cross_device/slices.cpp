@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-/// One value on its way: its rows, and the indices of these.
+/// The gather of one value: its rows and their indices.
 struct SlicesGathering {
   std::vector<IndexedSlices> copies;
   std::vector<ConstTensorView> values;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions of sparse rows.
+// Reductions of IndexedSlices (sparse rows).
 
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace lockstep {
 
-/// What this rank alone can see to be wrong in sparse values that are to be reduced. Local. Throws
-/// Error(invalid_argument).
+/// Throws Error(invalid_argument) for sparse values that cannot be reduced, as far as this rank alone can see. Local.
 void check_slices(std::span<const std::vector<const IndexedSlices*>> values, ReduceOp op, std::string_view call,
                   int local_replicas);
 
-/// `result[k]`: equal values, one at each of `places[k]`, with the rows of value k on all replicas one after the other,
-/// by replica id; rows that are named several times stay so. The rows of a mean are divided by the number of replicas,
-/// those of integers in f64. `values[k]` are this rank's components, checked before. Collective. Throws the same on
-/// every rank: Error(invalid_argument) for dtypes, extents of a row, or tensors that differ.
+/// Concatenates the rows of each value over all replicas, in the order of replica ids; an index that occurs several
+/// times is kept several times. For a mean the rows are divided by the number of replicas (integers in f64).
+/// `values[k]` holds this rank's components, already checked; `result[k]` holds one copy of the result on each device
+/// in `places[k]`. Collective. Throws the same error on every rank: Error(invalid_argument) if dtypes, row shapes or
+/// row counts differ.
 [[nodiscard]] std::vector<std::vector<IndexedSlices>> reduce_slices(
     CrossDeviceOps& ops, Communicator& communicator, std::string_view call,
     std::span<const std::vector<const IndexedSlices*>> values, ReduceOp op, std::span<const std::vector<Device>> places,

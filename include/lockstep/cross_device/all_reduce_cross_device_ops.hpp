@@ -11,18 +11,18 @@
 
 namespace lockstep {
 
-/// The default: every replica gets the result by the communicator's all_reduce, in the communicator's order: canonical,
-/// however values are packed, where that is; between GPUs by NCCL where it can. A value that lies on GPUs for some
+/// The default: reduces by the communicator's all_reduce and in the communicator's order. If that order is canonical,
+/// packing does not change the result. Between GPUs NCCL is used if it is available. A value that is on GPUs for some
 /// replicas and in host memory for others is reduced in host memory.
 class LOCKSTEP_API AllReduceCrossDeviceOps : public CrossDeviceOps {
  public:
-  /// A batch is reduced by `num_packs` collectives of about the same number of elements, the last takes the rest; 0: by
-  /// one for each value. CommunicationOptions::bytes_per_pack of a call goes before it. Throws Error(invalid_argument)
-  /// for a negative number.
+  /// A batch is reduced by `num_packs` collectives of about the same number of elements; the last one takes the rest.
+  /// With 0, each value is a collective of its own. CommunicationOptions::bytes_per_pack of a call takes precedence.
+  /// Throws Error(invalid_argument) if the number is negative.
   explicit AllReduceCrossDeviceOps(int num_packs = 1);
 
   [[nodiscard]] std::string describe() const override;
-  /// Where the communicator's order is: by default in host memory and on one GPU, not between GPUs.
+  /// Canonical if the communicator's order is: by default in host memory and on one GPU, but not between GPUs.
   [[nodiscard]] bool is_canonical() const noexcept override { return true; }
 
  protected:

@@ -12,14 +12,15 @@
 
 namespace lockstep {
 
-/// The communicator's all_reduce, where that is NCCL's. AllReduceCrossDeviceOps, the default, uses NCCL too where it
-/// can; this one demands it: a reduction of values on GPUs throws Error(unavailable), which says why, where ranks do
-/// not reach each other's by NCCL. Replicas on one GPU are reduced there by one kernel, which needs none. What lies in
-/// host memory, losses and counters, is reduced there; but nothing is on a machine without GPUs or NCCL.
+/// Reduces values on GPUs by NCCL, and fails if that is impossible. AllReduceCrossDeviceOps, the default, uses NCCL if
+/// it is available; this one throws Error(unavailable) with the reason if the GPUs of some ranks cannot exchange data
+/// by NCCL. Replicas on one GPU are reduced there by one kernel, without NCCL. Values in host memory, such as losses
+/// and counters, are reduced there. On a machine without GPUs or NCCL every call throws Error(unavailable).
 class LOCKSTEP_API NcclAllReduce : public CrossDeviceOps {
  public:
-  /// `num_packs` as AllReduceCrossDeviceOps'. With `order` canonical sums have the bits of the canonical tree: slices
-  /// are exchanged, and added in that order on GPUs. Throws Error(invalid_argument) for a negative number.
+  /// `num_packs` is as in AllReduceCrossDeviceOps. If `order` is canonical, sums have the bits of the canonical tree:
+  /// slices are exchanged and added in that order on the GPUs. Throws Error(invalid_argument) if the number is
+  /// negative.
   explicit NcclAllReduce(int num_packs = 1, Order order = Order::any);
 
   [[nodiscard]] std::string describe() const override;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a batch of tensors is cut into packs.
+// Division of a batch of tensors into packs.
 
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-/// `bytes`, the sizes of tensors, cut into packs without a change of order, each a part of `bytes` itself: a pack takes
-/// tensors until it has exceeded `bytes_per_pack`, so it is usually larger than that. [128, 32, 800, 4] with 200 gives
-/// [128, 32, 800] and [4]. 0 gives one pack; no sizes give no pack. Local. Throws Error(invalid_argument) for a
-/// negative `bytes_per_pack`.
+/// Divides `bytes`, the sizes of tensors, into packs of consecutive tensors; each pack is a subspan of `bytes`. A pack
+/// takes tensors until it exceeds `bytes_per_pack`, so it is usually larger than that: [128, 32, 800, 4] with 200 gives
+/// [128, 32, 800] and [4]. With 0 there is one pack; an empty list has no packs. Local. Throws Error(invalid_argument)
+/// if `bytes_per_pack` is negative.
 [[nodiscard]] LOCKSTEP_API std::vector<std::span<const std::int64_t>> group_by_size(std::span<const std::int64_t> bytes,
                                                                                     std::int64_t bytes_per_pack);
 

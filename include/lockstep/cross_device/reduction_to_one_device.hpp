@@ -14,18 +14,18 @@
 
 namespace lockstep {
 
-/// Adds the values of all replicas, in id order, into `sum`, which holds nothing yet: all have one shape and dtype. Of
-/// a mean of integers they are f64.
+/// Adds the values of all replicas, in the order of replica ids, into `sum`, which is zero on entry. All have one shape
+/// and dtype; for the mean of integers that is f64.
 using AccumulationFunction = std::function<void(std::span<const ConstTensorView> values, TensorView sum)>;
 
-/// Copies all values to one device of the first rank, reduces them there, and copies the result to where it is wanted.
-/// For devices that cannot reduce among themselves, and for sums of one's own.
+/// Copies all values to one device of rank 0, reduces them there, and copies the result to all outputs. For devices
+/// that cannot exchange data directly, and for user-defined sums.
 class LOCKSTEP_API ReductionToOneDevice : public CrossDeviceOps {
  public:
-  /// `reduce_to_device` is where the sum is made; std::nullopt: the device of the first input. With an
-  /// `accumulation_fn` sum and mean give what it gives, divided once by the number of replicas for a mean; every other
-  /// operation, and everything without one, is the canonical tree's. An exception of the function ends the call that
-  /// made it. Throws Error(unavailable) for a device that is not here.
+  /// The reduction runs on `reduce_to_device`; by default on the device of the first input. If there is an
+  /// `accumulation_fn`, it computes sums, and means are its result divided once by the number of replicas; all other
+  /// operations use the canonical tree. An exception of the function ends the call. Throws Error(unavailable) if the
+  /// device does not exist.
   explicit ReductionToOneDevice(std::optional<Device> reduce_to_device = std::nullopt,
                                 AccumulationFunction accumulation_fn = nullptr);
 

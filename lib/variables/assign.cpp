@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a variable is written as a whole.
+// Writes of whole variables.
 
 #include "context/replica_team.hpp"
 #include "variables/elementwise.hpp"

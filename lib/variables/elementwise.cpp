@@ -45,7 +45,7 @@ void apply(TensorView target, ConstTensorView value, Op op) {
   edit.finish();
 }
 
-/// On the GPU of `target`, to which a value that lies elsewhere is copied.
+/// Adds on the GPU of `target`; a value that is elsewhere is copied there first.
 void add_there(const TensorView& target, ConstTensorView value) {
   refuse_bool(target.dtype);
   std::optional<Tensor> there;
@@ -59,10 +59,11 @@ void add_there(const TensorView& target, ConstTensorView value) {
   reduce_local(parts, std::span(&target, 1), ReduceOp::sum);
 }
 
-/// Truncated towards zero, with the remainder spread over the first replicas: the shares add up to `total`.
+/// The quotient truncated towards zero, plus one for the first replicas until the remainder is used up: the shares add
+/// up to `total`.
 template <class T>
 T integer_share(T total, int replica, int replicas) {
-  // wider than any element but u64, which alone needs the unsigned one
+  // i64 holds every element type but u64
   using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
   const Wide wide = total;
   const Wide quotient = wide / static_cast<Wide>(replicas);

@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-/// `count` rows like those of `like`, to be written.
+/// Uninitialized slices with `count` rows of the shape and dtype of those of `like`.
 IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
   return {Tensor::uninitialized(like.values.dtype(), detail::with_extent(like.values.shape(), 0, count)),
           Tensor::uninitialized(DType::i64, Shape{count}), like.rows};

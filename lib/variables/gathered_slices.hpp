@@ -14,13 +14,15 @@ namespace lockstep {
 
 class ReplicaTeam;
 
-/// The rows of all replicas of all ranks, one after the other in replica order, at each of `places`; `local` are those
-/// of this rank's. Their numbers differ, all else is equal. All lie in host memory, or all, of all ranks, on GPUs.
-/// Cross-replica context; collective; ranks that give other names get Error(mismatch). Cost: as reduce_slices.
+/// Concatenates the rows of all replicas, in the order of replica ids, on each device in `places`; `local` holds the
+/// slices of this rank's replicas. Replicas may have different numbers of rows; everything else is equal. All slices,
+/// of all ranks, are in host memory, or all are on GPUs. Cross-replica context. Collective; throws Error(mismatch) if
+/// ranks give different names. Cost: as reduce_slices.
 [[nodiscard]] std::vector<IndexedSlices> gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
                                                        std::span<const Device> places, std::string_view name);
 
-/// The rows of replica 0, on all ranks. All lie in host memory. Else as gather_slices. Cost: two broadcasts.
+/// The rows of replica 0, on every rank. All slices are in host memory. Otherwise as gather_slices. Cost: two
+/// broadcasts.
 [[nodiscard]] IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
                                              std::string_view name);
 

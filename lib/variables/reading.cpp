@@ -10,7 +10,8 @@
 namespace lockstep::detail {
 
 void throw_not_one_number(std::size_t count) {
-  throw_error(Code::failed_precondition, "a reading with {} elements is no number; use elements()", count);
+  throw_error(Code::failed_precondition, "a reading with {} elements cannot be used as one number; use elements()",
+              count);
 }
 
 Shape arithmetic_shape(const Shape& a, const Shape& b) {

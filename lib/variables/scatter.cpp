@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How single rows of a variable are written.
+// Writes of single rows of a variable.
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
@@ -43,7 +43,7 @@ bool is_reduced(const VariableState& state) {
          state.options.aggregation == VariableAggregation::mean;
 }
 
-/// Throws when the variable has no such operation where it is used.
+/// Throws Error(unimplemented) if the variable does not have the operation in this context.
 void check_operation(const VariableState& state, const Use& use, RowOp op) {
   if (state.is_on_read()) {
     detail::throw_error(Code::unimplemented,
@@ -55,13 +55,13 @@ void check_operation(const VariableState& state, const Use& use, RowOp op) {
   state.require_aggregation();
   if (is_reduced(state) && (op == RowOp::min || op == RowOp::max || op == RowOp::update)) {
     detail::throw_error(Code::unimplemented,
-                        "{} to variable \"{}\": the {} of replicas' rows has no meaning here; create the variable with "
+                        "{} to variable \"{}\": the {} of replicas' rows is not defined; create the variable with "
                         "aggregation only_first_replica, or write it in cross-replica context, through merge_call",
                         name_of(op), state.options.name, to_string(state.options.aggregation));
   }
 }
 
-/// Throws when `slices` are no rows of the variable.
+/// Throws Error(invalid_argument) unless `slices` are rows of the variable.
 void check_slices(const VariableState& state, RowOp op, const IndexedSlices& slices) {
   slices.validate(name_of(op));
   const ConstTensorView copy = state.copies.front().view();
@@ -82,8 +82,8 @@ void check_slices(const VariableState& state, RowOp op, const IndexedSlices& sli
   }
 }
 
-/// Slices that a write neither changes nor waits for: of the variable's own memory a copy, and indices on the host,
-/// where they are looked at more than once.
+/// Slices that the write itself cannot change: slices in the variable's own memory are copied. Indices are copied to
+/// the host, where they are read several times.
 IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices) {
   const auto begin_of = [](const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data()); };
   const auto end_of = [&](const Tensor& tensor) { return begin_of(tensor) + tensor.byte_count(); };
@@ -93,7 +93,7 @@ IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices
   return {overlap ? slices.values.clone() : slices.values, detail::host_tensor(slices.indices), slices.rows};
 }
 
-/// What one replica brings.
+/// The slices of one replica.
 struct ScatterRequest {
   const VariableState* state;
   RowOp op;
@@ -104,7 +104,8 @@ IndexedSlices at(Device place, const IndexedSlices& slices) {
   return {slices.values.to(place), slices.indices.to(place), slices.rows};
 }
 
-/// The rows of all replicas, for each local one. Between GPUs they go where all copies, of all ranks, lie on some.
+/// The rows of all replicas, for each local one. They are exchanged between GPUs if all copies, of all ranks, are on
+/// GPUs.
 PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state, std::vector<IndexedSlices> local,
                                    std::string_view name) {
   if (team.replicas() == 1) return PerReplica<IndexedSlices>(std::move(local));
@@ -120,7 +121,7 @@ PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state
   return PerReplica<IndexedSlices>(gather_slices(team, local, places, name));
 }
 
-/// The rows of replica 0, for each local one; through host memory where there are several ranks.
+/// The rows of replica 0, for each local one; through host memory if there are several ranks.
 PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, std::string_view name) {
   if (team.communicator().size() > 1) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
@@ -128,7 +129,7 @@ PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices
   return PerReplica<IndexedSlices>(std::vector(local.size(), broadcast_slices(team, local, name)));
 }
 
-/// In the meeting of the local replicas: what each of them applies to its copy.
+/// Called in the rendezvous of the local replicas: the slices that each of them applies to its copy.
 PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& requests) {
   const ScatterRequest& first = requests.component(0);
   std::vector<IndexedSlices> local;
@@ -136,7 +137,7 @@ PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequ
     const ScatterRequest& request = requests.component(i);
     if (request.state != first.state || request.op != first.op) {
       detail::throw_error(Code::failed_precondition,
-                          "{}: replica {} writes variable \"{}\" where replica {} makes {} to variable \"{}\"; all "
+                          "{}: replica {} writes variable \"{}\" while replica {} calls {} on variable \"{}\"; all "
                           "replicas must make the same writes in the same order",
                           name_of(request.op), requests.first_replica() + i, request.state->options.name,
                           requests.first_replica(), name_of(first.op), first.state->options.name);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a variable is, and how it is read.
+// Attributes of variables, and reading them.
 
 #include <lockstep/variables/variable.hpp>
 
@@ -130,8 +130,8 @@ void require_one_element(const std::string& name, std::int64_t count) {
 
 void require_on_host(const std::string& name, Device device, const char* call) {
   if (device.kind == DeviceKind::cpu) return;
-  throw_error(Code::failed_precondition, "{}: variable \"{}\" lies on {}, but a span is of host memory; {}", call, name,
-              to_string(device),
+  throw_error(Code::failed_precondition, "{}: variable \"{}\" is on {}, but a span refers to host memory; {}", call,
+              name, to_string(device),
               std::string_view(call) == "elements"
                   ? "use values(), read_to(), or read().to(Device{})"
                   : "update it as a Variable, whose component is a TensorView, or assign to it");

@@ -21,12 +21,12 @@
 namespace lockstep {
 namespace {
 
-/// Throws for options that no variable of `dtype` can have.
+/// Throws Error(invalid_argument) for options that a variable of `dtype` cannot have.
 void check_options(const VariableOptions& options, DType dtype) {
   if (options.synchronization == VariableSynchronization::none) {
     detail::throw_error(Code::invalid_argument,
-                        "variable \"{}\": synchronization NONE asks for a variable that is not distributed, which a "
-                        "strategy does not make; use on_write or on_read, or keep a Tensor per replica",
+                        "variable \"{}\": synchronization NONE asks for a variable that is not distributed; strategies "
+                        "do not make those; use on_write or on_read, or keep a Tensor per replica",
                         options.name);
   }
   if (options.synchronization > VariableSynchronization::on_read) {
@@ -47,7 +47,7 @@ void check_options(const VariableOptions& options, DType dtype) {
   }
 }
 
-/// With `automatic` and the default of `trainable` replaced by what they mean.
+/// `options` with `automatic` and the default of `trainable` replaced by their meaning.
 VariableOptions settled(VariableOptions options) {
   if (options.synchronization == VariableSynchronization::automatic) {
     options.synchronization = VariableSynchronization::on_write;
@@ -56,7 +56,7 @@ VariableOptions settled(VariableOptions options) {
   return options;
 }
 
-/// Where the copy of local replica `local` lies.
+/// The device of local replica `local`'s copy.
 Device place_of(const ReplicaTeam& team, int local, const VariableOptions& options) {
   const Device device = team.devices()[static_cast<std::size_t>(local)];
   return options.in_host_memory && !detail::is_on_host(device) ? Device{} : device;
@@ -68,8 +68,8 @@ Tensor copy_on(Device device, ConstTensorView value) {
   return result;
 }
 
-/// The initial value of all ranks: rank 0's. Ranks that make different variables are found by the name of the call.
-/// Between ranks it goes through host memory, wherever each has its own.
+/// Broadcasts the initial value of rank 0 to all ranks, through host memory. If ranks create different variables, the
+/// names of their calls differ, and every rank gets Error(mismatch).
 Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOptions& options) {
   const Device place = place_of(team, 0, options);
   if (team.communicator().size() == 1) return copy_on(place, initial.view());

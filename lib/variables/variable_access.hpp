@@ -11,10 +11,10 @@ namespace lockstep {
 
 class ReplicaTeam;
 
-/// The library's own makers of variables.
+/// Creates variables; for the library's own use.
 struct VariableAccess {
-  /// A variable of `team`'s strategy, whose copies have the elements of `initial` on rank 0. In cross-replica context;
-  /// collective.
+  /// Creates a variable of `team`'s strategy; its copies have the elements that `initial` has on rank 0. Cross-replica
+  /// context. Collective.
   static Variable make(std::shared_ptr<ReplicaTeam> team, const Tensor& initial, const VariableOptions& options);
   [[nodiscard]] static const ReplicaTeam& team(const Variable& variable) noexcept;
 };

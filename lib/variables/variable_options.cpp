@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// in the order of the enumerators
+// indexed by the enumerators
 constexpr std::array<std::string_view, 4> synchronizations{"auto", "none", "on_write", "on_read"};
 constexpr std::array<std::string_view, 4> aggregations{"none", "sum", "mean", "only_first_replica"};
 

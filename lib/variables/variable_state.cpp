@@ -34,7 +34,7 @@ VariableState::Use VariableState::use_for_write() const {
   if (context.replica != nullptr && context.team != team.get() && team->is_default()) {
     detail::throw_error(
         Code::failed_precondition,
-        "variable \"{}\": it was made outside every scope, so it has one copy, which a step of {} may read but not "
+        "variable \"{}\": it was created outside every scope, so it has one copy, which a step of {} may read but not "
         "write; create it through that strategy",
         options.name, context.team->name());
   }
@@ -58,7 +58,7 @@ void VariableState::aggregate_copies(TensorView target) const {
   if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());
   const ConstTensorView first = copies.front().view();
   if (first.device.kind != target.device.kind) {
-    // where the copies are: all ranks then go the same way, wherever each wants the result
+    // on the device of the copies, so that all ranks use the same path, wherever each needs the result
     Tensor there =
         team->told_to_all([&first] { return Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device); });
     aggregate_copies(there.view());
@@ -90,7 +90,7 @@ void VariableState::require_aggregation() const {
 const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) {
   require_aggregation();
   const ThreadContext& context = thread_context();
-  Tensor& target = scratch[static_cast<std::size_t>(copy)];  // each replica touches its own
+  Tensor& target = scratch[static_cast<std::size_t>(copy)];  // each replica uses its own element
   if (target.shape() != value.shape || target.dtype() != value.dtype || target.device() != value.device) {
     target = Tensor::uninitialized(value.dtype, value.shape, nullptr, value.device);
   }

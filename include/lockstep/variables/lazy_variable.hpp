@@ -13,13 +13,13 @@
 
 namespace lockstep {
 
-/// A variable that is made when it is first needed, by library code that does not know where it is called. V is
+/// A variable that is created at its first use, for library code that does not know in which context it is called. V is
 /// Variable, MirroredVariable<T> or SyncOnReadVariable<T>.
 ///
 ///   LazyVariable<MirroredVariable<float>> weights_;
 ///   ... = weights_.get([] { return make_variable<float>(1.0F, {.name = "w"}); });
 ///
-/// Pinned. Thread-safety: all replicas of a step may ask at the same time.
+/// Neither copyable nor movable. Thread-safety: all replicas of a step may call `get` at the same time.
 template <std::derived_from<Variable> V>
 class LazyVariable {
  public:
@@ -27,8 +27,9 @@ class LazyVariable {
   LazyVariable(const LazyVariable&) = delete;
   LazyVariable& operator=(const LazyVariable&) = delete;
 
-  /// The variable; the first time it is what `make` returns. As collective as `make` the first time: in a step function
-  /// all replicas ask. Local afterwards. Throws what `make` throws, and asks again then.
+  /// The variable; the first call creates it by `make`. The first call is collective if `make` is (in a step function
+  /// all replicas call it); later calls are Local. If `make` throws, the exception is passed on and the next call tries
+  /// again.
   template <class Make>
     requires std::same_as<std::invoke_result_t<Make&>, V>
   [[nodiscard]] V get(Make&& make) {
@@ -36,12 +37,12 @@ class LazyVariable {
       const std::lock_guard lock(mutex_);
       if (variable_) return *variable_;
     }
-    V made = std::invoke(make);  // outside of the lock: the replicas meet in there
+    V made = std::invoke(make);  // without the lock: the replicas have a rendezvous in `make`
     const std::lock_guard lock(mutex_);
     if (!variable_) variable_ = made;
     return *variable_;
   }
-  /// Whether the variable has been made.
+  /// Whether the variable has been created.
   [[nodiscard]] bool is_made() const {
     const std::lock_guard lock(mutex_);
     return variable_.has_value();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on what variables read: `v * 2 + 1`, `v + w`.
+// Arithmetic on the values of variables: `v * 2 + 1`, `v + w`.
 
 #pragma once
 
@@ -34,9 +34,8 @@ LOCKSTEP_API std::ostream& print_elements(std::ostream& out, ConstTensorView vie
 
 }  // namespace detail
 
-/// The elements that a variable had when it was read, or the result of arithmetic on such. A value with elements of its
-/// own, and a tensor wherever one is asked for: assigned, reduced, returned from a step. With one element it converts
-/// to T.
+/// The elements that a variable had when it was read, or the result of arithmetic on them. Value type: it owns its
+/// elements. Can be used as a tensor: assigned, reduced, returned from a step. With one element it converts to T.
 template <Element T>
   requires(!std::same_as<T, bool>)
 class Reading {
@@ -49,16 +48,16 @@ class Reading {
   [[nodiscard]] const std::vector<T>& elements() const noexcept { return elements_; }
   [[nodiscard]] std::vector<T>& elements() noexcept { return elements_; }
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
-  /// The only element. Throws Error(failed_precondition) when there is another number of them.
+  /// The only element. Throws Error(failed_precondition) if the number of elements is not 1.
   [[nodiscard]] T value() const {
     if (elements_.size() != 1) detail::throw_not_one_number(elements_.size());
     return elements_.front();
   }
-  // NOLINTNEXTLINE(google-explicit-constructor): what one number was read as may stand wherever a number may
+  // NOLINTNEXTLINE(google-explicit-constructor): a reading of one number is a number
   [[nodiscard]] operator T() const { return value(); }
 
   friend bool operator==(const Reading& a, const Reading& b) = default;
-  /// Whether it is that one number.
+  /// Whether it has one element, equal to `b`.
   friend bool operator==(const Reading& a, T b) { return a.elements_.size() == 1 && a.elements_.front() == b; }
   friend bool operator==(const Reading& a, const std::vector<T>& b) { return a.elements_ == b; }
 
@@ -80,7 +79,7 @@ std::ostream& operator<<(std::ostream& out, const Reading<T>& reading) {
   return detail::print_elements(out, tensor_traits<Reading<T>>::view(reading));
 }
 
-/// The elements of `variable`, read as its own rule says. Collective where that is an aggregate.
+/// Reads `variable` by the table of class Variable. Collective if the value is an aggregate.
 template <Element T>
 [[nodiscard]] Reading<T> reading(const TypedVariable<T>& variable) {
   return Reading<T>(variable.values(), variable.shape());
@@ -103,7 +102,7 @@ struct reading_element<X> {
   using type = typename decltype(element_of_reading(std::declval<const X&>()))::value_type;
 };
 
-/// A number of which nothing is lost when it becomes a T: no fraction for an integer.
+/// A number that may be converted to T: not a floating-point number to an integer.
 template <class X, class T>
 concept NumberFor =
     std::same_as<X, T> || (std::is_arithmetic_v<X> && (!std::is_integral_v<T> || std::is_integral_v<X>));
@@ -112,7 +111,8 @@ template <class X, class T>
 concept OperandFor = NumberFor<X, T> || std::same_as<X, std::vector<T>> ||
                      requires { requires std::same_as<typename reading_element<X>::type, T>; };
 
-/// Variables and readings of one element type, and numbers and vectors beside one of them.
+/// Operands of arithmetic: at least one variable or reading, and the other of the same element type, a number or a
+/// vector.
 template <class A, class B>
 concept ReadingArithmetic = (Readable<A> && OperandFor<B, typename reading_element<A>::type>) ||
                             (Readable<B> && OperandFor<A, typename reading_element<B>::type>);
@@ -132,7 +132,7 @@ Reading<T> as_reading(const X& x) {
   }
 }
 
-/// `op` on two elements: of 16-bit floats in f32, of integers so that they wrap.
+/// `op` on two elements: 16-bit floats are computed in f32, integers wrap.
 template <class T, class Op>
 T apply_to_elements(T a, T b, Op op) {
   if constexpr (std::same_as<T, Float16> || std::same_as<T, BFloat16>) {
@@ -176,9 +176,9 @@ auto combine_readings(const A& a, const B& b, Op op) {
 
 }  // namespace detail
 
-/// Element by element; one number goes with every element. Integers wrap and divide towards zero. Collective where a
-/// variable's reading is an aggregate. Throws Error(invalid_argument) for shapes that differ, and for the division of
-/// an integer by zero.
+/// Computes element by element; a single number is combined with every element. Integers wrap, and their quotients are
+/// truncated towards zero. Collective if the value of a variable is an aggregate. Throws Error(invalid_argument) if
+/// shapes differ, and for the division of an integer by zero.
 template <class A, class B>
   requires detail::ReadingArithmetic<A, B>
 [[nodiscard]] auto operator+(const A& a, const B& b) {

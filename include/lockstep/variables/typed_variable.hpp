@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables whose element type is known.
+// Variables with a static element type.
 
 #pragma once
 
@@ -24,7 +24,7 @@ namespace detail {
 
 /// Throws Error(failed_precondition) unless `count` is 1.
 LOCKSTEP_API void require_one_element(const std::string& name, std::int64_t count);
-/// Throws Error(failed_precondition), which says what to use instead of `call`, for a GPU.
+/// Throws Error(failed_precondition) if `device` is a GPU; the text says what to use instead of `call`.
 LOCKSTEP_API void require_on_host(const std::string& name, Device device, const char* call);
 /// Throws Error(invalid_argument) unless the elements are `dtype`, and the synchronization is `synchronization`.
 LOCKSTEP_API void require_type(const Variable& variable, DType dtype);
@@ -32,21 +32,21 @@ LOCKSTEP_API void require_synchronization(const Variable& variable, VariableSync
 
 }  // namespace detail
 
-/// What MirroredVariable and SyncOnReadVariable have in common: typed access. Everything is as for Variable.
+/// Typed access, common to MirroredVariable and SyncOnReadVariable. Contexts and collectives are as for Variable.
 template <Element T>
 class TypedVariable : public Variable {
  public:
   using element_type = T;
 
-  /// The value that the context reads, of a variable with one element. Collective where it is an aggregate. Throws
-  /// Error(failed_precondition) when there is another number of elements.
+  /// The value that the context reads, for a variable with one element. Collective if it is an aggregate. Throws
+  /// Error(failed_precondition) if the number of elements is not 1.
   [[nodiscard]] T value() const {
     detail::require_one_element(name(), element_count());
     T result{};
     read_to({&result, dtype_of<T>, shape(), {}});
     return result;
   }
-  /// The elements that the context reads, row by row. Collective where they are an aggregate.
+  /// The elements that the context reads, in row-major order. Collective if they are an aggregate.
   [[nodiscard]] std::vector<T> values() const
     requires(!std::same_as<T, bool>)
   {
@@ -54,22 +54,22 @@ class TypedVariable : public Variable {
     read_to({result.data(), dtype_of<T>, shape(), {}});
     return result;
   }
-  /// The elements of the copy that the context reads, without copying them. Local. The span is good as long as the
-  /// variable lives. Throws as view(), and Error(failed_precondition) for a copy on a GPU.
+  /// The elements of the copy that the context reads, without copying them. Local. The span is valid while the variable
+  /// exists. Throws as view(), and Error(failed_precondition) if the copy is on a GPU.
   [[nodiscard]] std::span<const T> elements() const {
     const ConstTensorView copy = view();
     detail::require_on_host(name(), copy.device, "elements");
     return {static_cast<const T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
-  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update, and for a
-  /// copy on a GPU: there Variable::updatable_component says where it is.
+  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update, and
+  /// if the copy is on a GPU (Variable::updatable_component gives a view of that).
   [[nodiscard]] std::span<T> updatable_component() const {
     const TensorView copy = Variable::updatable_component();
     detail::require_on_host(name(), copy.device, "updatable_component");
     return {static_cast<T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
 
-  /// As Variable's; a number of another arithmetic type is converted, as in an assignment to a T.
+  /// As in Variable; a number of another arithmetic type is converted as in an assignment to a T.
   template <class Value>
     requires(TensorLike<Value> || std::derived_from<Value, Variable>)
   const Variable& assign(const Value& value) const {
@@ -105,20 +105,20 @@ class TypedVariable : public Variable {
   }
 };
 
-/// A variable that is synchronized on write: its copies are equal, unless an update made them differ.
+/// A variable that is synchronized on write: its copies are equal unless an update made them differ.
 template <Element T>
 class MirroredVariable : public TypedVariable<T> {
  public:
-  /// Throws Error(invalid_argument) when the elements of `variable` are not T, or it is synchronized on read.
+  /// Throws Error(invalid_argument) if the elements of `variable` are not T, or if it is synchronized on read.
   explicit MirroredVariable(const Variable& variable) : TypedVariable<T>(variable, VariableSynchronization::on_write) {}
 };
 
-/// A variable that is synchronized on read: each replica has its own, reading in cross-replica context joins them. For
-/// metrics and the like: no collective per step.
+/// A variable that is synchronized on read: each replica writes its own copy, and reading in cross-replica context
+/// aggregates the copies. For metrics and the like: a step needs no collective.
 template <Element T>
 class SyncOnReadVariable : public TypedVariable<T> {
  public:
-  /// Throws Error(invalid_argument) when the elements of `variable` are not T, or it is synchronized on write.
+  /// Throws Error(invalid_argument) if the elements of `variable` are not T, or if it is synchronized on write.
   explicit SyncOnReadVariable(const Variable& variable)
       : TypedVariable<T>(variable, VariableSynchronization::on_read) {}
 };

@@ -18,18 +18,18 @@ namespace lockstep {
 class Variable;
 struct VariableState;
 
-/// One copy of a variable: a tensor that shares the copy's memory and knows the variable. It keeps the variable alive,
-/// so there always is one (in tf.distribute the container can be gone). Compares and hashes by identity: the same copy
-/// of the same variable.
+/// One copy of a variable: a tensor that shares the copy's memory and refers to its variable. It keeps the variable
+/// alive, so `container` always succeeds (in tf.distribute the container may have been deleted). Two components are
+/// equal if they are the same copy of the same variable.
 class LOCKSTEP_API VariableComponent : public Tensor {
  public:
-  /// The variable that this is a copy of. Local.
+  /// The variable of this copy. Local.
   [[nodiscard]] Variable container() const;
-  /// The number of the copy on this rank, from 0.
+  /// The index of the copy on this rank, from 0.
   [[nodiscard]] int local_replica() const noexcept { return local_; }
   /// "v", "v/replica_1".
   [[nodiscard]] std::string name() const;
-  /// The same as TensorFlow prints it: "v:0", "v/replica_1:0".
+  /// The name as TensorFlow prints it: "v:0", "v/replica_1:0".
   [[nodiscard]] std::string tensor_name() const;
 
   friend bool operator==(const VariableComponent& a, const VariableComponent& b) noexcept {
@@ -47,7 +47,7 @@ class LOCKSTEP_API VariableComponent : public Tensor {
   int local_;
 };
 
-/// `<Variable 'v:0' shape=[] dtype=f32, value=1>`. Local.
+/// Prints `<Variable 'v:0' shape=[] dtype=f32, value=1>`. Local.
 LOCKSTEP_API std::ostream& operator<<(std::ostream& out, const VariableComponent& component);
 
 template <>

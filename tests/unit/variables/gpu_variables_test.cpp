@@ -61,9 +61,9 @@ TEST_F(OnGpus, a_variable_is_read_where_it_lies_and_to_anywhere) {
 TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
   MirroredStrategy strategy({"gpu:0", "cpu:0"});
   const auto v = strategy.variable<float>(Floats{1}, {.name = "v"});
-  expect_error(Code::failed_precondition, {"elements", "\"v\" lies on gpu:0", "read_to()", "to(Device{})"},
+  expect_error(Code::failed_precondition, {"elements", "\"v\" is on gpu:0", "read_to()", "to(Device{})"},
                [&] { (void)v.elements(); });
-  expect_error(Code::failed_precondition, {"updatable_component", "\"v\" lies on gpu:0", "TensorView"},
+  expect_error(Code::failed_precondition, {"updatable_component", "\"v\" is on gpu:0", "TensorView"},
                [&] { strategy.extended().update(v, [](std::span<float>) {}); });
   // a copy on a host is what it was
   strategy.run([&](ReplicaContext& replica) {

@@ -3,9 +3,8 @@
 
 #include <lockstep/training/adam.hpp>
 
-#include "training/moments.hpp"
+#include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
-#include "training/zeros_like.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -21,10 +21,10 @@
 namespace lockstep {
 namespace {
 
-// The one value of this process that is no thread's: as in tf.random, it is set before there is anything to pass it to.
+// A process-wide value, as in tf.random, where the seed is set before any object exists to which it could be passed.
 constinit std::atomic<std::uint64_t> process_seed{0};
 
-/// Words of the stream for one T.
+/// Number of words of the stream that one T takes.
 template <class T>
 constexpr std::uint64_t words_of = std::same_as<T, float> || std::same_as<T, std::uint32_t> ? 1 : 2;
 
@@ -37,11 +37,11 @@ constexpr std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) noexcept
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/// In [0, 1), with all bits that T has.
+/// Maps a word to [0, 1), with all bits of T's significand.
 float fraction(detail::PhiloxWords& words, float) { return static_cast<float>(words.next() >> 8) * 0x1p-24F; }
 double fraction(detail::PhiloxWords& words, double) { return static_cast<double>(words.next_64() >> 11) * 0x1p-53; }
 
-/// Inside of (0, 1): the middles of 2^32 or 2^52 equal parts.
+/// Maps a word into (0, 1): the centres of 2^32 or 2^52 intervals of equal length.
 double share(detail::PhiloxWords& words, float) { return (static_cast<double>(words.next()) + 0.5) * 0x1p-32; }
 double share(detail::PhiloxWords& words, double) {
   return (static_cast<double>(words.next_64() >> 12) + 0.5) * 0x1p-52;
@@ -78,7 +78,7 @@ T uniform_integer(detail::PhiloxWords& words, T low, T high) {
   return static_cast<T>(static_cast<std::int64_t>(start + multiply_high(words.next_64(), range)));
 }
 
-/// f32 or f64; `fill(elements)` gets them.
+/// A tensor of f32 or f64 whose elements `fill(elements)` writes.
 template <class Fill>
 Tensor new_tensor(const char* call, const Shape& shape, DType dtype, Fill fill) {
   if (dtype != DType::f32 && dtype != DType::f64) {
@@ -112,13 +112,13 @@ Generator Generator::from_global_seed(std::uint32_t number) { return {global_see
 Generator::Place Generator::take(std::uint64_t words) {
   if (thread_context().mode == Mode::update) {
     detail::throw_error(Code::failed_precondition,
-                        "Generator: drawn from in update context, where every copy would get other numbers; draw "
+                        "Generator: drawn from in update context, where copies would get different numbers; draw "
                         "before the update and give it the result");
   }
   if (owner_ != nullptr && has_strategy() && &get_strategy() != owner_) {
     detail::throw_error(Code::failed_precondition,
-                        "Generator: it was made in the scope of one strategy and is drawn from in that of another; "
-                        "make one in each, or outside of both");
+                        "Generator: it was created in the scope of one strategy and is drawn from in that of another; "
+                        "create one in each, or one outside of both");
   }
   ReplicaContext* replica = has_strategy() ? get_replica_context() : nullptr;
   if (replica == nullptr) {
@@ -126,23 +126,24 @@ Generator::Place Generator::take(std::uint64_t words) {
     common_ += words;
     return place;
   }
-  if (owner_ == nullptr) return take_piece(*replica, words);
+  if (owner_ == nullptr) return take_range(*replica, words);
   Position& position = of_replica_[static_cast<std::size_t>(replica->local_replica())];
   const Place place{static_cast<std::uint32_t>(replica->replica_id_in_sync_group()) + 1, position.word};
   position.word += words;
   return place;
 }
 
-Generator::Place Generator::take_piece(ReplicaContext& replica, std::uint64_t words) {
+Generator::Place Generator::take_range(ReplicaContext& replica, std::uint64_t words) {
   const std::uint64_t first = replica.merge_call(
       [this](Strategy& strategy, const PerReplica<std::uint64_t>& counts) {
         const std::uint64_t count = counts.component(0);
         for (int i = 1; i < counts.size(); ++i) {
           if (counts.component(i) == count) continue;
-          detail::throw_error(Code::mismatch,
-                              "Generator: replica {} draws {} words of the stream where replica {} draws {}; replicas "
-                              "draw equally from a generator that was made outside of every scope: make it in scope",
-                              counts.first_replica() + i, counts.component(i), counts.first_replica(), count);
+          detail::throw_error(
+              Code::mismatch,
+              "Generator: replica {} draws {} words of the stream, but replica {} draws {}; replicas "
+              "must draw equally from a generator that was created outside every scope; create it in a scope",
+              counts.first_replica() + i, counts.component(i), counts.first_replica(), count);
         }
         const std::uint64_t start = common_;
         common_ += count * static_cast<std::uint64_t>(strategy.num_replicas_in_sync());
@@ -209,11 +210,12 @@ GeneratorState Generator::state() const {
 
 void Generator::restore(const GeneratorState& state) {
   if (state.in_scope != (owner_ != nullptr) || state.of_replica.size() != of_replica_.size()) {
-    detail::throw_error(Code::invalid_argument,
-                        "Generator::restore: the state is of a generator made {} with {} local replicas, this one was "
-                        "made {} with {}; make both in the same way",
-                        state.in_scope ? "in a scope" : "outside of every scope", state.of_replica.size(),
-                        owner_ != nullptr ? "in a scope" : "outside of every scope", of_replica_.size());
+    detail::throw_error(
+        Code::invalid_argument,
+        "Generator::restore: the state is of a generator created {} with {} local replicas, but this one was "
+        "created {} with {}; both must be created in the same way",
+        state.in_scope ? "in a scope" : "outside every scope", state.of_replica.size(),
+        owner_ != nullptr ? "in a scope" : "outside every scope", of_replica_.size());
   }
   seed_ = state.seed;
   number_ = state.number;

@@ -5,10 +5,9 @@
 
 #include "base/check.hpp"
 #include "device/host/host_elements.hpp"
-#include "training/moments.hpp"
 #include "training/norm.hpp"
+#include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
-#include "training/zeros_like.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,8 +27,8 @@ LambOptions checked(const LambOptions& options) {
   return options;
 }
 
-/// Calls `body(begin, directions)` for piece after piece of the vector of directions, which is never stored as a whole:
-/// computing it twice costs less than the memory.
+/// Calls `body(begin, directions)` for consecutive segments of the vector of directions, which is never stored as a
+/// whole: computing it twice costs less than the memory traffic.
 template <class Body>
 void for_each_piece(std::span<const float> parameter, std::span<const float> mean, std::span<const float> square,
                     const detail::DirectionFactors& factors, const Body& body) {
@@ -44,7 +43,7 @@ void for_each_piece(std::span<const float> parameter, std::span<const float> mea
   }
 }
 
-/// |parameter| / |direction|, or 1 where one of them is 0.
+/// |parameter| / |direction|, or 1 if either is 0.
 float trust_ratio(std::span<const float> parameter, const detail::SquareSum& directions) {
   detail::SquareSum parameters;
   parameters.add(parameter);
@@ -68,7 +67,7 @@ void step_in_host_memory(std::span<float> parameter, std::span<const float> mean
   });
 }
 
-/// The lengths are summed on the host, to which parameter and directions are copied: in the one order.
+/// Parameter and directions are copied to the host, where the norms are summed in the fixed order.
 void step_on_gpu(const TensorView& parameter, const TensorView& mean, const TensorView& square,
                  const detail::DirectionFactors& factors, float learning_rate) {
   Tensor directions = Tensor::uninitialized(DType::f32, parameter.shape, nullptr, parameter.device);

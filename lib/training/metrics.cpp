@@ -55,7 +55,7 @@ Accuracy::Accuracy(Strategy& strategy, const std::string& name) : mean_(strategy
 void Accuracy::update(std::span<const std::int64_t> labels, std::span<const std::int64_t> predictions) const {
   if (labels.size() != predictions.size()) {
     detail::throw_error(Code::invalid_argument,
-                        "update of metric \"{}\": {} labels for {} predictions; give one for each",
+                        "update of metric \"{}\": {} labels for {} predictions; the numbers must be equal",
                         mean_.totals_.name(), labels.size(), predictions.size());
   }
   std::int64_t correct = 0;
@@ -66,7 +66,7 @@ void Accuracy::update(std::span<const std::int64_t> labels, std::span<const std:
 void Accuracy::update(std::int64_t correct, std::int64_t count) const {
   if (correct < 0 || correct > count) {
     detail::throw_error(Code::invalid_argument,
-                        "update of metric \"{}\": {} of {} predictions are right; it must be at least 0 and at most "
+                        "update of metric \"{}\": {} of {} predictions are correct; it must be at least 0 and at most "
                         "all",
                         mean_.totals_.name(), correct, count);
   }

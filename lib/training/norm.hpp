@@ -9,8 +9,9 @@
 
 namespace lockstep::detail {
 
-/// A sum of squares in f64, in one order whatever the processor and however the elements are cut into calls: element i
-/// of all that were added goes to lane i mod 8, and the lanes are added from first to last.
+/// A sum of squares in f64 whose order of additions depends neither on the processor nor on the division of the
+/// elements into calls: element i of all elements added so far goes to partial sum i mod 8, and the partial sums are
+/// added in order.
 class SquareSum {
  public:
   void add(std::span<const float> elements) noexcept;
@@ -19,7 +20,7 @@ class SquareSum {
  private:
   static constexpr std::size_t lanes = 8;
   std::array<double, lanes> sums_{};
-  std::size_t next_ = 0;  // lane of the next element
+  std::size_t next_ = 0;  // partial sum of the next element
 };
 
 }  // namespace lockstep::detail

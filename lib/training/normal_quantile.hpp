@@ -5,8 +5,8 @@
 
 namespace lockstep::detail {
 
-/// The x below which a share `p` of the standard normal distribution lies, 0 < p < 1, to about 16 digits: algorithm AS
-/// 241, PPND16 (Wichura, Applied Statistics 37, 1988).
+/// The quantile function of the standard normal distribution for 0 < p < 1, to about 16 digits: algorithm AS 241,
+/// PPND16 (Wichura, Applied Statistics 37, 1988).
 [[nodiscard]] double normal_quantile(double p) noexcept;
 
 }  // namespace lockstep::detail

@@ -14,9 +14,11 @@ Optimizer::~Optimizer() = default;
 void Optimizer::check_gradients(const GradientList& gradients) const {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
-    throw Error(Code::invalid_argument,
-                fmt::format("optimizer apply: {} gradients for {} parameters; give one for each, in their order",
-                            gradients.size(), parameters.size()));
+    throw Error(
+        Code::invalid_argument,
+        fmt::format(
+            "optimizer apply: {} gradients for {} parameters; there must be one per parameter, in the same order",
+            gradients.size(), parameters.size()));
   }
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const ConstTensorView gradient = gradients[k];

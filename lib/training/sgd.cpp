@@ -3,8 +3,8 @@
 
 #include <lockstep/training/sgd.hpp>
 
+#include "training/optimizer_state.hpp"
 #include "training/steps.hpp"
-#include "training/zeros_like.hpp"
 
 #include <lockstep/base/error.hpp>
 

@@ -23,12 +23,12 @@ std::span<const float> read(const ConstTensorView& view) {
   return {static_cast<const float*>(view.data), static_cast<std::size_t>(view.element_count())};
 }
 
-/// `step(kernels, stream)` on the GPU `place`.
+/// Calls `step(kernels, stream)` on the GPU `place`.
 template <class Step>
 void on_gpu(Device place, const Step& step) {
   const cuda::CurrentDevice current(place.index);
   cuda::Backend& backend = cuda::Backend::of_this_process();
-  cuda::check(backend.api(), step(backend.kernels(), cuda::stream_of(place)), "optimizer: the kernel of a step");
+  cuda::check(backend.api(), step(backend.kernels(), cuda::stream_of(place)), "optimizer: launching the kernel");
 }
 
 }  // namespace

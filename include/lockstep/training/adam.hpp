@@ -13,15 +13,15 @@
 namespace lockstep {
 
 struct AdamOptions {
-  /// Decay of the mean of gradients and of squared gradients per step, in [0, 1). Nearer to 1: smoother, slower to
-  /// follow.
+  /// Decay per step of the running means of gradients (beta_1) and of squared gradients (beta_2), in [0, 1). A value
+  /// nearer to 1 gives a smoother mean that reacts more slowly.
   float beta_1 = 0.9F;
   float beta_2 = 0.999F;
-  /// Added to the root of the mean square, positive: bounds the step where gradients vanish.
+  /// Added to the root of the mean square; positive. Bounds the step if gradients vanish.
   float epsilon = 1e-7F;
 };
 
-/// Adam (Kingma and Ba 2015), in the paper's more efficient form: with the step's number t from 1,
+/// Adam (Kingma and Ba 2015), in the paper's more efficient form. With t the number of the step, from 1:
 ///   m = beta_1 m + (1 - beta_1) g,   v = beta_2 v + (1 - beta_2) g^2,
 ///   p -= learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon).
 class LOCKSTEP_API Adam final : public Optimizer {

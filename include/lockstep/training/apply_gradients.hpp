@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// tf.distribute's pattern for updating variables: run -> merge_call -> batch_reduce_to -> update.
+// The pattern of tf.distribute for updating variables: run -> merge_call -> batch_reduce_to -> update.
 
 #pragma once
 
@@ -16,18 +16,18 @@
 
 namespace lockstep {
 
-/// Steps 2 to 4 of the pattern, from inside a step function: the local replicas meet (merge_call), the gradients of all
-/// replicas are reduced to their variables' devices as one collective (batch_reduce_to), and `update(component,
-/// gradient)` is called for each copy of each variable, in the order of the list (update). `component` is a
-/// std::span<T> of a MirroredVariable<T>, a TensorView of a Variable; `gradient` is what the gradients reduce to, a
-/// vector for vectors and spans, a Tensor for tensors. All replicas, with the same variables in the same order, else
-/// Error(invalid_argument); throws what merge_call, batch_reduce_to and `update` throw.
+/// Steps 2 to 4 of the pattern, called in a step function: joins the local replicas (merge_call), reduces the gradients
+/// of all replicas to the devices of their variables in one collective (batch_reduce_to), and calls `update(component,
+/// gradient)` for each copy of each variable, in the order of the list (update). `component` is a std::span<T> for a
+/// MirroredVariable<T> and a TensorView for a Variable; `gradient` is the reduced gradient: a vector for vectors and
+/// spans, a Tensor for tensors. All replicas call it with the same variables in the same order, else
+/// Error(invalid_argument). Throws what merge_call, batch_reduce_to and `update` throw.
 ///
 ///   apply_gradients(replica, std::vector{std::pair(gradient, w)},
 ///                   [](std::span<float> w, const std::vector<float>& sum) { w[0] -= 0.1F * sum[0]; });
 ///
-/// The copies are updated one after the other on the first local replica's thread. Optimizer::apply_gradients gives the
-/// same sums and lets every replica update its own copy.
+/// The copies are updated one after the other on the thread of the first local replica. Optimizer::apply_gradients
+/// computes the same sums, and each replica updates its own copy.
 template <class Gradient, class VariableType, class Update>
 void apply_gradients(ReplicaContext& replica,
                      const std::vector<std::pair<Gradient, VariableType>>& gradients_and_variables, Update&& update,

@@ -13,24 +13,24 @@
 namespace lockstep {
 
 struct LambOptions {
-  /// Decay of the mean of gradients and of squared gradients per step, in [0, 1). Nearer to 1: smoother, slower to
-  /// follow.
+  /// Decay per step of the running means of gradients (beta_1) and of squared gradients (beta_2), in [0, 1). A value
+  /// nearer to 1 gives a smoother mean that reacts more slowly.
   float beta_1 = 0.9F;
   float beta_2 = 0.999F;
-  /// Added to the root of the mean square, positive: bounds the step where gradients vanish.
+  /// Added to the root of the mean square; positive. Bounds the step if gradients vanish.
   float epsilon = 1e-6F;
-  /// Share of the parameter that is added to its direction, not negative. 0: none.
+  /// Factor of the parameter that is added to its direction; not negative. 0: no decay.
   float weight_decay = 0.0F;
 };
 
 /// LAMB (You et al., "Large batch optimization for deep learning", 2020), for large global batches: Adam's direction,
-/// scaled for each variable to the variable's own length. With the step's number t from 1,
+/// scaled per variable to the norm of the variable. With t the number of the step, from 1:
 ///   m = beta_1 m + (1 - beta_1) g,   v = beta_2 v + (1 - beta_2) g^2,
 ///   d = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay p,
-///   p -= learning_rate * |p| / |d| * d,   where the ratio is 1 if one of both lengths is 0.
-/// Unlike with the other optimizers the cut of parameters into variables matters: each is one layer. Lengths are summed
-/// in f64 in one fixed order, so they are the same for every layout and processor; of parameters on a GPU they are
-/// summed on the host, which costs a copy of the parameter and of its direction in each step.
+///   p -= learning_rate * |p| / |d| * d,   where |p| / |d| is replaced by 1 if either norm is 0.
+/// Unlike with the other optimizers, the division of parameters into variables matters: each variable is one layer.
+/// Norms are summed in f64 in one fixed order, so they are the same for every layout and processor. For parameters on a
+/// GPU they are computed on the host, which costs a copy of the parameter and of its direction per step.
 class LOCKSTEP_API Lamb final : public Optimizer {
  public:
   /// Creates the state; Collective. `parameters` are variables of `strategy`.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all optimizers share. They are written with the public API, as a user would.
+// The interface of all optimizers. They use only the public API, as a user's would.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lockstep {
 
-/// Gradients as a user has them: spans of host memory, or views. Refers to a list that lives longer.
+/// A list of gradients: spans of host memory, or views. Refers to the caller's list, which must outlive it.
 class GradientList {
  public:
   explicit GradientList(std::span<const std::span<float>> spans) noexcept : spans_(spans) {}
@@ -34,32 +34,32 @@ class GradientList {
   std::span<const TensorView> views_;
 };
 
-/// Moves parameters along gradients, in an order of operations that depends on nothing but the parameters: the result
-/// is the same, bit for bit, for every layout, on GPUs too. Its state is kept in variables of the strategy, one copy
-/// per replica. Parameters on a GPU are stepped there, in order with the replica's stream. Thread-safety: the replicas
-/// of one step call `apply` at the same time.
+/// Updates parameters by gradients. The order of operations depends only on the parameters, so the result has the same
+/// bits for every layout, on GPUs too. The state is kept in variables of the strategy, one copy per replica. Parameters
+/// on a GPU are updated there, in the order of the replica's stream. Thread-safety: the replicas of one step may call
+/// `apply` concurrently.
 class LOCKSTEP_API Optimizer {
  public:
   virtual ~Optimizer();
 
-  /// One step on this replica's copies. Local: call it on every replica with gradients that are equal on all, as after
+  /// Makes one step on this replica's copies. Local: call it on every replica with equal gradients, as after
   /// `replica.all_reduce`, and the same learning rate. `gradients[k]` has as many elements as parameter k.
-  /// Allocates nothing where they lie in one place. Throws Error(invalid_argument) for other numbers of gradients or
-  /// elements, and for gradients that are not f32; nothing is written then.
+  /// Does not allocate if gradients and parameters are on one device. Throws Error(invalid_argument), and writes
+  /// nothing, if the number of gradients or of their elements is wrong, or if a gradient is not f32.
   void apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate);
-  /// The same with gradients on any device; those that do not lie where the parameter does are copied there.
+  /// The same with gradients on any device; a gradient on another device than its parameter is copied there.
   void apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate);
 
-  /// Reduces this replica's own `gradients` over all replicas, in place and as one collective, and applies the result.
-  /// All replicas, with the same op and learning rate: sum for gradients of a loss that is divided by the global batch,
-  /// mean for that of a loss divided by the replica's. Throws as apply, before anything is reduced, and as all_reduce.
-  /// Allocates nothing in a steady step.
+  /// Reduces this replica's own `gradients` over all replicas, in place and in one collective, and applies the result.
+  /// Collective over all replicas, with the same op and learning rate. Use sum if the loss is divided by the global
+  /// batch size, mean if it is divided by the replica's batch size. Throws as apply, before any communication, and as
+  /// all_reduce. Does not allocate in a steady step.
   void apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients, float learning_rate,
                        ReduceOp op = ReduceOp::sum);
   void apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
                        ReduceOp op = ReduceOp::sum);
 
-  /// What it keeps beside the parameters, in a fixed order: for checkpoints. The same variables, not copies. Local.
+  /// The optimizer's own variables (not copies), in a fixed order, for checkpoints. Local.
   [[nodiscard]] std::vector<Variable> state() const { return do_state(); }
 
  private:

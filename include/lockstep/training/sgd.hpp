@@ -12,7 +12,7 @@
 namespace lockstep {
 
 struct SgdOptions {
-  /// Share of the last movement that is kept, in [0, 1). 0: plain gradient descent, without state.
+  /// Fraction of the previous update that is added to the next, in [0, 1). 0: plain gradient descent, without state.
   float momentum = 0.0F;
 };
 

@@ -161,7 +161,7 @@ TEST(ForeignCheckpoint, is_refused_when_names_shapes_or_types_are_others) {
 
 TEST(ForeignCheckpoint, is_refused_when_a_generator_was_made_elsewhere) {
   expect_refused(
-      Code::invalid_argument, {"\"random\"", "outside of every scope", "in a scope"}, [](const auto&) {},
+      Code::invalid_argument, {"\"random\"", "outside every scope", "in a scope"}, [](const auto&) {},
       [](Job& job, Strategy& strategy) {
         const Scope scope = strategy.scope();
         job.inside = Generator::from_seed(1);

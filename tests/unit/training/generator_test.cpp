@@ -270,7 +270,7 @@ TEST(Generator, refuses_ranges_and_types_that_cannot_be) {
 TEST(Generator, made_outside_refuses_unequal_draws) {
   MirroredStrategy strategy = mirrored(2);
   Generator generator = Generator::from_seed(1);
-  expect_error(Code::mismatch, {"replica 1 draws 4 words", "replica 0 draws 3", "make it in scope"}, [&] {
+  expect_error(Code::mismatch, {"replica 1 draws 4 words", "replica 0 draws 3", "create it in a scope"}, [&] {
     strategy.run([&](ReplicaContext& replica) {
       (void)draw(generator, static_cast<std::size_t>(3 + replica.replica_id_in_sync_group()));
     });

@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// The state that optimizers keep beside the parameters, and the checks of the factors of running means.
 
 #pragma once
+
+#include "base/check.hpp"
 
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -13,7 +17,7 @@
 
 namespace lockstep::detail {
 
-/// One zero variable, not trainable, for each parameter: what optimizers keep beside it, called `<parameter>/<slot>`.
+/// Creates a variable of zeros per parameter for the optimizer's state, named `<parameter>/<slot>` and not trainable.
 /// Collective.
 inline std::vector<MirroredVariable<float>> zeros_like(Strategy& strategy,
                                                        const std::vector<MirroredVariable<float>>& parameters,
@@ -24,6 +28,18 @@ inline std::vector<MirroredVariable<float>> zeros_like(Strategy& strategy,
                                              {.name = parameter.name() + "/" + std::string(slot), .trainable = false}));
   }
   return zeros;
+}
+
+/// Throws Error(invalid_argument) unless the betas are in [0, 1) and epsilon is positive.
+template <class Options>
+void check_moments(std::string_view optimizer, const Options& options) {
+  const auto is_decay = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
+  if (!is_decay(options.beta_1) || !is_decay(options.beta_2)) {
+    throw_error(Code::invalid_argument, "{}: beta_1 is {}, beta_2 {}; both must be at least 0 and below 1", optimizer,
+                options.beta_1, options.beta_2);
+  }
+  if (!(options.epsilon > 0.0F))
+    throw_error(Code::invalid_argument, "{}: epsilon is {}; it must be positive", optimizer, options.epsilon);
 }
 
 }  // namespace lockstep::detail

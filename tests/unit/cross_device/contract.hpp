@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every CrossDeviceOps must do. An implementation's test instantiates the suite with a function that makes one:
+// The contract of CrossDeviceOps. The test of an implementation instantiates the suite with a function that creates one:
 //   INSTANTIATE_TEST_SUITE_P(Mine, CrossDeviceContract, testing::Values(Implementation{"Mine", [] { return ...; }}));
-// `layouts` are those that it can serve.
+// `layouts` are the layouts that the implementation supports.
 
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace lockstep::test {
 
-/// By rank the numbers of replicas, all of them on hosts.
+/// Numbers of replicas by rank; all replicas are on hosts.
 inline std::vector<GpuLayout> on_hosts(const std::vector<std::vector<int>>& counts) {
   std::vector<GpuLayout> layouts;
   for (const auto& replicas : counts) layouts.push_back({replicas, 0});
@@ -39,7 +39,7 @@ inline std::ostream& operator<<(std::ostream& out, const Implementation& impleme
   return out << implementation.name;
 }
 
-/// The value of replica `id`, of sums that no order changes, in host memory.
+/// The value of replica `id`, in host memory; the sums of such values do not depend on the order.
 inline Tensor whole_numbers(DType dtype, const Shape& shape, int id) {
   Tensor tensor(DType::f32, shape);
   int k = 0;
@@ -55,7 +55,7 @@ class CrossDeviceContract : public testing::TestWithParam<Implementation> {
  protected:
   using Body = std::function<void(CrossDeviceOps&, Communicator&, const DeviceOf&)>;
 
-  /// `body(ops, communicator, device_of)` on every rank of every layout, each with ops of its own.
+  /// `body(ops, communicator, device_of)` on every rank of every layout, each with its own ops.
   static void everywhere(const Body& body, const CommunicatorOptions& options = {}) {
     for (const GpuLayout& layout : GetParam().layouts) on_layout(layout, body, options);
   }
@@ -82,14 +82,14 @@ class CrossDeviceContract : public testing::TestWithParam<Implementation> {
   }
 };
 
-/// The inputs of one item, and places for its results.
+/// The inputs and outputs of one item.
 struct TestItem {
   std::vector<Tensor> values;
   std::vector<Tensor> results;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
 
-  /// Values and results of local replica i lie on `device_of(i)`.
+  /// Inputs and outputs of local replica i are on `device_of(i)`.
   TestItem(DType dtype, const Shape& shape, const Communicator& communicator, const DeviceOf& device_of, ReduceOp op,
            int copies) {
     const int first = communicator.layout().first(communicator.rank());
@@ -186,7 +186,7 @@ TEST_P(CrossDeviceContract, gives_the_bits_of_the_canonical_tree_if_it_says_so) 
       canonical());
 }
 
-TEST_P(CrossDeviceContract, refuses_what_is_wrong_before_it_moves) {
+TEST_P(CrossDeviceContract, refuses_invalid_items_before_data_moves) {
   const int gpus = GetParam().layouts.front().gpus;
   on_layout({{2}, gpus}, [&](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
     std::vector<Tensor> values;
@@ -203,7 +203,7 @@ TEST_P(CrossDeviceContract, refuses_what_is_wrong_before_it_moves) {
   });
 }
 
-TEST_P(CrossDeviceContract, hears_once_what_another_rank_announces_and_works_on) {
+TEST_P(CrossDeviceContract, throws_the_failure_of_another_rank_once_and_works_again) {
   everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
     if (communicator.size() == 1) return;
     const TestItem item(DType::i32, Shape{2}, communicator, device_of, ReduceOp::sum, 1);

@@ -8,7 +8,7 @@
 namespace lockstep::test {
 namespace {
 
-/// What a user would write: one process, any number of replicas.
+/// A user-defined implementation: one process, any number of replicas.
 class UsersOps : public CrossDeviceOps {
  public:
   [[nodiscard]] std::string describe() const override { return "UsersOps"; }
@@ -32,7 +32,7 @@ void add_all(std::span<const ConstTensorView> values, TensorView sum) {
   if (sum.dtype == DType::i32) add(static_cast<int*>(sum.data));
 }
 
-/// As `add_all`, wherever the values lie.
+/// As `add_all`, for values on any device.
 void add_there(std::span<const ConstTensorView> values, TensorView sum) {
   reduce_local(values, std::span(&sum, 1), ReduceOp::sum);
 }

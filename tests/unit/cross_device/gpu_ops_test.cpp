@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every kind of CrossDeviceOps on values of GPUs, over one rank and several.
+// Every kind of CrossDeviceOps on GPU tensors, with one rank and with several.
 
 #include "unit/strategy/gpu_strategies.hpp"
 
@@ -48,7 +48,7 @@ class OpsOnGpus : public testing::Test {
   FakeGpus gpus_{{.devices = 4}};
 };
 
-/// Tensors and views of them that live as long.
+/// Tensors with their views.
 struct Placed {
   std::vector<Tensor> tensors;
   std::vector<TensorView> views;
@@ -91,7 +91,7 @@ TEST_F(OpsOnGpus, broadcast_and_gather_values) {
     copies.add(Tensor(DType::f32, Shape{2}));
     const std::vector<ConstTensorView> inputs = source.inputs();
     const Item item{is_root ? std::span(inputs) : std::span<const ConstTensorView>(), copies.views};
-    // before and after the ranks have settled how they work on GPUs
+    // before and after the ranks have negotiated the path between GPUs
     for (int twice = 0; twice < 2; ++twice) {
       ops.broadcast(communicator, std::span(&item, 1), root);
       for (const Tensor& copy : copies.tensors) EXPECT_EQ(elements_from<float>(copy), (Floats{7, 8}));

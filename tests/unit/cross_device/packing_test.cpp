@@ -29,13 +29,13 @@ TEST(Packs, are_closed_when_they_have_exceeded_the_limit) {
   EXPECT_EQ(packs({8, 8, 8}, 1), (std::vector<Sizes>{{8}, {8}, {8}}));
 }
 
-TEST(Packs, of_no_limit_are_one_and_of_nothing_none) {
+TEST(Packs, without_a_limit_are_one_and_of_an_empty_list_none) {
   EXPECT_EQ(packs({128, 32, 800, 4}, 0), (std::vector<Sizes>{{128, 32, 800, 4}}));
   EXPECT_TRUE(packs({}, 8).empty());
   expect_error(Code::invalid_argument, {"group_by_size", "bytes_per_pack is -1"}, [] { (void)packs({1}, -1); });
 }
 
-TEST(CommunicationOptions_, refuse_what_cannot_be) {
+TEST(CommunicationOptions_, refuse_invalid_values) {
   expect_error(Code::invalid_argument, {"bytes_per_pack is -1", "at least 0"},
                [] { (void)CommunicationOptions{.bytes_per_pack = -1}; });
   expect_error(Code::invalid_argument, {"timeout_seconds is 0", "positive"},
@@ -45,7 +45,7 @@ TEST(CommunicationOptions_, refuse_what_cannot_be) {
   expect_error(Code::invalid_argument, {"num_packs is -1"}, [] { AllReduceCrossDeviceOps ops(-1); });
 }
 
-TEST(CommunicationOptions_, merge_so_that_what_is_no_default_wins) {
+TEST(CommunicationOptions_, merge_so_that_values_other_than_the_default_win) {
   const CommunicationOptions a{.bytes_per_pack = 8, .timeout_seconds = 5, .implementation = "ring"};
   const CommunicationOptions merged = a.merged({.timeout_seconds = 7});
   EXPECT_EQ(merged.bytes_per_pack, 8);

@@ -28,8 +28,8 @@ Words concatenated(const std::vector<Words>& parts) {
   return all;
 }
 
-/// What each replica of a layout draws, by its id: of a generator made in scope, of one made outside, and of that made
-/// in scope when drawn outside of steps.
+/// The draws of each replica of a layout, by replica id: from a generator created in a scope, from one created outside,
+/// and from the first one outside of steps.
 struct Draws {
   std::map<int, Words> own;
   std::map<int, Words> piece;
@@ -81,7 +81,7 @@ TEST(Generator, made_in_scope_has_a_stream_for_each_replica_and_one_more) {
   EXPECT_NE(own[1], own[2]);
   const Words common = draw(generator, 3);
   for (const Words& one : own) EXPECT_NE(one, common);
-  // nobody else draws, and this replica's next numbers are as they would have been
+  // other replicas do not draw, and this replica's next numbers are the same as without them
   Generator again = Generator::from_seed(1);
   strategy.run([&](ReplicaContext& replica) {
     if (replica.replica_id_in_sync_group() != 1) return;
@@ -157,7 +157,7 @@ TEST(Generator, is_Philox_with_the_seed_as_key) {
   EXPECT_EQ(draw(generator, 4), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
 }
 
-TEST(Generator, draws_of_several_lengths_are_pieces_of_one_stream) {
+TEST(Generator, draws_of_several_lengths_are_ranges_of_one_stream) {
   Generator pieces = Generator::from_seed(3);
   Generator whole = Generator::from_seed(3);
   std::vector<Words> parts;
@@ -251,7 +251,7 @@ TEST(Generator, makes_tensors_with_the_numbers_of_the_spans) {
   EXPECT_EQ(elements_of<double>(normal), doubles);
 }
 
-TEST(Generator, refuses_ranges_and_types_that_cannot_be) {
+TEST(Generator, refuses_invalid_ranges_and_types) {
   Generator generator = Generator::from_seed(1);
   std::vector<float> floats(2);
   std::vector<std::int32_t> numbers(2);
@@ -262,7 +262,7 @@ TEST(Generator, refuses_ranges_and_types_that_cannot_be) {
   expect_error(Code::invalid_argument, {"normal", "stddev -1"}, [&] { generator.normal(floats, 0, -1); });
   expect_error(Code::invalid_argument, {"uniform", "i32", "f32 or f64"},
                [&] { (void)generator.uniform(Shape{2}, DType::i32); });
-  // a refused draw takes nothing
+  // a refused draw does not advance the stream
   Generator fresh = Generator::from_seed(1);
   EXPECT_EQ(draw(generator, 1), draw(fresh, 1));
 }

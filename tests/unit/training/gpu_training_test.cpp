@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training of parameters on GPUs: the bits of the host, and what a checkpoint keeps of it.
+// Training of parameters on GPUs: the bits of the host, and checkpoints.
 
 #include "support/temporary_directory.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
@@ -60,7 +60,7 @@ TEST_F(OnGpus, optimizers_give_the_bits_of_the_host) {
   for (const Make& make : all) {
     MirroredStrategy hosts = mirrored(2);
     const Floats expected = trained(hosts, make, false);
-    // replicas of one GPU are added as on the host
+    // replicas on one GPU are added in the order of the host
     MirroredStrategy gpus({"gpu:0", "gpu:0#1"});
     EXPECT_EQ(trained(gpus, make, true), expected);
     EXPECT_EQ(trained(gpus, make, false), expected);

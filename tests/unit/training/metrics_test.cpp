@@ -103,7 +103,7 @@ TEST(Metrics, work_without_a_strategy) {
   EXPECT_EQ(mean.result(), 1.5);
 }
 
-TEST(Accuracy, is_the_share_of_right_predictions) {
+TEST(Accuracy, is_the_fraction_of_correct_predictions) {
   MirroredStrategy strategy = mirrored(2);
   const Accuracy accuracy(strategy);
   EXPECT_EQ(accuracy.result(), 0.0);
@@ -143,7 +143,7 @@ TEST(Metrics, have_the_same_bits_for_every_layout) {
     on_workers(layout, [&](Strategy& workers) { EXPECT_EQ(totals(workers), expected); });
 }
 
-TEST(Metrics, refuse_updates_outside_of_steps_and_counts_that_cannot_be) {
+TEST(Metrics, refuse_updates_outside_of_steps_and_invalid_counts) {
   MirroredStrategy strategy = mirrored(2);
   const Sum sum(strategy, "total");
   const Accuracy accuracy(strategy, "hits");

@@ -73,7 +73,7 @@ TEST(Adam, follows_its_formula) {
 }
 
 TEST(Lamb, follows_its_formula_with_the_lengths_of_each_variable) {
-  constexpr std::size_t count = 2500;  // several pieces
+  constexpr std::size_t count = 2500;  // several segments
   MirroredStrategy strategy = mirrored(2);
   std::vector<float> start(count);
   for (std::size_t i = 0; i < count; ++i) start[i] = 1.0F + static_cast<float>(i % 7);
@@ -139,7 +139,7 @@ float rough(int replica, std::size_t i, int step) {
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(Strategy&, std::vector<MirroredVariable<float>>)>;
 
-/// Four steps on two variables, with a gradient of its own on every replica.
+/// Four steps on two variables, with different gradients on the replicas.
 std::vector<float> train_on_own_gradients(Strategy& strategy, const MakeOptimizer& make) {
   const std::vector<MirroredVariable<float>> parameters{
       strategy.variable<float>(std::vector<float>(2000, 1.0F), {.name = "v"}),

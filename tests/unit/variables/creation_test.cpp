@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How variables come to be (rule R6): one value for all replicas, one call of the initialiser, names, options.
+// Creation of variables (rule R6): one value for all replicas, one call of the initialiser, names, options.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -42,7 +42,7 @@ TEST(Variable, has_one_copy_per_local_replica_with_one_initial_value) {
   EXPECT_TRUE(variable.trainable());
 }
 
-TEST(Variable, of_all_ranks_starts_with_what_rank_0_has) {
+TEST(Variable, of_all_ranks_starts_with_the_value_of_rank_0) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const auto variable = strategy.variable<float>(strategy.communicator().rank() == 0 ? 10.0F : 20.0F);
     EXPECT_EQ(copies(variable), Copies(static_cast<std::size_t>(variable.component_count()), Floats{10}));
@@ -81,7 +81,7 @@ TEST(Variable, refuses_the_mean_of_integers_and_other_element_types) {
                [&] { (void)strategy.variable<float>(1.0F, with(static_cast<VariableAggregation>(9))); });
 }
 
-TEST(Variable, lies_on_the_device_of_each_replica) {
+TEST(Variable, is_on_the_device_of_each_replica) {
   MirroredStrategy strategy = mirrored(2);
   const Variable variable = strategy.variable(Tensor::scalar(1));
   EXPECT_EQ(to_string(variable.component(0).device()), "cpu:0");
@@ -163,7 +163,7 @@ TEST(Variable, of_other_options_on_another_rank_is_a_mismatch) {
   });
 }
 
-TEST(Variable, refuses_synchronizations_that_no_strategy_makes) {
+TEST(Variable, refuses_synchronizations_that_strategies_do_not_support) {
   MirroredStrategy strategy = mirrored(2);
   expect_error(Code::invalid_argument, {"\"v\"", "synchronization NONE", "on_write or on_read"},
                [&] { (void)strategy.variable<float>(1.0F, with(VariableSynchronization::none)); });
@@ -266,7 +266,7 @@ TEST(MakeVariable, makes_it_by_the_strategy_that_is_current) {
   EXPECT_TRUE(strategy.extended().variable_created_in_scope(made));
 }
 
-TEST(LazyVariable, is_made_once_by_whoever_asks_first) {
+TEST(LazyVariable, is_created_once_by_the_first_caller) {
   for (const bool in_step : {false, true}) {
     MirroredStrategy strategy = mirrored(4);
     LazyVariable<MirroredVariable<float>> lazy;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables whose copies lie on GPUs: who reads and writes which of them where, and where values may come from.
+// Variables with copies on GPUs: which copies are read and written in which context, and from which devices.
 
 #include "support/placed_bytes.hpp"
 #include "unit/strategy/contract.hpp"
@@ -36,7 +36,7 @@ TEST_P(StrategyContract, a_variable_has_a_copy_on_each_replicas_device) {
   });
 }
 
-TEST_F(OnGpus, a_variable_is_read_where_it_lies_and_to_anywhere) {
+TEST_F(OnGpus, a_variable_is_read_on_its_device_and_to_any_device) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto v = strategy.variable<float>(Floats{1, 2}, {.name = "v"});
   strategy.run([&](ReplicaContext& replica) {
@@ -65,7 +65,7 @@ TEST_F(OnGpus, spans_of_a_variables_copies_are_refused) {
                [&] { (void)v.elements(); });
   expect_error(Code::failed_precondition, {"updatable_component", "\"v\" is on gpu:0", "TensorView"},
                [&] { strategy.extended().update(v, [](std::span<float>) {}); });
-  // a copy on a host is what it was
+  // copies on hosts are unchanged
   strategy.run([&](ReplicaContext& replica) {
     if (replica.local_replica() == 0) return;
     EXPECT_EQ(v.elements().size(), 1U);
@@ -144,7 +144,7 @@ TEST_P(StrategyContract, variables_synchronized_on_read_join_their_copies) {
     EXPECT_EQ(first.values(), (Floats{5, 3}));
     EXPECT_TRUE(same_place(sum.read().device(), strategy.extended().worker_devices()[0]));
     EXPECT_EQ(elements_from<float>(sum.read()), (Floats{n * (n + 1) / 2, n}));
-    sum.assign(Floats{n, 2 * n});  // spread
+    sum.assign(Floats{n, 2 * n});  // divided over the copies
     EXPECT_EQ(copies_from<float>(sum), all(strategy, {1, 2}));
     EXPECT_EQ(elements_of<float>(strategy.reduce(ReduceOp::max, sum)), (Floats{1, 2}));
   });
@@ -194,7 +194,7 @@ TEST_P(StrategyContract, rows_are_scattered_to_all_copies_from_anywhere) {
   });
 }
 
-/// Replica r brings r rows, some in host memory and some on its device.
+/// Replica r writes r rows, some in host memory and some on its device.
 TEST_P(StrategyContract, rows_of_replicas_are_written_to_all_copies) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
@@ -287,7 +287,7 @@ TEST_F(OnGpus, a_kernel_for_rows_that_fails_is_an_error) {
   expect_error(Code::unavailable, {"rows: the kernel"}, [&] { v.scatter_add(slices({1}, {1}, 2)); });
 }
 
-TEST_F(OnGpus, sparse_rows_become_dense_where_they_lie) {
+TEST_F(OnGpus, sparse_rows_become_dense_on_their_device) {
   const IndexedSlices here = slices({2, 0, 2}, {1, 2, 3, 4, 10, 20}, 4);
   const Tensor dense = to_dense({here.values.to(gpu(1)), here.indices.to(gpu(1)), 4});
   EXPECT_EQ(dense.device(), gpu(1));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix of rule R6: who reads and writes which copies where.
+// The table of rule R6: which copies are read and written in which context.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -177,7 +177,7 @@ TEST(VariableWrite, of_a_wrong_value_on_one_rank_is_an_error_on_all) {
     const auto variable = strategy.variable<float>(Floats{1, 2}, aggregated_by(VariableAggregation::sum));
     const auto wrong_on_rank_1 = [&] { variable.assign(Floats(first ? 2 : 3)); };
     if (first) {
-      wrong_on_rank_1();  // a local call: this rank hears of it at its next collective
+      wrong_on_rank_1();  // a local call: this rank gets the error at its next collective
       expect_error(Code::unavailable, {"f32[3]", "f32[2]"}, [&] { (void)strategy.variable<float>(1.0F); });
     } else {
       expect_error(Code::invalid_argument, {"\"v\"", "f32[3]", "f32[2]"}, wrong_on_rank_1);

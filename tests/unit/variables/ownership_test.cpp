@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose variables are, and what a component knows.
+// Ownership of variables, and attributes of components.
 
 #include "unit/strategy/strategies.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on what variables read.
+// Arithmetic on the values of variables.
 
 #include "unit/strategy/strategies.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a prepared call may not do: allocate, fault a page, call the system when nobody has to wait. Counted, not timed.
+// A prepared call must not allocate, fault a page, or make a system call unless it must wait. Counted, not timed.
 
 #include <lockstep/device/arena.hpp>
 #include <lockstep/device/tensor.hpp>
@@ -28,8 +28,8 @@ namespace {
 volatile char selector = 0;  // SYSCALL_DISPATCH_FILTER_ALLOW
 volatile sig_atomic_t system_calls = 0;
 
-/// The first system call since the trap was armed: counts it, and has it made again, with the trap open. The kernel has
-/// put its number back into the register.
+/// Handles the first system call since the trap was armed: counts it and repeats it with the trap open. The kernel has
+/// restored the number of the call in the register.
 void on_system_call(int, siginfo_t*, void* context) {
   selector = 0;
   system_calls = system_calls + 1;
@@ -37,7 +37,7 @@ void on_system_call(int, siginfo_t*, void* context) {
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] -= length_of_the_instruction;
 }
 
-/// Whether this thread calls the system.
+/// Detects system calls of this thread.
 class SystemCallTrap {
  public:
   [[nodiscard]] static bool is_possible() {
@@ -48,7 +48,7 @@ class SystemCallTrap {
 };
 #endif
 
-/// The first of this thread's system calls inside `body`; only whether there was one matters, so it need not succeed.
+/// The first system call of this thread inside `body`. Only its existence matters, so it need not succeed.
 template <class Body>
 bool calls_the_system(const Body& body) {
 #if defined(PR_SET_SYSCALL_USER_DISPATCH) && defined(__x86_64__)
@@ -75,9 +75,9 @@ long page_faults() {
   return usage.ru_minflt + usage.ru_majflt;
 }
 
-/// While it lives, this rank has a core that no other rank has, where there are so many: ranks on one core wait for
-/// each other in every call, and a scheduler with other work may leave them there. Made after the communicator, which
-/// would otherwise take it for a reason to yield at once.
+/// Binds this rank to a core of its own while it exists, if there are enough cores: ranks on one core wait for each
+/// other in every call, and a busy scheduler may leave them there. Create it after the communicator, which would
+/// otherwise yield at once because of the binding.
 class OwnCore {
  public:
   explicit OwnCore(const Communicator& comm) {
@@ -111,7 +111,7 @@ Counts count(Communicator& comm, const Call& call) {
   constexpr int runs = 200;
   for (int i = 0; i < 3; ++i) call();
   Counts counts{runs, runs};
-  // who waits long goes ways that are new to him, once: the best of some windows counts
+  // a rank that waits for long executes code that it has not executed before: the best of several windows counts
   for (int window = 0; window < 5; ++window) {
     comm.barrier();
     const long allocations_before = allocations;
@@ -120,8 +120,8 @@ Counts count(Communicator& comm, const Call& call) {
     counts.faults = std::min(counts.faults, page_faults() - faults_before);
     counts.allocations = std::min(counts.allocations, allocations - allocations_before);
   }
-  // a run in which somebody had to wait proves nothing, and where others want the processors many are such; all ranks
-  // make the same number of runs
+  // a run in which a rank had to wait proves nothing, and on a busy machine many runs do; all ranks make the same
+  // number of runs
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   bool goes_on = true;
   while (goes_on) {
@@ -217,7 +217,7 @@ TEST_P(RepeatedCall, allocates_nothing_and_makes_no_system_call) {
   EXPECT_TRUE(counts.has_run_without_system_call);
 }
 
-// on the control blocks, in place or staged on them, in several rounds
+// in control blocks, in place, or staged in several rounds
 INSTANTIATE_TEST_SUITE_P(All, RepeatedCall,
                          testing::Combine(testing::Values(Kind::reduce_scatter, Kind::all_gather, Kind::gather,
                                                           Kind::broadcast),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// More elements than an int counts: in shared memory more than 32 bits count, and through messages, which take two and
-// a half times the memory, more than 31.
+// More elements than an int can count: more than 2^32 in shared memory, and more than 2^31 through messages, which take
+// two and a half times the memory.
 
 #include <lockstep/device/arena.hpp>
 #include <lockstep/interop/mpi.hpp>
@@ -24,10 +24,10 @@
 namespace lockstep::test {
 namespace {
 
-/// A prime: what lands at a wrong place differs.
+/// A prime, so that data at a wrong place differs.
 constexpr std::int64_t period = 1'000'003;
 
-/// The first `period` elements of `rank`'s input; the rest repeats them.
+/// The first `period` elements of `rank`'s input; the remaining elements repeat them.
 std::vector<std::int8_t> pattern_of(int rank) {
   std::vector<std::int8_t> pattern(period);
   std::uint32_t state = 12345u + 77u * static_cast<unsigned>(rank);
@@ -38,7 +38,7 @@ std::vector<std::int8_t> pattern_of(int rank) {
   return pattern;
 }
 
-/// In bytes; 0 where unknown.
+/// In bytes; 0 if unknown.
 std::int64_t available_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
@@ -52,7 +52,7 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// The least of all ranks'.
+/// The minimum over all ranks.
 std::int64_t least(std::int64_t value) {
   MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
   return value;

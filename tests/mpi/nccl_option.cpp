@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What EnvironmentOptions::nccl_library names goes before LOCKSTEP_NCCL, and is refused when it comes too late.
+// EnvironmentOptions::nccl_library takes precedence over LOCKSTEP_NCCL, and is refused after NCCL has been opened.
 
 #include <lockstep/cluster/environment.hpp>
 
@@ -34,7 +34,7 @@ bool names_its_file() {
 bool is_refused_afterwards() {
   const std::string error =
       lockstep::test::error_of([] { const Environment environment({.nccl_library = "/nowhere/too-late"}); });
-  const Environment without({.nccl_library = {}});  // the one that was refused is in nobody's way
+  const Environment without({.nccl_library = {}});  // the refused one has no effect
   return says(error, "failed_precondition") && says(error, "nccl_library is \"/nowhere/too-late\"") &&
          says(error, "before the first use of a GPU");
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one transport leaves on its way when it ends, and those that come after it.
+// Messages that are in flight when a transport is destroyed, and the transports created after it.
 
 #include "bindings/mpi/mpi.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -28,7 +28,7 @@ Message message_of(int number) {
   return message;
 }
 
-/// The first message that comes.
+/// The first message that arrives.
 std::optional<int> next_message(Transport& transport) {
   const auto end = std::chrono::steady_clock::now() + patience;
   while (std::chrono::steady_clock::now() < end) {
@@ -45,7 +45,7 @@ bool completes(Transport& transport, Transfer transfer) {
   return false;
 }
 
-/// A transport of which rank 1 has left when `late` is called on rank 0; then that has left, too.
+/// Creates a transport, destroys it on rank 1, calls `late` on rank 0, and destroys it there, too.
 template <class Late>
 void end_transport(const Late& late) {
   auto transport = make_mpi_transport(MPI_COMM_WORLD, false);
@@ -57,7 +57,7 @@ void end_transport(const Late& late) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Whether rank 1 hears first what rank 0 says on a new transport.
+/// Whether the first message that rank 1 receives on a new transport is the one that rank 0 sends there.
 void expect_a_new_start(int round) {
   const auto next = make_mpi_transport(MPI_COMM_WORLD, false);
   if (next->rank() == 0) next->post(1, message_of(2));
@@ -67,8 +67,8 @@ void expect_a_new_start(int round) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Open MPI counts a message that comes for a communicator after its end as one of the next communicator with its
-/// number, and then loses a message of that one.
+/// Open MPI counts a message that arrives after its communicator was freed as one of the next communicator with the
+/// same context id, and then loses a message of that one.
 bool loses_messages() { return mpi::library_version().find("Open MPI") != std::string::npos; }
 
 TEST(MpiTransport, hears_nothing_of_the_failure_of_one_that_has_ended) {

@@ -14,7 +14,7 @@
 
 namespace lockstep::test {
 
-/// What one tensor of the batch is.
+/// Dtype and shape of one tensor of the batch.
 struct TensorCase {
   DType dtype = DType::f32;
   std::int64_t count = 0;
@@ -35,7 +35,7 @@ struct TensorCase {
 /// `output_dtype(tensor)`.
 class Batch {
  public:
-  /// The inputs of each replica lie on its device.
+  /// The inputs of each replica are on its device.
   Batch(const std::vector<TensorCase>& tensors, const ReplicaLayout& layout, int rank,
         const DeviceOf& device_of = on_host) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -50,12 +50,12 @@ class Batch {
     }
   }
 
-  /// Adds an output to tensor `i`, filled with a pattern that no result has.
+  /// Adds an output to tensor `i`, filled with a pattern that does not occur in results.
   void add_output(std::size_t i, DType dtype, std::int64_t count, Device device = {}) {
     const Bytes pattern(static_cast<std::size_t>(count) * size_of(dtype), std::byte{0xa5});
     output_views_[i].push_back({outputs_[i].emplace_back(pattern, device).data(), dtype, Shape{count}, device});
   }
-  /// Makes the inputs of tensor `i` its outputs too.
+  /// Uses the inputs of tensor `i` as its outputs, too.
   void reduce_in_place(std::size_t i) {
     for (std::size_t r = 0; r < inputs_[i].size(); ++r) {
       const ConstTensorView& input = input_views_[i][r];

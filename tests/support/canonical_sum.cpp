@@ -53,7 +53,7 @@ A combine(A a, A b) {
   }
 }
 
-/// The node over replicas [first, first + size): left half and right half, where there is a right half.
+/// The node over replicas [first, first + size): left half and, unless it is empty, right half.
 template <ReduceOp op, class A>
 A tree(const std::vector<A>& leaves, std::size_t first, std::size_t size) {
   if (size == 1) return leaves[first];
@@ -135,7 +135,7 @@ Bytes with_type(DType dtype, Visit visit) {
   throw std::logic_error("no such dtype");
 }
 
-/// splitmix64: nothing to set up, so that short tensors are cheap.
+/// splitmix64: needs no set-up, so that short tensors are cheap.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

@@ -16,14 +16,14 @@ namespace lockstep::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// The reduction of all replicas' values. `leaves[r]` holds the elements of replica r, all of the same number.
+/// The reduction of the values of all replicas. `leaves[r]` holds the elements of replica r; all have the same number.
 [[nodiscard]] Bytes canonical_reduce(ReduceOp op, DType dtype, const std::vector<Bytes>& leaves);
 
 /// The same replicas folded from left to right instead, to show that a test can tell the difference.
 [[nodiscard]] Bytes left_fold(ReduceOp op, DType dtype, const std::vector<Bytes>& leaves);
 
-/// `count` elements of `dtype` for one replica: of mixed magnitudes, so that the order of additions shows in the bits;
-/// now and then a zero of either sign, a subnormal, an infinity or a NaN.
+/// `count` elements of `dtype` for one replica: of mixed magnitudes, so that the order of additions changes the bits,
+/// and with occasional zeros of either sign, subnormals, infinities and NaNs.
 [[nodiscard]] Bytes awkward_values(DType dtype, std::int64_t count, std::uint64_t seed);
 
 }  // namespace lockstep::test

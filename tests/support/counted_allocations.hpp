@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts what a program allocates through `new`. For one source of a program only: it replaces the operators.
+// Counts the allocations of a program through `new`. Include it in one source of a program only: it replaces the
+// operators.
 
 #pragma once
 
@@ -27,7 +28,7 @@ void* operator new(std::size_t bytes) { return counted_allocation(bytes, alignof
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted_allocation(bytes, static_cast<std::size_t>(alignment));
 }
-// not inlined: the compiler would complain of memory from one function that goes back through another
+// not inlined: the compiler would warn of a mismatch between allocation and deallocation functions
 [[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
 [[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
 [[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which lockstep error a call ends with, and what its text says.
+// The lockstep error that a call throws, and its text.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::test {
 
-/// None when `body` returns; what is no Error flies on.
+/// The Error that `body` throws; none if it returns. Other exceptions are passed on.
 inline std::optional<Error> thrown_by(const std::function<void()>& body) {
   try {
     body();
@@ -31,7 +31,7 @@ inline std::optional<Code> code_of(const std::function<void()>& body) {
   return error ? std::optional(error->code()) : std::nullopt;
 }
 
-/// Its text with the context; "none" when `body` returns.
+/// The text of that Error with its context; "none" if `body` returns.
 inline std::string error_of(const std::function<void()>& body) {
   const auto error = thrown_by(body);
   return error ? error->what() : "none";

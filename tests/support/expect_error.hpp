@@ -13,7 +13,7 @@
 
 namespace lockstep::test {
 
-/// `body` throws an Error of that code, whose text has all `parts`.
+/// Expects that `body` throws an Error with that code whose text contains all `parts`.
 inline void expect_error(Code code, const std::vector<std::string>& parts, const std::function<void()>& body) {
   try {
     body();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads whose replicas are on GPUs that are not there.
+// Ranks as threads, with replicas on fake GPUs.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace lockstep::test {
 
-/// How replicas are dealt: each rank has `gpus` GPUs of its own, and its replicas on them in turn.
+/// A layout: each rank has `gpus` GPUs of its own, to which its replicas are assigned in turn.
 struct GpuLayout {
   std::vector<int> replicas = {1};  ///< of each rank
   int gpus = 1;                     ///< of each rank
@@ -31,7 +31,7 @@ inline void PrintTo(const GpuLayout& layout, std::ostream* stream) {
   *stream << to_string(ReplicaLayout(layout.replicas)) << " replicas on " << layout.gpus << " GPUs each";
 }
 
-/// 1 to 4 ranks that have 1 to 3 GPUs each, and a replica on each of them. `some_of` these has every number of either.
+/// 1 to 4 ranks with 1 to 3 GPUs each and one replica per GPU. `some_of` these contains every number of ranks and GPUs.
 [[nodiscard]] inline std::vector<GpuLayout> gpu_matrix() {
   std::vector<GpuLayout> layouts;
   for (int gpus = 1; gpus <= 3; ++gpus) {
@@ -47,8 +47,8 @@ inline void PrintTo(const GpuLayout& layout, std::ostream* stream) {
   };
 }
 
-/// `body(communicator, device_of)` on every rank; afterwards nothing is left on the GPUs, and NCCL's ranks agreed in
-/// all they did.
+/// Runs `body(communicator, device_of)` on every rank. Expects that afterwards no memory is left on the GPUs, and that
+/// all ranks made the same calls of NCCL.
 inline void on_gpu_ranks(const FakeGpus& fakes, const GpuLayout& layout,
                          const std::function<void(Communicator&, const DeviceOf&)>& body,
                          const CommunicatorOptions& options = {}) {
@@ -59,7 +59,7 @@ inline void on_gpu_ranks(const FakeGpus& fakes, const GpuLayout& layout,
   for (int gpu = 0; gpu < layout.all_gpus(); ++gpu) EXPECT_EQ(fakes.cuda().used_bytes(gpu), 0U) << "gpu:" << gpu;
 }
 
-/// In canonical order unless a call asks for another.
+/// The same in canonical order, unless a call asks for another.
 [[nodiscard]] inline CommunicatorOptions canonical() {
   CommunicatorOptions options;
   options.order = Order::canonical;

@@ -9,7 +9,7 @@
 
 namespace lockstep::test {
 
-/// cpu:0, cpu:1, ...: devices for replicas that need none.
+/// cpu:0, cpu:1, ...: devices of replicas on the host.
 inline std::vector<Device> logical_cpus(int count) {
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) devices.push_back({DeviceKind::cpu, i});

@@ -9,7 +9,7 @@ class Environment;
 
 namespace lockstep::test {
 
-/// The one that mpi_main.cpp made.
+/// The environment that mpi_main.cpp has created.
 const Environment& environment();
 
 }  // namespace lockstep::test

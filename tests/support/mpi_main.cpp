@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A main for tests that run on several ranks: every rank runs every test, rank 0 reports, and one rank's failure is
-// everybody's.
+// A main for tests that run on several ranks: every rank runs every test, rank 0 reports, and a failure on one rank is
+// a failure on all.
 
 #include "support/mpi_environment.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 const lockstep::Environment* the_environment = nullptr;
 
-/// Failures of ranks that are muted otherwise.
+/// Prints the failures of ranks other than 0, whose output is otherwise suppressed.
 class FailurePrinter : public testing::EmptyTestEventListener {
  public:
   explicit FailurePrinter(int rank) : rank_(rank) {}
@@ -31,7 +31,7 @@ class FailurePrinter : public testing::EmptyTestEventListener {
   int rank_;
 };
 
-/// A test fails on rank 0, which writes the report, when it fails anywhere.
+/// Makes a test fail on rank 0, which writes the report, if it fails on any rank.
 class SharedVerdict : public testing::EmptyTestEventListener {
  public:
   void OnTestEnd(const testing::TestInfo& info) override {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements of a test, in host memory or on a GPU.
+// The elements of a test, in host memory or on a GPU.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace lockstep::test {
 
-/// Where the tensors of a local replica lie.
+/// The device of a local replica's tensors.
 using DeviceOf = std::function<Device(int replica)>;
 inline Device on_host(int /*replica*/) { return {}; }
 
@@ -28,7 +28,7 @@ inline Device on_host(int /*replica*/) { return {}; }
   return bytes_view(bytes.data(), bytes.size(), Device{});
 }
 
-/// What `view` shows, on the host.
+/// The elements of `view`, copied to the host.
 [[nodiscard]] inline Bytes read(const ConstTensorView& view) {
   Bytes bytes(view.byte_count());
   const TensorView target{bytes.data(), DType::u8, Shape{static_cast<std::int64_t>(bytes.size())}, Device{}};
@@ -36,8 +36,8 @@ inline Device on_host(int /*replica*/) { return {}; }
   return bytes;
 }
 
-/// Some bytes at some distance from an aligned address, with room around them that nobody may touch. They stay where
-/// they are when the object is moved.
+/// A number of bytes at a given distance from an aligned address, surrounded by guard bytes that must stay unchanged.
+/// The address does not change when the object is moved.
 class PlacedBytes {
  public:
   PlacedBytes(const Bytes& values, Device device, std::size_t distance_bytes = 0)
@@ -56,7 +56,7 @@ class PlacedBytes {
 
   [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(tensor_.data()) + begin_; }
   [[nodiscard]] Device device() const { return tensor_.device(); }
-  /// All elements, in one row.
+  /// A view of all elements, of rank 1.
   [[nodiscard]] TensorView view(DType dtype) {
     return {data(), dtype, Shape{static_cast<std::int64_t>(size_ / size_of(dtype))}, device()};
   }

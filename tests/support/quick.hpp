@@ -10,10 +10,10 @@
 
 namespace lockstep::test {
 
-/// Whether a lane is slow by itself (sanitizers) and wants less of what shows the same code again and again.
+/// Whether the lane is slow (sanitizers), so that cases which exercise the same code again are left out.
 inline bool is_quick() { return std::getenv("QUICK_TESTS") != nullptr; }
 
-/// All values, but every third where that is enough.
+/// All values, or every third one in such a lane.
 template <class T>
 [[nodiscard]] std::vector<T> some_of(std::vector<T> values) {
   if (!is_quick()) return values;

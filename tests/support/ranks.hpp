@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads: runs one function per rank, each with its communicator, and hands on the first exception.
+// Ranks as threads: runs one function per rank, each with its communicator, and rethrows the first exception.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::test {
 
-/// `body(communicator)` on one thread per entry of `counts`, rank p with counts[p] replicas.
+/// Runs `body(communicator)` on one thread per entry of `counts`; rank p has counts[p] replicas.
 inline void on_ranks(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
                      CommunicatorOptions base = {}) {
   std::vector<CommunicatorOptions> options;
@@ -43,8 +43,8 @@ inline void on_ranks(const std::vector<int>& counts, const std::function<void(Co
   }
 }
 
-/// For a communicator that gives up soon. Calls of it that must not fail are made with `patient`: where sanitizers and
-/// other tests are at work, they can take as long.
+/// Options with a short deadline. Calls that must not fail use `patient` instead: beside sanitizers and other tests
+/// they can take as long as that deadline.
 inline CommunicatorOptions impatient(int fail_ms = 1000) {
   CommunicatorOptions options;
   options.warn_after = std::chrono::milliseconds(fail_ms / 2);
@@ -52,7 +52,7 @@ inline CommunicatorOptions impatient(int fail_ms = 1000) {
   return options;
 }
 
-/// For a call that has as much time as it needs.
+/// Options of a call with a long deadline.
 inline ReduceOptions patient(std::optional<Order> order = {}) {
   return {.order = order, .name = {}, .fail_after = std::chrono::minutes(2)};
 }

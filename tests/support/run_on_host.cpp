@@ -14,7 +14,7 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// As strict as a GPU, to which a word that is not aligned is a fault.
+/// Checks alignment as a GPU does, on which a misaligned access is a fault.
 struct HostMemory {
   template <class Word>
   static Word load(const void* source) {
@@ -30,8 +30,8 @@ struct HostMemory {
   }
 };
 
-/// Calls `body` as every thread of a grid for that many tiles: some blocks have several of them. In every other call
-/// the last comes first: nothing says in which order a GPU runs them.
+/// Calls `body` as each thread of a grid for that many tiles; some blocks have several tiles. Every other call runs the
+/// threads backwards, because the order on a GPU is unspecified.
 template <class Body>
 void for_each_worker(std::int64_t tiles, const Body& body) {
   static std::atomic<unsigned> calls{0};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels do, done by this thread: the bodies that run on a GPU, thread by thread and block by block, for
-// tests without one. Pointers are host memory; everything is done on return. The contracts are those of `Kernels`.
+// The kernels, run on this thread: the bodies that run on a GPU, thread by thread and block by block, for tests without
+// a GPU. Pointers are host memory; everything is done on return. The contracts are those of `Kernels`.
 
 #pragma once
 

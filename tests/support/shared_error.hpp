@@ -18,7 +18,8 @@
 
 namespace lockstep::test {
 
-/// Every rank runs `body`; all must get one and the same error, and work afterwards. Returns it.
+/// Runs `body` on every rank. Expects the same error on all of them, and that the communicator works afterwards.
+/// Returns the error.
 inline std::string shared_error(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
                                 const CommunicatorOptions& options = impatient()) {
   std::mutex mutex;
@@ -37,7 +38,7 @@ inline std::string shared_error(const std::vector<int>& counts, const std::funct
   return errors.front();
 }
 
-/// With one replica per rank.
+/// The same with one replica per rank.
 inline std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
                                 const CommunicatorOptions& options = impatient()) {
   return shared_error(std::vector<int>(static_cast<std::size_t>(ranks), 1), body, options);

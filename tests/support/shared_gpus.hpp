@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads that have replicas on the same GPUs.
+// Ranks as threads, with replicas on the same fake GPUs.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::test {
 
-/// By rank the GPU of each replica, as the job numbers them from 0.
+/// The GPU of each replica, by rank; GPUs are numbered from 0 over all ranks.
 using SharedGpus = std::vector<std::vector<int>>;
 
 [[nodiscard]] inline int count_gpus(const SharedGpus& ranks) {
@@ -25,8 +25,8 @@ using SharedGpus = std::vector<std::vector<int>>;
   return last + 1;
 }
 
-/// CUDA as all these ranks see it together: rank p has numbers of its own for all GPUs, so that nobody can touch what
-/// another has there.
+/// The fake CUDA of all these ranks: each rank has its own numbers for all GPUs, so that a rank cannot access the
+/// memory of another.
 [[nodiscard]] inline FakeCudaOptions cuda_of(const SharedGpus& ranks) {
   const int gpus = count_gpus(ranks);
   FakeCudaOptions options{.devices = gpus * static_cast<int>(ranks.size())};
@@ -35,7 +35,7 @@ using SharedGpus = std::vector<std::vector<int>>;
   return options;
 }
 
-/// Of rank `rank`'s replicas. Those on one GPU have streams of their own.
+/// The devices of the replicas of `rank`. Replicas on one GPU have different streams.
 [[nodiscard]] inline DeviceOf devices_of(const SharedGpus& ranks, int rank) {
   return [first = rank * count_gpus(ranks), gpus = ranks[static_cast<std::size_t>(rank)]](int replica) {
     const auto mine = gpus.begin() + replica;

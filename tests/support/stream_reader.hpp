@@ -14,13 +14,13 @@
 
 namespace lockstep::test {
 
-/// A stream of a user's own, on which outputs are read.
+/// A stream created by the test, on which outputs are read.
 class StreamReader {
  public:
   explicit StreamReader(Device device) : device_(device), stream_(device.index) {}
 
   [[nodiscard]] void* stream() const { return stream_.get(); }
-  /// Puts a copy of `view`, which is on the GPU, on the stream.
+  /// Enqueues a copy of `view`, which is on the GPU, on the stream.
   void read(const ConstTensorView& view) {
     copy_ = Tensor(DType::u8, Shape{static_cast<std::int64_t>(view.byte_count())}, pinned_memory_resource());
     detail::cuda::Api& api = detail::cuda::Backend::of_this_process().api();

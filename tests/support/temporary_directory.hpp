@@ -15,7 +15,7 @@
 
 namespace lockstep::test {
 
-/// An empty directory of one's own, gone at the end.
+/// A new empty directory, removed by the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -45,7 +45,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-/// The names in a directory, in order.
+/// The names in a directory, sorted.
 inline std::vector<std::string> files_in(const std::filesystem::path& path) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename().string());

@@ -31,12 +31,14 @@ sh tests/setup.sh $groups || exit $?
 # Containers without ptrace forbid reading a neighbour's memory; Open MPI then floods the output. Correctness needs no speed.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 
-# Where ccache is, kernels are compiled once for the lanes that differ in nothing else.
-export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
+# Where ccache is, kernels are compiled once for the lanes that differ in nothing else. It knows precompiled headers only if
+# it may trust them.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
-# Several sources at once: the compiler would spend most of its time on the same headers again and again. Of what a
-# debugger needs the lines only.
-together='-Dunity=on -Dunity_size=16 -Ddebug=false -Dcpp_args=-g1'
+# Several sources at once: the compiler would spend most of its time on the same headers again and again. A debugger gets the
+# lines only. The kernels are those for few processors, except in the lane that tests all of them.
+common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized -Ddebug=false'
+lines=-g1
 
 jobs=$(nproc 2>/dev/null || echo 2)
 counts=$(mktemp)
@@ -54,14 +56,23 @@ configure() {
   meson setup "$directory" "$@"
 }
 
-# build LANE DIRECTORY OPTION...: configures and compiles ($targets, or all), several sources at once; a failure is one
-# failed case
+# compile DIRECTORY: $targets, or what the tests need that are not in the suites $without, or all
+compile() {
+  # shellcheck disable=SC2086
+  if [ -n "${without:-}" ]; then targets=$(python3 tests/targets.py "$1" $without) || return; fi
+  # shellcheck disable=SC2086
+  ninja -C "$1" -j "$jobs" ${targets:-}
+}
+
+# build LANE DIRECTORY OPTION...: configures and compiles, several sources at once; a failure is one failed case
 build() {
   lane=$1; directory=$2; shift 2
   note "$lane: building in $directory"
+  begin_build=$(date +%s)
   log=$(mktemp)
   # shellcheck disable=SC2086
-  if configure "$directory" -Dwerror=true $together "$@" >"$log" 2>&1 && ninja -C "$directory" -j "$jobs" ${targets:-} >>"$log" 2>&1; then
+  if configure "$directory" $common "-Dcpp_args=$lines" "$@" >"$log" 2>&1 && compile "$directory" >>"$log" 2>&1; then
+    note "$lane: built in $(($(date +%s) - begin_build)) s"
     rm -f "$log"
     return 0
   fi
@@ -91,6 +102,7 @@ lane_plain() {
   mkdir -p build
   rm -f build/passed
   touch build/started
+  without='slow consumers hosts'
   build plain build && check plain build --no-suite slow --no-suite consumers --no-suite hosts || return
   last=$(tail -n 1 "$counts")
   case $last in *' 0 '*) echo "$last" >build/passed && touch -r build/started build/passed ;; esac
@@ -101,9 +113,9 @@ lane_hosts() {
   build hosts build && check hosts build --suite hosts
 }
 
-# What needs minutes, or tools that only this lane installs; and programs built against an installed lockstep.
+# What needs minutes, or tools that only this lane installs; programs built against an installed lockstep; and all kernels.
 lane_slow() {
-  build slow build && check slow build --suite slow --suite consumers
+  build slow build -Dkernels=all && check slow build --suite slow --suite consumers --suite kernels --suite gpu
 }
 
 lane_mpich() {
@@ -120,11 +132,12 @@ lane_mpich() {
 # The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.
 lane_clang() {
   export QUICK_TESTS=1
+  lines='-g1 -Xclang -fno-pch-timestamp -fno-sanitize-recover=undefined'
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   targets='unit-programs rank-programs user-programs'
   CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
-    -Dkernels=few -Dcuda=disabled "-Dcpp_args=-g1 -fno-sanitize-recover=undefined" || return
+    -Dcuda=disabled || return
   check clang build-clang format tidy
   check clang-unit build-clang --suite unit --timeout-multiplier 4
   # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.
@@ -143,6 +156,7 @@ lane_tsan() {
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
   targets=thread-programs
+  lines='-g1 -Xclang -fno-pch-timestamp'
   CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 -Dcuda=disabled &&
     check tsan build-tsan --suite threads --timeout-multiplier 6
 }

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <new>
 
 namespace lockstep::detail {
 namespace {

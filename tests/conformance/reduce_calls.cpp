@@ -8,6 +8,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <stdexcept>
 #include <tuple>

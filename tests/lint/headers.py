@@ -20,13 +20,13 @@ import tempfile
 
 
 def options_of(entry):
-    """The words of an entry of compile_commands.json, without those that name what is read or written."""
+    """The words of an entry of compile_commands.json, without those that name what is read or written, a precompiled header too."""
     words = iter(shlex.split(entry['command']))
     kept = []
     for word in words:
-        if word in ('-o', '-MF', '-MQ', '-MT'):
+        if word in ('-o', '-MF', '-MQ', '-MT', '-include', '-include-pch'):
             next(words)
-        elif word not in ('-c', '-MD', '-MMD', entry['file']) and 'ccache' not in word:
+        elif word not in ('-c', '-MD', '-MMD', '-fpch-preprocess', entry['file']) and 'ccache' not in word:
             kept.append(word)
     return kept
 

@@ -111,7 +111,7 @@ def main():
     source, build = (os.path.abspath(argument) for argument in sys.argv[1:3])
     part = sys.argv[3] if len(sys.argv) > 3 else ''
     commands = compile_commands(source, build)
-    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/')) and part in path)
+    paths = sorted(path for path in commands if path.startswith(('lib/', 'apps/', 'bench/')) and path.endswith('.cpp') and part in path)
     print(f'1..{len(paths)}', flush=True)
     number = failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

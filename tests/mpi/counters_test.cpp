@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <tuple>
 
 namespace lockstep::test {
 namespace {

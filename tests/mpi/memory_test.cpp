@@ -13,10 +13,12 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory_resource>
 #include <tuple>
+#include <utility>
 
 namespace lockstep::test {
 namespace {

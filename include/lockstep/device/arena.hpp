@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <memory_resource>
+#include <new>
 #include <string>
 
 namespace lockstep {

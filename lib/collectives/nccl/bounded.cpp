@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>

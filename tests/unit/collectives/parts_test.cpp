@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
+#include <utility>
 
 namespace lockstep::test {
 namespace {

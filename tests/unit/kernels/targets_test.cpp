@@ -13,7 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <limits>
 #include <memory>
+#include <string>
 
 namespace lockstep::detail {
 namespace {

@@ -6,6 +6,7 @@
 #include "unit/strategy/contract.hpp"
 
 #include <lockstep/context/gradients.hpp>
+#include <sstream>
 
 namespace lockstep::test {
 namespace {

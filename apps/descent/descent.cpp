@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An MPI program as there are many, with its own MPI_Init and its own std::vector<float>, that takes its sums from
-// lockstep: the two lines are marked. It fits a straight line to points, of which each rank has its own.
+// A usual MPI program, with its own MPI_Init and its own std::vector<float>, that computes its sums with lockstep in
+// two marked lines. It fits a straight line to points; each rank has points of its own.
 
 #include <lockstep/interop/mpi.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reducer of one's own: whatever a strategy reduces goes through it. This one adds in the memory of the process and
-// keeps a log.
+// A user's own reducer: all reductions of a strategy go through it. This one adds in the memory of the process and
+// prints a log.
 
 #include <lockstep/lockstep.hpp>
 
@@ -16,11 +16,11 @@ namespace {
 class Logged : public lockstep::CrossDeviceOps {
  public:
   [[nodiscard]] std::string describe() const override { return "Logged"; }
-  [[nodiscard]] bool is_canonical() const noexcept override { return true; }  // as reduce_local is
+  [[nodiscard]] bool is_canonical() const noexcept override { return true; }  // like reduce_local
 
  protected:
-  // Checked before: the inputs of an item have one shape and dtype, its outputs that of the result. One call at a time.
-  // A strategy of one process has nobody to talk to by the communicator.
+  // The caller has checked that the inputs of an item have one shape and dtype, and its outputs those of the result.
+  // There is one call at a time. A strategy of one process does not need the communicator.
   void do_batch_reduce(lockstep::Communicator& /*communicator*/, std::span<const lockstep::Item> items,
                        lockstep::ReduceOp op, const lockstep::CommunicationOptions& /*options*/) override {
     ++calls_;
@@ -47,7 +47,7 @@ int main() {
     const auto id = static_cast<float>(replica.replica_id_in_sync_group());
     std::vector<float> gradient{id, 2 * id};
     replica.all_reduce(lockstep::ReduceOp::mean, std::span(gradient));
-    total.assign_add(gradient[1]);  // by the sum over the replicas
+    total.assign_add(gradient[1]);  // adds the sum over the replicas
     return gradient[0] + id;
   });
   std::printf("mean loss %g, total %g\n", strategy.reduce("MEAN", losses), total.value());

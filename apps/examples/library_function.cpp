@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A library function that knows about distribution, so that its callers need not: it works in a step function of any
-// strategy, and without one.
+// strategy, and without a strategy.
 
 #include <lockstep/lockstep.hpp>
 
@@ -13,16 +13,17 @@ namespace {
 
 using Variable = lockstep::MirroredVariable<float>;
 
-/// In cross-replica context: lets `average` follow `mean`, on every device that has a copy.
+/// In cross-replica context: updates the moving average with `mean`, on every device that has a copy.
 void follow(lockstep::Strategy& strategy, const Variable& average, float mean) {
   strategy.extended().update(average, [mean](std::span<float> copy) { copy[0] = 0.75F * copy[0] + 0.25F * mean; });
 }
 
-/// Lets `average` follow the mean of `batch`, of which each replica has its part. Like any write to a mirrored
-/// variable, it is made once for all replicas: they meet, one of them adds up, and all copies are updated.
+/// Updates the moving average with the mean of `batch`, of which each replica has a part. Like any write to a mirrored
+/// variable, it is made once for all replicas: they meet in a merge_call, one of them adds up, and all copies are
+/// updated.
 void observe(const Variable& average, const std::vector<float>& batch) {
   lockstep::ReplicaContext* replica = lockstep::get_replica_context();
-  if (replica == nullptr) {  // cross-replica context: one batch, which is everybody's
+  if (replica == nullptr) {  // cross-replica context: one batch for all replicas
     float sum = 0;
     for (const float x : batch) sum += x;
     follow(lockstep::get_strategy(), average, sum / static_cast<float>(batch.size()));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training loop of one's own on the devices of one process: example-mirrored [REPLICAS]. Fits y = a x + b.
+// A custom training loop on the devices of one process: example-mirrored [REPLICAS]. Fits y = a x + b.
 
 #include <lockstep/lockstep.hpp>
 
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
 
   const auto line = strategy.variable<float>(std::vector<float>{0, 0}, {.name = "line"});
   lockstep::Sgd optimizer(strategy, {line}, {.momentum = 0.5F});
-  // 15 batches of 64 and one of 40, each cut into the replicas' parts
+  // 15 batches of 64 and one of 40, each divided among the replicas
   const auto batches = strategy.experimental_distribute_dataset(points().shuffle(1).batch(64));
 
   const auto step = [&](lockstep::ReplicaContext& replica, const Points& part) {
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
       gradient[0] += 2 * error * x[i];
       gradient[1] += 2 * error;
     }
-    const auto loss = lockstep::global_mean(replica, losses);  // of the whole batch, however it was cut
+    const auto loss = lockstep::global_mean(replica, losses);  // of the whole batch, however it was divided
     for (float& g : gradient) g *= static_cast<float>(loss.share());
     optimizer.apply_gradients(replica, {gradient}, 0.2F);
     return loss.value();

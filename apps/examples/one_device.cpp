@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program on one device, for trying it out before it is scaled: with another strategy in the first line it is
-// distributed.
+// A program on one device, for tests before it is scaled: with another strategy in the first line it is distributed.
 
 #include <lockstep/lockstep.hpp>
 

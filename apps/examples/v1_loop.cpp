@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop of tf.compat.v1, as programs have it that ran in sessions: example-v1-loop [REPLICAS]. Fits y = a x. What it
-// does with iterators and configurations is deprecated, as it is there; new programs begin as mirrored.cpp.
+// A loop of tf.compat.v1, as in programs that ran in sessions: example-v1-loop [REPLICAS]. Fits y = a x. Its use of
+// iterators and configurations is deprecated, as in tf.distribute; new programs begin like mirrored.cpp.
 
 #include <lockstep/lockstep.hpp>
 
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     x[i] = static_cast<float>(i) / 60;
     y[i] = 2 * x[i];
   }
-  // 5 batches of 12, divided evenly, so that the mean over the replicas is that of the batch
+  // 5 batches of 12, divided evenly, so that the mean over the replicas is the mean of the batch
   auto iterator = strategy.make_dataset_iterator(strategy.experimental_make_numpy_dataset(std::tuple(x, y)).batch(12));
 
   const auto step = [&](const Points& part) {
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     const auto ys = std::get<1>(part).elements<float>();
     float gradient = 0;
     for (std::size_t i = 0; i < xs.size(); ++i) gradient += 2 * (slope.value() * xs[i] - ys[i]) * xs[i];
-    slope.assign_sub(0.5F * gradient / static_cast<float>(xs.size()));  // by the mean, once all replicas have theirs
+    slope.assign_sub(0.5F * gradient / static_cast<float>(xs.size()));  // by the mean over all replicas
   };
   int steps = 0;
   for (int epoch = 0; epoch < 10; ++epoch) {

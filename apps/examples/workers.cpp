@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All ranks of an MPI job, each with REPLICAS devices: mpirun -n 2 example-workers [REPLICAS]. Every replica throws
-// darts with random numbers of its own; the digits depend on the number of replicas, not on where they run.
+// darts with random numbers of its own; the digits depend on the number of replicas, not on their layout.
 
 #include <lockstep/lockstep.hpp>
 
@@ -17,9 +17,9 @@ int main(int argc, char** argv) {
   for (int i = 0; i < (argc > 1 ? std::stoi(argv[1]) : 1); ++i) devices.push_back({lockstep::DeviceKind::cpu, i});
   lockstep::MultiWorkerMirroredStrategy strategy({.devices = devices});
 
-  constexpr std::int64_t darts = 100000;  // of each replica and step
+  constexpr std::int64_t darts = 100000;  // darts per replica and step
   const lockstep::Scope scope = strategy.scope();
-  auto generator = lockstep::Generator::from_seed(2);  // in scope: a stream for each replica
+  auto generator = lockstep::Generator::from_seed(2);  // in scope: one random stream per replica
   std::int64_t inside = 0;
   std::int64_t thrown = 0;
   for (int step = 0; step < 10; ++step) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // 28 x 28 -> convolution 5 x 5 to 8 channels of 24 x 24 -> pooling to 12 x 12 -> convolution 5 x 5 to 16 channels of 8
-// x 8 -> pooling to 4 x 4 -> dense to 10. A chunk of images goes all the way forward and back before the next one, so
+// x 8 -> pooling to 4 x 4 -> dense to 10. A chunk of images passes forward and backward before the next one, so that
 // its patches stay in the caches.
 
 #include "train/convolution.hpp"
@@ -41,7 +41,7 @@ constexpr Stage second{first.out_channels, 16, first.out_side()};
 constexpr std::int64_t features = second.out_elements();
 static_assert(first.middle_side() % 2 == 0 && second.middle_side() % 2 == 0 && features == 256);
 
-/// What one stage computes for one chunk, kept for its gradients.
+/// The intermediate results of one stage for one chunk, kept for the gradients.
 class StageBuffers {
  public:
   explicit StageBuffers(const Stage& stage)
@@ -51,8 +51,8 @@ class StageBuffers {
         output_(scratch_output_.at_least(images_at_a_time * stage.out_elements())),
         winners_(scratch_winners_.at_least(images_at_a_time * stage.out_elements())) {}
 
-  /// `planes` is [in_channels, n, in_side, in_side]; returns [out_channels, n, out_side, out_side], which lives until
-  /// the next call.
+  /// `planes` is [in_channels, n, in_side, in_side]; returns [out_channels, n, out_side, out_side], which is valid
+  /// until the next call.
   const float* forward(const float* planes, std::int64_t n, const float* weights, const float* bias) {
     gather_patches(planes, stage_.in_channels, n, stage_.in_side, patches_);
     gemm(stage_.out_channels, n * stage_.positions(), stage_.taps(), plain(weights), plain(patches_), convolved_);
@@ -60,7 +60,7 @@ class StageBuffers {
     return output_;
   }
 
-  /// Adds to the gradients of weights and bias what the last `forward`, of the same n, owes them.
+  /// Adds the gradients of the last `forward`, with the same n, to those of weights and bias.
   void add_gradients(const float* d_output, std::int64_t n, float* d_weights, float* d_bias) {
     std::array<float, 16> chunk_d_bias;
     pool_and_relu_gradients(d_output, output_, winners_, stage_.out_channels, n, stage_.middle_side(), convolved_,

@@ -9,7 +9,7 @@ namespace train {
 namespace {
 
 /// Calls row(plane_row, patch_row) with the offsets of all pairs of rows of convolved(side) elements that a convolution
-/// brings together.
+/// combines.
 template <class Row>
 void for_each_patch_row(std::int64_t channels, std::int64_t n, std::int64_t side, Row&& row) {
   const std::int64_t positions = convolved(side);
@@ -48,10 +48,10 @@ void pool_and_relu(const float* planes, const float* bias, std::int64_t channels
   const float* square = planes;
   const auto below = static_cast<std::int32_t>(side);
   for (std::int64_t channel = 0; channel < channels; ++channel) {
-    // The images of a channel lie one below the other, and `side` is even: their squares need no loop over images.
+    // The images of a channel are contiguous, and `side` is even: their squares need no loop over images.
     for (std::int64_t y = 0; y < n * pooled(side); ++y, square += side) {
       for (std::int64_t x = 0; x < pooled(side); ++x, square += 2) {
-        // Arithmetic rather than branches: which element wins is nothing that a CPU could predict.
+        // Arithmetic rather than branches: a CPU cannot predict which element wins.
         const float top = larger(square[0], square[1]);
         const float bottom = larger(square[side], square[side + 1]);
         const std::int32_t top_winner = square[1] > square[0];

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The layers of the cnn, on planes: an array [channels, n, side, side] holds the n images of a chunk, channel by
-// channel. So a convolution of a whole chunk is one product: output[out, n * positions] = weights[out, taps]
+// channel. So the convolution of a whole chunk is one product: output[out, n * positions] = weights[out, taps]
 // patches[taps, n * positions], taps = in * 5 * 5.
 
 #pragma once
@@ -14,14 +14,14 @@ namespace train {
 inline constexpr std::int64_t kernel_side = 5;
 inline constexpr std::int64_t kernel_taps = kernel_side * kernel_side;
 
-/// The sides of the images that come out: no padding, stride 1; and pooling by 2.
+/// The sides of the output images: convolution without padding and with stride 1; pooling by 2.
 [[nodiscard]] constexpr std::int64_t convolved(std::int64_t side) { return side - kernel_side + 1; }
 [[nodiscard]] constexpr std::int64_t pooled(std::int64_t side) { return side / 2; }
 
 /// patches[channel, dy, dx, image, y, x] = planes[channel, image, y + dy, x + dx].
 void gather_patches(const float* planes, std::int64_t channels, std::int64_t n, std::int64_t side, float* patches);
-/// The transpose of gather_patches: overwrites `planes` by the sum of the elements of `patches` that each of its
-/// elements went to.
+/// The transpose of gather_patches: overwrites each element of `planes` by the sum of the elements of `patches` that it
+/// was copied to.
 void scatter_patches(const float* patches, std::int64_t channels, std::int64_t n, std::int64_t side, float* planes);
 
 /// output = relu(maximum of each 2 x 2 square + bias of the channel), which is the maximum of relu(x + bias). `side` is

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why oneDNN and not OpenBLAS: where OpenBLAS does not know a CPU by name (0.3.21 on Zen 5), it falls back to its AVX2
-// kernels; oneDNN asks for the instructions themselves. That halves the time of these products. Its thread count also
-// is a matter of the calling thread, where OpenBLAS has one for the whole process.
+// oneDNN rather than OpenBLAS: if OpenBLAS does not know a CPU by name (0.3.21 on Zen 5), it falls back to its AVX2
+// kernels; oneDNN queries the instruction sets. That halves the time of these products. Moreover, the number of threads
+// is a property of the calling thread in oneDNN, and of the whole process in OpenBLAS.
 
 #include "train/gemm.hpp"
 
@@ -18,10 +18,10 @@ namespace train {
 namespace {
 
 static_assert(DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP || DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_SEQ,
-              "OneThread limits OpenMP only; a oneDNN over TBB or a thread pool would compute in several threads");
+              "OneThread limits OpenMP only; oneDNN over TBB or a thread pool would compute in several threads");
 
-/// While it lives, OpenMP regions that this thread opens have one thread: a replica is one thread, and its neighbours
-/// have the other cores.
+/// During its lifetime, OpenMP regions of this thread have one thread: a replica is one thread, and other replicas use
+/// the other cores.
 class OneThread {
  public:
   OneThread() : threads_before_(omp_get_max_threads()) { omp_set_num_threads(1); }

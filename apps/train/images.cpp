@@ -47,7 +47,7 @@ std::uint64_t mixed(std::uint64_t word) {
   return word ^ (word >> 31);
 }
 
-/// Noise with a brighter stripe where the class is: learnable, and the same everywhere.
+/// Noise with a brighter stripe at the place of the class: learnable, and the same on all ranks.
 Rows synthetic_rows(std::int64_t count, std::uint64_t seed) {
   Tensor images(DType::u8, Shape{count, image_pixels});
   Tensor labels(DType::u8, Shape{count});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What training needs beside the loop: parameters in the strategy, and one model with gradients per replica.
+// The state of training: parameters in the strategy, and one model with gradients per replica.
 
 #pragma once
 
@@ -19,28 +19,27 @@
 
 namespace train {
 
-/// The model of a replica on that device; called for several at the same time.
+/// Makes the model of a replica on the given device; called concurrently for several replicas.
 using ModelMaker = std::function<std::unique_ptr<Model>(lockstep::Device)>;
 
-/// One replica's arithmetic, and what it contributes to the others', on the replica's device.
+/// The model of one replica, and its gradients and loss on the replica's device.
 class Learner {
  public:
   Learner(const ModelMaker& make_model, const lockstep::ReplicaContext& replica);
 
-  /// Batches lie where the model computes.
+  /// Batches reside where the model computes.
   ///
-  /// This replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the loss
-  /// itself. Calls `ready` with the number of each contribution that is final, in their order; the loss is, when it
-  /// returns.
+  /// Computes this replica's share of the gradients of the mean loss over a batch of `global_batch` rows, and of the
+  /// loss. Calls `ready` with the number of each contribution once it is final, in their order; the loss is final on
+  /// return.
   void differentiate(const std::vector<lockstep::MirroredVariable<float>>& parameters, const lockstep::Tensor& images,
                      const lockstep::Tensor& labels, std::int64_t global_batch, const GradientsReady& ready);
   [[nodiscard]] std::int64_t correct(const std::vector<lockstep::MirroredVariable<float>>& parameters,
                                      const lockstep::Tensor& images, const lockstep::Tensor& labels);
 
-  /// Gradients in the order in which they are computed, from those of the last parameter to those of the first, then
-  /// the loss.
+  /// The gradients in the order in which they are computed, from the last parameter to the first, then the loss.
   [[nodiscard]] const std::vector<lockstep::TensorView>& contributions() const { return contributions_; }
-  /// In the order of the parameters.
+  /// The gradients in the order of the parameters.
   [[nodiscard]] std::span<const lockstep::TensorView> gradients() const { return gradients_; }
   [[nodiscard]] double loss() const { return loss_.received().elements<double>().front(); }
   [[nodiscard]] const Model& model() const { return *model_; }
@@ -50,7 +49,7 @@ class Learner {
       const std::vector<lockstep::MirroredVariable<float>>& parameters);
 
   std::unique_ptr<Model> model_;
-  // What is in host memory is 64-byte aligned: vectorised arithmetic changes bits with the alignment.
+  // Arrays in host memory are aligned to 64 bytes: vectorised arithmetic changes bits with the alignment.
   std::vector<HostCopy> parameters_;
   std::vector<const float*> parameter_addresses_;
   std::vector<StagedArray> arrays_;  // gradients

@@ -16,7 +16,7 @@
 namespace train {
 namespace {
 
-/// Rows of [n, hidden_units]: x = relu(x + bias). A NaN stays one, so that the loss shows it.
+/// Rows of [n, hidden_units]: x = relu(x + bias). A NaN stays a NaN, so that the loss shows it.
 void add_bias_and_relu(float* __restrict rows, const float* __restrict bias, std::int64_t n) {
   for (std::int64_t row = 0; row < n; ++row, rows += hidden_units) {
     for (std::int64_t i = 0; i < hidden_units; ++i) {
@@ -26,7 +26,7 @@ void add_bias_and_relu(float* __restrict rows, const float* __restrict bias, std
   }
 }
 
-/// Zeroes the gradients where ReLU gave 0, and sums what is left over the rows.
+/// Zeroes the gradients of outputs that are 0, and sums the gradients over the rows.
 void relu_gradients(float* __restrict gradients, const float* __restrict activations, std::int64_t n,
                     float* __restrict sum) {
   std::fill_n(sum, hidden_units, 0.0F);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the mlp is, wherever it is computed: hidden = relu(images W1 + b1), logits = hidden W2 + b2. Weights are stored
-// as [inputs, outputs], which makes the two large products (images W1, and images^T d_hidden) the layouts that need no
-// transposition of a large operand on the way in.
+// The definition of the mlp, on hosts and GPUs: hidden = relu(images W1 + b1), logits = hidden W2 + b2. Weights are
+// stored as [inputs, outputs], which makes the two large products (images W1, and images^T d_hidden) the layouts that
+// need no transposition of a large operand on the way in.
 
 #pragma once
 

@@ -18,7 +18,7 @@ Model::~Model() = default;
 std::unique_ptr<Model> make_model(std::string_view name) {
   if (name == "mlp") return make_mlp();
   if (name == "cnn") return make_cnn();
-  throw std::invalid_argument("make_model: no model is called \"" + std::string(name) + "\"; there are mlp and cnn");
+  throw std::invalid_argument("make_model: unknown model \"" + std::string(name) + "\"; give mlp or cnn");
 }
 
 }  // namespace train

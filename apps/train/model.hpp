@@ -16,7 +16,8 @@
 
 namespace train {
 
-/// What an image is to every model here: 28 x 28 grey values, row after row, scaled to [0, 1]; and one of ten classes.
+/// The format of images for all models: 28 x 28 grey values in row-major order, scaled to [0, 1]; and one of ten
+/// classes.
 inline constexpr std::int64_t image_side = 28;
 inline constexpr std::int64_t image_pixels = image_side * image_side;
 inline constexpr std::int64_t num_classes = 10;
@@ -25,27 +26,27 @@ inline constexpr std::int64_t num_classes = 10;
 struct ParameterSpec {
   std::string name;
   std::vector<std::int64_t> shape;
-  /// Standard deviation of the normal distribution around 0 to start from; 0 means: start from zeros.
+  /// Standard deviation of the normal distribution around 0 to start from; 0: zeros.
   float initial_stddev = 0;
 
   [[nodiscard]] std::int64_t element_count() const;
 };
 
-/// Called with the number of each parameter once its gradients are final, so that they can travel while others are
+/// Called with the number of each parameter once its gradients are final, so that they can be sent while others are
 /// computed.
 using GradientsReady = std::function<void(std::size_t parameter)>;
 
-/// A classifier. It holds no parameters, only scratch memory, so each replica has its own.
+/// A classifier. It contains no parameters, only scratch memory, so each replica has a model of its own.
 ///
 /// In every call, `parameters[i]` and `gradients[i]` are arrays as `parameters()[i]` describes them, `images` is [n,
-/// image_pixels] and `labels` is [n], each below num_classes. Arrays that are written overlap no other.
+/// image_pixels] and `labels` is [n], each below num_classes. Arrays that are written do not overlap others.
 ///
-/// On one machine, and with one build of oneDNN, equal values of equal shapes give equal bits, whatever thread or
-/// process computes them, however many do so at once, and wherever the arrays lie, given that they are aligned to 64
-/// bytes. Results do depend on how rows are cut into calls.
+/// On one machine, and with one build of oneDNN, equal values of equal shapes give equal bits, in every thread and
+/// process, with any number of concurrent calls, and at any addresses that are aligned to 64 bytes. Results do depend
+/// on how rows are divided into calls.
 ///
 /// Thread-safety: one call at a time per model; different models compute at the same time. A call computes in the
-/// calling thread alone. Throws std::bad_alloc, and std::runtime_error when oneDNN fails.
+/// calling thread alone. Throws std::bad_alloc, and std::runtime_error if oneDNN fails.
 class Model {
  public:
   Model() = default;
@@ -53,11 +54,11 @@ class Model {
   Model& operator=(const Model&) = delete;
   virtual ~Model();
 
-  /// The trainable arrays, in the order in which all calls take them. The same for every model of one name;
-  /// lives as long as the model.
+  /// The trainable arrays, in the order in which all calls take them. The same for every model of one name; valid as
+  /// long as the model.
   [[nodiscard]] virtual std::span<const ParameterSpec> parameters() const = 0;
 
-  /// Whether the arrays of all calls lie in the memory of a GPU (gpu/mlp.hpp), else in the host's.
+  /// Whether the arrays of all calls reside in the memory of a GPU (gpu/mlp.hpp), else in host memory.
   [[nodiscard]] virtual bool is_on_gpu() const { return false; }
 
   /// Overwrites `gradients` by those of `scale` * (the sum over the rows of softmax cross-entropy), and returns that

@@ -25,7 +25,7 @@ template <class... Args>
   throw OptionError(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// All values are read as text, so that each error can show what was written.
+/// All values are read as text, so that each error can quote it.
 po::options_description description() {
   const auto text = [] { return po::value<std::string>(); };
   po::options_description data("Data and model");
@@ -39,32 +39,33 @@ po::options_description description() {
   training.add_options()("global-batch", text()->value_name("N"), "images per step, over all replicas (default: 256)");
   training.add_options()("optimizer", text()->value_name("NAME"), "sgd, momentum or adam (default: momentum)");
   training.add_options()("learning-rate", text()->value_name("X"),
-                         "where the cosine begins (default: 0.5 sgd, 0.1 momentum, 0.001 adam)");
+                         "initial rate of the cosine decay (default: 0.5 sgd, 0.1 momentum, 0.001 adam)");
   training.add_options()("seed", text()->value_name("N"),
-                         "of the initial parameters and the order of the images (default: 1)");
+                         "seed of the initial parameters and the order of the images (default: 1)");
   training.add_options()(
       "bucket-bytes", text()->value_name("N"),
-      "gradients go out, while others are computed, in buckets of at least N bytes (default: 4194304)");
+      "gradients are sent, while others are computed, in buckets of at least N bytes (default: 4194304)");
   po::options_description layout("Layout");
   layout.add_options()(
       "replicas-per-rank", text()->value_name("N|LIST"),
       "replicas of each rank: one number for all, or a list such as 2,1,1 with one entry per rank (default: 1)");
   layout.add_options()("device", text()->value_name("NAME"),
-                       "cpu or gpu: where parameters are kept and gradients added; CPUs where a rank sees no GPU "
+                       "cpu or gpu: device of parameters and of the reduction; CPUs if a rank has no GPU "
                        "(default: cpu)");
-  layout.add_options()("arithmetic", text()->value_name("NAME"),
-                       "cpu or gpu: where the mlp computes with --device gpu; CPUs where a rank finds no cuBLAS, and "
-                       "for the cnn (default: gpu)");
+  layout.add_options()(
+      "arithmetic", text()->value_name("NAME"),
+      "cpu or gpu: device of the mlp's arithmetic with --device gpu; CPUs if a rank has no cuBLAS, and "
+      "for the cnn (default: gpu)");
   po::options_description restarts("Checkpoints");
   restarts.add_options()("checkpoint-dir", text()->value_name("DIR"),
-                         "save there, and at the next step boundary when SIGTERM or SIGUSR1 comes; then exit with 75");
-  restarts.add_options()("save-every", text()->value_name("N"), "save after each N steps (default: only at a signal)");
+                         "save checkpoints there; on SIGTERM or SIGUSR1 save after the current step and exit with 75");
+  restarts.add_options()("save-every", text()->value_name("N"), "save after every N steps (default: only on a signal)");
   restarts.add_options()("keep-last", text()->value_name("N"), "checkpoints to keep, 0 for all (default: 5)");
-  restarts.add_options()("resume", po::bool_switch(), "go on where the last checkpoint was saved, if there is one");
+  restarts.add_options()("resume", po::bool_switch(), "continue from the last checkpoint, if there is one");
   po::options_description output("Output");
   output.add_options()("json", text()->value_name("FILE"), "write the summary there as JSON");
-  output.add_options()("quiet", po::bool_switch(), "no header and no progress");
-  output.add_options()("config", text()->value_name("FILE"), "read options from FILE, one name=value a line");
+  output.add_options()("quiet", po::bool_switch(), "print no header and no progress");
+  output.add_options()("config", text()->value_name("FILE"), "read options from FILE, one name=value per line");
   output.add_options()("help", po::bool_switch(), "show this text");
   po::options_description all(
       "Usage: mpirun -n P lockstep-train [options]\n"
@@ -86,7 +87,7 @@ std::string option_of_variable(const std::string& variable) {
 po::variables_map read(int argc, const char* const* argv, const po::options_description& all) {
   po::variables_map values;
   try {
-    // what is stored first stays
+    // the first stored value of an option wins
     po::store(po::command_line_parser(argc, argv).options(all).positional({}).run(), values);
     po::store(po::parse_environment(all, option_of_variable), values);
     if (values.count("config") != 0) {
@@ -125,7 +126,7 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
     int count = 0;
     const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), count);
     if (error != std::errc{} || end != entry.data() + entry.size() || count < 1 || count > 1024) {
-      refuse("--replicas-per-rank \"{}\": \"{}\" is no number from 1 to 1024; every rank has at least one replica",
+      refuse("--replicas-per-rank \"{}\": \"{}\" is not a number from 1 to 1024; every rank has at least one replica",
              text, entry);
     }
     counts.push_back(count);
@@ -175,7 +176,7 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
   if (given("save-every"))
     options.save_every = number<std::int64_t>("save-every", text("save-every"), 1, most, "a positive number");
   if (given("keep-last"))
-    options.keep_last = number("keep-last", text("keep-last"), 0, 1'000'000, "a number from 0 on");
+    options.keep_last = number("keep-last", text("keep-last"), 0, 1'000'000, "a number of at least 0");
   options.resume = values["resume"].as<bool>();
   if (options.checkpoint_dir.empty()) {
     if (options.resume) refuse("--resume: there is no directory to resume from; give --checkpoint-dir");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a user can choose: command line before LOCKSTEP_TRAIN_* variables before a configuration file.
+// The options of lockstep-train. The command line overrides LOCKSTEP_TRAIN_* variables, and these a configuration file.
 
 #pragma once
 
@@ -24,21 +24,21 @@ struct Options {
   std::int64_t global_batch = 256;
   std::size_t bucket_bytes = lockstep::GradientBucketsOptions().bucket_bytes;
   std::vector<int> replicas_per_rank;  ///< one entry per rank
-  bool on_gpus = false;                ///< parameters, if every rank sees a GPU
-  bool models_on_gpus = true;          ///< with these, if the model can be there, and every rank finds cuBLAS
+  bool on_gpus = false;                ///< parameters on GPUs, if every rank has one
+  bool models_on_gpus = true;          ///< models on GPUs too, if the model supports it and every rank has cuBLAS
   std::string optimizer = "momentum";
   std::optional<double> learning_rate;  ///< else the optimizer's own default
   std::uint64_t seed = 1;
   std::string checkpoint_dir;   ///< empty for none
-  std::int64_t save_every = 0;  ///< steps; 0: only when asked to end
+  std::int64_t save_every = 0;  ///< steps; 0: only on a signal
   int keep_last = 5;            ///< checkpoints; 0: all
   bool resume = false;
   std::string json;  ///< file name; empty for none
   bool quiet = false;
-  std::string help;  ///< the help text, when it was asked for
+  std::string help;  ///< the help text; empty if it was not requested
 };
 
-/// A value that cannot be: names the option, the value and the rule.
+/// An option has an invalid value. The text names the option, the value and the rule.
 class OptionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

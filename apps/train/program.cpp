@@ -25,11 +25,11 @@
 namespace train {
 namespace {
 
-/// Exit codes; an exception that nobody expects aborts the job with 1.
+/// Exit codes. An unexpected exception aborts the job with 1.
 enum ExitCode : int { ok = 0, usage = 2, bad_data = 5 };
 
-/// Runs `body` on every rank; whether it ended well on all. If not, the lowest rank on which it threw prints why.
-/// Collective.
+/// Runs `body` on every rank and returns whether it succeeded on all. If not, the lowest rank on which it threw prints
+/// the reason. Collective.
 bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()>& body) {
   std::string text;
   try {
@@ -43,7 +43,7 @@ bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()
   return failed_rank == std::numeric_limits<int>::max();
 }
 
-/// Where the replicas of this rank are: on GPUs only if there are some for all ranks. Collective.
+/// The devices of this rank's replicas: GPUs only if all ranks have some. Collective.
 std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& comm, const Options& options) {
   const int replicas = options.replicas_per_rank[static_cast<std::size_t>(comm.rank())];
   const auto require_gpu = [&] {
@@ -57,8 +57,8 @@ std::vector<lockstep::Device> devices_of_replicas(const lockstep::Communicator& 
   return devices;
 }
 
-/// What the models of this rank compute with on its GPUs, `device` among them; none where the models of all ranks
-/// compute on CPUs. Collective.
+/// The backend of this rank's models on GPUs, of which `device` is one; none if the models of all ranks compute on
+/// CPUs. Collective.
 std::optional<gpu::Backend> backend_of_models(const lockstep::Communicator& comm, const Options& options,
                                               lockstep::Device device, const std::function<gpu::Backend()>& open) {
   if (device.kind != lockstep::DeviceKind::gpu || !options.models_on_gpus) return std::nullopt;
@@ -122,7 +122,7 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
     if (summary.preempted) return lockstep::PreemptionGuard::exit_code;
     report.finish(summary);
   } catch (const lockstep::Error& error) {
-    // what is wrong with a checkpoint is wrong on all ranks
+    // an error of a checkpoint is the same on all ranks
     if (error.operation() != "checkpoint") throw;
     if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", error.what());
     return bad_data;

@@ -11,8 +11,8 @@
 
 namespace train {
 
-/// The whole program; its exit code. `open` gives what models on GPUs compute with, and is called where there are some.
-/// Collective over the job that the launcher started.
+/// Runs the program and returns its exit code. `open` opens the backend of models on GPUs; it is called only if there
+/// are GPUs. Collective over the job that the launcher started.
 [[nodiscard]] int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()>& open);
 
 }  // namespace train

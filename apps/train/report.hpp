@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What rank 0 tells the user while training and afterwards.
+// The output of rank 0 during training and afterwards.
 
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace train {
 
-/// What a run was like.
+/// The result of a run.
 struct Summary {
-  std::int64_t first_step = 0;  ///< where the run began: not 0 when it was resumed
-  bool preempted = false;       ///< it was asked to end, and saved
+  std::int64_t first_step = 0;  ///< first step of this run: not 0 if it was resumed
+  bool preempted = false;       ///< ended early by a signal, after a save
   std::vector<double> losses;   ///< mean loss of each step's global batch
-  double seconds = 0;           ///< of all steps
+  double seconds = 0;           ///< time of all steps
   double communication_seconds = 0;
   double input_wait_seconds = 0;
   double test_accuracy = 0;
@@ -30,16 +30,15 @@ struct Summary {
 
 class Report {
  public:
-  /// Prints the header. On ranks other than 0 nothing is ever printed. `backend`: what models compute with on GPUs;
-  /// empty where they compute on CPUs.
+  /// Prints the header. Ranks other than 0 print nothing. `backend` is the name of the models' backend on GPUs; empty
+  /// if they compute on CPUs.
   Report(const Options& options, lockstep::Strategy& strategy, std::int64_t steps, const std::string& backend);
 
   /// Prints a line of progress, at most once a second.
   void progress(const Summary& so_far);
   void resumed(std::int64_t step) const;
   void preempted(std::int64_t step, const std::string& folder) const;
-  /// Prints the summary, and writes it as JSON where that was asked for. Throws std::runtime_error when the file cannot
-  /// be written.
+  /// Prints the summary, and writes it as JSON if requested. Throws std::runtime_error if the file cannot be written.
   void finish(const Summary& summary) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for intermediate results that outlives a call, so that a training step allocates nothing.
+// Memory for intermediate results that is kept between calls, so that a training step allocates nothing.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace train {
 template <class T>
 class Scratch {
  public:
-  /// At least `count` elements, of unspecified values; they stay until the next call that asks for more.
+  /// At least `count` elements of unspecified values, valid until the next call with a larger count.
   [[nodiscard]] T* at_least(std::int64_t count) {
     if (count > capacity_) {
       block_.reset();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What comes after the last layer of every model. `logits` is [n, num_classes], and each of the n labels is below
+// The loss of every model, after its last layer. `logits` is [n, num_classes], and each of the n labels is below
 // num_classes.
 
 #pragma once

@@ -12,7 +12,7 @@ using lockstep::Device;
 using lockstep::DeviceKind;
 using lockstep::Tensor;
 
-/// Memory of the host that `device` reads and writes. Null: where tensors lie that stay on the host.
+/// Host memory for copies to and from `device`; null, the default, if the device is a CPU.
 std::shared_ptr<lockstep::MemoryResource> host_memory_for(Device device) {
   return device.kind == DeviceKind::gpu ? lockstep::pinned_memory_resource() : nullptr;
 }

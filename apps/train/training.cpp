@@ -15,12 +15,12 @@ using lockstep::ReplicaContext;
 
 namespace {
 
-/// Images are where models compute, wherever parameters are.
+/// Images are on the device of the model, which may differ from that of the parameters.
 lockstep::InputOptions input_for(const Model& model) {
   return {.prefetch_batches = 8, .experimental_fetch_to_device = model.is_on_gpu()};
 }
 
-/// The share of test images whose class is found.
+/// The fraction of test images that are classified correctly.
 double test(lockstep::Strategy& strategy, const std::vector<lockstep::MirroredVariable<float>>& parameters,
             lockstep::PerReplica<Learner>& learners, const Images& images) {
   const lockstep::InputOptions input = input_for(learners.component(0).model());

@@ -12,8 +12,8 @@
 
 namespace train {
 
-/// Trains and tests models of `make_model`, all of one kind. Ends early, without a test, when a signal asks for it and
-/// the state has been saved. Collective over the ranks of `strategy`.
+/// Trains and tests models of `make_model`, all of one kind. After a signal it saves the state and ends early, without
+/// a test. Collective over the ranks of `strategy`.
 [[nodiscard]] Summary train(lockstep::Strategy& strategy, const Options& options, const ModelMaker& make_model,
                             const Images& images, std::int64_t steps, Report& report);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that goes wrong in the way that its argument says.
+// A program that fails in the way that its argument names.
 
 #include <lockstep/lockstep.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The canonical tree's functions with a fold from left to right planted in place of the tree: a program linked with
-// this file shows that a test of its bits can tell the difference.
+// Replaces the functions of the canonical tree by a fold from left to right. A program linked with this file shows that
+// a test of the bits detects the difference.
 
 #include "schedule/canonical_tree.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks with GPUs that are not there, of which rank 1 dies inside a call of NCCL. The others print what they get.
+// Ranks with fake GPUs. Rank 1 dies inside a call of NCCL; the others print the error that they get.
 
 #include "support/fake_gpus.hpp"
 
@@ -44,5 +44,5 @@ int main(int argc, char** argv) {
   if (rank == 1) gpus.nccl().exit_inside(rank, 7);
   print_error_of("all_reduce", rank, sum);
   print_error_of("barrier", rank, [&] { comm.barrier(); });
-  std::_Exit(3);  // with a rank gone there is nothing to be ended together
+  std::_Exit(3);  // after the loss of a rank there is no orderly end
 }

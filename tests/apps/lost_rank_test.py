@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""A rank whose process ends inside a call of NCCL, under an mpiexec that leaves the others alone.
+"""A rank whose process ends inside a call of NCCL, under an mpiexec that does not end the others.
 
 lost_rank_test.py LOST_RANK MPIEXEC [OPTION...]
 """
@@ -16,7 +16,7 @@ launcher = Launcher(sys.argv[2:])
 
 
 def errors_of_the_others(ranks):
-    """All get an error in time that names who is gone, in this call and in the next."""
+    """All other ranks get an error in time that names the lost rank, in this call and in the next."""
 
     def case():
         # newer launchers end all ranks, whatever they are told, where one has another exit code than 0

@@ -13,7 +13,7 @@ from tap import expect, run_cases  # noqa: E402, F401 (for the tests)
 
 
 class Launcher:
-    """What stands before a program on the command line: mpiexec with its options."""
+    """The launcher that precedes a program on the command line: mpiexec with its options."""
 
     def __init__(self, command):
         self.command = command

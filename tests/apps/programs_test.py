@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Small programs under mpiexec: the first one of the README, and programs that go wrong.
+"""Small programs under mpiexec: the first one of the README, and programs that fail.
 
 programs_test.py HELLO DESCENT FAULTS MPIEXEC [OPTION...]
 """
@@ -35,7 +35,7 @@ def descends(ranks):
 
 
 def descends_within_little_address_space():
-    """The arena is smaller then, and says nothing."""
+    """The arena is smaller then, without a message."""
     result = launcher.run(2, "sh", "-c", f"ulimit -v 3000000 && exec {descent}")
     expect(result.returncode == 0, result.stderr)
     expect(result.stdout == "y = 3.00 x + 1.00\n", result.stdout)
@@ -72,7 +72,7 @@ def unknown_variable():
     expect(result.stderr.count("LOCKSTEP_TIMOUT") == 1, result.stderr)
 
 
-# a program under AddressSanitizer needs all the address space that there is
+# a program under AddressSanitizer needs all of the address space
 LITTLE_SPACE = [] if "ASAN_OPTIONS" in os.environ else [("little address space is enough", descends_within_little_address_space)]
 
 sys.exit(run_cases([
@@ -89,8 +89,8 @@ sys.exit(run_cases([
     ("an exception caught outside the environment ends the job", ends_badly("throw-through", ["out of apples"], ranks=3)),
     ("a rank that never calls is named", ends_badly("absent", ["rank 1 did not come"], LOCKSTEP_TIMEOUT="1,2")),
     ("an exception in one replica reaches the other ranks", ends_badly("throw-in-step", ["out of apples"], ranks=3)),
-    ("a timeout that is no number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=3, LOCKSTEP_TIMEOUT="soon")),
+    ("a timeout that is not a number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=3, LOCKSTEP_TIMEOUT="soon")),
     ("a launcher of another MPI is refused", wrong_launcher),
-    ("a batch script is no launcher", batch_script),
-    ("a variable that nobody reads is reported once", unknown_variable),
+    ("a batch script is not a launcher", batch_script),
+    ("an unknown variable is reported once", unknown_variable),
 ]))

@@ -73,7 +73,7 @@ def descendants_of(process):
 
 
 def ranks_under(process):
-    """The ranks' process ids, when all are there."""
+    """The ranks' process ids, once all have started."""
     name = pathlib.Path(train).name[:15]
     ranks = []
     for pid in descendants_of(process):
@@ -94,7 +94,7 @@ def kill(pids, number):
 
 
 def wait_for_checkpoint(process, folder):
-    """Until the first one is there: from then on every moment is inside or between saves."""
+    """Waits for the first checkpoint: from then on every moment is inside or between saves."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         if list(folder.glob("step-*")):
@@ -105,7 +105,7 @@ def wait_for_checkpoint(process, folder):
 
 
 def kill_once(layout, folder):
-    """Whether it was killed before it was done; then what is there."""
+    """Whether it was killed before its end, and the last checkpoint."""
     process = start(layout, folder, "--save-every", "1", "--resume", "--keep-last", "2")
     wait_for_checkpoint(process, folder)
     time.sleep(chance.uniform(0, 0.4))
@@ -185,8 +185,8 @@ print(f"RESTART_SEED={seed}", file=sys.stderr)
 cases = [(f"killed at random moment {k + 1} and resumed as {layout}", killed_and_resumed(layout))
          for k, layout in ((k, LAYOUTS[(k + 3) % len(LAYOUTS)]) for k in range(moments))]
 cases += [
-    ("a signal to one rank makes all save the same step and leave", preempted(signal.SIGUSR1)),
-    ("what was preempted goes on where it was", goes_on_after_a_preemption),
+    ("a signal to one rank makes all save the same step and exit", preempted(signal.SIGUSR1)),
+    ("a preempted run resumes where it stopped", goes_on_after_a_preemption),
     ("a damaged checkpoint is named", names_a_damaged_checkpoint),
     ("resuming needs a directory", refuses_to_resume_from_nowhere),
 ]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// safetensors-copy FROM TO: reads one safetensors file and writes it anew.
+// safetensors-copy FROM TO: reads one safetensors file and writes its tensors to another.
 
 #include <lockstep/lockstep.hpp>
 

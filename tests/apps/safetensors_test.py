@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Python's safetensors reads our files, and we read theirs.
+"""The safetensors package of Python reads lockstep's files, and lockstep reads that package's.
 
 safetensors_test.py PACKAGES COPY TRAIN MPIEXEC [OPTION...]
 COPY reads a safetensors file and writes it anew. Where Python has no safetensors or no numpy, they are installed from PyPI into
@@ -24,7 +24,7 @@ if not (importlib.util.find_spec("numpy") and importlib.util.find_spec("safetens
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--retries", "1", "--target", packages, "safetensors", "numpy"]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        print(f"1..0 # SKIP no safetensors and numpy for Python, nor from PyPI: {(done.stderr.strip() or 'pip failed').splitlines()[-1]}")
+        print(f"1..0 # SKIP safetensors and numpy for Python are neither installed nor available from PyPI: {(done.stderr.strip() or 'pip failed').splitlines()[-1]}")
         sys.exit(0)
     importlib.invalidate_caches()
 
@@ -50,7 +50,7 @@ def same(left, right):
         expect(other.tobytes() == tensor.tobytes(), f"{name} has other bytes")
 
 
-def their_file_comes_through_ours():
+def a_file_of_the_package_is_copied_unchanged():
     with tempfile.TemporaryDirectory() as name:
         before, after = pathlib.Path(name, "before"), pathlib.Path(name, "after")
         save_file(theirs(), before, metadata={"format": "np", "note": "theirs"})
@@ -61,7 +61,7 @@ def their_file_comes_through_ours():
             expect(file.metadata() == {"format": "np", "note": "theirs"}, file.metadata())
 
 
-def a_checkpoint_is_a_file_like_any():
+def the_package_reads_a_checkpoint():
     with tempfile.TemporaryDirectory() as name:
         result = launcher.run(2, train, "--data", "synthetic", "--steps", "3", "--quiet", "--checkpoint-dir", name,
                               "--save-every", "3", "--optimizer", "adam")
@@ -74,6 +74,6 @@ def a_checkpoint_is_a_file_like_any():
 
 
 sys.exit(run_cases([
-    ("their file comes through ours", their_file_comes_through_ours),
-    ("a checkpoint is a file like any", a_checkpoint_is_a_file_like_any),
+    ("a file of the package is copied unchanged", a_file_of_the_package_is_copied_unchanged),
+    ("the package reads a checkpoint", the_package_reads_a_checkpoint),
 ]))

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lockstep-train with GPUs that are not there: FAKE_GPUS of them (default: 1), the same for all ranks that have any;
-// and with a cuBLAS for them where there is FAKE_CUBLAS, not the machine's own.
+// lockstep-train with FAKE_GPUS fake GPUs (default: 1), the same for all ranks that have any; if FAKE_CUBLAS is set,
+// with a fake cuBLAS, never the machine's own.
 
 #include "support/fake_cublas.hpp"
 #include "support/fake_gpus.hpp"

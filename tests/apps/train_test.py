@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep-train as a user meets it: one hash per number of replicas, honest JSON, and clear errors.
+"""lockstep-train as users run it: one hash per number of replicas, correct JSON, and clear errors.
 
 train_test.py PART TRAIN OTHER_TRAIN DATA MPIEXEC [OPTION...]
 PART is `most`, or `rest` for the pairs of model and optimizer that `most` leaves out, or `gpus`. OTHER_TRAIN is the same program with a fold from left to right planted in place of the canonical tree; for `gpus` with FAKE_GPUS GPUs that are not there.
@@ -40,7 +40,7 @@ def hash_of(ranks, replicas, *options, program=train, **how):
 
 
 def loosely_packed(source, target):
-    """The same images in `target`, which every rank of every run unpacks in no time."""
+    """The same images in `target`, in a form that every rank unpacks quickly."""
     for file in pathlib.Path(source).glob("*.gz"):
         pathlib.Path(target, file.name).write_bytes(gzip.compress(gzip.decompress(file.read_bytes()), compresslevel=0))
     return target
@@ -97,7 +97,7 @@ def reads_variables_and_files_below_the_command_line():
 
 
 def refuses(parts, *options, ranks=3, code=2):
-    """Every rank sees the mistake, one prints it, soon."""
+    """Every rank detects the error and one prints it, quickly."""
 
     def case():
         result = launcher.run(ranks, train, *options)
@@ -117,7 +117,7 @@ def shows_help_once():
 
 
 def damaged(change, parts):
-    """A copy of the data in which `change(folder)` does harm."""
+    """Expects an error for a copy of the data that `change(folder)` has damaged."""
 
     def case():
         with tempfile.TemporaryDirectory() as folder:
@@ -145,7 +145,7 @@ def buckets_do_not_change_the_hash():
 
 
 def shift_addresses():
-    """Memory is laid out anew in every process; the views that replicas compute on stay aligned, so the bits stay too."""
+    """Addresses differ in every process; the views that replicas compute on stay aligned, so the bits stay the same."""
     hashes = {hash_of(1, "4")}
     for padding in ("1", "4097", "123456"):
         env = dict(os.environ, MALLOC_TOP_PAD_=padding, MALLOC_PERTURB_=str(1 + len(padding)))
@@ -161,7 +161,7 @@ def gpus(number, **variables):
 
 
 def gpus_case(optimizer):
-    """Replicas share GPUs, and ranks do: NCCL between them, and host memory where two have the same GPU."""
+    """Replicas and ranks share GPUs: NCCL between GPUs, and host memory between ranks with the same GPU."""
 
     def case():
         options = ["--optimizer", optimizer]
@@ -175,7 +175,7 @@ def gpus_case(optimizer):
 
 
 def one_hash_by_cublas():
-    """The model on GPUs: other bits than the host's, the same ones on any layout, and about the same loss."""
+    """The model on GPUs: not the host's bits, but the same bits on any layout, and about the same loss."""
     env = gpus(2, FAKE_CUBLAS="1", LOCKSTEP_ORDER="canonical")
     options = ["--device", "gpu", "--steps", "10", "--global-batch", "240"]
     with tempfile.TemporaryDirectory() as folder:
@@ -198,7 +198,7 @@ def one_hash_by_cublas():
 
 
 def computes_on_cpus(line, *options, **variables):
-    """One line says why the model is not on the GPUs."""
+    """One line gives the reason why the model is not on the GPUs."""
 
     def case():
         result = run(2, "--steps", "3", "--device", "gpu", *options, program=other_train, env=gpus(2, **variables))
@@ -229,7 +229,7 @@ def says_that_gpus_are_used():
 
 
 def trains_on_cpus(result, rank):
-    """One line says why, and nothing else changes."""
+    """One line gives the reason, and nothing else changes."""
     expect(hash_in(result) == hash_of(2, "2,1"), "another hash than without the option:\n" + result.stdout)
     lines = result.stderr.splitlines()
     expect(len(lines) == 1, "not one line:\n" + result.stderr)
@@ -260,26 +260,26 @@ if part == "gpus":
         ("the order of NCCL changes the hash", leaves_the_order_to_nccl),
         ("the report says that GPUs are used", says_that_gpus_are_used),
         ("the mlp on GPUs ends in one hash for all layouts", one_hash_by_cublas),
-        ("the mlp computes on CPUs where there is no cuBLAS",
+        ("the mlp computes on CPUs if there is no cuBLAS",
          computes_on_cpus("lockstep-train: rank 0: no cuBLAS for fake GPUs; the mlp computes on CPUs")),
         ("the cnn computes on CPUs", computes_on_cpus("lockstep-train: the cnn computes on CPUs", "--model", "cnn", FAKE_CUBLAS="1")),
         ("arithmetic on GPUs is refused without them", refuses(["--arithmetic", "gpu", "--device gpu"], "--arithmetic", "gpu")),
-        ("all ranks train on CPUs where one has no GPU", needs_gpus_on_every_rank),
+        ("all ranks train on CPUs if one has no GPU", needs_gpus_on_every_rank),
         ("a machine without GPUs trains on CPUs", goes_on_without_gpus),
         ("a device that does not exist is refused", refuses(["--device", "tpu", "cpu, gpu"], "--device", "tpu")),
     ]
 cases += [] if part != "most" else [
     ("another seed, number of replicas or order of additions changes the hash", other_sums_change_the_hash),
     ("the size of buckets does not change the hash", buckets_do_not_change_the_hash),
-    ("buckets of nothing are refused", refuses(["--bucket-bytes", "0"], "--bucket-bytes", "0")),
+    ("buckets of 0 bytes are refused", refuses(["--bucket-bytes", "0"], "--bucket-bytes", "0")),
     ("addresses do not change the hash", shift_addresses),
     ("the summary is written as JSON", reports_as_json),
     ("options come from the command line, then variables, then a file", reads_variables_and_files_below_the_command_line),
     ("help is shown once", shows_help_once),
     ("an unknown option is refused", refuses(["--bogus"], "--bogus", "1")),
     ("a model that does not exist is refused", refuses(["--model", "resnet", "mlp, cnn"], "--model", "resnet")),
-    ("a batch of nothing is refused", refuses(["--global-batch", "0"], "--global-batch", "0")),
-    ("a batch that is no number is refused", refuses(["--global-batch", "many"], "--global-batch", "many")),
+    ("an empty batch is refused", refuses(["--global-batch", "0"], "--global-batch", "0")),
+    ("a batch that is not a number is refused", refuses(["--global-batch", "many"], "--global-batch", "many")),
     ("a batch larger than the data is refused",
      refuses(["--global-batch", "70000", "60000"], "--data", "synthetic", "--global-batch", "70000", ranks=2)),
     ("a list of replicas of another length is refused",
@@ -292,7 +292,7 @@ cases += [] if part != "most" else [
     ("a truncated file is named", damaged(rewrite(IMAGES, lambda content: content[: len(content) // 2]), [IMAGES, "data_loss"])),
     ("a corrupt file is named", damaged(rewrite(IMAGES, lambda content: content[:-8] + bytes(8)), [IMAGES, "data_loss"])),
     ("a wrong magic number is named", damaged(rewrite(IMAGES, lambda content: gzip.compress(b"\x01" + gzip.decompress(content)[1:])), [IMAGES])),
-    ("files that do not fit together are named",
+    ("files that do not match are named",
      damaged(lambda folder: shutil.copy(folder / "train-labels-idx1-ubyte.gz", folder / IMAGES), [IMAGES])),
 ]
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives of replicas that share a GPU, and of one replica on each: in canonical order the oracle's bits.
+// Collectives of replicas that share a GPU, and of one replica per GPU: in canonical order the results have the
+// oracle's bits.
 
 #include "gpu/on_gpu.hpp"
 #include "support/ranks.hpp"
@@ -20,7 +21,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Of every size of element, odd lengths, and nothing.
+/// Dtypes of every element size, with odd lengths and empty tensors.
 struct TensorKind {
   DType dtype;
   std::int64_t count;
@@ -30,7 +31,7 @@ constexpr TensorKind kinds[]{{DType::f32, 5},    {DType::bf16, 33}, {DType::f64,
 
 using Devices = std::vector<Device>;
 
-/// Replicas of one rank that share the first GPU; those of other ranks are others.
+/// Replicas of one rank that share the first GPU.
 Devices sharing_one(int replicas, int first = 0) {
   Devices devices;
   for (int i = 0; i < replicas; ++i) devices.push_back(logical_gpu(first + i));
@@ -43,7 +44,7 @@ Communicator communicator_of(int replicas) {
   return thread_communicators(options).front();
 }
 
-/// A list of tensors of one rank's replicas on GPUs, to be reduced: where an output is not its input, it is its own.
+/// A list of tensors of one rank's replicas on GPUs, to be reduced in place or to separate outputs.
 class GpuBatch {
  public:
   /// `first`: the global id of the rank's first replica. Arrays begin `distance` elements from an aligned address.
@@ -156,7 +157,7 @@ TEST_F(GpuCollectives, reduce_ranks_that_share_a_gpu_to_the_oracles_bits) {
 }
 
 TEST_F(GpuCollectives, reduce_replicas_of_several_gpus_to_the_oracles_bits) {
-  if (gpu_count() < 2) GTEST_SKIP() << "there is one GPU: " << gpu_status();
+  if (gpu_count() < 2) GTEST_SKIP() << "needs two GPUs: " << gpu_status();
   // the first GPU has two replicas
   Devices devices{logical_gpu(0), logical_gpu(1)};
   for (int index = 1; index < gpu_count(); ++index) devices.push_back({.kind = DeviceKind::gpu, .index = index});
@@ -169,7 +170,7 @@ TEST_F(GpuCollectives, reduce_replicas_of_several_gpus_to_the_oracles_bits) {
   }
 }
 
-/// One f32 tensor of each replica, small whole numbers: the sum is exact in every order.
+/// One f32 tensor per replica, with small whole numbers, so that the sum is exact in every order.
 class Numbers {
  public:
   static constexpr std::int64_t count = 10'007;

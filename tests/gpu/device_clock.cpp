@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// The most launches that wait for each other: CUDA holds a caller up who has put more than a thousand on a stream.
+/// Limit of launches that wait for each other: CUDA blocks a caller with more than a thousand launches on a stream.
 constexpr int most_launches = 500;
 
 }  // namespace
@@ -31,7 +31,7 @@ void DeviceClock::run(const Launch& launch, int launches) const {
   const Clock::time_point end = Clock::now() + std::chrono::minutes(1);
   Status status = Status::not_ready;
   while ((status = api.stream_query(stream_.get())) == Status::not_ready) {
-    if (Clock::now() > end) throw std::runtime_error("what was launched has not ended after a minute");
+    if (Clock::now() > end) throw std::runtime_error("a launch has not finished after a minute");
   }
   detail::cuda::check(api, status, "a launch");
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long work takes on the first GPU.
+// Measures the time of work on the first GPU.
 
 #pragma once
 
@@ -14,24 +14,25 @@
 
 namespace lockstep::test {
 
-/// Puts one piece of work on a stream of the current device. `number` counts them, from 0.
+/// Launches one unit of work on a stream of the current device. `number` counts the launches, from 0.
 using Launch = std::function<detail::cuda::Status(detail::cuda::Stream stream, int number)>;
 
-/// How much is measured.
+/// The length of a measurement.
 struct Effort {
-  double round_seconds = 2e-3;  ///< of one round at least, beside which the wait for its end is short
-  int rounds = 7;               ///< whose median counts
+  double round_seconds = 2e-3;  ///< least time of a round, long compared with the synchronization at its end
+  int rounds = 7;               ///< number of rounds, whose median is the result
 };
 
-/// A stream of the first GPU, and the host's clock. Waits for at most a minute; then, and when CUDA fails, it throws.
+/// A stream of the first GPU, and the host's clock. Waits for at most a minute; after that, or if CUDA fails, it
+/// throws.
 class DeviceClock {
  public:
   explicit DeviceClock(const Effort& effort) : effort_(effort), stream_(0) {}
 
   void run(const Launch& launch, int launches = 1) const;
-  /// Microseconds that a launch takes of many, one behind the other.
+  /// Microseconds per launch, if many are launched in a row.
   [[nodiscard]] double us_of(const Launch& launch) const;
-  /// Microseconds from a launch until the host has seen its end.
+  /// Microseconds from a launch until the host sees its end.
   [[nodiscard]] double latency_us_of(const Launch& launch) const;
   [[nodiscard]] const Effort& effort() const noexcept { return effort_; }
 
@@ -42,7 +43,7 @@ class DeviceClock {
   detail::cuda::OwnedStream stream_;
 };
 
-/// Microseconds that one of `launches` launches takes in a CUDA graph that is replayed; none where GPUs are not real.
+/// Microseconds per launch in a replayed CUDA graph of `launches` launches; none on fake GPUs.
 [[nodiscard]] std::optional<double> graph_us_of(const Launch& launch, int launches, const Effort& effort);
 
 [[nodiscard]] double median(std::vector<double> values);

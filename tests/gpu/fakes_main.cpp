@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A main for tests that need GPUs, with two that are not there.
+// The main function of tests that need GPUs, with two fake ones.
 
 #include "support/fake_gpus.hpp"
 

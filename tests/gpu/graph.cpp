@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work in a CUDA graph: what is left of a launch when the host has no part in it.
+// The time of a launch in a CUDA graph, without the host's part.
 
 #include "gpu/device_clock.hpp"
 
@@ -22,7 +22,7 @@ void require(cudaError_t error, const char* call) {
   if (error != cudaSuccess) throw std::runtime_error(fmt::format("{}: {}", call, cudaGetErrorString(error)));
 }
 
-/// `launches` launches, one behind the other. Pinned.
+/// A graph of `launches` consecutive launches. Pinned.
 class Graph {
  public:
   Graph(const Launch& launch, int launches) : stream_(0) {

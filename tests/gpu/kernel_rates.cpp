@@ -3,7 +3,7 @@
 
 #include "gpu/kernel_rates.hpp"
 
-#include "bench/gradient_list.hpp"
+#include "bench/harness/gradient_list.hpp"
 #include "device/cuda/backend.hpp"
 #include "gpu/kernel_work.hpp"
 
@@ -22,12 +22,12 @@ using detail::cuda::Stream;
 
 namespace {
 
-/// What is measured, and how long.
+/// The sizes and the length of the measurements.
 struct Extent {
   Effort effort;
   std::int64_t copy_bytes;
   std::vector<std::int64_t> sizes_bytes;
-  std::vector<std::int64_t> bytes_of_tensors;  // of the list
+  std::vector<std::int64_t> bytes_of_tensors;  // sizes of the tensors of the list
 };
 
 Extent extent_of(bool quick) {

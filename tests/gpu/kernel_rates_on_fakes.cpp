@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernel-rates on a GPU that is not there.
+// kernel-rates on a fake GPU.
 
 #include "gpu/kernel_rates.hpp"
 #include "support/fake_gpus.hpp"

@@ -19,7 +19,7 @@ Json or_null(const std::optional<double>& value) { return value ? Json(*value) :
 
 std::string us_text(const std::optional<double>& us) { return us ? fmt::format("{:.2f}", *us) : "-"; }
 
-/// The worst of the rows that `is_meant`.
+/// The worst value of the rows for which `is_meant` is true.
 std::optional<double> worst(const KernelRates& rates, bool is_least,
                             const std::function<std::optional<double>(const KernelRow&)>& value_where_meant) {
   std::optional<double> found;
@@ -52,7 +52,7 @@ std::vector<KernelGoal> goals_of(const KernelRates& rates) {
   const auto is_short = [](const KernelRow& row) { return is_reduction(row) && row.bytes <= 64 << 10; };
   return {
       {"all_reduce from 32 MiB, of a copy", true, 0.90, of_copy_of_long_ones("aligned")},
-      {"the same where arrays are not aligned", true, 0.80, of_copy_of_long_ones("unaligned")},
+      {"the same with unaligned arrays", true, 0.80, of_copy_of_long_ones("unaligned")},
       {"all_reduce up to 64 KiB, us", false, 6,
        worst(rates, false, [&](const KernelRow& row) { return is_short(row) ? std::optional(row.us) : std::nullopt; })},
       {"the same in a graph, us", false, 2,

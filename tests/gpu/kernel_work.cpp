@@ -28,7 +28,7 @@ TensorView bytes_at(std::byte* data, std::int64_t size, Device device) {
   return {data, DType::u8, Shape{size}, device};
 }
 
-/// Writes `period` again and again, to the end.
+/// Fills the array with repetitions of `period`.
 void repeat(std::byte* target, std::int64_t size, const Bytes& period) {
   auto written = std::min(size, static_cast<std::int64_t>(period.size()));
   copy(bytes_at(target, written, first_gpu), ConstTensorView{period.data(), DType::u8, Shape{written}});
@@ -55,8 +55,7 @@ Fold sum_of(const ReduceKind& kind, std::span<const detail::FoldInput> inputs, s
           .replicas = kind.replicas};
 }
 
-/// Elements of `found`, the first of which is number `first` of an array that repeats `period`, that are not the
-/// period's.
+/// Number of wrong elements of `found`, which begins with element number `first` of an array that repeats `period`.
 std::int64_t count_unlike(const Bytes& found, std::int64_t first, const Bytes& period, std::size_t element_bytes) {
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < found.size(); i += element_bytes) {
@@ -104,7 +103,7 @@ std::byte* DeviceArrays::at(int set, int array) const {
                             : alignment_ == Alignment::unaligned ? 1
                                                                  : static_cast<std::size_t>(array) + 1;
   const std::int64_t begin = (std::int64_t{set} * arrays_ + array) * stride_bytes(bytes_);
-  // views may be written through whatever owns the memory
+  // views may be written through, whatever owns the memory
   return static_cast<std::byte*>(const_cast<void*>(memory_.data())) + begin + steps * element_bytes_ % 256;
 }
 
@@ -165,7 +164,7 @@ PackWork::PackWork(std::span<const std::int64_t> bytes_of_tensors, Alignment ali
   }
   tensors_ = zeros_on_gpu(room);
   packed_ = zeros_on_gpu(bytes_ + 256);
-  const Bytes period = awkward_values(DType::u8, 65'521, 1);  // a prime: no tensor is like its neighbour
+  const Bytes period = awkward_values(DType::u8, 65'521, 1);  // a prime number, so that consecutive tensors differ
   const std::size_t distance = alignment == Alignment::aligned ? 0 : sizeof(float);
   auto* const tensors = static_cast<std::byte*>(tensors_.data());
   auto* const packed = static_cast<std::byte*>(packed_.data());

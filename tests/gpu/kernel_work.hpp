@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is measured of the kernels: arrays in the memory of the first GPU, the launch that works on them, and whether
-// the host gets the same.
+// Work for the measurement of kernels: arrays in the memory of the first GPU, a launch that works on them, and a
+// comparison with the host's result.
 
 #pragma once
 
@@ -22,25 +22,25 @@
 
 namespace lockstep::test {
 
-/// Where arrays begin, from an address that is a multiple of 256.
+/// The offset of arrays from an address that is a multiple of 256.
 enum class Alignment : std::uint8_t {
   aligned,
-  unaligned,  ///< one element behind it, all of them
-  mixed,      ///< each one element further behind it than the one before
+  unaligned,  ///< all arrays one element after it
+  mixed,      ///< each array one element further than the one before
 };
 [[nodiscard]] std::string_view to_string(Alignment alignment) noexcept;
 
-/// Zeros in the memory of the first GPU; they are there, for every stream.
+/// Zeros in the memory of the first GPU, complete for every stream.
 [[nodiscard]] Tensor zeros_on_gpu(std::int64_t bytes);
 
-/// Sets of arrays of one length, which launches take by turns: together more than the GPU's caches hold, unless that
-/// takes many sets, so that what one launch leaves in the caches does not help the next.
+/// Sets of arrays of one length, which launches use in rotation. Together they exceed the GPU's caches, unless that
+/// takes many sets, so that data that one launch leaves in the caches does not help the next.
 class DeviceArrays {
  public:
   DeviceArrays(int arrays, std::int64_t bytes, std::size_t element_bytes, Alignment alignment);
   [[nodiscard]] int sets() const noexcept { return sets_of(arrays_, bytes_); }
   [[nodiscard]] std::byte* at(int set, int array) const;
-  /// Of all sets.
+  /// Bytes of all sets.
   [[nodiscard]] static std::int64_t memory_bytes(int arrays, std::int64_t bytes);
 
  private:
@@ -57,21 +57,21 @@ class DeviceArrays {
 struct ReduceKind {
   DType dtype = DType::f32;
   int replicas = 2;
-  std::int64_t bytes = 0;  ///< of each array
+  std::int64_t bytes = 0;  ///< bytes of each array
   Alignment alignment = Alignment::aligned;
   bool in_place = false;
 };
 
-/// The sum of the arrays of some replicas to as many others, or to themselves, in one kernel.
+/// The sum of the arrays of some replicas, written to as many other arrays or to themselves, in one kernel.
 class ReduceWork {
  public:
   explicit ReduceWork(const ReduceKind& kind);
   [[nodiscard]] Launch launch() const;
-  /// After one launch of number 0: elements of the outputs that are not the host's. Of long ones the first and the
-  /// last mebibytes are looked at.
+  /// After one launch with number 0: the number of elements of the outputs that differ from the host's. Of long arrays
+  /// only the first and last mebibytes are compared.
   [[nodiscard]] std::int64_t count_wrong() const;
 
-  /// What a launch reads and writes at least.
+  /// The least number of bytes that a launch reads and writes.
   [[nodiscard]] static std::int64_t moved_bytes(const ReduceKind& kind) noexcept {
     return 2 * kind.replicas * kind.bytes;
   }
@@ -82,20 +82,20 @@ class ReduceWork {
  private:
   ReduceKind kind_;
   DeviceArrays arrays_;
-  std::vector<Bytes> periods_;  // of each input, which repeats it
+  std::vector<Bytes> periods_;  // by input, which repeats its period
   std::vector<std::uint8_t> merges_;
-  std::vector<std::vector<detail::FoldInput>> inputs_;  // of each set
+  std::vector<std::vector<detail::FoldInput>> inputs_;  // by set
   std::vector<std::vector<void*>> outputs_;
 };
 
 enum class PackDirection : std::uint8_t { pack, unpack };
 
-/// Tensors of a list, each at an address of its own, copied into one array, or from it.
+/// The tensors of a list, each at its own address, copied into one array or from it.
 class PackWork {
  public:
   PackWork(std::span<const std::int64_t> bytes_of_tensors, Alignment alignment, PackDirection direction);
   [[nodiscard]] Launch launch() const;
-  /// After a launch: tensors that are not what they were copied from.
+  /// After a launch: the number of tensors that differ from their source.
   [[nodiscard]] std::int64_t count_wrong() const;
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is measured of the kernels is checked: results that are not there are found wrong.
+// The results of the measured kernels are checked: a missing result counts as wrong.
 
 #include "gpu/kernel_work.hpp"
 
@@ -20,7 +20,7 @@ TEST_F(KernelWork, is_wrong_until_a_reduction_was_launched) {
   const DeviceClock clock({.round_seconds = 0, .rounds = 1});
   for (const Alignment alignment : {Alignment::aligned, Alignment::unaligned, Alignment::mixed}) {
     for (const bool in_place : {false, true}) {
-      // longer than what is looked at
+      // longer than the compared part
       const ReduceWork work({.replicas = 3, .bytes = (3 << 20) + 4, .alignment = alignment, .in_place = in_place});
       EXPECT_GT(work.count_wrong(), 1000) << to_string(alignment);
       clock.run(work.launch());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels on a GPU give the bits of the host's.
+// The kernels on a GPU give the same bits as those of the host.
 
 #include "device/cuda/kernels.hpp"
 
@@ -48,8 +48,8 @@ struct FoldCase {
   DType dtype;
   int replicas;
   std::int64_t count;
-  std::size_t distance_elements;  ///< of all arrays, from an aligned address
-  bool in_place;                  ///< else to two outputs
+  std::size_t distance_elements;  ///< distance of all arrays from an aligned address
+  bool in_place;                  ///< in place, else to two outputs
 };
 
 std::string text_of(const FoldCase& what) {
@@ -57,7 +57,7 @@ std::string text_of(const FoldCase& what) {
                      what.replicas, what.count, what.distance_elements, what.in_place ? ", in place" : "");
 }
 
-/// A fold of the leaves 0, 1, ...
+/// A fold of the leaves 0, 1, 2, ...
 class Leaves {
  public:
   explicit Leaves(const FoldCase& what) : what_(what), merges_(fold_merges_of_leaves({0, what.replicas})) {
@@ -146,7 +146,7 @@ TEST_F(GpuKernels, reduce_any_number_of_elements) {
   }
 }
 
-/// What a device sends that has replicas 0 to 3, folded with replica 4.
+/// The partial result of a device with replicas 0 to 3, folded with replica 4.
 TEST_F(GpuKernels, reduce_through_partial_results) {
   constexpr std::int64_t count = 3001;
   for (const DType dtype : {DType::bf16, DType::f32, DType::i64}) {
@@ -227,7 +227,8 @@ TEST_F(GpuKernels, write_rows_as_the_host_does) {
   constexpr RowOp ops[]{RowOp::add, RowOp::sub, RowOp::mul, RowOp::div, RowOp::min, RowOp::max};
   constexpr std::int64_t rows = 50;
   std::vector<std::int64_t> indices;
-  for (std::int64_t k = 0; k < 1000; ++k) indices.push_back(k % 3 == 0 ? 7 : k * k % rows);  // one in two launches
+  for (std::int64_t k = 0; k < 1000; ++k)
+    indices.push_back(k % 3 == 0 ? 7 : k * k % rows);  // one index in two launches
   const std::vector<RowStep> steps = steps_by_row(indices);
   for (int d = 0; d < dtype_count; ++d) {
     const auto dtype = static_cast<DType>(d);
@@ -235,7 +236,7 @@ TEST_F(GpuKernels, write_rows_as_the_host_does) {
     for (const std::int64_t width : {1, 24, 77}) {
       Bytes slices = test::awkward_values(dtype, 1000 * width, 2);
       if (is_integer(dtype)) {
-        for (std::byte& byte : slices) byte |= std::byte{1};  // no integer is divided by 0
+        for (std::byte& byte : slices) byte |= std::byte{1};  // no divisor is 0
       }
       PlacedBytes slices_there(slices, logical_gpu(0));
       for (const RowOp op : ops) {
@@ -260,7 +261,7 @@ TEST_F(GpuKernels, write_rows_as_the_host_does) {
   }
 }
 
-/// Four arrays of one length, on the host and there.
+/// Four arrays of one length, on the host and on the GPU.
 class Arrays {
  public:
   static constexpr std::int64_t count = 20'003;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL alone with one rank: every call that lockstep makes, whose results are then the inputs.
+// NCCL alone with one rank: every call that lockstep makes; the results equal the inputs.
 
 #include "bindings/nccl/nccl.hpp"
 
@@ -47,7 +47,7 @@ class OneRankOfNccl : public test::GpuTest {
   }
 
   static bool is_under_way(Result result) { return result == Result::success || result == Result::in_progress; }
-  /// What comes of what is in progress, for a bounded time.
+  /// The result of a call in progress, awaited for a bounded time.
   Result settled() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     Result state = Result::in_progress;

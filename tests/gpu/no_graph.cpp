@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs that are not there have no graphs.
+// Fake GPUs have no graphs.
 
 #include "gpu/device_clock.hpp"
 

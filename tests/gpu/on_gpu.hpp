@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that need a GPU: a real one, or what stands for it.
+// Tests that need a GPU, a real or a fake one.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace lockstep::test {
 
-/// Tests of it are skipped where there is no GPU.
+/// A test fixture whose tests are skipped if there is no GPU.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -21,7 +21,7 @@ class GpuTest : public testing::Test {
   }
 };
 
-/// Replica `index` of those that share the first GPU.
+/// The device of replica number `index` of those that share the first GPU.
 inline Device logical_gpu(int index) { return {.kind = DeviceKind::gpu, .index = 0, .logical = index}; }
 
 }  // namespace lockstep::test

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--quick] [FOLDER]: checks and measures lockstep on this machine's GPU, in a folder that bundle.sh has made.
-# Prints everything, and writes it to FOLDER (default: this one): report.json with all figures, and a text for each step.
-# Needs no root and no network. Exit code: 0 when no step failed; on a machine without a GPU it says "no GPU" and runs
-# what needs none.
+# run.sh [--quick] [FOLDER]: checks and measures lockstep on this machine's GPU, in a folder that kit.sh has made.
+# Prints all output, and writes it to FOLDER (default: this one): report.json with all figures, and a text file for each
+# step. Needs neither root nor network. Exit code: 0 if no step failed. On a machine without a GPU it prints "no GPU"
+# and runs the steps that do not need one.
 
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,17 +13,17 @@ quick=
 [ "${1:-}" = --quick ] && { quick=--quick; shift; }
 out=${1:-.}
 if ! { mkdir -p "$out" && out=$(cd "$out" && pwd) && : >"$out/steps.json"; }; then
-  echo "run.sh: \"$out\" cannot be written" >&2
+  echo "run.sh: cannot write to \"$out\"" >&2
   exit 2
 fi
 
-# of an earlier run
+# results of an earlier run
 rm -f "$out"/perf-*.json "$out/tables.json" "$out/gpu-tests.json" "$out/kernel-rates.json" "$out"/train*.json
 
-# Everything comes from the bundle, wherever it is, but what the machine has for its GPU.
+# Everything comes from the kit, wherever it is, except the machine's own libraries for its GPU.
 export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PATH="$here/bin:$PATH:/usr/sbin:/sbin"
 if ldd "$here/bin/gpu-tests" 2>&1 | grep -q 'not found'; then
-  LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$here/lib/compiler  # the machine's C++ library is too old, or there is none
+  LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$here/lib/compiler  # the machine's C++ library is too old or missing
 fi
 export OPAL_PREFIX="$here" OPAL_BINDIR="$here/bin" OPAL_LIBDIR="$here/lib" OPAL_PKGLIBDIR="$here/lib/openmpi"
 export OPAL_DATADIR="$here/share" OPAL_PKGDATADIR="$here/share/openmpi" OPAL_SYSCONFDIR="$here/etc/openmpi"
@@ -33,7 +33,7 @@ export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export LOCKSTEP_TIMEOUT="${LOCKSTEP_TIMEOUT:-20,60}"
 
-# NCCL and cuBLAS are the machine's: where the loader looks, or among Python's packages.
+# NCCL and cuBLAS are the machine's own: in the loader's path, or among Python's packages.
 loader_finds() {
   ldconfig -p 2>/dev/null | grep -q -F "$1" && return
   for folder in $(echo "$LD_LIBRARY_PATH" | tr ':' ' '); do [ -e "$folder/$1" ] && return; done
@@ -50,11 +50,11 @@ if ! loader_finds libcublas.so.13 && ! loader_finds libcublas.so.12; then
 fi
 
 quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/\\/\\\\/g; s/"/\\"/g' | tr '\n\t' '  ')"; }
-# whole FILE: the JSON in it, or null
+# whole FILE: its JSON, or null
 whole() { if [ -s "$1" ]; then cat "$1"; else printf null; fi; }
 failed=0
 
-# step NAME SECONDS COMMAND...: runs it for at most so long; 77 means that it cannot be run here
+# step NAME SECONDS COMMAND...: runs it with that time limit; exit code 77 means that the step is skipped
 step() {
   name=$1 most=$2
   shift 2
@@ -75,7 +75,7 @@ step() {
     "$code" $(($(date +%s) - start)) "$(quoted "$result")" >>"$out/steps.json"
 }
 
-# perf NAME RANKS ARGUMENT...: lockstep-perf, whose rows come into the report
+# perf NAME RANKS ARGUMENT...: runs lockstep-perf and adds its rows to the report
 perfs=
 perf() {
   name=perf-$1 ranks=$2
@@ -86,7 +86,7 @@ perf() {
 
 cat "$here/versions"
 smi=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv,noheader 2>/dev/null) || smi=
-echo "GPU: ${smi:-none that nvidia-smi knows}; NCCL: ${LOCKSTEP_NCCL:-where the loader looks}"
+echo "GPU: ${smi:-nvidia-smi finds none}; NCCL: ${LOCKSTEP_NCCL:-from the loader}"
 
 step tables 120 unit-bindings --gtest_output=json:"$out/tables.json"
 step kernel-rates 300 kernel-rates $quick "$out/kernel-rates.json"
@@ -121,8 +121,7 @@ if [ -x "$here/bin/lockstep-train" ]; then
     # shellcheck disable=SC2016
     step train-gpu 120 sh -c 'LOCKSTEP_ORDER=canonical mpirun -n 2 lockstep-train --device gpu --arithmetic cpu \
       --data synthetic --steps 20 --json "$1" && grep -q "$2" "$1"' sh "$out/train-gpu.json" "${hash:-none}"  # the same bits
-    # Where there is cuBLAS it computes, and the report says "arithmetic": "gpu". Its bits are its own: the same on
-    # one rank and on two.
+    # If there is cuBLAS, the report says "arithmetic": "gpu". The bits are those of cuBLAS, the same on one rank and on two.
     # shellcheck disable=SC2016
     step train-cublas 240 sh -c 'export LOCKSTEP_ORDER=canonical LOCKSTEP_TRAIN_DEVICE=gpu LOCKSTEP_TRAIN_DATA=synthetic
       mpirun -n 2 lockstep-train --steps 20 --json "$1" &&

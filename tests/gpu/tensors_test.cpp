@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors on a GPU: what is copied there comes back, in the order of the streams.
+// Tensors on a GPU: copies to it and back, in the order of the streams.
 
 #include "gpu/on_gpu.hpp"
 
@@ -42,7 +42,7 @@ TEST_F(GpuTensors, come_from_page_locked_memory_and_go_back_there) {
   std::memcpy(source.data(), bytes.data(), bytes.size());
   PlacedBytes there(Bytes(bytes.size()), logical_gpu(0));
   copy(there.view(DType::u8), source.view());
-  std::memset(source.data(), 0, bytes.size());  // on return it may be written again
+  std::memset(source.data(), 0, bytes.size());  // the source may be overwritten on return
   copy(target.view(), there.view(DType::u8));
   EXPECT_EQ(std::memcmp(target.data(), bytes.data(), bytes.size()), 0);
 }
@@ -53,7 +53,7 @@ TEST_F(GpuTensors, are_zero_when_they_are_new) {
     Tensor here(DType::f32, there.shape());
     copy(here.view(), there.view());
     for (const float value : here.elements<float>()) ASSERT_EQ(value, 0.0F);
-    PlacedBytes(some_bytes(280'004, 3), logical_gpu(0));  // leaves something behind in the memory that comes next
+    PlacedBytes(some_bytes(280'004, 3), logical_gpu(0));  // leaves data in the memory that is allocated next
   }
 }
 
@@ -80,7 +80,7 @@ TEST_F(GpuTensors, are_copied_in_the_order_of_the_calls_on_one_stream_and_across
     first.write(bytes);
     copy(second.view(DType::u8), first.view(DType::u8));
     copy(third.view(DType::u8), second.view(DType::u8));
-    first.write(Bytes(count));  // too late to be seen behind it
+    first.write(Bytes(count));  // too late to be seen by the copy
     ASSERT_EQ(third.bytes(), bytes) << "round " << round;
   }
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's runtime beside fake GPUs, where what NCCL does is done when the call returns.
+// CudaStream for fake GPUs, whose NCCL has finished when a call returns.
 
-#include "bench/cuda_stream.hpp"
+#include "bench/perf/cuda_stream.hpp"
 
 #include <fmt/format.h>
 

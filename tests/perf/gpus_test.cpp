@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call of lockstep-perf moves through the memory of one GPU at least.
+// The least traffic of a call of lockstep-perf through the memory of one GPU.
 
-#include "bench/gpus.hpp"
+#include "bench/perf/gpus.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient lists of lockstep-perf, and how they are packed.
+// The gradient lists of lockstep-perf, and their buckets.
 
-#include "bench/gradient_list.hpp"
-#include "bench/buckets.hpp"
-#include "bench/memory.hpp"
+#include "bench/harness/gradient_list.hpp"
+#include "bench/perf/buckets.hpp"
+#include "bench/perf/memory.hpp"
 
 #include <gtest/gtest.h>
 

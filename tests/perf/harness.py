@@ -4,7 +4,7 @@
 
 Arguments of the test programs: RANKS PROGRAM FAULT MPIEXEC [OPTION...]
 
-FAULT is a library to preload that makes MPI's own collectives wrong; "none" where that is not possible.
+FAULT is a library to be preloaded that corrupts results of MPI's own collectives; "none" if that is not possible.
 """
 
 import json
@@ -40,7 +40,7 @@ class Harness:
         return done
 
     def rows(self, arguments, code=0, calls=('3', '1'), **how):
-        """Runs a sweep; its rows, its environment and what it printed. `calls`: timed ones, and those before them."""
+        """Runs a sweep; returns its rows, its environment and its output. `calls`: timed calls, calls for warm-up."""
         name = self.file()
         done = self.run(['-n', calls[0], '-w', calls[1], *arguments, '--json', name], **how)
         assert done.returncode == code, f'exit code {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}'
@@ -50,11 +50,11 @@ class Harness:
 
     def rows_with_fault(self, arguments):
         if self.fault == 'none':
-            raise Skip('a sanitizer wants to be loaded first')
+            raise Skip('a sanitizer must be the first library that is loaded')
         return self.rows(arguments, code=1, before=['env', 'LD_PRELOAD=' + self.fault])
 
     def refuses(self, arguments, parts, variables=None, before=()):
-        """One rank says why, in one line that contains `parts`."""
+        """Expects that one rank prints the reason, in one line that contains `parts`."""
         done = self.run(arguments, variables, before)
         spoken = [line for line in done.stderr.splitlines() if line.startswith('lockstep-perf:')]
         assert done.returncode == 2, f'{arguments}: exit code {done.returncode}:\n{done.stdout}{done.stderr}'

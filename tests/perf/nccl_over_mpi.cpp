@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libnccl.so.2 for tests: ncclAllReduce by MPI, in memory that the host may touch. Every process has as many
-// communicators as every other, and calls them in one group. NCCL_OVER_MPI_FAULT=bit: one of
-// each result is wrong; =nothing: no result is written.
+// A libnccl.so.2 for tests: ncclAllReduce by MPI, in memory that the host can access. All processes have the same
+// number of communicators and call them in one group. NCCL_OVER_MPI_FAULT=bit: one bit of each result is wrong;
+// =nothing: no result is written.
 
 #include <mpi.h>
 #include <nccl.h>
@@ -21,7 +21,7 @@ struct Call {
   void* target;
 };
 
-/// What was called since the group began.
+/// The calls since the group began.
 struct Group {
   bool is_open = false;
   std::vector<Call> calls;

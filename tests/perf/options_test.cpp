@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of lockstep-perf, as far as they need no job.
+// The options of lockstep-perf, as far as they need no MPI job.
 
-#include "bench/options.hpp"
+#include "bench/harness/option_values.hpp"
+#include "bench/perf/options.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ std::string refusal(const std::vector<std::string>& arguments) {
   return {};
 }
 
-/// A file that is gone with this object.
+/// A file that the destructor removes.
 class File {
  public:
   explicit File(const std::string& text) : name_(testing::TempDir() + "lockstep-perf-options-test") {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle of lockstep-perf against the oracle of the library's own tests: two evaluations that share no code.
+// The oracle of lockstep-perf against the oracle of the library's tests: two evaluations that share no code.
 
-#include "bench/pattern.hpp"
+#include "bench/perf/pattern.hpp"
 #include "support/canonical_sum.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep-perf: what can be called, on which memory, beside whom. Prints TAP; see harness.py."""
+"""lockstep-perf: collectives, kinds of memory and peers. Prints TAP; see harness.py."""
 
 import sys
 

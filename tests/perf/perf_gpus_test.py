@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep-perf on GPUs that are not there (perf_on_fakes.cpp). Prints TAP; see harness.py.
+"""lockstep-perf on fake GPUs (perf_on_fakes.cpp). Prints TAP; see harness.py.
 
 FAKE_NCCL in the environment: a library to be opened as NCCL's, nccl_over_mpi.cpp; "none" in builds without NCCL's header.
 """
@@ -97,7 +97,7 @@ def compares_with_nccl_on_the_same_buffers(h):
     checks_every_row(rows, 'any', (4 * 2 - 1) * 3)
     for row in rows:
         assert row['nccl_wrong'] == 0 and row['nccl_time_us'] > 0 and row['nccl_call'] == row['dtype'] + ' sum', row
-    assert ' NCCL ' in text and "NCCL's time is of the sum alone" in text and 'MPI lacks' not in text, text
+    assert ' NCCL ' in text and "NCCL's time is that of the sum" in text and 'MPI lacks' not in text, text
     rows, _, text = h.rows(compare, code=1, variables={**variables, 'NCCL_OVER_MPI_FAULT': 'bit'})
     # 4 calls, one element each, on every replica
     assert all(row['wrong'] == 0 and row['nccl_wrong'] == 4 * 2 * h.ranks for row in rows), rows

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lockstep-perf with GPUs that are not there: FAKE_GPUS of them (default: 1), the same for all ranks.
-// FAKE_HOST_ACCESS=1: the host may touch their memory, as what stands for the peer does.
+// lockstep-perf with FAKE_GPUS fake GPUs (default: 1), the same for all ranks. FAKE_HOST_ACCESS=1: the host can access
+// their memory, as the fake NCCL of the peer does.
 
-#include "bench/program.hpp"
+#include "bench/perf/program.hpp"
 #include "support/fake_gpus.hpp"
 
 #include <cstddef>

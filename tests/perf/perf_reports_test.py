@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep-perf: the forms in which it shows its rows. Prints TAP; see harness.py."""
+"""lockstep-perf: the output formats. Prints TAP; see harness.py."""
 
 import csv
 import json
@@ -89,9 +89,9 @@ def refuses_a_baseline_that_does_not_fit(h):
     h.refuses([*SWEEP, '-d', 'f64', '--baseline', name], ['--baseline', name, 'none of its 8 rows'])
     content['environment']['ranks'] += 1
     h.refuses([*SWEEP, '--baseline', h.file(json.dumps(content))], [f'{h.ranks + 1} ranks', f'this job has {h.ranks}'])
-    h.refuses([*SWEEP, '--baseline', h.file('{"rows": [')], ['no JSON', '--json wrote'])
-    h.refuses([*SWEEP, '--baseline', h.file('{"a": 1}')], ['no result of lockstep-perf', 'environment'])
-    h.refuses([*SWEEP, '--baseline', h.file('[]')], ['no result of lockstep-perf'])
+    h.refuses([*SWEEP, '--baseline', h.file('{"rows": [')], ['invalid JSON', '--json wrote'])
+    h.refuses([*SWEEP, '--baseline', h.file('{"a": 1}')], ['not a result of lockstep-perf', 'environment'])
+    h.refuses([*SWEEP, '--baseline', h.file('[]')], ['not a result of lockstep-perf'])
 
 
 def require_gnuplot():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep-perf: sweeps of all_reduce, their verification, and what options may not be. Prints TAP; see harness.py."""
+"""lockstep-perf: sweeps of all_reduce, their verification, and invalid options. Prints TAP; see harness.py."""
 
 import sys
 
@@ -12,7 +12,7 @@ FIELDS = ['collective', 'list', 'mode', 'tensors', 'bytes', 'count', 'dtype', 'o
           'hbm_floor_us', 'of_hbm', 'baseline_us', 'baseline_ratio', 'p10_us', 'p50_us', 'p90_us', 'p99_us', 'mpi_p10_us', 'mpi_p50_us', 'mpi_p90_us',
           'mpi_p99_us', 'posted_us', 'algbw_gbs', 'busbw_gbs', 'cache_line_before_us', 'cache_line_after_us', 'wrong', 'mpi_wrong']
 
-# arguments -> what the one line of text must contain; options_test.cpp has those that need no job
+# arguments -> parts of the one line of text; options_test.cpp has those that need no MPI job
 REFUSED = [
     (['-b', '12Q'], ['--minbytes', '"12Q"', '64K']),
     (['--speed', 'high'], ['--speed', '--help']),
@@ -39,7 +39,7 @@ def sweeps_and_finds_nothing_wrong(h):
     assert (environment['cache_line_round_trip_us']['before'] is None) == (h.ranks == 1), environment
     for word in ('out-of-place', 'in-place', 'busbw', '#wrong', 'Wrong values         : 0 OK', 'Avg bus bandwidth'):
         assert text.count(word) >= 1, text
-    assert text.count('Avg bus bandwidth') == 1, 'one rank speaks:\n' + text
+    assert text.count('Avg bus bandwidth') == 1, 'one rank prints:\n' + text
 
 
 def checks_every_dtype_and_op(h):
@@ -94,7 +94,7 @@ def counts_planted_faults_and_exits_1(h):
         assert 'FAILED' in text, text
 
 
-def refuses_what_cannot_be_once_and_quickly(h):
+def refuses_invalid_options_once_and_quickly(h):
     # the texts are the same for every number of ranks; launching takes most of the time
     for arguments, parts in REFUSED if h.ranks == 2 else REFUSED[:2]:
         h.refuses(arguments, parts)
@@ -110,7 +110,7 @@ def explains_itself_once(h):
 
 TESTS = [sweeps_and_finds_nothing_wrong, checks_every_dtype_and_op, takes_odd_sizes_and_steps_in_bytes, compares_with_mpi,
          hands_any_order_to_mpi, does_not_check_when_told_so, reads_the_command_line_before_variables_before_a_file,
-         counts_planted_faults_and_exits_1, refuses_what_cannot_be_once_and_quickly, explains_itself_once]
+         counts_planted_faults_and_exits_1, refuses_invalid_options_once_and_quickly, explains_itself_once]
 
 
 if __name__ == '__main__':

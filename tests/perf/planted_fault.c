@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded into lockstep-perf: MPI's collectives of more than 100 floats get one bit of their result wrong on one rank:
-// the root where there is one that gets the result, else the last.
+// Preloaded into lockstep-perf: flips one bit of the result of MPI's collectives of more than 100 floats on one rank:
+// the root if only the root receives the result, else the last rank.
 
 #include <mpi.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A build without CUDA, or without the header of cuBLAS.
+// For a build without CUDA or without the header of cuBLAS.
 
 #include "train/gpu/cublas.hpp"
 #include "train/gpu/kernels.hpp"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What models on GPUs compute with.
+// The libraries that models on GPUs compute with.
 
 #pragma once
 
@@ -14,13 +14,13 @@
 namespace train::gpu {
 
 struct Backend {
-  std::shared_ptr<Cublas> cublas;  ///< null where there is none to be used; `why` says why
+  std::shared_ptr<Cublas> cublas;  ///< null if unavailable; `why` is the reason
   std::shared_ptr<Kernels> kernels;
   std::string name;  ///< "cuBLAS 13.1.0"
   std::string why;
 };
 
-/// What is on this machine. Thread-safe.
+/// Opens the backend of this machine. Thread-safe.
 [[nodiscard]] Backend open_backend();
 
 }  // namespace train::gpu

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is computed beside the matrix products, by what it does to each element or row: plain C++, which CUDA's compiler
-// and the host's both take, so that tests run the very code of the kernels. Arrays are dense and row-major.
+// The computations besides matrix products, for one element or row each: plain C++ for both CUDA's and the host's
+// compiler, so that tests run the code of the kernels. Arrays are dense and row-major.
 
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-// CUDA's compiler alone wants it marked.
+// Only CUDA's compiler needs the attributes.
 #ifdef __CUDACC__
 #define TRAIN_DEVICE __device__
 #else
@@ -18,7 +18,7 @@
 
 namespace train::gpu {
 
-/// Each element of [rows, columns]: x = relu(x + bias of its column). A NaN stays one, so that the loss shows it.
+/// Each element of [rows, columns]: x = relu(x + bias of its column). A NaN stays a NaN, so that the loss shows it.
 struct AddBiasAndRelu {
   float* elements;
   const float* bias;
@@ -30,7 +30,7 @@ struct AddBiasAndRelu {
   }
 };
 
-/// Each element: zeroes the gradient where ReLU gave 0.
+/// Each element: zeroes the gradient if the output of ReLU is 0.
 struct ReluGradients {
   float* gradients;
   const float* activations;
@@ -40,8 +40,8 @@ struct ReluGradients {
   }
 };
 
-/// Each row of [n, classes]: replaces the products, to which the bias is still to be added, by the gradients of `scale`
-/// * cross-entropy, and gives the cross-entropy.
+/// Each row of [n, classes]: replaces the products, which do not yet include the bias, by the gradients of `scale` *
+/// cross-entropy, and stores the cross-entropy.
 struct SoftmaxCrossEntropy {
   float* products;
   const float* bias;
@@ -70,7 +70,7 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-/// Each row of [n, classes]: 1 where the largest of products + bias, the first of equals, is that of the label, else 0.
+/// Each row of [n, classes]: 1 if the largest of products + bias (the first of equals) is that of the label, else 0.
 struct MarkCorrect {
   const float* products;
   const float* bias;
@@ -88,7 +88,8 @@ struct MarkCorrect {
   }
 };
 
-/// Sums of up to `rows_at_a_time` rows of [rows, columns], one after the other; each element of [sums, columns].
+/// Each element of [sums, columns]: the sum of up to `rows_at_a_time` consecutive rows of [rows, columns], added in
+/// order.
 template <class T>
 struct SumRows {
   const T* source;

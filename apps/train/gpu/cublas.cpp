@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of cuBLAS itself. It is opened at run time, so that one program serves machines with and without it; its
-// functions have the types of the header that this is built with.
+// The table of the real cuBLAS. The library is opened at run time, so that one program serves machines with and without
+// it; the types of its functions come from the header of this build.
 
 #include "train/gpu/cublas.hpp"
 
@@ -18,7 +18,7 @@ static_assert(static_cast<CublasStatus>(CUBLAS_STATUS_SUCCESS) == cublas_success
 static_assert(static_cast<Operation>(CUBLAS_OP_N) == Operation::none);
 static_assert(static_cast<Operation>(CUBLAS_OP_T) == Operation::transpose);
 
-// Every function that is used, by what its name has after "cublas".
+// All functions in use, by their names without "cublas".
 #define TRAIN_CUBLAS_FUNCTIONS(X) \
   X(Create_v2)                    \
   X(Destroy_v2)                   \
@@ -34,7 +34,7 @@ struct Functions {
 #undef TRAIN_MEMBER
 };
 
-/// The name of a function that `library` lacks; empty where all were found.
+/// The name of a function that `library` lacks; empty if all were found.
 std::string resolve(void* library, Functions& functions) {
 #define TRAIN_RESOLVE(name)                                                                     \
   functions.name = reinterpret_cast<decltype(&cublas##name)>(::dlsym(library, "cublas" #name)); \
@@ -90,7 +90,7 @@ std::string version_of(const Functions& call) {
 
 CublasLibrary open_file(const std::string& file) {
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {.why = fmt::format("cuBLAS does not open: {}", ::dlerror())};
+  if (library == nullptr) return {.why = fmt::format("cannot open cuBLAS: {}", ::dlerror())};
   Functions functions;
   if (const std::string missing = resolve(library, functions); !missing.empty())
     return {.why = fmt::format("{} has no {}", file, missing)};
@@ -101,7 +101,7 @@ CublasLibrary open_file(const std::string& file) {
 
 CublasLibrary open_cublas(const std::string& path) {
   if (!path.empty()) return open_file(path);
-  // the one of the header first: a newer one may need a newer driver than CUDA's part of this program does
+  // the header's version first: a newer one may need a newer driver than the CUDA runtime of this program
   CublasLibrary own = open_file(fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR));
   if (own.api != nullptr) return own;
   CublasLibrary other = open_file(CUBLAS_VER_MAJOR == 12 ? "libcublas.so.13" : "libcublas.so.12");

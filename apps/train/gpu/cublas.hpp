@@ -23,24 +23,24 @@ using Stream = void*;
 /// cublasOperation_t.
 enum class Operation : int { none = 0, transpose = 1 };
 
-/// A matrix in device memory, column after column; `stride` elements from one column to the next.
+/// A column-major matrix in device memory; `stride` is the distance of columns in elements.
 struct Columns {
   Operation operation;
   const float* data;
   int stride;
 };
 
-/// The calls. Each does what cuBLAS' of the same name does. Thread-safe, each handle for one thread at a time.
+/// The calls, each as the cuBLAS function of the same name. Thread-safe; one thread at a time per handle.
 class Cublas {
  public:
   virtual ~Cublas() = default;
 
-  /// Of the calling thread's current device.
+  /// A handle of the calling thread's current device.
   [[nodiscard]] virtual CublasStatus create(CublasHandle& handle) = 0;
   [[nodiscard]] virtual CublasStatus destroy(CublasHandle handle) = 0;
-  /// Takes the workspace away.
+  /// Resets the workspace.
   [[nodiscard]] virtual CublasStatus set_stream(CublasHandle handle, Stream stream) = 0;
-  /// Aligned to 256 bytes.
+  /// `workspace` is aligned to 256 bytes.
   [[nodiscard]] virtual CublasStatus set_workspace(CublasHandle handle, void* workspace, std::size_t bytes) = 0;
   /// c[m, n] = alpha * a[m, k] b[k, n] + beta * c, column-major.
   [[nodiscard]] virtual CublasStatus sgemm(CublasHandle handle, int m, int n, int k, float alpha, const Columns& a,
@@ -48,15 +48,15 @@ class Cublas {
   [[nodiscard]] virtual std::string status_name(CublasStatus status) const = 0;
 };
 
-/// What came of looking for cuBLAS.
+/// The result of opening cuBLAS.
 struct CublasLibrary {
-  std::shared_ptr<Cublas> api;  ///< null where there is none to be used; `why` says why
+  std::shared_ptr<Cublas> api;  ///< null if unavailable; `why` is the reason
   std::string version;          ///< "13.1.0"
-  std::string why;              ///< "cuBLAS does not open: libcublas.so.13: ...", "libm.so.6 has no cublasCreate_v2"
+  std::string why;              ///< "cannot open cuBLAS: libcublas.so.13: ...", "libm.so.6 has no cublasCreate_v2"
 };
 
-/// Looks for cuBLAS: the file that `path` names, or where it is empty libcublas.so of the version that this is built
-/// with, else of 12 or 13. Never closed again. Thread-safe.
+/// Opens cuBLAS: the file that `path` names; if it is empty, libcublas.so of the version of this build, else of 12 or
+/// 13. It is never closed. Thread-safe.
 [[nodiscard]] CublasLibrary open_cublas(const std::string& path = {});
 
 }  // namespace train::gpu

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs on a GPU beside cuBLAS, behind a table as cuBLAS itself is.
+// The kernels besides cuBLAS, behind a table like that of cuBLAS.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace train::gpu {
 
-/// `launch` calls `body` with every number below `count`, as a thread each, asynchronously on `stream`, a cudaStream_t
-/// of the calling thread's current device; what a body points to is that device's memory. Thread-safe. All throw
-/// std::runtime_error when CUDA fails.
+/// `launch` calls `body` with every number below `count`, each in a thread of its own, asynchronously on `stream`, a
+/// cudaStream_t of the calling thread's current device. The pointers of a body refer to memory of that device.
+/// Thread-safe. All functions throw std::runtime_error if CUDA fails.
 class Kernels {
  public:
   using Stream = void*;
@@ -32,7 +32,7 @@ class Kernels {
   virtual void launch(const SumRows<double>& body, std::int64_t count, Stream stream) = 0;
 };
 
-/// CUDA's own; null in a build without.
+/// The real kernels; null in a build without CUDA.
 [[nodiscard]] std::shared_ptr<Kernels> real_kernels();
 
 }  // namespace train::gpu

@@ -21,7 +21,7 @@
 namespace train::gpu {
 namespace {
 
-/// Memory of a GPU for intermediate results, which only grows. What grows is given back in order with the stream.
+/// Memory of a GPU for intermediate results, which only grows. The old memory is freed in order with the stream.
 template <class T>
 class DeviceScratch {
  public:
@@ -52,7 +52,7 @@ class MlpOnGpu final : public Model {
   ~MlpOnGpu() override {
     try {
       kernels_->use(device_.index);
-    } catch (const std::exception&) {  // then nothing waits for the device
+    } catch (const std::exception&) {  // then the destructors do not wait for the device
     }
   }
 
@@ -85,7 +85,7 @@ class MlpOnGpu final : public Model {
 
  private:
   static std::shared_ptr<Kernels> used_for(const std::shared_ptr<Kernels>& kernels, lockstep::Device device) {
-    kernels->use(device.index);  // cuBLAS' handle is the current device's
+    kernels->use(device.index);  // a cuBLAS handle belongs to the current device
     return kernels;
   }
 
@@ -129,7 +129,7 @@ class MlpOnGpu final : public Model {
     return logits;
   }
 
-  /// The sum of all rows of [rows, columns], by way of sums of some, so that many threads take part.
+  /// The sum of all rows of [rows, columns], by way of partial sums, so that many threads take part.
   template <class T>
   void sum_rows(const T* source, std::int64_t rows, std::int64_t columns, T* target, DeviceScratch<T>& scratch) {
     constexpr std::int64_t rows_at_a_time = 64;
@@ -143,7 +143,7 @@ class MlpOnGpu final : public Model {
     kernels_->launch(SumRows<T>{source, rows, columns, rows, target}, columns, stream_);
   }
 
-  /// The sum of `count` values, when all that is on the stream is done.
+  /// The sum of `count` values, after all work on the stream.
   double received_sum(const double* values, std::int64_t count) {
     sum_rows(values, count, 1, static_cast<double*>(sum_.data()), partial_values_);
     sum_on_host_.copy_from(sum_.view());
@@ -163,7 +163,7 @@ class MlpOnGpu final : public Model {
   DeviceScratch<float> partial_sums_{device_};
   DeviceScratch<double> row_values_{device_};  // losses, or marks
   DeviceScratch<double> partial_values_{device_};
-  std::int64_t rows_before_ = -1;  // of the batch before
+  std::int64_t rows_before_ = -1;  // rows of the previous batch
 };
 
 }  // namespace

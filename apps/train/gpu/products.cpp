@@ -11,11 +11,11 @@
 namespace train::gpu {
 namespace {
 
-// What NVIDIA recommends for Hopper; 4 MiB would do for older GPUs.
+// NVIDIA's recommendation for Hopper; 4 MiB would suffice for older GPUs.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 constexpr std::size_t workspace_alignment = 256;
 
-/// A row-major matrix of so many columns, transposed or not, is the transpose of that column-major one.
+/// A row-major matrix, transposed or not, as the transpose of a column-major one.
 Columns transpose_of(Factor factor, std::int64_t rows, std::int64_t columns) {
   if (factor.layout == Layout::plain) return {Operation::none, factor.data, static_cast<int>(columns)};
   return {Operation::transpose, factor.data, static_cast<int>(rows)};

@@ -22,7 +22,7 @@ void expect_in(const std::string& part, const std::string& text) {
 TEST(Cublas, is_named_where_it_does_not_open) {
   const CublasLibrary library = open_cublas("/nowhere/libcublas.so.13");
   EXPECT_EQ(library.api, nullptr);
-  expect_in("cuBLAS does not open: /nowhere/libcublas.so.13", library.why);
+  expect_in("cannot open cuBLAS: /nowhere/libcublas.so.13", library.why);
 }
 
 TEST(Cublas, lacks_functions_by_name) {
@@ -37,7 +37,7 @@ TEST(Cublas, lacks_functions_by_name) {
 TEST(Cublas, is_what_a_machine_has) {
   const CublasLibrary library = open_cublas();
   if (library.api == nullptr) {
-    expect_in("cuBLAS does not open: libcublas.so.13: ", library.why);
+    expect_in("cannot open cuBLAS: libcublas.so.13: ", library.why);
     GTEST_SKIP() << library.why;
   }
   expect_in(".", library.version);

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/harness/option_values.hpp"
+
+#include <lockstep/base/error.hpp>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+namespace perf {
+namespace {
+
+std::optional<std::int64_t> digits(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// All values of an enumeration with `count` enumerators for "all", else the values that the list names.
+template <class Value, class Parse>
+std::vector<Value> list(std::string_view option, const std::string& text, int count, Parse parse) {
+  std::vector<Value> values;
+  if (text == "all") {
+    for (int i = 0; i < count; ++i) values.push_back(static_cast<Value>(i));
+    return values;
+  }
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    try {
+      values.push_back(parse(entry));
+    } catch (const lockstep::Error& error) {
+      refuse("{} \"{}\": {}; several are separated by commas, and all stands for every one", option, text,
+             error.text());
+    }
+  }
+  if (values.empty())
+    refuse("{} \"{}\": the list is empty; give one name, several separated by commas, or all", option, text);
+  return values;
+}
+
+}  // namespace
+
+std::int64_t size_bytes(std::string_view option, std::string_view text) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  int shift = 0;
+  std::string_view number = text;
+  if (!number.empty()) {
+    switch (number.back()) {
+      case 'K':
+      case 'k': shift = 10; break;
+      case 'M':
+      case 'm': shift = 20; break;
+      case 'G':
+      case 'g': shift = 30; break;
+      default: break;
+    }
+    if (shift != 0) number.remove_suffix(1);
+  }
+  const std::optional<std::int64_t> value = digits(number);
+  if (!value || *value < 1 || *value > (most >> shift)) {
+    refuse("{} \"{}\": give a number of bytes from 1 to 1024G, such as 8, 64K, 16M or 1G", option, text);
+  }
+  return *value << shift;
+}
+
+std::int64_t whole_number(std::string_view option, std::string_view text, std::int64_t least, std::int64_t most,
+                          std::string_view rule) {
+  const std::optional<std::int64_t> value = digits(text);
+  if (!value || *value < least || *value > most) refuse("{} \"{}\": give {}", option, text, rule);
+  return *value;
+}
+
+std::size_t one_of(std::string_view option, std::string_view text, std::span<const std::string_view> names) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) refuse("{} \"{}\": give one of {}", option, text, fmt::join(names, ", "));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+std::vector<lockstep::DType> dtypes(std::string_view option, const std::string& text) {
+  return list<lockstep::DType>(option, text, lockstep::dtype_count, lockstep::parse_dtype);
+}
+
+std::vector<lockstep::ReduceOp> reduce_ops(std::string_view option, const std::string& text) {
+  return list<lockstep::ReduceOp>(option, text, lockstep::reduce_op_count, lockstep::parse_reduce_op);
+}
+
+std::vector<Collective> collectives(std::string_view option, const std::string& text) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < collective_count; ++i) names.push_back(traits(static_cast<Collective>(i)).name);
+  return list<Collective>(option, text, static_cast<int>(collective_count), [&](const std::string& name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      refuse("{} \"{}\": \"{}\" is not one of {}; several are separated by commas, and all stands for every one",
+             option, text, name, fmt::join(names, ", "));
+    }
+    return static_cast<Collective>(found - names.begin());
+  });
+}
+
+}  // namespace perf

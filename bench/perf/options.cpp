@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/perf/options.hpp"
+
+#include "bench/harness/gradient_list.hpp"
+#include "bench/harness/option_values.hpp"
+#include "bench/perf/memory.hpp"
+#include "bench/perf/option_description.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+namespace perf {
+namespace {
+
+namespace po = boost::program_options;
+
+/// LOCKSTEP_PERF_WARMUP_ITERS is warmup-iters. Variables without the prefix are ignored.
+std::string option_of_variable(const std::string& variable, const po::options_description& all) {
+  constexpr std::string_view prefix = "LOCKSTEP_PERF_";
+  if (!variable.starts_with(prefix)) return {};
+  std::string name = variable.substr(prefix.size());
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  if (all.find_nothrow(name, false) == nullptr) {
+    refuse("variable {}: there is no option --{}; --help lists the options", variable, name);
+  }
+  return name;
+}
+
+/// Runs `read`; adds the source of the options to Boost's error texts.
+void read_from(std::string_view place, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const po::error& error) {
+    refuse("{}: {}; --help lists the options", place, error.what());
+  }
+}
+
+po::variables_map read(int argc, const char* const* argv, const po::options_description& all) {
+  po::variables_map values;
+  // the first stored value of an option wins
+  read_from("command line", [&] {
+    const po::parsed_options parsed = po::command_line_parser(argc, argv).options(all).run();
+    for (const po::option& option : parsed.options) {
+      if (option.position_key >= 0)
+        refuse("unexpected argument \"{}\"; --help lists the options", option.value.front());
+    }
+    po::store(parsed, values);
+  });
+  read_from("LOCKSTEP_PERF_* variables", [&] {
+    const auto option = [&](const std::string& variable) { return option_of_variable(variable, all); };
+    po::store(po::parse_environment(all, option), values);
+  });
+  if (values.count("config") != 0) {
+    const std::string name = values["config"].as<std::string>();
+    std::ifstream file(name);
+    if (!file) refuse("--config \"{}\": the file cannot be read; give a readable file", name);
+    read_from(fmt::format("--config \"{}\"", name), [&] { po::store(po::parse_config_file(file, all), values); });
+  }
+  po::notify(values);
+  return values;
+}
+
+std::string text_or(const po::variables_map& values, const char* name, const char* otherwise) {
+  return values.count(name) != 0 ? values[name].as<std::string>() : otherwise;
+}
+
+void read_sizes(const po::variables_map& values, Options& options) {
+  const auto given = [&](const char* name) { return values.count(name) != 0; };
+  const auto text = [&](const char* name) { return values[name].as<std::string>(); };
+  if (given("minbytes")) options.min_bytes = size_bytes("-b/--minbytes", text("minbytes"));
+  if (given("maxbytes")) options.max_bytes = size_bytes("-e/--maxbytes", text("maxbytes"));
+  // with -b alone, the largest size is at least that
+  if (given("minbytes") && !given("maxbytes")) options.max_bytes = std::max(options.max_bytes, options.min_bytes);
+  if (options.max_bytes < options.min_bytes) {
+    refuse("-e/--maxbytes \"{}\": the largest size is below the smallest, -b/--minbytes {}; give at least that",
+           given("maxbytes") ? text("maxbytes") : std::to_string(options.max_bytes), options.min_bytes);
+  }
+  if (given("stepfactor") && given("stepbytes")) {
+    refuse("-i/--stepbytes \"{}\": -f/--stepfactor \"{}\" is given too; give one of the two", text("stepbytes"),
+           text("stepfactor"));
+  }
+  if (given("stepbytes")) options.step_bytes = size_bytes("-i/--stepbytes", text("stepbytes"));
+  if (given("stepfactor")) {
+    options.step_factor =
+        whole_number("-f/--stepfactor", text("stepfactor"), 2, std::int64_t{1} << 40, "a whole number of at least 2");
+  }
+  if (options.step_bytes != 0 && (options.max_bytes - options.min_bytes) / options.step_bytes >= 100'000) {
+    refuse("-i/--stepbytes \"{}\": that makes {} sizes from -b {} to -e {}; give a step that makes at most 100000",
+           text("stepbytes"), (options.max_bytes - options.min_bytes) / options.step_bytes + 1, options.min_bytes,
+           options.max_bytes);
+  }
+}
+
+/// --list, which replaces the sizes.
+void read_list(const po::variables_map& values, Options& options) {
+  if (values.count("list") == 0) return;
+  options.list = values["list"].as<std::string>();
+  for (const char* const name : {"minbytes", "maxbytes", "stepfactor", "stepbytes"}) {
+    if (values.count(name) == 0) continue;
+    refuse("--list \"{}\": --{} \"{}\" is given too, but the list has its own sizes; give one of the two", options.list,
+           name, values[name].as<std::string>());
+  }
+  if (options.collectives != std::vector{Collective::all_reduce}) {
+    refuse("--list \"{}\": --collective \"{}\" is given too, but lists are for all_reduce; give one of the two",
+           options.list, text_or(values, "collective", ""));
+  }
+  if (text_or(values, "in-place", "yes") != "yes") {
+    refuse("--list \"{}\": --in-place \"{}\" is given too, but lists are reduced in place; give yes", options.list,
+           text_or(values, "in-place", ""));
+  }
+  options.placements = {Placement::in_place};
+  options.list_counts = gradient_list("--list", options.list);
+  const bool is_possible = std::any_of(options.dtypes.begin(), options.dtypes.end(), [&](lockstep::DType dtype) {
+    return std::any_of(options.ops.begin(), options.ops.end(), [&](lockstep::ReduceOp op) {
+      return lockstep::supports(op, dtype) && lockstep::result_dtype(op, dtype) == dtype;
+    });
+  });
+  if (!is_possible) {
+    refuse("--list \"{}\": lists are reduced in place, but the mean of integers is f64; give another -o or -d",
+           options.list);
+  }
+}
+
+void read_operation(const po::variables_map& values, Options& options) {
+  const auto given = [&](const char* name) { return values.count(name) != 0; };
+  const auto text = [&](const char* name) { return values[name].as<std::string>(); };
+  if (given("datatype")) options.dtypes = dtypes("-d/--datatype", text("datatype"));
+  if (given("op")) options.ops = reduce_ops("-o/--op", text("op"));
+  const bool all = (given("datatype") && text("datatype") == "all") || (given("op") && text("op") == "all");
+  const bool reduces = std::any_of(options.collectives.begin(), options.collectives.end(),
+                                   [](Collective collective) { return traits(collective).reduces; });
+  for (const lockstep::ReduceOp op : options.ops) {
+    for (const lockstep::DType dtype : options.dtypes) {
+      if (!all && reduces && !lockstep::supports(op, dtype)) {
+        refuse(
+            "-o/--op \"{}\": {} does not support {} of -d/--datatype; bool takes min, max, band, bor and bxor, and "
+            "only "
+            "integers and bool take band, bor and bxor",
+            text_or(values, "op", "sum"), lockstep::to_string(op), lockstep::to_string(dtype));
+      }
+    }
+  }
+  if (given("order")) {
+    const auto names = {std::string_view("canonical"), std::string_view("any")};
+    options.order = one_of("--order", text("order"), names) == 0 ? lockstep::Order::canonical : lockstep::Order::any;
+  }
+  if (given("root")) {
+    options.root = static_cast<int>(whole_number("-r/--root", text("root"), 0, 1'000'000, "a rank, from 0"));
+  }
+  if (given("replicas-per-rank")) {
+    options.replicas_per_rank = static_cast<int>(
+        whole_number("--replicas-per-rank", text("replicas-per-rank"), 1, 1024, "a number from 1 to 1024"));
+  }
+  options.async = values["async"].as<bool>();
+  options.prepared = !values["unprepared"].as<bool>();
+}
+
+void read_collectives(const po::variables_map& values, Options& options) {
+  const std::string names = text_or(values, "collective", "all_reduce");
+  options.collectives = collectives("--collective", names);
+  const auto which = one_of("--in-place", text_or(values, "in-place", "both"), {"no", "yes", "both"});
+  if (which == 0) options.placements = {Placement::out_of_place};
+  if (which == 1) options.placements = {Placement::in_place};
+  for (const Collective collective : options.collectives) {
+    if (which == 1 && names != "all" && !traits(collective).has_in_place) {
+      refuse("--in-place \"yes\": {} of --collective has no in-place form; give no or both", traits(collective).name);
+    }
+  }
+}
+
+/// Refuses options that NCCL's own call does not support.
+void check_nccl(const Options& options) {
+  using lockstep::DType;
+  using lockstep::ReduceOp;
+  constexpr std::string_view refused = "--compare \"nccl\"";
+  if (!memory_kind(options.memory).is_on_gpus) {
+    refuse("{}: NCCL works on GPUs, but --memory is {}; give --memory cuda", refused, options.memory);
+  }
+  if (!options.list.empty() || options.collectives != std::vector{Collective::all_reduce}) {
+    refuse("{}: only ncclAllReduce of one tensor is compared; give no --list, and no --collective except all_reduce",
+           refused);
+  }
+  for (const DType dtype : options.dtypes) {
+    if (dtype != DType::i16 && dtype != DType::u16 && dtype != DType::boolean) continue;
+    refuse("{}: NCCL does not support {}; give another -d/--datatype", refused, lockstep::to_string(dtype));
+  }
+  for (const ReduceOp op : options.ops) {
+    if (op != ReduceOp::band && op != ReduceOp::bor && op != ReduceOp::bxor) continue;
+    refuse("{}: NCCL does not support {}; give another -o/--op", refused, lockstep::to_string(op));
+  }
+}
+
+void read_comparison(const po::variables_map& values, Options& options) {
+  options.compare = static_cast<Peer>(one_of("--compare", text_or(values, "compare", "none"), {"none", "mpi", "nccl"}));
+  if (options.compare == Peer::mpi) options.thread_level = ThreadLevel::single;
+  if (values.count("thread-level") != 0) {
+    options.thread_level = static_cast<ThreadLevel>(one_of("--thread-level", values["thread-level"].as<std::string>(),
+                                                           {"single", "funneled", "serialized", "multiple"}));
+  }
+  if (options.compare == Peer::nccl) check_nccl(options);
+  if (options.compare != Peer::mpi) return;
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  for (const lockstep::DType dtype : options.dtypes) {
+    if (!options.list.empty() || count_elements(options.max_bytes, dtype) <= most) continue;
+    refuse("-e/--maxbytes \"{}\": MPI's collectives take at most 2^31 - 1 elements of {}; give less, or no --compare",
+           text_or(values, "maxbytes", "64M"), lockstep::to_string(dtype));
+  }
+  for (const std::int64_t count : options.list_counts) {
+    if (count <= most) continue;
+    refuse("--list \"{}\": MPI's collectives take at most 2^31 - 1 elements, not {}; give less, or no --compare",
+           options.list, count);
+  }
+}
+
+void read_memory(const po::variables_map& values, Options& options) {
+  std::vector<std::string_view> names;
+  std::vector<std::string_view> host_names;
+  for (const MemoryKind& kind : memory_kinds()) {
+    names.push_back(kind.name);
+    if (!kind.is_on_gpus) host_names.push_back(kind.name);
+  }
+  options.memory = names[one_of("--memory", text_or(values, "memory", "malloc"), names)];
+  options.mpi_memory = host_names[one_of(
+      "--mpi-memory", text_or(values, "mpi-memory", std::string(memory_kind(options.memory).peer).c_str()),
+      host_names)];
+  if (!memory_kind(options.memory).is_on_gpus) return;
+  if (options.limit) {
+    refuse("--limit: the limit is measured in host memory, but --memory is {}; give no --limit", options.memory);
+  }
+}
+
+void read_measurement(const po::variables_map& values, Options& options) {
+  const auto given = [&](const char* name) { return values.count(name) != 0; };
+  const auto text = [&](const char* name) { return values[name].as<std::string>(); };
+  constexpr std::int64_t most = 10'000'000;
+  if (given("iters"))
+    options.iterations = whole_number("-n/--iters", text("iters"), 1, most, "a number from 1 to 10000000");
+  if (given("warmup-iters")) {
+    options.warmup_iterations =
+        whole_number("-w/--warmup-iters", text("warmup-iters"), 0, most, "a number from 0 to 10000000");
+  }
+  if (given("check")) options.check = one_of("-c/--check", text("check"), {"0", "1"}) == 1;
+  options.limit = values["limit"].as<bool>();
+  read_memory(values, options);
+  read_comparison(values, options);
+}
+
+void read_output(const po::variables_map& values, Options& options) {
+  options.json = text_or(values, "json", "");
+  options.csv = text_or(values, "csv", "");
+  options.baseline = text_or(values, "baseline", "");
+  options.plot = text_or(values, "plot", "");
+  options.percentiles = values["percentiles"].as<bool>();
+  options.osu = values["osu"].as<bool>();
+  if (options.osu && !options.list.empty()) {
+    refuse("--osu: --list \"{}\" is given too, but OSU's columns are size and time; give one of the two", options.list);
+  }
+  if (options.plot.empty()) return;
+  const std::string_view name = options.plot;
+  if (name != "-" && !name.ends_with(".png") && !name.ends_with(".svg") && !name.ends_with(".txt")) {
+    refuse("--plot \"{}\": give a name that ends in .png, .svg or .txt, or - for the terminal", name);
+  }
+  if (options.collectives == std::vector{Collective::barrier}) {
+    refuse("--plot \"{}\": --collective \"barrier\" has no sizes to plot over; give another collective", name);
+  }
+}
+
+}  // namespace
+
+std::string peer_name(Peer peer) {
+  switch (peer) {
+    case Peer::none: break;
+    case Peer::mpi: return "MPI";
+    case Peer::nccl: return "NCCL";
+  }
+  return {};
+}
+
+std::int64_t count_elements(std::int64_t bytes, lockstep::DType dtype) noexcept {
+  return std::max<std::int64_t>(1, bytes / static_cast<std::int64_t>(lockstep::size_of(dtype)));
+}
+
+std::vector<std::int64_t> Options::sizes_bytes() const {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t bytes = min_bytes; bytes <= max_bytes;) {
+    sizes.push_back(bytes);
+    if (step_bytes == 0 && bytes > max_bytes / step_factor) break;
+    bytes = step_bytes != 0 ? bytes + step_bytes : bytes * step_factor;
+  }
+  return sizes;
+}
+
+Options parse_options(int argc, const char* const* argv) {
+  const po::options_description all = option_description();
+  const po::variables_map values = read(argc, argv, all);
+  Options options;
+  if (values["help"].as<bool>()) options.help = help_text(all);
+  if (values.count("simulate") != 0) {
+    options.simulate = parse_simulation("--simulate", values["simulate"].as<std::string>());
+    options.max_bytes = simulated_max_bytes;
+  }
+  options.show_selection = values["show-selection"].as<bool>();
+  options.strategy = values["strategy"].as<bool>();
+  options.input = values["input"].as<bool>();
+  read_sizes(values, options);
+  read_collectives(values, options);
+  read_operation(values, options);
+  read_list(values, options);
+  read_measurement(values, options);
+  read_output(values, options);
+  return options;
+}
+
+}  // namespace perf

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// lockstep-perf --show-selection: which schedule lockstep chooses at which size, for this job or for a simulated one.
+
+#pragma once
+
+#include "bench/simulate/simulation.hpp"
+
+#include <lockstep/collectives/communicator.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace perf {
+
+inline constexpr const char* selection_help =
+    "measure nothing; print what all_reduce does at each size, with buffers from the arena and from elsewhere, in this "
+    "job or in that of --simulate";
+
+/// Prints a table with two rows per size. Local. Throws OptionError for a cluster whose `radices` are given.
+void show_selection(const lockstep::Communicator& job, const std::optional<Simulation>& simulation,
+                    std::span<const std::int64_t> sizes_bytes);
+
+}  // namespace perf

@@ -13,7 +13,6 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/environment.hpp>
-#include <lockstep/cluster/host_list.hpp>
 #include <lockstep/cluster/host_topology.hpp>
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>
 #include <lockstep/cluster/replica_layout.hpp>
@@ -51,9 +50,8 @@
 #include <lockstep/input/csv.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/input/element.hpp>
-#include <lockstep/input/feed.hpp>
-#include <lockstep/input/file_list.hpp>
 #include <lockstep/input/idx.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
@@ -61,7 +59,6 @@
 #include <lockstep/input/pipeline.hpp>
 #include <lockstep/input/records.hpp>
 #include <lockstep/input/scale.hpp>
-#include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/destinations.hpp>
 #include <lockstep/strategy/initial_value.hpp>

@@ -16,7 +16,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::int64_t nobody = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t no_rank = std::numeric_limits<std::int64_t>::max();
 
 /// The reduction of one number per rank: each of its replicas gives the same.
 template <class T>
@@ -71,10 +71,10 @@ RankFailure failure_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-void throw_together(Communicator& communicator, const std::exception_ptr& mine) {
+void rethrow_on_all_ranks(Communicator& communicator, const std::exception_ptr& mine) {
   const std::int64_t first =
-      over_all_ranks<std::int64_t>(communicator, mine ? communicator.rank() : nobody, ReduceOp::min);
-  if (first == nobody) return;
+      over_all_ranks<std::int64_t>(communicator, mine ? communicator.rank() : no_rank, ReduceOp::min);
+  if (first == no_rank) return;
   const int rank = static_cast<int>(first);
   RankFailure failure;
   if (rank == communicator.rank()) failure = failure_of(mine);
@@ -85,12 +85,12 @@ void throw_together(Communicator& communicator, const std::exception_ptr& mine) 
   throw Error(static_cast<Code>(code), text, {.rank = rank, .replica = -1, .operation = "checkpoint", .sequence = -1});
 }
 
-std::uint64_t from_chief(Communicator& communicator, std::uint64_t number) {
+std::uint64_t from_rank_0(Communicator& communicator, std::uint64_t number) {
   broadcast(communicator, 0, std::span(&number, 1));
   return number;
 }
 
-std::string from_chief(Communicator& communicator, const std::string& text) {
+std::string from_rank_0(Communicator& communicator, const std::string& text) {
   return broadcast_text(communicator, 0, text);
 }
 

@@ -18,24 +18,24 @@ namespace lockstep::detail {
 
 /// Throws where `mine` is set on any rank: on all ranks the error of the lowest such one, with its code. Collective: 8
 /// bytes, and the text where there is one.
-void throw_together(Communicator& communicator, const std::exception_ptr& mine);
+void rethrow_on_all_ranks(Communicator& communicator, const std::exception_ptr& mine);
 
-/// Runs `body`, which does nothing Collective, on every rank; throws as throw_together.
+/// Runs `body`, which does nothing Collective, on every rank; throws as rethrow_on_all_ranks.
 template <class Body>
-void together(Communicator& communicator, Body&& body) {
+void run_on_all_ranks(Communicator& communicator, Body&& body) {
   std::exception_ptr error;
   try {
     body();
   } catch (...) {
     error = std::current_exception();
   }
-  throw_together(communicator, error);
+  rethrow_on_all_ranks(communicator, error);
 }
 
 /// Rank 0's number, on every rank. Collective.
-[[nodiscard]] std::uint64_t from_chief(Communicator& communicator, std::uint64_t number);
+[[nodiscard]] std::uint64_t from_rank_0(Communicator& communicator, std::uint64_t number);
 /// Rank 0's text, on every rank. Collective.
-[[nodiscard]] std::string from_chief(Communicator& communicator, const std::string& text);
+[[nodiscard]] std::string from_rank_0(Communicator& communicator, const std::string& text);
 /// Throws Error(mismatch) on every rank unless all have the same number; `what` says of what. Collective.
 void require_same(Communicator& communicator, std::uint64_t number, const std::string& what);
 /// Adds up what the ranks have, element by element, on every rank. Collective.

@@ -136,10 +136,10 @@ std::optional<std::int64_t> Checkpoint::restore_latest(const std::filesystem::pa
   implementation_->require_ready("restore_latest");
   Communicator& communicator = implementation_->communicator;
   std::optional<std::filesystem::path> path;
-  detail::together(communicator, [&] {
+  detail::run_on_all_ranks(communicator, [&] {
     if (communicator.rank() == 0) path = latest(directory);
   });
-  const std::string name = detail::from_chief(communicator, path ? path->string() : std::string());
+  const std::string name = detail::from_rank_0(communicator, path ? path->string() : std::string());
   if (name.empty()) return std::nullopt;
   return restore(name, options);
 }

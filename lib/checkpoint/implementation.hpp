@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include "checkpoint/blocks.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_header.hpp"

@@ -5,9 +5,12 @@
 
 #pragma once
 
+#include "checkpoint/safetensors_header.hpp"
+
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/shape.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -48,5 +51,19 @@ struct Manifest {
 /// Throws Error(data_loss) that names `file` when `text` is damaged, Error(unimplemented) for one that a later version
 /// wrote.
 [[nodiscard]] Manifest parse_manifest(const std::string& text, const std::string& file);
+
+inline constexpr std::uint64_t block_bytes = std::uint64_t{8} << 20;
+
+struct FileBlock {
+  std::size_t tensor = 0;    ///< number in the header
+  std::uint64_t offset = 0;  ///< in the tensor
+  std::uint64_t bytes = 0;
+  int writer = 0;  ///< rank
+};
+
+/// The tensors' data as blocks of `bytes_each`, the last of a tensor shorter, in their order in the file; a tensor
+/// without elements has none. Of `writers` ranks each gets a contiguous piece, as equal as blocks allow.
+[[nodiscard]] std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_t bytes_each,
+                                                 int writers);
 
 }  // namespace lockstep::detail

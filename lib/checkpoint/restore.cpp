@@ -7,8 +7,10 @@
 #include "base/crc32c.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/directory.hpp"
-#include "checkpoint/shares.hpp"
 #include "context/replica_team.hpp"
+#include "core/visit_dtype.hpp"
+#include "device/host/host_elements.hpp"
+#include "variables/elementwise.hpp"
 #include "variables/variable_access.hpp"
 
 #include <lockstep/base/error.hpp>
@@ -16,7 +18,11 @@
 #include <lockstep/device/memory_resource.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
 #include <utility>
 
 namespace lockstep::detail {
@@ -33,6 +39,37 @@ int replicas_of(const Variable& variable) { return VariableAccess::team(variable
 
 bool is_on_read(const Variable& variable) { return variable.synchronization() == VariableSynchronization::on_read; }
 
+/// The canonical sum of `count` equal values: the largest power of two below it is the left half.
+template <class Sum>
+Sum sum_of_equal(Sum value, unsigned count) {
+  if (count == 1) return value;
+  const unsigned left = std::bit_ceil(count) / 2;
+  return value * static_cast<Sum>(left) + sum_of_equal(value, count - left);
+}
+
+/// target = what replica `replica` of `replicas` gets of `total`, element by element, so that the canonical sum of all
+/// replicas' is `total` exactly: total / replicas; of integers without remainder, which goes to the first replicas; and
+/// where the quotients do not add up, everything for replica 0 and nothing for the others. Not for bool.
+void write_exact_share(TensorView target, ConstTensorView total, int replica, int replicas) {
+  HostEdit edit(target);
+  write_share(edit.view(), total, replica, replicas);
+  visit_dtype(target.dtype, [&]<class T>() {
+    if constexpr (!std::integral<T>) {
+      using Sum = sum_t<T>;
+      T* const to = static_cast<T*>(edit.view().data);
+      const T* const from = static_cast<const T*>(total.data);
+      for (std::int64_t i = 0; i < target.element_count(); ++i) {
+        const auto wanted = static_cast<Sum>(from[i]);
+        const auto share = static_cast<Sum>(static_cast<T>(wanted / static_cast<Sum>(replicas)));
+        const auto sum = static_cast<Sum>(static_cast<T>(sum_of_equal(share, static_cast<unsigned>(replicas))));
+        if (sum == wanted || std::isnan(wanted)) continue;
+        to[i] = replica == 0 ? from[i] : T{};
+      }
+    }
+  });
+  edit.finish();
+}
+
 }  // namespace
 
 Restore::Restore(Checkpoint::Implementation& checkpoint, const Path& path, const RestoreOptions& options)
@@ -40,11 +77,11 @@ Restore::Restore(Checkpoint::Implementation& checkpoint, const Path& path, const
 
 std::int64_t Restore::run() {
   Communicator& communicator = checkpoint_.communicator;
-  together(communicator, [this] { read(); });
+  run_on_all_ranks(communicator, [this] { read(); });
   require_same(communicator, fingerprint_,
                "restore: ranks read different files at " + path_.string() + "; all need the same directory");
   // opening an iterator may be collective: only where all have come so far
-  together(communicator, [this] { prepare_words(); });
+  run_on_all_ranks(communicator, [this] { prepare_words(); });
   write();
   return manifest_ ? manifest_->step : -1;
 }

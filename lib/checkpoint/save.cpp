@@ -60,7 +60,7 @@ PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoi
   const std::string what = directory.string() + '\n' + std::to_string(step);
   detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))),
                        "save: ranks give different directories or steps; all save the same checkpoint");
-  unfinished_ = detail::unfinished_path(directory, step, detail::from_chief(communicator_, std::random_device()()));
+  unfinished_ = detail::unfinished_path(directory, step, detail::from_rank_0(communicator_, std::random_device()()));
   collect(checkpoint);
   collect_words(checkpoint);
   lay_out(checkpoint.options.parallel_bytes);
@@ -199,10 +199,10 @@ Path PendingSave::Implementation::finish() {
   if (std::exchange(finished_, true)) return detail::step_path(directory_, step_);
   if (thread_.joinable()) thread_.join();
   try {
-    detail::throw_together(communicator_, error_);
+    detail::rethrow_on_all_ranks(communicator_, error_);
     if (sliced_) {
       detail::add_over_ranks(communicator_, checksums_);
-      detail::together(communicator_, [&] {
+      detail::run_on_all_ranks(communicator_, [&] {
         if (communicator_.rank() == 0) commit();
       });
     }

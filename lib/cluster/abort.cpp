@@ -34,36 +34,36 @@ std::atomic<Clock::rep> abort_time{0};
   abort_job();
 }
 
-struct Obituary {
+struct AbortReason {
   std::string text = "an unknown exception";
   bool is_shared = false;  // every rank ends of it
   bool is_echo = false;    // another rank has the original
 };
 
-Obituary current_obituary() noexcept {
-  Obituary obituary;
+AbortReason current_abort_reason() noexcept {
+  AbortReason reason;
   try {
     if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
-    obituary.text = "std::terminate was called";
+    reason.text = "std::terminate was called";
   } catch (const Error& error) {
-    obituary.text = error.what();
-    obituary.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded ||
-                         error.operation() == environment_operation;
-    obituary.is_echo = error.code() == Code::unavailable;
+    reason.text = error.what();
+    reason.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded ||
+                       error.operation() == environment_operation;
+    reason.is_echo = error.code() == Code::unavailable;
   } catch (const std::exception& error) {
-    obituary.text = error.what();
+    reason.text = error.what();
   } catch (...) {}
-  return obituary;
+  return reason;
 }
 
 [[noreturn]] void on_terminate() noexcept {
-  const Obituary obituary = current_obituary();
+  const AbortReason reason = current_abort_reason();
   // whoever has the text first prints it and takes the job down meanwhile, for which a launcher may need a second or
   // two
-  if (obituary.is_echo || (obituary.is_shared && terminate_rank.load() != 0)) {
+  if (reason.is_echo || (reason.is_shared && terminate_rank.load() != 0)) {
     std::this_thread::sleep_for(grace + std::chrono::seconds(5));
   }
-  log_warning("uncaught exception: {}", obituary.text);
+  log_warning("uncaught exception: {}", reason.text);
   std::this_thread::sleep_for(grace);
   abort_job();
 }

@@ -20,7 +20,7 @@ ClusterSpec named_by_rank(int rank, int ranks) {
   }
   std::vector<std::string> names;
   for (int i = 0; i < ranks; ++i) names.push_back(fmt::format("rank:{}", i));
-  return detail::deal_to_jobs({}, std::move(names), "ClusterResolver", "ranks are");
+  return detail::assign_to_jobs({}, std::move(names), "ClusterResolver", "ranks are");
 }
 
 ClusterTask checked_task(const ClusterSpec& spec, ClusterTask task) {

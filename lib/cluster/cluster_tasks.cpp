@@ -11,8 +11,8 @@
 
 namespace lockstep::detail {
 
-ClusterSpec deal_to_jobs(const Jobs& jobs, std::vector<std::string> addresses, std::string_view call,
-                         std::string_view who) {
+ClusterSpec assign_to_jobs(const Jobs& jobs, std::vector<std::string> addresses, std::string_view call,
+                           std::string_view who) {
   if (jobs.empty()) {
     std::map<std::string, ClusterSpec::Tasks> all;
     all.emplace("worker", numbered_from_zero(std::move(addresses)));

@@ -29,8 +29,8 @@ using Jobs = std::vector<std::pair<std::string, int>>;
 
 /// Deals `addresses`, by rank, to `jobs`, all to "worker" where that is empty. `who` is who counts that many ranks.
 /// Throws Error(invalid_argument) where jobs are not as many tasks, or wrong themselves.
-[[nodiscard]] ClusterSpec deal_to_jobs(const Jobs& jobs, std::vector<std::string> addresses, std::string_view call,
-                                       std::string_view who);
+[[nodiscard]] ClusterSpec assign_to_jobs(const Jobs& jobs, std::vector<std::string> addresses, std::string_view call,
+                                         std::string_view who);
 
 /// The job and number of rank `rank`.
 [[nodiscard]] std::pair<std::string, int> task_of_rank(const Jobs& jobs, int rank);

@@ -37,7 +37,7 @@ detail::Settings read_settings() {
 }
 
 /// As above: what a program asks for, all its ranks do.
-void name_nccl(const std::string& file) {
+void set_nccl_library(const std::string& file) {
   if (file.empty() || detail::nccl::name_library(file)) return;
   exists = false;
   throw Error(Code::failed_precondition,
@@ -59,7 +59,7 @@ struct Environment::Node {
     return detail::place(topology, processors, static_cast<std::size_t>(local_rank));
   }
   /// Collective over MPI_COMM_WORLD.
-  void meet_others(int rank) {
+  void find_node(int rank) {
     namespace mpi = detail::mpi;
     const mpi::Nodes nodes = mpi::find_nodes(MPI_COMM_WORLD);
     const mpi::Comm here = mpi::Comm::split_of(MPI_COMM_WORLD, nodes.leaders[static_cast<std::size_t>(rank)], rank);
@@ -97,16 +97,16 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   detail::set_log_rank(rank_);
   detail::install_terminate_handler(rank_);
   const detail::Settings settings = read_settings();
-  name_nccl(options.nccl_library);
+  set_nccl_library(options.nccl_library);
   if (size_ == 1 && !settings.allow_singleton) {
-    const std::string suspicion = detail::suspicion_of_wrong_launcher(mpi::library_version());
+    const std::string suspicion = detail::launcher_mismatch(mpi::library_version());
     if (!suspicion.empty()) {
       if (initialized_mpi_) MPI_Finalize();
       exists = false;
       detail::throw_error(Code::failed_precondition, "Environment: {}", suspicion);
     }
   }
-  if (size_ > 1) node->meet_others(rank_);
+  if (size_ > 1) node->find_node(rank_);
   node_ = std::move(node);
   if (rank_ == 0) detail::report_unknown_variables();
 }

@@ -49,7 +49,7 @@ std::optional<long> number(const char* name) {
 
 }  // namespace
 
-std::string suspicion_of_wrong_launcher(const std::string& mpi_version) {
+std::string launcher_mismatch(const std::string& mpi_version) {
   for (const LauncherVariable& variable : variables) {
     const auto value = number(variable.name);
     if (!value || *value < variable.least) continue;
@@ -76,7 +76,7 @@ std::string launcher_of_this_process() {
   return text;
 }
 
-std::string launcher_that_hides_slurm() {
+std::string launcher_within_slurm() {
   const char* const space = std::getenv("PMIX_NAMESPACE");
   if (space != nullptr && std::string_view(space).starts_with("slurm.")) return {};
   if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr) return "Open MPI's mpirun";

@@ -59,7 +59,7 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
     const int port = ports.try_emplace(host.data(), options.port_base).first->second++;
     addresses.push_back(fmt::format("{}:{}", host.data(), port));
   }
-  ClusterSpec spec = detail::deal_to_jobs(options.jobs, std::move(addresses), mpi_resolver, "the ranks are");
+  ClusterSpec spec = detail::assign_to_jobs(options.jobs, std::move(addresses), mpi_resolver, "the ranks are");
   auto [type, id] = detail::task_of_rank(options.jobs, rank);
   return SimpleClusterResolver(std::move(spec), {std::move(type), id});
 }

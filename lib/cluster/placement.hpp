@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include "cluster/processor_set.hpp"
 #include "cluster/topology.hpp"
 
 #include <span>

@@ -7,8 +7,6 @@
 #include "cluster/cluster_tasks.hpp"
 #include "cluster/launcher.hpp"
 
-#include <lockstep/cluster/host_list.hpp>
-
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -43,7 +41,7 @@ int number(const char* name, const std::string& text, int least) {
 }
 
 void check_that_srun_started_us() {
-  const std::string launcher = detail::launcher_that_hides_slurm();
+  const std::string launcher = detail::launcher_within_slurm();
   if (launcher.empty()) return;
   detail::throw_error(
       Code::failed_precondition,
@@ -150,7 +148,7 @@ SimpleClusterResolver resolver_of(const SlurmOptions& options) {
   check_that_srun_started_us();
   const JobStep step = read_step();
   ClusterSpec spec =
-      detail::deal_to_jobs(options.jobs, addresses_of(step, options.port_base), slurm_resolver, "Slurm's step has");
+      detail::assign_to_jobs(options.jobs, addresses_of(step, options.port_base), slurm_resolver, "Slurm's step has");
   auto [type, id] = detail::task_of_rank(options.jobs, step.task);
   return SimpleClusterResolver(std::move(spec), {std::move(type), id}, accelerators_of(step, options));
 }

@@ -5,18 +5,29 @@
 
 #pragma once
 
-#include "cluster/processor_set.hpp"
-
 #include <lockstep/cluster/host_topology.hpp>
 
 #include <hwloc.h>
 
+#include <bitset>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace lockstep::detail {
+
+inline constexpr std::size_t most_processors = 8192;
+using ProcessorSet = std::bitset<most_processors>;
+
+/// Those that the calling thread may run on; none where the system does not say.
+[[nodiscard]] ProcessorSet allowed_processors() noexcept;
+
+[[nodiscard]] std::vector<int> numbers_of(const ProcessorSet& set);
+[[nodiscard]] ProcessorSet set_of(const std::vector<int>& numbers);
+
+/// "0-3,8"; "none".
+[[nodiscard]] std::string to_string(const ProcessorSet& set);
 
 /// A loaded hwloc topology. Move-only.
 class Topology {

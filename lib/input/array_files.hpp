@@ -8,8 +8,8 @@
 #include "input/byte_reader.hpp"
 #include "input/mapped_rows.hpp"
 
-#include <lockstep/input/file_list.hpp>
 #include <lockstep/input/pipeline.hpp>
+#include <lockstep/input/records.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -34,6 +34,9 @@ struct ArrayHeader {
 
 /// Reads a header and no further.
 using ParseHeader = ArrayHeader (*)(ByteStream& stream);
+
+/// Reads the header of a .npy file of version 1, 2 or 3.
+[[nodiscard]] ArrayHeader parse_npy_header(ByteStream& stream);
 
 /// For a ParseHeader, at the end of the header. Throws Error(data_loss) when the elements are more than the stream can
 /// hold, and Error(invalid_argument) for too many axes.

@@ -89,7 +89,7 @@ class CachedRows final : public RowSource {
 };
 
 /// The elements of a sequence, once it has been read to its end.
-class Kept {
+class CachedElements {
  public:
   using Elements = std::shared_ptr<const std::vector<Leaves>>;
   [[nodiscard]] Elements get() const {
@@ -107,9 +107,10 @@ class Kept {
   Elements elements_;
 };
 
-class KeepingCursor final : public WholeCursor {
+class CachingCursor final : public WholeCursor {
  public:
-  KeepingCursor(std::unique_ptr<Cursor> source, std::shared_ptr<Kept> kept, std::shared_ptr<MemoryResource> memory)
+  CachingCursor(std::unique_ptr<Cursor> source, std::shared_ptr<CachedElements> kept,
+                std::shared_ptr<MemoryResource> memory)
       : WholeCursor(std::move(memory)), source_(std::move(source)), kept_(std::move(kept)) {}
   bool advance() override {
     if (!source_->advance()) {
@@ -123,13 +124,13 @@ class KeepingCursor final : public WholeCursor {
 
  private:
   std::unique_ptr<Cursor> source_;
-  std::shared_ptr<Kept> kept_;
+  std::shared_ptr<CachedElements> kept_;
   std::vector<Leaves> elements_;
 };
 
-class KeptCursor final : public Cursor {
+class CachedCursor final : public Cursor {
  public:
-  KeptCursor(Kept::Elements elements, std::shared_ptr<MemoryResource> memory) noexcept
+  CachedCursor(CachedElements::Elements elements, std::shared_ptr<MemoryResource> memory) noexcept
       : elements_(std::move(elements)), memory_(std::move(memory)) {}
   bool advance() override { return ++next_ <= elements_->size(); }
   void read(Leaves& element) override { element = copy_of(present(), memory_); }
@@ -140,7 +141,7 @@ class KeptCursor final : public Cursor {
 
  private:
   [[nodiscard]] const Leaves& present() const { return (*elements_)[next_ - 1]; }
-  Kept::Elements elements_;
+  CachedElements::Elements elements_;
   std::shared_ptr<MemoryResource> memory_;
   std::size_t next_ = 0;
 };
@@ -149,18 +150,18 @@ class CacheNode final : public TransformNode {
  public:
   using TransformNode::TransformNode;
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
-    if (Kept::Elements elements = kept_->get())
-      return std::make_unique<KeptCursor>(std::move(elements), options.memory);
+    if (CachedElements::Elements elements = kept_->get())
+      return std::make_unique<CachedCursor>(std::move(elements), options.memory);
     PassOptions first = options;
     first.pass = 0;
-    return std::make_unique<KeepingCursor>(source_->open(first), kept_, options.memory);
+    return std::make_unique<CachingCursor>(source_->open(first), kept_, options.memory);
   }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<CacheNode>(std::move(source));
   }
-  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+  std::shared_ptr<CachedElements> kept_ = std::make_shared<CachedElements>();
 };
 
 }  // namespace

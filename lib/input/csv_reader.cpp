@@ -17,7 +17,8 @@ constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // which some prog
 CsvReader::CsvReader(const std::filesystem::path& path, char delimiter, std::size_t max_record_bytes)
     : window_(path), delimiter_(delimiter), max_record_bytes_(max_record_bytes) {
   const std::size_t bytes = byte_order_mark.size();
-  if (window_.see(bytes) && std::memcmp(window_.view().data(), byte_order_mark.data(), bytes) == 0) window_.skip(bytes);
+  if (window_.ensure(bytes) && std::memcmp(window_.view().data(), byte_order_mark.data(), bytes) == 0)
+    window_.skip(bytes);
 }
 
 bool CsvReader::advance() {
@@ -25,10 +26,10 @@ bool CsvReader::advance() {
     window_.skip(passed_);
     line_ += lines_;
     passed_ = lines_ = 0;
-    if (!window_.see(1)) return false;
+    if (!window_.ensure(1)) return false;
     // the end of the record must be seen, or that of the file
     for (std::size_t seen = window_.view().size(); !scan_record(false); seen = window_.view().size()) {
-      if (window_.see(2 * seen) || window_.view().size() != seen) continue;
+      if (window_.ensure(2 * seen) || window_.view().size() != seen) continue;
       static_cast<void>(scan_record(true));
       break;
     }
@@ -108,12 +109,12 @@ CsvReader::Scan CsvReader::end_of_field(std::string_view text, std::size_t at, b
 
 void CsvReader::make_fields(std::string_view text) {
   fields_.clear();
-  shortened_.clear();
-  shortened_.reserve(spans_.size());  // views of them stay good
+  unescaped_.clear();
+  unescaped_.reserve(spans_.size());  // views of them stay good
   for (const Span& span : spans_) {
     std::string_view field = text.substr(span.begin, span.length);
     if (span.has_doubled) {
-      std::string& shorter = shortened_.emplace_back();
+      std::string& shorter = unescaped_.emplace_back();
       for (std::size_t i = 0; i < field.size(); ++i) {
         shorter += field[i];
         if (field[i] == '"') ++i;

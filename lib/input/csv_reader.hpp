@@ -58,7 +58,7 @@ class CsvReader {
   std::size_t passed_ = 0;   // bytes of it, with its end
   std::vector<Span> spans_;  // of it
   std::vector<std::string_view> fields_;
-  std::vector<std::string> shortened_;  // those with doubled quotes
+  std::vector<std::string> unescaped_;  // those with doubled quotes
 };
 
 }  // namespace lockstep::input

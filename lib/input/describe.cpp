@@ -3,7 +3,7 @@
 //
 // What is said of a distributed dataset before it is read.
 
-#include "input/feed_implementation.hpp"
+#include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include "base/log.hpp"
 #include "device/cuda/memory.hpp"
 #include "device/cuda/streams.hpp"
-#include "input/recycling_memory.hpp"
 
 #include <lockstep/device/gpu.hpp>
 #include <lockstep/device/tensor.hpp>

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "input/feed_implementation.hpp"
+#include "input/distributed_implementation.hpp"
 
 #include <lockstep/core/device.hpp>
 #include <lockstep/device/memory_resource.hpp>

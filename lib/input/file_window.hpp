@@ -29,7 +29,7 @@ class FileWindow {
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return view_; }
   /// Sees at least `bytes` bytes, or all up to the end: false when these are fewer. Throws Error(data_loss) for gzip
   /// data that is damaged. Takes memory for what is there only, not for what is asked for.
-  [[nodiscard]] bool see(std::size_t bytes) { return view_.size() >= bytes || unpack(bytes); }
+  [[nodiscard]] bool ensure(std::size_t bytes) { return view_.size() >= bytes || unpack(bytes); }
   /// Leaves `bytes` of what is seen behind.
   void skip(std::size_t bytes) noexcept {
     view_ = view_.subspan(bytes);

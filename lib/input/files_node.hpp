@@ -7,7 +7,6 @@
 
 #include "input/node.hpp"
 
-#include <lockstep/input/file_list.hpp>
 #include <lockstep/input/records.hpp>
 
 #include <cstddef>

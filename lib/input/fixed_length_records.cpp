@@ -34,7 +34,7 @@ class PackedRecordsCursor final : public BytesCursor {
  public:
   PackedRecordsCursor(const std::filesystem::path& path, const Layout& layout, std::shared_ptr<MemoryResource> memory)
       : BytesCursor(std::move(memory)), window_(path, FileWindow::Packing::gzip), layout_(layout) {
-    if (!window_.see(layout.header + layout.footer)) {
+    if (!window_.ensure(layout.header + layout.footer)) {
       throw_length(window_.name(), layout_, "its content has", window_.view().size());
     }
     window_.skip(layout.header);
@@ -42,7 +42,7 @@ class PackedRecordsCursor final : public BytesCursor {
   bool advance() override {
     window_.skip(present_.size());
     present_ = {};
-    if (window_.see(layout_.record + layout_.footer)) {
+    if (window_.ensure(layout_.record + layout_.footer)) {
       present_ = window_.view().first(layout_.record);
       return true;
     }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/check.hpp"
-#include "input/several_node.hpp"
 #include "input/stream_nodes.hpp"
 
 #include <algorithm>
@@ -79,7 +78,7 @@ class InterleaveNode final : public TransformNode {
   [[nodiscard]] std::int64_t batch_size() const override { return 0; }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<InterleaveNode>(std::move(source), expand_, options_);
   }
   Pipeline::Expand expand_;
@@ -107,7 +106,7 @@ class ConcatenateNode final : public SeveralNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(std::vector<NodePointer> sources) const override {
+  [[nodiscard]] NodePointer with_source(std::vector<NodePointer> sources) const override {
     return concatenate_node(std::move(sources));
   }
 };

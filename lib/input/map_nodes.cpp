@@ -39,7 +39,7 @@ class MapNode final : public TransformNode {
   [[nodiscard]] bool has_full_batches() const override { return false; }  // the function may have made them so
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<MapNode>(std::move(source), transform_);
   }
   Pipeline::Transform transform_;
@@ -61,7 +61,7 @@ class ParallelMapNode final : public TransformNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<ParallelMapNode>(std::move(source), transform_, threads_);
   }
   Pipeline::Transform transform_;
@@ -118,7 +118,7 @@ class MapRowsNode final : public TransformNode {
   [[nodiscard]] bool reads_single_rows() const override { return source_->reads_single_rows(); }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<MapRowsNode>(std::move(source), transform_);
   }
   Pipeline::Transform transform_;

@@ -17,20 +17,20 @@ namespace {
 class MappedRows final : public RowSource {
  public:
   MappedRows(FileList files, std::vector<RowBlock> blocks)
-      : files_(std::move(files)), blocks_(std::move(blocks)), kind_(blocks_.front().kind) {
-    row_bytes_ = static_cast<std::size_t>(kind_.row.element_count()) * size_of(kind_.dtype);
+      : files_(std::move(files)), blocks_(std::move(blocks)), spec_(blocks_.front().kind) {
+    row_bytes_ = static_cast<std::size_t>(spec_.row.element_count()) * size_of(spec_.dtype);
     for (const RowBlock& block : blocks_) ends_.push_back(count() + block.rows);
   }
   [[nodiscard]] std::int64_t count() const override { return ends_.empty() ? 0 : ends_.back(); }
   void gather(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
               Leaves& result) const override {
     Tensor gathered =
-        Tensor::uninitialized(kind_.dtype, with_rows(static_cast<std::int64_t>(rows.size()), kind_.row), memory);
+        Tensor::uninitialized(spec_.dtype, with_rows(static_cast<std::int64_t>(rows.size()), spec_.row), memory);
     copy(rows, static_cast<std::byte*>(gathered.data()));
     result.assign(1, gathered);
   }
   void element(std::int64_t row, const std::shared_ptr<MemoryResource>& memory, Leaves& result) const override {
-    Tensor element = Tensor::uninitialized(kind_.dtype, kind_.row, memory);
+    Tensor element = Tensor::uninitialized(spec_.dtype, spec_.row, memory);
     copy(std::span(&row, 1), static_cast<std::byte*>(element.data()));
     result.assign(1, element);
   }
@@ -64,13 +64,13 @@ class MappedRows final : public RowSource {
   }
   void copy(const RowBlock& block, std::span<const std::int64_t> rows, std::byte* target) const {
     gather_bytes(block.first, rows, row_bytes_, target);
-    to_host({target, rows.size() * row_bytes_}, kind_.dtype, block.kind.is_swapped);
+    to_host({target, rows.size() * row_bytes_}, spec_.dtype, block.kind.is_swapped);
   }
 
   FileList files_;
   std::vector<RowBlock> blocks_;
   std::vector<std::int64_t> ends_;  // of each block: the row after its last one
-  RowKind kind_;
+  RowSpec spec_;
   std::size_t row_bytes_ = 0;
 };
 
@@ -89,9 +89,9 @@ void reverse_bytes(std::span<std::byte> elements) noexcept {
 }  // namespace
 
 std::shared_ptr<const RowSource> mapped_rows(const char* reader, const FileList& files, std::vector<RowBlock> blocks) {
-  const RowKind& first = blocks.front().kind;
+  const RowSpec& first = blocks.front().kind;
   for (std::size_t i = 1; i < blocks.size(); ++i) {
-    const RowKind& kind = blocks[i].kind;
+    const RowSpec& kind = blocks[i].kind;
     if (kind.dtype == first.dtype && kind.row == first.row) continue;
     detail::throw_error(Code::invalid_argument,
                         "{}: rows of {} are {}{}, but those of {} are {}{}; all files of one dataset must agree",

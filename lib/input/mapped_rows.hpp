@@ -7,7 +7,7 @@
 
 #include "input/row_source.hpp"
 
-#include <lockstep/input/file_list.hpp>
+#include <lockstep/input/records.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace lockstep::input {
 
-struct RowKind {
+struct RowSpec {
   DType dtype = DType::u8;
   Shape row;
   bool is_swapped = false;  ///< elements are in the other byte order than this machine's
@@ -27,7 +27,7 @@ struct RowBlock {
   std::shared_ptr<const void> owner;  ///< of the bytes
   const std::byte* first = nullptr;
   std::int64_t rows = 0;
-  RowKind kind;
+  RowSpec kind;
 };
 
 /// The rows of block i are those of file i. Throws Error(invalid_argument), naming the files and `reader`, when blocks

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <lockstep/device/memory_resource.hpp>
 #include <lockstep/input/pipeline.hpp>
 
 #include <cstdint>
@@ -22,6 +23,10 @@ struct PassOptions {
   std::uint64_t pass = 0;                  ///< chooses the order of shuffled data
   std::shared_ptr<MemoryResource> memory;  ///< for the tensors that are made
 };
+
+/// A resource on `source`, null for the heap, that keeps the 64 blocks that were given back last, and gives them out
+/// again for the same size. A batch that somebody still holds is simply not given back. Thread-safe.
+[[nodiscard]] std::shared_ptr<MemoryResource> recycling_memory(std::shared_ptr<MemoryResource> source = nullptr);
 
 /// A place in one pass. One thread at a time.
 class Cursor {
@@ -99,14 +104,31 @@ class TransformNode : public Node {
   [[nodiscard]] std::vector<std::string> files() const final { return source_->files(); }
   [[nodiscard]] bool has_shard_hint() const override { return source_->has_shard_hint(); }
   [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
-    return over(source_->restricted(restriction));
+    return with_source(source_->restricted(restriction));
   }
 
  protected:
   /// The same transformation of another source.
-  [[nodiscard]] virtual std::shared_ptr<const Node> over(std::shared_ptr<const Node> source) const = 0;
+  [[nodiscard]] virtual std::shared_ptr<const Node> with_source(std::shared_ptr<const Node> source) const = 0;
 
   std::shared_ptr<const Node> source_;
+};
+
+/// What its sources answer together.
+class SeveralNode : public Node {
+ public:
+  explicit SeveralNode(std::vector<std::shared_ptr<const Node>> sources) noexcept : sources_(std::move(sources)) {}
+  /// That of all sources, if they agree.
+  [[nodiscard]] std::int64_t batch_size() const override;
+  [[nodiscard]] std::vector<std::string> files() const final;
+  [[nodiscard]] bool has_shard_hint() const final;
+  [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const final;
+
+ protected:
+  [[nodiscard]] virtual std::shared_ptr<const Node> with_source(
+      std::vector<std::shared_ptr<const Node>> sources) const = 0;
+
+  std::vector<std::shared_ptr<const Node>> sources_;
 };
 
 /// Holds the present element whole: the base of cursors that cannot do better.

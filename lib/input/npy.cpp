@@ -4,8 +4,8 @@
 #include <lockstep/input/npy.hpp>
 
 #include "base/check.hpp"
+#include "input/array_files.hpp"
 #include "input/files_node.hpp"
-#include "input/npy_header.hpp"
 #include "input/zip_archive.hpp"
 
 #include <algorithm>

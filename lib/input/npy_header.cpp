@@ -4,7 +4,7 @@
 // After a magic number and the length of what follows comes a dictionary as Python prints it:
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 
-#include "input/npy_header.hpp"
+#include "input/array_files.hpp"
 
 #include "base/check.hpp"
 

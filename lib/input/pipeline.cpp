@@ -5,7 +5,6 @@
 
 #include "base/check.hpp"
 #include "input/node.hpp"
-#include "input/recycling_memory.hpp"
 #include "input/row_source.hpp"
 #include "input/rows.hpp"
 #include "input/stream_nodes.hpp"

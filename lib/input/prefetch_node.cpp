@@ -36,7 +36,7 @@ class PrefetchNode final : public TransformNode {
   [[nodiscard]] NodePointer reads_ahead_of() const override { return source_; }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<PrefetchNode>(std::move(source), depth_);
   }
   int depth_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "input/recycling_memory.hpp"
+#include "input/node.hpp"
 
 #include <algorithm>
 #include <array>

@@ -25,7 +25,7 @@ class SequentialOrder final : public RowOrder {
   [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t) const override {
     return std::make_unique<Counting>(rows_);
   }
-  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction&) const override {
+  [[nodiscard]] std::shared_ptr<const RowOrder> restricted(std::int64_t rows, const Restriction&) const override {
     return sequential_order(rows);
   }
 
@@ -61,8 +61,9 @@ class ShuffledOrder final : public RowOrder {
     return std::make_unique<Listed>(std::move(rows));
   }
   [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
-  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
-    return shuffled_order(order_->over(rows, restriction), seed_, reshuffle_);
+  [[nodiscard]] std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
+                                                           const Restriction& restriction) const override {
+    return shuffled_order(order_->restricted(rows, restriction), seed_, reshuffle_);
   }
 
  private:
@@ -94,8 +95,9 @@ class RepeatedOrder final : public RowOrder {
     return std::make_unique<Repeating>(order_, times_, pass);
   }
   [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
-  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
-    return repeated_order(order_->over(rows, restriction), times_);
+  [[nodiscard]] std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
+                                                           const Restriction& restriction) const override {
+    return repeated_order(order_->restricted(rows, restriction), times_);
   }
 
  private:
@@ -149,8 +151,9 @@ class SlicedOrder final : public RowOrder {
     return std::make_unique<Taking>(std::move(cursor), take_);
   }
   [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
-  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
-    return sliced_order(order_->over(rows, restriction), skip_, take_);
+  [[nodiscard]] std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
+                                                           const Restriction& restriction) const override {
+    return sliced_order(order_->restricted(rows, restriction), skip_, take_);
   }
 
  private:
@@ -182,9 +185,10 @@ class ShardedOrder final : public RowOrder {
     return std::make_unique<Striding>(order_->open(pass), part_);
   }
   [[nodiscard]] bool has_shard_hint() const override { return part_.count == shard_hint || order_->has_shard_hint(); }
-  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
+  [[nodiscard]] std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
+                                                           const Restriction& restriction) const override {
     const bool is_told = part_.count == shard_hint && restriction.hinted;
-    return sharded_order(order_->over(rows, restriction), is_told ? *restriction.hinted : part_);
+    return sharded_order(order_->restricted(rows, restriction), is_told ? *restriction.hinted : part_);
   }
 
  private:
@@ -229,8 +233,9 @@ class FrozenOrder final : public RowOrder {
   [[nodiscard]] std::unique_ptr<OrderCursor> open(std::uint64_t) const override { return order_->open(0); }
   [[nodiscard]] bool has_shard_hint() const override { return order_->has_shard_hint(); }
   [[nodiscard]] bool is_sequential() const override { return order_->is_sequential(); }
-  [[nodiscard]] std::shared_ptr<const RowOrder> over(std::int64_t rows, const Restriction& restriction) const override {
-    return frozen_order(order_->over(rows, restriction));
+  [[nodiscard]] std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
+                                                           const Restriction& restriction) const override {
+    return frozen_order(order_->restricted(rows, restriction));
   }
 
  private:

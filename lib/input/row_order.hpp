@@ -38,8 +38,8 @@ class RowOrder {
   /// Whether it is 0, 1, ... to the end of the source.
   [[nodiscard]] virtual bool is_sequential() const { return false; }
   /// The same order of another number of rows, and with its shard hints replaced if `restriction` says by what.
-  [[nodiscard]] virtual std::shared_ptr<const RowOrder> over(std::int64_t rows,
-                                                             const Restriction& restriction) const = 0;
+  [[nodiscard]] virtual std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
+                                                                   const Restriction& restriction) const = 0;
 };
 
 /// 0, 1, ..., rows - 1.

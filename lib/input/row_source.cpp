@@ -104,7 +104,7 @@ std::optional<IndexedRows> restricted_rows(const IndexedRows& rows, const Restri
   if (restriction.files) source = source->of_files(*restriction.files);
   if (!source) return std::nullopt;
   const std::int64_t count = source->count();
-  return IndexedRows{std::move(source), rows.order->over(count, restriction)};
+  return IndexedRows{std::move(source), rows.order->restricted(count, restriction)};
 }
 
 class IndexedCursor final : public Cursor {

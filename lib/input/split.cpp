@@ -3,9 +3,13 @@
 
 #include "input/split.hpp"
 
+#include "input/rows.hpp"
+
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 
@@ -39,6 +43,116 @@ RowRange within(std::int64_t rows, std::int64_t begin, std::int64_t end) noexcep
   return {first, std::min(end, rows) - first};
 }
 
+class StreamChunksCursor final : public WholeCursor {
+ public:
+  StreamChunksCursor(std::unique_ptr<Cursor> batches, std::vector<std::int64_t> sizes,
+                     std::shared_ptr<MemoryResource> memory)
+      : WholeCursor(std::move(memory)), batches_(std::move(batches)), sizes_(std::move(sizes)) {}
+  bool advance() override {
+    if (!find_rows()) return false;
+    std::int64_t wanted = sizes_[at_];
+    at_ = (at_ + 1) % sizes_.size();
+    pieces_.clear();
+    do {
+      const std::int64_t count = std::min(wanted, end_ - first_);
+      batches_->read_rows(first_, count, pieces_.emplace_back());
+      first_ += count;
+      wanted -= count;
+    } while (wanted > 0 && find_rows());
+    if (pieces_.size() == 1) {
+      present_ = std::move(pieces_.front());
+    } else {
+      join_rows(pieces_, memory_, present_);
+    }
+    return true;
+  }
+
+ private:
+  /// Whether the stream goes on; then the present batch has rows that have not been taken.
+  bool find_rows() {
+    while (first_ == end_) {
+      if (ended_ || !batches_->advance()) return !(ended_ = true);
+      first_ = 0;
+      end_ = batches_->rows();
+    }
+    return true;
+  }
+
+  std::unique_ptr<Cursor> batches_;
+  std::vector<std::int64_t> sizes_;
+  std::size_t at_ = 0;
+  std::int64_t first_ = 0;  // of the present batch, the first row that has not been taken
+  std::int64_t end_ = 0;
+  bool ended_ = false;
+  std::vector<Leaves> pieces_;
+};
+
+class StreamChunksNode final : public TransformNode {
+ public:
+  StreamChunksNode(std::shared_ptr<const Node> batches, std::vector<std::int64_t> sizes) noexcept
+      : TransformNode(std::move(batches)), sizes_(std::move(sizes)) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    return std::make_unique<StreamChunksCursor>(source_->open(options), sizes_, options.memory);
+  }
+  [[nodiscard]] Cardinality cardinality() const override {
+    const Cardinality rows = source_->row_count();
+    return rows.is_known() ? Cardinality::known(chunks_of_stream(sizes_, rows.count())) : rows;
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const Node> with_source(std::shared_ptr<const Node> source) const override {
+    return stream_chunks_node(std::move(source), sizes_);
+  }
+  std::vector<std::int64_t> sizes_;
+};
+
+class BatchSlicesCursor final : public Cursor {
+ public:
+  BatchSlicesCursor(std::unique_ptr<Cursor> batches, int slices) noexcept
+      : batches_(std::move(batches)), slices_(slices), slice_(slices - 1) {}
+  bool advance() override {
+    if (++slice_ < slices_) return true;
+    slice_ = 0;
+    return batches_->advance();
+  }
+  void read(Leaves& element) override { read_rows(0, rows(), element); }
+  std::int64_t rows() override { return range().count; }
+  void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
+    batches_->read_rows(range().first + first, count, element);
+  }
+
+ private:
+  [[nodiscard]] RowRange range() {
+    const std::int64_t rows = batches_->rows();
+    return chunk_of(SplitPolicy::ceil_slices, rows, rows, slices_, slice_);
+  }
+
+  std::unique_ptr<Cursor> batches_;
+  int slices_;
+  int slice_;
+};
+
+class BatchSlicesNode final : public TransformNode {
+ public:
+  BatchSlicesNode(std::shared_ptr<const Node> batches, int slices) noexcept
+      : TransformNode(std::move(batches)), slices_(slices) {}
+  [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
+    return std::make_unique<BatchSlicesCursor>(source_->open(options), slices_);
+  }
+  [[nodiscard]] Cardinality cardinality() const override {
+    const Cardinality batches = source_->cardinality();
+    if (!batches.is_known()) return batches;
+    const bool fits = batches.count() <= std::numeric_limits<std::int64_t>::max() / slices_;
+    return fits ? Cardinality::known(batches.count() * slices_) : Cardinality::unknown();
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const Node> with_source(std::shared_ptr<const Node> source) const override {
+    return batch_slices_node(std::move(source), slices_);
+  }
+  int slices_;
+};
+
 }  // namespace
 
 RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas, int replica) noexcept {
@@ -67,6 +181,14 @@ std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t 
   for (std::int64_t left = rows - rounds * full; left > 0; ++chunks)
     left -= sizes[static_cast<std::size_t>(chunks) % sizes.size()];
   return chunks;
+}
+
+std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches, std::vector<std::int64_t> sizes) {
+  return std::make_shared<StreamChunksNode>(std::move(batches), std::move(sizes));
+}
+
+std::shared_ptr<const Node> batch_slices_node(std::shared_ptr<const Node> batches, int slices) {
+  return std::make_shared<BatchSlicesNode>(std::move(batches), slices);
 }
 
 }  // namespace lockstep::input

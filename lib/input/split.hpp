@@ -3,9 +3,12 @@
 
 #pragma once
 
+#include "input/node.hpp"
+
 #include <lockstep/input/input_options.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,5 +32,13 @@ struct RowRange {
 [[nodiscard]] std::vector<std::int64_t> stream_chunks(std::int64_t full, int replicas, int first);
 /// How many chunks of those sizes a stream of `rows` rows has; `sizes` do not all have to be above 0, their sum has.
 [[nodiscard]] std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t rows) noexcept;
+
+/// The rows of all batches of `batches` one after the other, in runs of `sizes`, over and over. The last run may be
+/// short; there is none behind the last row.
+[[nodiscard]] std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches,
+                                                             std::vector<std::int64_t> sizes);
+
+/// Each batch of n rows as `slices` slices of ceil(n / slices) rows, of which the last may be short or empty.
+[[nodiscard]] std::shared_ptr<const Node> batch_slices_node(std::shared_ptr<const Node> batches, int slices);
 
 }  // namespace lockstep::input

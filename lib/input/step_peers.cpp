@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "input/rows.hpp"
 
-#include <lockstep/input/feed.hpp>
+#include <lockstep/input/distributed_pipeline.hpp>
 
 #include <algorithm>
 
@@ -43,22 +43,22 @@ void StepPeers::broadcast(std::span<std::int64_t> words, int root) {
   layout_.peers->broadcast(std::span(&item, 1), root, {.name = "input element kind"});
 }
 
-void StepPeers::tell(const std::exception_ptr& error) const {
-  if (layout_.peers) tell_peers(*layout_.peers, error);
+void StepPeers::abort(const std::exception_ptr& error) const {
+  if (layout_.peers) abort_peers(*layout_.peers, error);
 }
 
-void ElementKind::learn(const Leaves& element) {
+void ElementSpec::learn(const Leaves& element) {
   if (is_known()) return;
   for (const Tensor& leaf : element) empty_.emplace_back(leaf.dtype(), emptied(leaf.shape()));
 }
 
-Leaves ElementKind::without_rows_of_it() const {
+Leaves ElementSpec::empty_element() const {
   Leaves element;
   for (const Tensor& leaf : empty_) element.push_back(leaf.clone());
   return element;
 }
 
-void ElementKind::broadcast(StepPeers& peers, int root) {
+void ElementSpec::broadcast(StepPeers& peers, int root) {
   constexpr std::size_t words = 2 + static_cast<std::size_t>(Shape::max_rank);
   std::vector<std::int64_t> text(leaves_ * words);
   if (peers.rank() == root) write(text, words);
@@ -66,7 +66,7 @@ void ElementKind::broadcast(StepPeers& peers, int root) {
   if (!is_known()) read(text, words);
 }
 
-void ElementKind::write(std::span<std::int64_t> text, std::size_t words) const {
+void ElementSpec::write(std::span<std::int64_t> text, std::size_t words) const {
   LOCKSTEP_CHECK(empty_.size() == leaves_);
   for (std::size_t i = 0; i < leaves_; ++i) {
     const std::span<std::int64_t> entry = text.subspan(i * words, words);
@@ -77,7 +77,7 @@ void ElementKind::write(std::span<std::int64_t> text, std::size_t words) const {
   }
 }
 
-void ElementKind::read(std::span<const std::int64_t> text, std::size_t words) {
+void ElementSpec::read(std::span<const std::int64_t> text, std::size_t words) {
   for (std::size_t i = 0; i < leaves_; ++i) {
     const std::span<const std::int64_t> entry = text.subspan(i * words, words);
     const Shape shape(entry.subspan(2, static_cast<std::size_t>(entry[1])));

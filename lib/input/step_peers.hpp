@@ -35,7 +35,7 @@ class StepPeers {
   [[nodiscard]] std::vector<std::uint8_t> gather(std::vector<std::uint8_t> mine);
   /// From rank `root` to all, in place. Collective.
   void broadcast(std::span<std::int64_t> words, int root);
-  void tell(const std::exception_ptr& error) const;
+  void abort(const std::exception_ptr& error) const;
 
  private:
   template <class T>
@@ -45,14 +45,14 @@ class StepPeers {
 };
 
 /// What an element's tensors look like, and how ranks without one learn it.
-class ElementKind {
+class ElementSpec {
  public:
-  explicit ElementKind(std::size_t leaves) noexcept : leaves_(leaves) {}
+  explicit ElementSpec(std::size_t leaves) noexcept : leaves_(leaves) {}
 
   [[nodiscard]] bool is_known() const noexcept { return !empty_.empty(); }
   void learn(const Leaves& element);
   /// An element without rows.
-  [[nodiscard]] Leaves without_rows_of_it() const;
+  [[nodiscard]] Leaves empty_element() const;
   /// From rank `root` to all. Collective. 80 bytes per tensor.
   void broadcast(StepPeers& peers, int root);
 

@@ -85,7 +85,7 @@ class BatchNode final : public TransformNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<BatchNode>(std::move(source), rows_, drop_remainder_);
   }
   std::int64_t rows_;
@@ -129,7 +129,7 @@ class RepeatNode final : public TransformNode {
   [[nodiscard]] Cardinality cardinality() const override { return repeated(source_->cardinality(), times_); }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<RepeatNode>(std::move(source), times_);
   }
   std::int64_t times_;
@@ -164,7 +164,7 @@ class SliceNode final : public TransformNode {
   [[nodiscard]] Cardinality cardinality() const override { return sliced(source_->cardinality(), skip_, take_); }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<SliceNode>(std::move(source), skip_, take_);
   }
   std::int64_t skip_;
@@ -211,7 +211,7 @@ class BufferedShuffleNode final : public TransformNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return std::make_shared<BufferedShuffleNode>(std::move(source), seed_, options_);
   }
   std::uint64_t seed_;

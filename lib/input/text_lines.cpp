@@ -21,7 +21,7 @@ class LinesCursor final : public BytesCursor {
   bool advance() override {
     window_.skip(passed_);
     passed_ = 0;
-    if (!window_.see(1)) return false;
+    if (!window_.ensure(1)) return false;
     const std::size_t length = line_length();
     present_ = window_.view().first(length);
     passed_ = std::min(length + 1, window_.view().size());
@@ -44,7 +44,7 @@ class LinesCursor final : public BytesCursor {
                             window_.name(), window_.position(), max_record_bytes_);
       }
       seen = view.size();
-      if (!window_.see(2 * seen) && window_.view().size() == seen) return seen;
+      if (!window_.ensure(2 * seen) && window_.view().size() == seen) return seen;
     }
   }
 

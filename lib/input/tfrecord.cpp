@@ -38,7 +38,7 @@ bool has_checksum(std::span<const std::byte> bytes, std::size_t count) noexcept 
 std::unique_ptr<FileWindow> open_window(const std::filesystem::path& path) {
   auto plain = std::make_unique<FileWindow>(path, FileWindow::Packing::none);
   const bool is_plain =
-      !is_gzip(plain->view()) || (plain->see(head_bytes) && has_checksum(plain->view(), length_bytes));
+      !is_gzip(plain->view()) || (plain->ensure(head_bytes) && has_checksum(plain->view(), length_bytes));
   return is_plain ? std::move(plain) : std::make_unique<FileWindow>(path);
 }
 
@@ -50,10 +50,10 @@ class TfRecordCursor final : public BytesCursor {
   bool advance() override {
     window_->skip(passed_);
     passed_ = 0;
-    if (!window_->see(1)) return false;
-    if (!window_->see(head_bytes)) throw_truncated(head_bytes);
+    if (!window_->ensure(1)) return false;
+    if (!window_->ensure(head_bytes)) throw_truncated(head_bytes);
     const std::size_t length = checked_length();
-    if (!window_->see(head_bytes + length + checksum_bytes)) throw_truncated(head_bytes + length + checksum_bytes);
+    if (!window_->ensure(head_bytes + length + checksum_bytes)) throw_truncated(head_bytes + length + checksum_bytes);
     const std::span<const std::byte> record = window_->view().subspan(head_bytes, length + checksum_bytes);
     if (!has_checksum(record, length)) {
       detail::throw_error(Code::data_loss,

@@ -3,7 +3,6 @@
 
 #include "input/row_source.hpp"
 #include "input/rows.hpp"
-#include "input/several_node.hpp"
 #include "input/stream_nodes.hpp"
 
 #include <algorithm>
@@ -121,7 +120,7 @@ class ZipNode final : public SeveralNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(std::vector<NodePointer> sources) const override {
+  [[nodiscard]] NodePointer with_source(std::vector<NodePointer> sources) const override {
     return zip_node(std::move(sources));
   }
 };

@@ -21,7 +21,7 @@ mkdir -p $out/objects
 
 # The library without what speaks with other ranks; the linker takes what the targets need.
 flags='-std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -Iinclude -Ilib -Itests/fuzz'
-input=$(find lib/input -maxdepth 1 -name '*.cpp' ! -name 'feed*')
+input=$(find lib/input -maxdepth 1 -name '*.cpp' ! -name 'distributed*')
 checkpoint=$(ls lib/checkpoint/file.cpp lib/checkpoint/safetensors*.cpp)
 cluster=$(ls lib/cluster/cluster_resolver.cpp lib/cluster/cluster_spec.cpp lib/cluster/cluster_tasks.cpp \
   lib/cluster/host_list.cpp lib/cluster/tf_config.cpp)

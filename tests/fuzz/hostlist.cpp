@@ -6,7 +6,7 @@
 #include "target.hpp"
 
 #include <lockstep/base/error.hpp>
-#include <lockstep/cluster/host_list.hpp>
+#include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
 #include <cstddef>
 #include <cstdint>

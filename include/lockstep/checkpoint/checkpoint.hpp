@@ -20,7 +20,7 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
-#include <lockstep/input/feed.hpp>
+#include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/values/tree.hpp>
 #include <lockstep/variables/variable.hpp>
 

@@ -9,7 +9,6 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/input/dataset.hpp>
-#include <lockstep/input/file_list.hpp>
 #include <lockstep/input/records.hpp>
 
 #include <cstddef>

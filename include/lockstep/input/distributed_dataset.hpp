@@ -8,10 +8,9 @@
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/input/dataset.hpp>
-#include <lockstep/input/feed.hpp>
+#include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
-#include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/tree.hpp>
@@ -46,16 +45,16 @@ template <ElementTree T>
 template <ElementTree T>
 class DistributedIterator {
  public:
-  DistributedIterator(input::FeedSource source, input::Feed feed)
-      : source_(std::move(source)), feed_(std::move(feed)) {}
+  DistributedIterator(input::DistributedPipeline pipeline, input::DistributedReader reader)
+      : pipeline_(std::move(pipeline)), reader_(std::move(reader)) {}
 
   /// The next step's batches, nothing at the end, which all ranks reach after the same number of steps. A replica
   /// without data in the last steps gets a batch whose first extent is 0, the others as usual. Collective or Local as
   /// the dataset says. Throws Error(invalid_argument) inside a replica's function, and what reading throws; the pass is
   /// then over.
   [[nodiscard]] std::optional<PerReplica<T>> get_next_as_optional() {
-    if (!feed_.next(batches_)) return std::nullopt;
-    return PerReplica<T>(static_cast<int>(batches_.size()), source_.first_replica(), [this](int i) {
+    if (!reader_.next(batches_)) return std::nullopt;
+    return PerReplica<T>(static_cast<int>(batches_.size()), pipeline_.first_replica(), [this](int i) {
       return input::element_of<T>(std::move(batches_[static_cast<std::size_t>(i)]));
     });
   }
@@ -67,21 +66,23 @@ class DistributedIterator {
     return std::move(*next);
   }
 
-  /// Where this iterator stands: what get_next gives next, whatever has been prepared ahead. Local. Kept with the
-  /// variables in a checkpoint, it lets DistributedDataset::resume go on where this iterator was.
-  [[nodiscard]] ReadingPosition position() const noexcept { return feed_.position(); }
+  /// Where this iterator stands: what get_next gives next, whatever has been prepared ahead. Local. CachedElements with
+  /// the variables in a checkpoint, it lets DistributedDataset::resume go on where this iterator was.
+  [[nodiscard]] ReadingPosition position() const noexcept { return reader_.position(); }
 
   /// Seconds that this iterator has kept its caller waiting for data. Local.
-  [[nodiscard]] double wait_seconds() const noexcept { return feed_.wait_seconds(); }
+  [[nodiscard]] double wait_seconds() const noexcept { return reader_.wait_seconds(); }
 
   /// Another iterator of the same dataset that goes on at `position`, as DistributedDataset::resume.
-  [[nodiscard]] DistributedIterator at(ReadingPosition position) const { return {source_, source_.resume(position)}; }
+  [[nodiscard]] DistributedIterator at(ReadingPosition position) const {
+    return {pipeline_, pipeline_.resume(position)};
+  }
   /// Goes on at `position`; unchanged when that throws. As DistributedDataset::resume.
   void seek(ReadingPosition position) { *this = at(position); }
 
  private:
-  input::FeedSource source_;
-  input::Feed feed_;
+  input::DistributedPipeline pipeline_;
+  input::DistributedReader reader_;
   std::vector<input::Leaves> batches_;  // kept for its memory
 };
 
@@ -94,17 +95,17 @@ class DistributedIterator {
 template <ElementTree T>
 class DistributedDataset {
  public:
-  explicit DistributedDataset(input::FeedSource source) : source_(std::move(source)) {}
+  explicit DistributedDataset(input::DistributedPipeline pipeline) : pipeline_(std::move(pipeline)) {}
 
   /// Starts the next pass, or pass `pass`, which counts for nothing else.
-  [[nodiscard]] DistributedIterator<T> iterate() const { return {source_, source_.open()}; }
-  [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {source_, source_.open(pass)}; }
+  [[nodiscard]] DistributedIterator<T> iterate() const { return {pipeline_, pipeline_.open()}; }
+  [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {pipeline_, pipeline_.open(pass)}; }
   /// Goes on where an iterator of an equal dataset was when it said `position`; the next iterate() starts the pass
   /// after that one. Collective as iterate(): every rank gives the same position. Where the dataset is sharded
   /// automatically, the position may be from any layout of as many replicas. Elements before it are passed over: at no
   /// cost with random access, read again otherwise. A position at or behind the end gives an iterator at its end.
   [[nodiscard]] DistributedIterator<T> resume(ReadingPosition position) const {
-    return {source_, source_.resume(position)};
+    return {pipeline_, pipeline_.resume(position)};
   }
 
   /// As iterate(), for range-based for. The reference that the iterator gives is good until it moves on.
@@ -119,21 +120,21 @@ class DistributedDataset {
   /// first element of pass 0, as a pass that does not count. Throws Error(failed_precondition) when there is none, and
   /// what reading throws.
   [[nodiscard]] auto element_spec() const {
-    const std::vector<std::vector<TensorSpec>> specs = source_.element_spec();
+    const std::vector<std::vector<TensorSpec>> specs = pipeline_.element_spec();
     using Spec = decltype(input::spec_tree<T>(specs.front()));
-    return PerReplica<Spec>(source_.local_replicas(), source_.first_replica(),
+    return PerReplica<Spec>(pipeline_.local_replicas(), pipeline_.first_replica(),
                             [&specs](int i) { return input::spec_tree<T>(specs[static_cast<std::size_t>(i)]); });
   }
 
   /// Which rank reads which files or rows, and what its replicas get of them; and whether batches depend on the ranks.
   /// A few lines of text, before anything is read. Local.
-  [[nodiscard]] std::string describe() const { return source_.describe(); }
+  [[nodiscard]] std::string describe() const { return pipeline_.describe(); }
 
   /// Seconds that all iterators of this dataset together have kept their callers waiting for data. Local.
-  [[nodiscard]] double wait_seconds() const noexcept { return source_.wait_seconds(); }
+  [[nodiscard]] double wait_seconds() const noexcept { return pipeline_.wait_seconds(); }
 
  private:
-  input::FeedSource source_;
+  input::DistributedPipeline pipeline_;
 };
 
 namespace input {
@@ -141,11 +142,11 @@ namespace input {
 /// Gives replica r chunk r of each batch of `global`, whatever rank it lives on, cut by `options.split`; or what
 /// another `options.auto_shard_policy` says. Every rank gives the same dataset. Local, and with automatic and data so
 /// is iterating: the ranks agree because they compute the same. With random access a rank reads only the rows of its
-/// replicas; otherwise every rank reads everything and keeps its part. Throws what feed_dataset throws.
+/// replicas; otherwise every rank reads everything and keeps its part. Throws what distribute_pipeline throws.
 template <ElementTree T>
 [[nodiscard]] DistributedDataset<T> distribute(const Dataset<T>& global, const InputLayout& layout,
                                                const InputOptions& options = {}) {
-  return DistributedDataset<T>(feed_dataset(global.pipeline(), leaf_count<T>::value, layout, options));
+  return DistributedDataset<T>(distribute_pipeline(global.pipeline(), leaf_count<T>::value, layout, options));
 }
 
 /// What `fn` returns, a Dataset; T is its element type.
@@ -175,9 +176,10 @@ template <class Fn>
                                       : InputContext(communicator.size(), communicator.rank(), replicas));
       local.push_back(dataset.pipeline());
     }
-    return DistributedDataset<T>(feed_pipelines(local, leaf_count<T>::value, communicator, options, devices));
+    return DistributedDataset<T>(
+        distribute_local_pipelines(local, leaf_count<T>::value, communicator, options, devices));
   } catch (...) {
-    tell_peers(communicator, std::current_exception());
+    abort_peers(communicator, std::current_exception());
     throw;
   }
 }

@@ -9,7 +9,7 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/dataset.hpp>
-#include <lockstep/input/file_list.hpp>
+#include <lockstep/input/records.hpp>
 
 #include <cstddef>
 #include <filesystem>

@@ -8,12 +8,17 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/input/dataset.hpp>
-#include <lockstep/input/file_list.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <vector>
 
 namespace lockstep {
+
+/// Files in the order in which they are read. A dataset opens each file only when it reaches it, unless its reader says
+/// otherwise, so a rank that reads some of the files does not need access to the others.
+using FileList = std::vector<std::filesystem::path>;
 
 struct RecordOptions {
   /// Whether files are read one after the other, as by default, or in turns.

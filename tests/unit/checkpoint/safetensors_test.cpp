@@ -4,7 +4,6 @@
 #include <lockstep/checkpoint/safetensors.hpp>
 
 #include "base/crc32c.hpp"
-#include "checkpoint/blocks.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "support/expect_error.hpp"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <lockstep/cluster/host_list.hpp>
+#include <lockstep/cluster/slurm_cluster_resolver.hpp>
 
 #include "support/expect_error.hpp"
 

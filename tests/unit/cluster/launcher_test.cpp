@@ -24,7 +24,7 @@ class Launcher : public testing::Test {
 
 TEST_F(Launcher, of_another_mpi_is_named_with_the_fix) {
   setenv("PMI_SIZE", "4", 1);
-  const std::string text = detail::suspicion_of_wrong_launcher("Open MPI v4.1.4");
+  const std::string text = detail::launcher_mismatch("Open MPI v4.1.4");
   for (const char* part : {"PMI_SIZE=4", "MPICH", "Open MPI v4.1.4", "LOCKSTEP_ALLOW_SINGLETON"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
@@ -34,9 +34,9 @@ TEST_F(Launcher, is_not_suspected_in_a_batch_script_or_for_one_rank) {
   setenv("SLURM_NTASKS", "8", 1);
   setenv("SLURM_PROCID", "0", 1);
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
-  EXPECT_EQ(detail::suspicion_of_wrong_launcher("x"), "");
+  EXPECT_EQ(detail::launcher_mismatch("x"), "");
   setenv("SLURM_PROCID", "1", 1);
-  EXPECT_NE(detail::suspicion_of_wrong_launcher("x"), "");
+  EXPECT_NE(detail::launcher_mismatch("x"), "");
 }
 
 TEST(ReplicaLayout, scans_counts_and_finds_owners) {

@@ -114,11 +114,11 @@ TEST_F(Slurm, launchers_are_named_with_their_job) {
   EXPECT_EQ(detail::launcher_of_this_process(), "srun in Slurm job 12");
   const Variables more(VariableMap{{"OMPI_COMM_WORLD_SIZE", "4"}});
   EXPECT_EQ(detail::launcher_of_this_process(), "Open MPI's mpirun in Slurm job 12");
-  EXPECT_EQ(detail::launcher_that_hides_slurm(), "");
+  EXPECT_EQ(detail::launcher_within_slurm(), "");
   const Variables rank(VariableMap{{"OMPI_COMM_WORLD_RANK", "0"}});
-  EXPECT_EQ(detail::launcher_that_hides_slurm(), "Open MPI's mpirun");
+  EXPECT_EQ(detail::launcher_within_slurm(), "Open MPI's mpirun");
   const Variables of_srun(VariableMap{{"PMIX_NAMESPACE", "slurm.pmix.12.0"}});
-  EXPECT_EQ(detail::launcher_that_hides_slurm(), "");
+  EXPECT_EQ(detail::launcher_within_slurm(), "");
 }
 
 }  // namespace

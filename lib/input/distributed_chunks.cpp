@@ -4,7 +4,7 @@
 // Every rank walks the same global batches and reads its replicas' rows of them; nothing is sent.
 
 #include "input/device_fetch.hpp"
-#include "input/feed_implementation.hpp"
+#include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
 
 #include <utility>
@@ -12,26 +12,26 @@
 namespace lockstep::input {
 namespace {
 
-class ChunkFeed final : public Feed::Implementation {
+class ChunkReader final : public DistributedReader::Implementation {
  public:
-  ChunkFeed(const Node& node, InputLayout layout, const ChunkPlan& plan, const InputOptions& options,
-            ReadingPosition position)
+  ChunkReader(const Node& node, InputLayout layout, const ChunkPlan& plan, const InputOptions& options,
+              ReadingPosition position)
       : layout_(std::move(layout)),
         plan_(plan),
         full_batch_(node.batch_size()),
         fetch_(layout_.devices),
         cursor_(node.open({position.pass, fetch_.host_memory()})),
-        passed_over_(position.step),
+        steps_to_skip_(position.step),
         queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {}
 
  private:
   bool do_next(StepBatches& batches) override {
-    return telling_peers(layout_, [&] { return queue_.pop(batches); });
+    return abort_peers_on_error(layout_, [&] { return queue_.pop(batches); });
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
   bool produce(StepBatches& step) {
-    for (; passed_over_ > 0; --passed_over_) {
+    for (; steps_to_skip_ > 0; --steps_to_skip_) {
       if (!cursor_->advance()) return false;
     }
     if (!cursor_->advance()) return false;
@@ -59,14 +59,14 @@ class ChunkFeed final : public Feed::Implementation {
   std::int64_t full_batch_;
   DeviceFetch fetch_;  // the queue's thread's, as what follows
   std::unique_ptr<Cursor> cursor_;
-  std::uint64_t passed_over_;  // batches before the first one that is given
+  std::uint64_t steps_to_skip_;  // batches before the first one that is given
   StepQueue queue_;
 };
 
-class ChunkSource final : public FeedSource::Implementation {
+class ChunkPipeline final : public DistributedPipeline::Implementation {
  public:
-  ChunkSource(std::shared_ptr<const Node> node, InputLayout layout, const ChunkPlan& plan, const InputOptions& options,
-              Describe describe)
+  ChunkPipeline(std::shared_ptr<const Node> node, InputLayout layout, const ChunkPlan& plan,
+                const InputOptions& options, Describe describe)
       : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank), std::move(describe)),
         node_(std::move(node)),
         layout_(std::move(layout)),
@@ -74,9 +74,9 @@ class ChunkSource final : public FeedSource::Implementation {
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
-    return telling_peers(layout_,
-                         [&] { return std::make_unique<ChunkFeed>(*node_, layout_, plan_, options_, position); });
+  [[nodiscard]] std::unique_ptr<DistributedReader::Implementation> do_open(ReadingPosition position) override {
+    return abort_peers_on_error(
+        layout_, [&] { return std::make_unique<ChunkReader>(*node_, layout_, plan_, options_, position); });
   }
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
     const std::int64_t full = node_->batch_size();
@@ -101,9 +101,10 @@ class ChunkSource final : public FeedSource::Implementation {
 
 }  // namespace
 
-FeedSource feed_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan, const InputLayout& layout,
-                       const InputOptions& options, Describe describe) {
-  return FeedSource(std::make_shared<ChunkSource>(std::move(node), layout, plan, options, std::move(describe)));
+DistributedPipeline distribute_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan,
+                                      const InputLayout& layout, const InputOptions& options, Describe describe) {
+  return DistributedPipeline(
+      std::make_shared<ChunkPipeline>(std::move(node), layout, plan, options, std::move(describe)));
 }
 
 }  // namespace lockstep::input

@@ -6,7 +6,7 @@
 #include "input/node.hpp"
 #include "input/prefetch_queue.hpp"
 
-#include <lockstep/input/feed.hpp>
+#include <lockstep/input/distributed_pipeline.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -43,7 +43,7 @@ class StepQueue {
   std::optional<PrefetchQueue<StepBatches>> queue_;
 };
 
-class Feed::Implementation {
+class DistributedReader::Implementation {
  public:
   Implementation() = default;
   Implementation(const Implementation&) = delete;
@@ -73,7 +73,7 @@ class Feed::Implementation {
 /// What a source says of itself.
 using Describe = std::function<std::string()>;
 
-class FeedSource::Implementation {
+class DistributedPipeline::Implementation {
  public:
   Implementation(int first_replica, int local_replicas, Describe describe)
       : first_replica_(first_replica), local_replicas_(local_replicas), describe_(std::move(describe)) {}
@@ -81,14 +81,14 @@ class FeedSource::Implementation {
   Implementation& operator=(const Implementation&) = delete;
   virtual ~Implementation() = default;
 
-  [[nodiscard]] Feed open_next() { return open({passes_.fetch_add(1, std::memory_order_relaxed), 0}); }
-  [[nodiscard]] Feed open(ReadingPosition position) {
-    std::unique_ptr<Feed::Implementation> feed = do_open(position);
-    feed->count_at(total_nanoseconds_);
-    feed->start_at(position);
-    return Feed(std::move(feed));
+  [[nodiscard]] DistributedReader open_next() { return open({passes_.fetch_add(1, std::memory_order_relaxed), 0}); }
+  [[nodiscard]] DistributedReader open(ReadingPosition position) {
+    std::unique_ptr<DistributedReader::Implementation> reader = do_open(position);
+    reader->count_at(total_nanoseconds_);
+    reader->start_at(position);
+    return DistributedReader(std::move(reader));
   }
-  [[nodiscard]] Feed resume(ReadingPosition position) {
+  [[nodiscard]] DistributedReader resume(ReadingPosition position) {
     passes_.store(position.pass + 1, std::memory_order_relaxed);
     return open(position);
   }
@@ -101,7 +101,7 @@ class FeedSource::Implementation {
   }
 
  protected:
-  [[nodiscard]] virtual std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) = 0;
+  [[nodiscard]] virtual std::unique_ptr<DistributedReader::Implementation> do_open(ReadingPosition position) = 0;
   [[nodiscard]] virtual std::vector<std::vector<TensorSpec>> do_element_spec() const = 0;
 
  private:
@@ -121,12 +121,14 @@ struct ChunkPlan {
 
 /// Feeds the chunks that `plan` says of each batch of `node`, the same on all ranks; with one replica in all, also
 /// elements that are no batches.
-[[nodiscard]] FeedSource feed_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan, const InputLayout& layout,
-                                     const InputOptions& options, Describe describe);
+[[nodiscard]] DistributedPipeline distribute_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan,
+                                                    const InputLayout& layout, const InputOptions& options,
+                                                    Describe describe);
 /// Feeds each local replica the next element of this rank's only node, or of its own. The layout has peers if it has
 /// several ranks.
-[[nodiscard]] FeedSource feed_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
-                                      const InputLayout& layout, const InputOptions& options, Describe describe);
+[[nodiscard]] DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
+                                                     const InputLayout& layout, const InputOptions& options,
+                                                     Describe describe);
 
 [[nodiscard]] std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, AutoShardPolicy policy,
                                            SplitPolicy split);
@@ -146,11 +148,11 @@ void check_options(std::string_view call, const InputOptions& options);
 
 /// Runs `read`; when it throws, the peers are told.
 template <class Read>
-auto telling_peers(const InputLayout& layout, Read&& read) {
+auto abort_peers_on_error(const InputLayout& layout, Read&& read) {
   try {
     return std::forward<Read>(read)();
   } catch (...) {
-    if (layout.peers) tell_peers(*layout.peers, std::current_exception());
+    if (layout.peers) abort_peers(*layout.peers, std::current_exception());
     throw;
   }
 }

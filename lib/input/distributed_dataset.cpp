@@ -4,8 +4,7 @@
 // One dataset for all ranks: which way it goes to replicas.
 
 #include "base/check.hpp"
-#include "input/chunk_nodes.hpp"
-#include "input/feed_implementation.hpp"
+#include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
 
 #include <utility>
@@ -78,8 +77,8 @@ AutoShardPolicy resolved(AutoShardPolicy policy, const Node& dataset) {
   return dataset.files().empty() ? AutoShardPolicy::data : AutoShardPolicy::file;
 }
 
-FeedSource feed_checked(const NodePointer& dataset, std::size_t leaves, const InputLayout& layout,
-                        const InputOptions& options) {
+DistributedPipeline distribute_checked(const NodePointer& dataset, std::size_t leaves, const InputLayout& layout,
+                                       const InputOptions& options) {
   const AutoShardPolicy policy = resolved(options.auto_shard_policy, *dataset);
   const ReplicaLayout& replicas = layout.replicas;
   check_layout(layout, policy);
@@ -94,25 +93,25 @@ FeedSource feed_checked(const NodePointer& dataset, std::size_t leaves, const In
   };
   switch (policy) {
     case AutoShardPolicy::automatic:
-      return feed_chunks(dataset, {options.split, replicas.first(layout.rank), 1}, layout, options,
-                         std::move(describe));
+      return distribute_chunks(dataset, {options.split, replicas.first(layout.rank), 1}, layout, options,
+                               std::move(describe));
     case AutoShardPolicy::data:
-      return feed_chunks(dataset, {SplitPolicy::ceil_slices, layout.rank, replicas.ranks()}, layout, options,
-                         std::move(describe));
+      return distribute_chunks(dataset, {SplitPolicy::ceil_slices, layout.rank, replicas.ranks()}, layout, options,
+                               std::move(describe));
     case AutoShardPolicy::file: check_files(*dataset, replicas.ranks()); break;
     case AutoShardPolicy::hint: check_hint(*dataset); break;
     case AutoShardPolicy::off:
     case AutoShardPolicy::file_or_data: break;
   }
-  return feed_streams({own_stream(dataset, layout, policy, options.split)}, leaves, layout, options,
-                      std::move(describe));
+  return distribute_streams({own_stream(dataset, layout, policy, options.split)}, leaves, layout, options,
+                            std::move(describe));
 }
 
 }  // namespace
 
-FeedSource feed_dataset(const Pipeline& global, std::size_t leaves, const InputLayout& layout,
-                        const InputOptions& options) {
-  return telling_peers(layout, [&] {
+DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves, const InputLayout& layout,
+                                        const InputOptions& options) {
+  return abort_peers_on_error(layout, [&] {
     check_options("experimental_distribute_dataset", options);
     if (options.experimental_replication_mode == InputReplicationMode::per_replica) {
       detail::throw_error(
@@ -120,7 +119,7 @@ FeedSource feed_dataset(const Pipeline& global, std::size_t leaves, const InputL
           "experimental_distribute_dataset: experimental_replication_mode is PER_REPLICA, which is only "
           "for distribute_datasets_from_function of MirroredStrategy; use PER_WORKER");
     }
-    return feed_checked(node_to_read(global.node(), options), leaves, layout, options);
+    return distribute_checked(node_to_read(global.node(), options), leaves, layout, options);
   });
 }
 

@@ -1,16 +1,30 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <lockstep/input/feed.hpp>
+#include <lockstep/input/distributed_pipeline.hpp>
 
 #include "base/check.hpp"
-#include "input/feed_implementation.hpp"
-#include "input/recycling_memory.hpp"
+#include "input/distributed_implementation.hpp"
 
 #include <lockstep/context/context.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+namespace lockstep {
+
+std::string to_string(const TensorSpec& spec) {
+  std::string extents;
+  for (const std::optional<std::int64_t>& extent : spec.shape) {
+    if (!extents.empty()) extents += ", ";
+    extents += extent ? std::to_string(*extent) : "?";
+  }
+  return fmt::format("{}[{}]", to_string(spec.dtype), extents);
+}
+
+}  // namespace lockstep
 
 namespace lockstep::input {
 
@@ -34,7 +48,7 @@ bool StepQueue::pop(StepBatches& step) {
 
 std::chrono::steady_clock::duration StepQueue::waited() const noexcept { return queue_ ? queue_->waited() : waited_; }
 
-bool Feed::Implementation::next(StepBatches& batches) {
+bool DistributedReader::Implementation::next(StepBatches& batches) {
   if (has_strategy() && !in_cross_replica_context()) {
     detail::throw_error(Code::invalid_argument,
                         "get_next: called inside a replica's function; take the batches outside and give them to run");
@@ -49,28 +63,33 @@ bool Feed::Implementation::next(StepBatches& batches) {
   return more;
 }
 
-Feed::Feed(std::unique_ptr<Implementation> implementation) noexcept : implementation_(std::move(implementation)) {}
-Feed::Feed(Feed&&) noexcept = default;
-Feed& Feed::operator=(Feed&&) noexcept = default;
-Feed::~Feed() = default;
+DistributedReader::DistributedReader(std::unique_ptr<Implementation> implementation) noexcept
+    : implementation_(std::move(implementation)) {}
+DistributedReader::DistributedReader(DistributedReader&&) noexcept = default;
+DistributedReader& DistributedReader::operator=(DistributedReader&&) noexcept = default;
+DistributedReader::~DistributedReader() = default;
 
-bool Feed::next(std::vector<Leaves>& batches) { return implementation_->next(batches); }
-ReadingPosition Feed::position() const noexcept { return implementation_->position(); }
-double Feed::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
+bool DistributedReader::next(std::vector<Leaves>& batches) { return implementation_->next(batches); }
+ReadingPosition DistributedReader::position() const noexcept { return implementation_->position(); }
+double DistributedReader::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
 
-FeedSource::FeedSource(std::shared_ptr<Implementation> implementation) noexcept
+DistributedPipeline::DistributedPipeline(std::shared_ptr<Implementation> implementation) noexcept
     : implementation_(std::move(implementation)) {}
 
-Feed FeedSource::open() const { return implementation_->open_next(); }
-Feed FeedSource::open(std::uint64_t pass) const { return implementation_->open({pass, 0}); }
-Feed FeedSource::resume(ReadingPosition position) const { return implementation_->resume(position); }
-std::vector<std::vector<TensorSpec>> FeedSource::element_spec() const { return implementation_->element_spec(); }
-std::string FeedSource::describe() const { return implementation_->describe(); }
-int FeedSource::first_replica() const noexcept { return implementation_->first_replica(); }
-int FeedSource::local_replicas() const noexcept { return implementation_->local_replicas(); }
-double FeedSource::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
+DistributedReader DistributedPipeline::open() const { return implementation_->open_next(); }
+DistributedReader DistributedPipeline::open(std::uint64_t pass) const { return implementation_->open({pass, 0}); }
+DistributedReader DistributedPipeline::resume(ReadingPosition position) const {
+  return implementation_->resume(position);
+}
+std::vector<std::vector<TensorSpec>> DistributedPipeline::element_spec() const {
+  return implementation_->element_spec();
+}
+std::string DistributedPipeline::describe() const { return implementation_->describe(); }
+int DistributedPipeline::first_replica() const noexcept { return implementation_->first_replica(); }
+int DistributedPipeline::local_replicas() const noexcept { return implementation_->local_replicas(); }
+double DistributedPipeline::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
 
-void tell_peers(const Communicator& communicator, const std::exception_ptr& error) {
+void abort_peers(const Communicator& communicator, const std::exception_ptr& error) {
   if (communicator.size() == 1) return;
   Communicator handle(communicator);
   try {

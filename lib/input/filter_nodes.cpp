@@ -41,7 +41,9 @@ class FilterNode final : public TransformNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override { return filter_node(std::move(source), keep_); }
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
+    return filter_node(std::move(source), keep_);
+  }
   Pipeline::Predicate keep_;
 };
 
@@ -81,7 +83,7 @@ class UnbatchNode final : public TransformNode {
   [[nodiscard]] std::int64_t batch_size() const override { return 0; }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override { return unbatch_node(std::move(source)); }
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override { return unbatch_node(std::move(source)); }
 };
 
 class ShardCursor final : public ForwardingCursor {
@@ -116,7 +118,9 @@ class ShardNode final : public TransformNode {
   }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override { return shard_node(std::move(source), part_); }
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
+    return shard_node(std::move(source), part_);
+  }
   Part part_;
 };
 
@@ -149,7 +153,7 @@ class EnumerateNode final : public TransformNode {
   [[nodiscard]] std::int64_t batch_size() const override { return 0; }
 
  private:
-  [[nodiscard]] NodePointer over(NodePointer source) const override {
+  [[nodiscard]] NodePointer with_source(NodePointer source) const override {
     return enumerate_node(std::move(source), start_);
   }
   std::int64_t start_;

@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "input/device_fetch.hpp"
-#include "input/feed_implementation.hpp"
+#include "input/distributed_implementation.hpp"
 #include "input/step_peers.hpp"
 
 #include <algorithm>
@@ -34,18 +34,19 @@ struct Stream {
   bool ended = false;
 };
 
-class StreamFeed final : public Feed::Implementation {
+class StreamReader final : public DistributedReader::Implementation {
  public:
   /// Collective. `elements[i]` is the length of stream i; `fetch` made the memory of their tensors.
-  StreamFeed(std::vector<Stream> streams, std::unique_ptr<DeviceFetch> fetch, const std::vector<Cardinality>& elements,
-             std::size_t leaves, const InputLayout& layout, const InputOptions& options, std::uint64_t first_step)
+  StreamReader(std::vector<Stream> streams, std::unique_ptr<DeviceFetch> fetch,
+               const std::vector<Cardinality>& elements, std::size_t leaves, const InputLayout& layout,
+               const InputOptions& options, std::uint64_t first_step)
       : peers_(layout),
         local_replicas_(peers_.local_replicas()),
         devices_(layout.devices),
-        kind_(leaves),
+        spec_(leaves),
         fetch_(std::move(fetch)),
         streams_(std::move(streams)),
-        passed_over_(first_step),
+        steps_to_skip_(first_step),
         queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {
     agree_on_steps(elements, first_step);
   }
@@ -66,7 +67,7 @@ class StreamFeed final : public Feed::Implementation {
       const auto first = std::find_if(steps.begin(), steps.end(), [](std::int64_t count) { return count > 0; });
       const int root = peers_.rank_of(static_cast<std::size_t>(first - steps.begin()));
       if (peers_.rank() == root) read_ahead();
-      kind_.broadcast(peers_, root);
+      spec_.broadcast(peers_, root);
     }
   }
 
@@ -87,7 +88,7 @@ class StreamFeed final : public Feed::Implementation {
     return true;
   }
   [[nodiscard]] Leaves batch_without_rows(std::size_t local) {
-    Leaves batch = kind_.without_rows_of_it();
+    Leaves batch = spec_.empty_element();
     if (local >= devices_.size() || devices_[local].kind == DeviceKind::cpu) return batch;
     for (Tensor& leaf : batch) leaf = leaf.to(devices_[local]);
     return batch;
@@ -101,32 +102,32 @@ class StreamFeed final : public Feed::Implementation {
       if (!queue_.pop(step_)) step_.assign(local_replicas_, Leaves());
     } catch (...) {
       over_ = true;
-      peers_.tell(std::current_exception());
+      peers_.abort(std::current_exception());
       throw;
     }
     have_read_ = true;
     const auto some = std::find_if(step_.begin(), step_.end(), [](const Leaves& batch) { return !batch.empty(); });
-    if (some != step_.end()) kind_.learn(*some);
+    if (some != step_.end()) spec_.learn(*some);
   }
 
   /// Whether any replica has data. Ranks that have never seen an element learn what one looks like.
   bool agree_on_step() {
     constexpr std::uint8_t has_data = 1;
     constexpr std::uint8_t knows_kind = 2;
-    std::vector<std::uint8_t> mine(local_replicas_, kind_.is_known() ? knows_kind : std::uint8_t{0});
+    std::vector<std::uint8_t> mine(local_replicas_, spec_.is_known() ? knows_kind : std::uint8_t{0});
     for (std::size_t i = 0; i < step_.size(); ++i) mine[i] |= step_[i].empty() ? std::uint8_t{0} : has_data;
     const std::vector<std::uint8_t> all = peers_.gather(std::move(mine));
     if (std::none_of(all.begin(), all.end(), [](std::uint8_t flags) { return (flags & has_data) != 0; })) return false;
     const auto knows = [](std::uint8_t flags) { return (flags & knows_kind) != 0; };
     if (!std::all_of(all.begin(), all.end(), knows)) {
       const auto first = std::find_if(all.begin(), all.end(), knows);
-      kind_.broadcast(peers_, peers_.rank_of(static_cast<std::size_t>(first - all.begin())));
+      spec_.broadcast(peers_, peers_.rank_of(static_cast<std::size_t>(first - all.begin())));
     }
     return true;
   }
 
   bool produce(StepBatches& step) {
-    for (; passed_over_ > 0; --passed_over_) {
+    for (; steps_to_skip_ > 0; --steps_to_skip_) {
       for (std::size_t i = 0; i < local_replicas_; ++i) {
         if (!advance(streams_[stream_of(i)]) && streams_.size() == 1) return false;
       }
@@ -150,21 +151,21 @@ class StreamFeed final : public Feed::Implementation {
   StepPeers peers_;
   std::size_t local_replicas_;
   std::vector<Device> devices_;  // where batches go; may be none
-  ElementKind kind_;
+  ElementSpec spec_;
   std::int64_t steps_left_ = not_known;
   StepBatches step_;        // read, not given yet
   bool have_read_ = false;  // whether `step_` is the next one
   bool over_ = false;
   std::unique_ptr<DeviceFetch> fetch_;  // the queue's thread's, as what follows
   std::vector<Stream> streams_;
-  std::uint64_t passed_over_;  // steps before the first one that is given
+  std::uint64_t steps_to_skip_;  // steps before the first one that is given
   StepQueue queue_;
 };
 
-class StreamSource final : public FeedSource::Implementation {
+class StreamPipeline final : public DistributedPipeline::Implementation {
  public:
-  StreamSource(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, InputLayout layout,
-               const InputOptions& options, Describe describe)
+  StreamPipeline(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, InputLayout layout,
+                 const InputOptions& options, Describe describe)
       : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank), std::move(describe)),
         nodes_(std::move(nodes)),
         leaves_(leaves),
@@ -172,19 +173,19 @@ class StreamSource final : public FeedSource::Implementation {
         options_(options) {}
 
  private:
-  [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
+  [[nodiscard]] std::unique_ptr<DistributedReader::Implementation> do_open(ReadingPosition position) override {
     std::vector<Stream> streams;
     std::vector<Cardinality> elements;
     std::unique_ptr<DeviceFetch> fetch;
-    telling_peers(layout_, [&] {
+    abort_peers_on_error(layout_, [&] {
       fetch = std::make_unique<DeviceFetch>(layout_.devices);
       for (const auto& node : nodes_) {
         streams.push_back({node->open({position.pass, fetch->host_memory()})});
         elements.push_back(node->cardinality());
       }
     });
-    return std::make_unique<StreamFeed>(std::move(streams), std::move(fetch), elements, leaves_, layout_, options_,
-                                        position.step);
+    return std::make_unique<StreamReader>(std::move(streams), std::move(fetch), elements, leaves_, layout_, options_,
+                                          position.step);
   }
   /// Rows may be missing at the end, where there is one.
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
@@ -207,13 +208,15 @@ class StreamSource final : public FeedSource::Implementation {
 
 }  // namespace
 
-FeedSource feed_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, const InputLayout& layout,
-                        const InputOptions& options, Describe describe) {
-  return FeedSource(std::make_shared<StreamSource>(std::move(nodes), leaves, layout, options, std::move(describe)));
+DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
+                                       const InputLayout& layout, const InputOptions& options, Describe describe) {
+  return DistributedPipeline(
+      std::make_shared<StreamPipeline>(std::move(nodes), leaves, layout, options, std::move(describe)));
 }
 
-FeedSource feed_pipelines(const std::vector<Pipeline>& local, std::size_t leaves, const Communicator& communicator,
-                          const InputOptions& options, const std::vector<Device>& devices) {
+DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local, std::size_t leaves,
+                                               const Communicator& communicator, const InputOptions& options,
+                                               const std::vector<Device>& devices) {
   check_options("distribute_datasets_from_function", options);
   const bool per_replica = local.size() != 1;
   if (per_replica && static_cast<int>(local.size()) != communicator.local_replicas()) {
@@ -224,7 +227,7 @@ FeedSource feed_pipelines(const std::vector<Pipeline>& local, std::size_t leaves
   std::vector<std::shared_ptr<const Node>> nodes;
   for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));
   const InputLayout layout{communicator.layout(), communicator.rank(), communicator, devices};
-  return feed_streams(std::move(nodes), leaves, layout, options, [replicas = layout.replicas, options] {
+  return distribute_streams(std::move(nodes), leaves, layout, options, [replicas = layout.replicas, options] {
     return describe_function(replicas, options.experimental_replication_mode);
   });
 }

@@ -25,7 +25,7 @@ void require_nccl_here(std::string_view who) {
 
 void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view who) {
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(communicator, devices);
-  if (path.route != detail::GpuRoute::host && path.sharing.empty()) return;
+  if (path.path != detail::GpuPath::host && path.sharing.empty()) return;
   detail::throw_error(Code::unavailable, "{}: NCCL is asked for, but {}; give AUTO or RING", who,
                       path.sharing.empty() ? path.text : path.sharing);
 }

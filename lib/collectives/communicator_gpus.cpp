@@ -6,12 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "collectives/communicator_state.hpp"
-#include "collectives/gpu/all_gather.hpp"
-#include "collectives/gpu/all_reduce.hpp"
-#include "collectives/gpu/broadcast.hpp"
-#include "collectives/gpu/fold_exchange.hpp"
-#include "collectives/gpu/part_moves.hpp"
-#include "collectives/gpu/staged.hpp"
+#include "collectives/gpu/operations.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/nccl/start.hpp"
 
@@ -21,7 +16,7 @@
 
 namespace lockstep {
 
-using detail::GpuRoute;
+using detail::GpuPath;
 using detail::OperationKind;
 
 namespace {
@@ -45,7 +40,7 @@ bool is_done_by_gpus(OperationKind kind) {
 
 /// What goes through host memory, and why; nothing where nothing does.
 std::string slow_way(const detail::GpuDecision& decision) {
-  if (decision.route == GpuRoute::host)
+  if (decision.path == GpuPath::host)
     return fmt::format("collectives on GPUs go through host memory: {}", decision.text);
   if (decision.sharing.empty()) return {};
   return fmt::format("between ranks that share a GPU data goes through host memory: {}", decision.sharing);
@@ -90,7 +85,7 @@ detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::
 std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
     const std::shared_ptr<detail::GpuGroup>& group, const Call& call, std::vector<detail::HostItem> checked,
     const ReduceOptions& how) {
-  if (group != nullptr && group->decision().route != GpuRoute::host && is_done_by_gpus(call.kind)) {
+  if (group != nullptr && group->decision().path != GpuPath::host && is_done_by_gpus(call.kind)) {
     const Order order = gpu_order_of(call, checked, group->leaders(), how);
     const auto descriptor = describe_on_gpus(call, checked, order, how, group->fingerprint());
     if (order == Order::any) return detail::make_nccl_all_reduce(descriptor, group, std::move(checked));
@@ -132,7 +127,7 @@ std::shared_ptr<detail::GpuGroup> Communicator::State::settle_gpus(std::span<con
   // all ranks have left the epoch before: what is left of it disturbs nobody any more
   if (gpus != nullptr && gpus->comms() != nullptr) gpus->comms()->abort();
   auto settled = detail::GpuGroup::make(epoch, claims, layout, rank);
-  if (settled->decision().route == GpuRoute::nccl) start_nccl(*settled);
+  if (settled->decision().path == GpuPath::nccl) start_nccl(*settled);
   const detail::GpuDecision& decision = settled->decision();
   const std::string slow = slow_way(decision);
   if (rank == 0 && !slow.empty() && std::exchange(told_slow_way, slow) != slow)
@@ -141,14 +136,14 @@ std::shared_ptr<detail::GpuGroup> Communicator::State::settle_gpus(std::span<con
   return gpus;
 }
 
-std::vector<detail::GpuClaim> Communicator::State::exchange_claims(std::span<const Device> devices) {
+std::vector<detail::DeviceDescriptor> Communicator::State::exchange_claims(std::span<const Device> devices) {
   detail::cuda::Backend& backend = detail::cuda::Backend::of_this_process();
   const bool is_one_gpu = layout.ranks() == 1 && std::all_of(devices.begin(), devices.end(), [&](Device device) {
                             return device.index == devices.front().index;
                           });
-  std::vector<detail::GpuClaim> own;
+  std::vector<detail::DeviceDescriptor> own;
   for (const Device device : devices) {
-    detail::GpuClaim& claim = own.emplace_back();
+    detail::DeviceDescriptor& claim = own.emplace_back();
     claim.uuid = backend.found().devices[static_cast<std::size_t>(device.index)].uuid;
     claim.device = device.index;
     if (is_one_gpu) continue;  // nothing that would need NCCL
@@ -157,9 +152,9 @@ std::vector<detail::GpuClaim> Communicator::State::exchange_claims(std::span<con
     std::copy_n(library.why.begin(), std::min(library.why.size(), claim.why_no_nccl.size() - 1),
                 claim.why_no_nccl.begin());
   }
-  std::vector<detail::GpuClaim> all(static_cast<std::size_t>(layout.replicas()));
+  std::vector<detail::DeviceDescriptor> all(static_cast<std::size_t>(layout.replicas()));
   std::vector<ConstTensorView> inputs;
-  for (const detail::GpuClaim& claim : own)
+  for (const detail::DeviceDescriptor& claim : own)
     inputs.emplace_back(&claim, DType::u8, Shape{static_cast<std::int64_t>(sizeof(claim))});
   const TensorView output{all.data(), DType::u8, Shape{static_cast<std::int64_t>(all.size() * sizeof(all[0]))},
                           Device{}};
@@ -186,13 +181,13 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
   run({OperationKind::broadcast, ReduceOp::sum, 0, rank}, std::span(&item, 1),
       {.order = std::nullopt, .name = "id of NCCL"});
   if (letter.why_not[0] != '\0') {
-    group.fall_back(fmt::format("NCCL does not start on rank 0: {}", letter.why_not.data()));
+    group.fall_back(fmt::format("cannot start NCCL on rank 0: {}", letter.why_not.data()));
     return;
   }
   const auto descriptor =
       detail::make_descriptor(OperationKind::barrier, ReduceOp::sum, Order::canonical, -1, {}, "start of NCCL");
   const auto starting = std::make_shared<detail::NcclStart>(
-      descriptor, group.comms(), letter.id, group.leader_of_lane(0), group.leaders().size(), *options.fail_after / 2);
+      descriptor, group.comms(), letter.id, group.leader_of_stream(0), group.leaders().size(), *options.fail_after / 2);
   static_cast<void>(starting->try_acquire());  // nobody else has it
   engine->run(starting);
   if (!starting->why_not().empty()) group.fall_back(starting->why_not());

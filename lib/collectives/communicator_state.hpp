@@ -65,7 +65,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// How the ranks work on GPUs in this epoch, the local replicas being on `devices`. Collective where they have not
   /// settled yet. Null where they have not and `devices` is empty.
   [[nodiscard]] std::shared_ptr<detail::GpuGroup> settle_gpus(std::span<const Device> devices);
-  [[nodiscard]] std::vector<detail::GpuClaim> exchange_claims(std::span<const Device> devices);
+  [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_claims(std::span<const Device> devices);
   void start_nccl(detail::GpuGroup& group);
   [[nodiscard]] detail::Descriptor describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;

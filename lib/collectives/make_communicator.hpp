@@ -10,7 +10,7 @@
 
 #include "collectives/engine/family.hpp"
 #include "collectives/engine/parallel_loop.hpp"
-#include "collectives/gpu/route.hpp"
+#include "collectives/gpu/topology.hpp"
 #include "collectives/host/schedule_cache.hpp"
 #include "transport/transport.hpp"
 

@@ -24,7 +24,7 @@ void require_nccl_here(std::string_view caller) {
 
 void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view caller) {
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(communicator, devices);
-  if (path.route != detail::GpuRoute::host && path.sharing.empty()) return;
+  if (path.path != detail::GpuPath::host && path.sharing.empty()) return;
   detail::throw_error(Code::unavailable, "{}: NCCL was requested, but {}; use AUTO or RING", caller,
                       path.sharing.empty() ? path.text : path.sharing);
 }

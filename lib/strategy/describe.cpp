@@ -34,7 +34,7 @@ std::string path_text(const ReplicaTeam& team, const CommunicationOptions& optio
   if (options.implementation == CommunicationImplementation::ring) return "host memory, because RING was asked for";
   const auto settled = CommunicatorAccess::settled_gpus(team.communicator());
   if (!settled) return "between GPUs, in a way that the first collective settles";
-  return fmt::format("{}: {}", settled->decision.route == detail::GpuRoute::host ? "host memory" : "between GPUs",
+  return fmt::format("{}: {}", settled->decision.path == detail::GpuPath::host ? "host memory" : "between GPUs",
                      settled->decision.text);
 }
 

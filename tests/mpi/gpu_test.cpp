@@ -79,7 +79,7 @@ TEST(MpiGpus, that_ranks_share_are_led_by_one) {
   Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(1));
   const std::vector<Device> devices(static_cast<std::size_t>(comm.local_replicas()), {DeviceKind::gpu, 0});
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
-  EXPECT_EQ(path.route, detail::GpuRoute::one_device) << path.text;
+  EXPECT_EQ(path.path, detail::GpuPath::one_device) << path.text;
   EXPECT_EQ(path.sharing.empty(), size == 1) << path.sharing;
   check_every_collective(comm, gpus_of_rank(0, 1));
   EXPECT_EQ(fakes.nccl().calls().count("comm_init_rank"), 0);
@@ -126,7 +126,7 @@ TEST(MpiGpus, fall_back_together_where_nccl_is_not_on_one_rank_or_does_not_start
     std::vector<Device> devices;
     for (int r = 0; r < comm.local_replicas(); ++r) devices.push_back(gpus_of_rank(0, 2)(r));
     const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
-    EXPECT_EQ(path.route, detail::GpuRoute::host);
+    EXPECT_EQ(path.path, detail::GpuPath::host);
     expect_all(path.text,
                {is_absent ? "it was forgotten here" : "ncclCommInitRank", "rank " + std::to_string(comm.size() - 1)});
     check_all_reduce(comm, ReduceOp::sum, {}, gpus_of_rank(0, 2));

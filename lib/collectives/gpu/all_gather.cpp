@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/gpu/all_gather.hpp"
+//
+// An all_gather on GPUs with equally many replicas each: NCCL gathers the inputs of each GPU, with short tensors in
+// buckets, and a kernel copies them in the order of the replicas, if NCCL's is another.
 
 #include "collectives/call/element_address.hpp"
-#include "collectives/gpu/bundles.hpp"
+#include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
+#include "collectives/gpu/operations.hpp"
 
 #include <utility>
 
@@ -15,55 +18,50 @@ namespace {
 class NcclAllGather final : public GpuOperation {
  public:
   NcclAllGather(const Descriptor& descriptor, std::shared_ptr<GpuGroup> of, std::vector<HostItem> items)
-      : GpuOperation(descriptor, std::move(of), items), bundles_(bundles_of(items)) {}
+      : GpuOperation(descriptor, std::move(of), items), buckets_(buckets_of(items)) {}
 
  private:
-  /// What NCCL does with one bundle on one GPU.
-  struct Run {
-    const void* source = nullptr;
-    void* target = nullptr;
-  };
-
   bool do_step(int step) override {
     if (step == 0) {
-      runs_.resize(lanes());
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        for (const Bundle& bundle : bundles_) runs_[lane].push_back({source_of(lane, bundle), target_of(lane, bundle)});
-      }
+      runs_ = prepare_all(buckets_.size(), [&](std::size_t stream, std::size_t bucket) {
+        const void* const source = source_of(stream, buckets_[bucket]);
+        return Run{source, target_of(stream, buckets_[bucket])};
+      });
       gather();
       return false;
     }
-    for (std::size_t lane = 0; lane < lanes(); ++lane) deliver(lane);
+    for (std::size_t stream = 0; stream < streams(); ++stream) deliver(stream);
     return true;
   }
 
   [[nodiscard]] std::int64_t replicas_each() const { return group().leaders().most_replicas(); }
-  /// Whether a tensor is gathered from where it lies to where it is wanted.
-  [[nodiscard]] bool is_straight(const Bundle& bundle) const { return replicas_each() == 1 && !bundle.is_packed(); }
+  /// Whether NCCL reads the input and writes the output of the bucket's tensor in place.
+  [[nodiscard]] bool is_straight(const Bucket& bucket) const { return replicas_each() == 1 && !bucket.is_packed(); }
 
-  const void* source_of(std::size_t lane, const Bundle& bundle) {
-    const std::vector<int>& replicas = leader_of(lane).replicas;
-    if (is_straight(bundle)) return input_of(items()[bundle.members.front().item], replicas.front());
-    void* const pack = scratch(lane, static_cast<std::size_t>(replicas_each() * bundle.count) * size_of(bundle.dtype));
+  const void* source_of(std::size_t stream, const Bucket& bucket) {
+    const std::vector<int>& replicas = leader_of(stream).replicas;
+    if (is_straight(bucket)) return input_of(items()[bucket.members.front().item], replicas.front());
+    void* const packed =
+        scratch(stream, static_cast<std::size_t>(replicas_each() * bucket.count) * size_of(bucket.dtype));
     std::vector<cuda::CopyPiece> pieces;
     for (std::size_t i = 0; i < replicas.size(); ++i) {
-      for (const BundleMember& member : bundle.members) {
+      for (const BucketMember& member : bucket.members) {
         const HostItem& item = items()[member.item];
-        const std::int64_t begin = static_cast<std::int64_t>(i) * bundle.count + member.begin;
-        pieces.push_back({input_of(item, replicas[i]), at(pack, begin, bundle.dtype), bytes_of(item)});
+        const std::int64_t begin = static_cast<std::int64_t>(i) * bucket.count + member.begin;
+        pieces.push_back({input_of(item, replicas[i]), at(packed, begin, bucket.dtype), bytes_of(item)});
       }
     }
-    copy(lane, pieces);
-    return pack;
+    copy(stream, pieces);
+    return packed;
   }
 
-  void* target_of(std::size_t lane, const Bundle& bundle) {
-    if (is_straight(bundle)) {
-      const auto outputs = outputs_on(lane, items()[bundle.members.front().item]);
+  void* target_of(std::size_t stream, const Bucket& bucket) {
+    if (is_straight(bucket)) {
+      const auto outputs = outputs_on(stream, items()[bucket.members.front().item]);
       if (!outputs.empty()) return outputs.front();
     }
-    const std::int64_t count = bundle.count * group().layout().replicas();
-    return scratch(lane, static_cast<std::size_t>(count) * size_of(bundle.dtype));
+    const std::int64_t count = bucket.count * group().layout().replicas();
+    return scratch(stream, static_cast<std::size_t>(count) * size_of(bucket.dtype));
   }
 
   [[nodiscard]] static std::size_t bytes_of(const HostItem& item) {
@@ -71,38 +69,33 @@ class NcclAllGather final : public GpuOperation {
   }
 
   void gather() {
-    const NcclComms& comms = *group().comms();
-    NcclGroup calls(comms);
-    for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) {
-      const auto bytes =
-          static_cast<std::size_t>(replicas_each() * bundles_[bundle].count) * size_of(bundles_[bundle].dtype);
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        const Run& run = runs_[lane][bundle];
-        calls.add(comms.api().all_gather(run.source, run.target, bytes, DType::u8, comms[lane], stream_of(lane)),
-                  "ncclAllGather");
-      }
-    }
-    calls.end();
+    call_nccl_on_all(
+        buckets_.size(), "ncclAllGather", [&](nccl::Api& api, nccl::Comm comm, std::size_t stream, std::size_t index) {
+          const Bucket& bucket = buckets_[index];
+          const auto bytes = static_cast<std::size_t>(replicas_each() * bucket.count) * size_of(bucket.dtype);
+          const Run& run = runs_[stream][index];
+          return api.all_gather(run.source, run.target, bytes, DType::u8, comm, cuda_stream(stream));
+        });
   }
 
-  void deliver(std::size_t lane) {
+  void deliver(std::size_t stream) {
     std::vector<cuda::CopyPiece> pieces;
-    for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) {
-      for (const BundleMember& member : bundles_[bundle].members) add_copies(lane, bundle, member, pieces);
+    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      for (const BucketMember& member : buckets_[bucket].members) add_copies(stream, bucket, member, pieces);
     }
-    copy(lane, pieces);
+    copy(stream, pieces);
   }
 
-  void add_copies(std::size_t lane, std::size_t index, const BundleMember& member,
+  void add_copies(std::size_t stream, std::size_t index, const BucketMember& member,
                   std::vector<cuda::CopyPiece>& pieces) const {
-    const Bundle& bundle = bundles_[index];
+    const Bucket& bucket = buckets_[index];
     const HostItem& item = items()[member.item];
-    const void* const gathered = runs_[lane][index].target;
-    std::int64_t place = 0;  // in what NCCL has gathered: leader by leader
+    const void* const gathered = runs_[stream][index].target;
+    std::int64_t place = 0;  // in the gathered bucket: leader by leader
     for (int leader = 0; leader < group().leaders().size(); ++leader) {
       for (const int replica : group().leaders()[leader].replicas) {
-        const void* const part = at(gathered, place++ * bundle.count + member.begin, bundle.dtype);
-        for (void* const output : outputs_on(lane, item)) {
+        const void* const part = at(gathered, place++ * bucket.count + member.begin, bucket.dtype);
+        for (void* const output : outputs_on(stream, item)) {
           void* const target = at(output, item.part_begin(replica), item.dtype);
           if (target != part) pieces.push_back({part, target, bytes_of(item)});
         }
@@ -110,8 +103,8 @@ class NcclAllGather final : public GpuOperation {
     }
   }
 
-  const std::vector<Bundle> bundles_;
-  std::vector<std::vector<Run>> runs_;  // by lane, by bundle
+  const std::vector<Bucket> buckets_;
+  std::vector<std::vector<Run>> runs_;  // by stream, by bucket
 };
 
 }  // namespace

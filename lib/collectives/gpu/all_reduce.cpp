@@ -1,8 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/gpu/all_reduce.hpp"
+//
+// An all_reduce in NCCL's own order. One kernel per GPU folds the inputs of the GPU's replicas, NCCL reduces among the
+// GPUs, and one kernel per GPU writes all its outputs. With one replica per GPU, NCCL reads the inputs and writes the
+// outputs itself.
 
+#include "collectives/gpu/operations.hpp"
 #include "collectives/gpu/reduction.hpp"
 
 #include <algorithm>
@@ -11,8 +15,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// What goes between GPUs: partial results, but where every GPU has one replica 16-bit floats as they are. The mean of
-/// f16 is kept wide all the same: its sum may be too large for f16.
+/// The type that goes between GPUs: that of partial results; if every GPU has one replica, 16-bit floats go as they
+/// are. The mean of f16 stays wide even then: its sum may be too large for f16.
 DType travel_dtype(ReduceOp op, DType dtype, const Leaders& leaders) {
   const bool is_narrow_mean = op == ReduceOp::mean && dtype == DType::f16;
   const bool is_integer_mean = op == ReduceOp::mean && is_integer(dtype);
@@ -24,113 +28,100 @@ nccl::RedOp nccl_op(ReduceOp op) {
     case ReduceOp::prod: return nccl::RedOp::prod;
     case ReduceOp::min: return nccl::RedOp::min;
     case ReduceOp::max: return nccl::RedOp::max;
-    default: return nccl::RedOp::sum;  // and the mean, which is divided at the end
+    default: return nccl::RedOp::sum;  // also for the mean, which is divided at the end
   }
 }
 
 class NcclAllReduce final : public GpuReduction {
  public:
   NcclAllReduce(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items)
-      : GpuReduction(descriptor, std::move(group), items, bundles_of(items)) {}
+      : GpuReduction(descriptor, std::move(group), items, buckets_of(items)) {}
 
  private:
-  /// What NCCL does with one bundle on one GPU.
-  struct Run {
-    const void* source = nullptr;
-    void* target = nullptr;
-  };
-
   bool do_step(int step) override {
     if (step == 0) {
       pack();
-      runs_.resize(lanes());
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        for (std::size_t bundle = 0; bundle < bundles().size(); ++bundle) runs_[lane].push_back(prepare(lane, bundle));
-      }
+      runs_ = prepare_all(buckets().size(),
+                          [&](std::size_t stream, std::size_t bucket) { return prepare(stream, bucket); });
       return false;
     }
     if (step == 1) {
       reduce_among_gpus();
       return false;
     }
-    for (std::size_t lane = 0; lane < lanes(); ++lane) {
-      for (std::size_t bundle = 0; bundle < bundles().size(); ++bundle) finish(lane, bundle);
+    for (std::size_t stream = 0; stream < streams(); ++stream) {
+      for (std::size_t bucket = 0; bucket < buckets().size(); ++bucket) finish(stream, bucket);
     }
     unpack();
     return true;
   }
 
-  [[nodiscard]] DType travel_of(const Bundle& bundle) const {
-    return travel_dtype(descriptor().op, bundle.dtype, group().leaders());
+  [[nodiscard]] DType travel_of(const Bucket& bucket) const {
+    return travel_dtype(descriptor().op, bucket.dtype, group().leaders());
   }
-  /// Whether NCCL's result is the result. The same on all ranks, as it shows in the bits of NaNs.
-  [[nodiscard]] bool is_straight(const Bundle& bundle) const {
+  /// Whether NCCL writes the final result. The same on all ranks, since it shows in the bits of NaNs.
+  [[nodiscard]] bool is_straight(const Bucket& bucket) const {
     return group().leaders().most_replicas() == 1 && descriptor().op != ReduceOp::mean &&
-           travel_of(bundle) == result_of(bundle);
+           travel_of(bucket) == result_of(bucket);
   }
 
-  Run prepare(std::size_t lane, std::size_t index) {
-    const Bundle& bundle = bundles()[index];
-    const Part& here = part(lane, index);
-    const DType travel = travel_of(bundle);
-    const bool may_use_output = !here.outputs.empty() && travel == result_of(bundle);
-    void* const target = may_use_output ? here.outputs.front() : scratch(lane, bytes_of(bundle.count, travel));
-    if (here.inputs.size() == 1 && travel == bundle.dtype) return {here.inputs.front(), target};
+  Run prepare(std::size_t stream, std::size_t index) {
+    const Bucket& bucket = buckets()[index];
+    const PlacedBucket& here = placed(stream, index);
+    const DType travel = travel_of(bucket);
+    const bool may_use_output = !here.outputs.empty() && travel == result_of(bucket);
+    void* const target = may_use_output ? here.outputs.front() : scratch(stream, bytes_of(bucket.count, travel));
+    if (here.inputs.size() == 1 && travel == bucket.dtype) return {here.inputs.front(), target};
     std::vector<FoldInput> inputs;
     for (const void* const input : here.inputs) inputs.push_back({input, false});
-    fold(lane,
+    fold(stream,
          {.op = descriptor().op,
-          .dtype = bundle.dtype,
+          .dtype = bucket.dtype,
           .inputs = inputs,
           .merges = fold_merges_of_leaves({0, static_cast<int>(inputs.size())}),
           .outputs = std::span(&target, 1),
           .result = FoldResult::partial},
-         bundle.count);
+         bucket.count);
     return {target, target};
   }
 
   void reduce_among_gpus() {
-    const NcclComms& comms = *group().comms();
-    NcclGroup calls(comms);
-    for (std::size_t bundle = 0; bundle < bundles().size(); ++bundle) {
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        const Run& run = runs_[lane][bundle];
-        calls.add(comms.api().all_reduce(run.source, run.target, static_cast<std::size_t>(bundles()[bundle].count),
-                                         travel_of(bundles()[bundle]), nccl_op(descriptor().op), comms[lane],
-                                         stream_of(lane)),
-                  "ncclAllReduce");
-      }
-    }
-    calls.end();
+    call_nccl_on_all(buckets().size(), "ncclAllReduce",
+                     [&](nccl::Api& api, nccl::Comm comm, std::size_t stream, std::size_t index) {
+                       const Bucket& bucket = buckets()[index];
+                       const Run& run = runs_[stream][index];
+                       return api.all_reduce(run.source, run.target, static_cast<std::size_t>(bucket.count),
+                                             travel_of(bucket), nccl_op(descriptor().op), comm, cuda_stream(stream));
+                     });
   }
 
-  void finish(std::size_t lane, std::size_t index) {
-    const Bundle& bundle = bundles()[index];
-    const std::vector<void*>& outputs = part(lane, index).outputs;
+  void finish(std::size_t stream, std::size_t index) {
+    const Bucket& bucket = buckets()[index];
+    const std::vector<void*>& outputs = placed(stream, index).outputs;
     if (outputs.empty()) return;
-    const void* const reduced = runs_[lane][index].target;
-    if (is_straight(bundle)) {
+    const void* const reduced = runs_[stream][index].target;
+    if (is_straight(bucket)) {
       std::vector<cuda::CopyPiece> further;
       for (void* const output : outputs) {
-        if (output != reduced) further.push_back({reduced, output, bytes_of(bundle.count, result_of(bundle))});
+        if (output != reduced) further.push_back({reduced, output, bytes_of(bucket.count, result_of(bucket))});
       }
-      copy(lane, further);
+      copy(stream, further);
       return;
     }
-    const FoldInput input{reduced, travel_of(bundle) != bundle.dtype};
+    const FoldInput input{reduced, travel_of(bucket) != bucket.dtype};
     const std::uint8_t no_merges = 0;
-    fold(lane,
+    fold(stream,
          {.op = descriptor().op,
-          .dtype = bundle.dtype,
+          .dtype = bucket.dtype,
           .inputs = std::span(&input, 1),
           .merges = std::span(&no_merges, 1),
           .outputs = outputs,
           .result = FoldResult::finished,
           .replicas = group().layout().replicas()},
-         bundle.count);
+         bucket.count);
   }
 
-  std::vector<std::vector<Run>> runs_;  // by lane, by bundle
+  std::vector<std::vector<Run>> runs_;  // by stream, by bucket
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/gpu/broadcast.hpp"
+//
+// A broadcast on GPUs: from the root's first GPU to all others by NCCL, with short tensors in buckets.
 
 #include "collectives/call/element_address.hpp"
-#include "collectives/gpu/bundles.hpp"
+#include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
+#include "collectives/gpu/operations.hpp"
 
 #include <utility>
 
@@ -15,101 +17,96 @@ namespace {
 class GpuBroadcast final : public GpuOperation {
  public:
   GpuBroadcast(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items)
-      : GpuOperation(descriptor, std::move(group), items), bundles_(bundles_of(items)) {}
+      : GpuOperation(descriptor, std::move(group), items), buckets_(buckets_of(items)) {}
 
  private:
   bool do_step(int step) override {
     if (step == 0) {
-      buffers_.resize(lanes());
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        for (const Bundle& bundle : bundles_) buffers_[lane].push_back(buffer_for(lane, bundle));
-      }
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        for (std::size_t bundle = 0; is_source(lane) && bundle < bundles_.size(); ++bundle) load(lane, bundle);
+      buffers_ = prepare_all(buckets_.size(), [&](std::size_t stream, std::size_t bucket) {
+        return buffer_for(stream, buckets_[bucket]);
+      });
+      for (std::size_t stream = 0; stream < streams(); ++stream) {
+        for (std::size_t bucket = 0; is_source(stream) && bucket < buckets_.size(); ++bucket) load(stream, bucket);
       }
       if (group().leaders().size() > 1) spread();
       return false;
     }
-    for (std::size_t lane = 0; lane < lanes(); ++lane) deliver(lane);
+    for (std::size_t stream = 0; stream < streams(); ++stream) deliver(stream);
     return true;
   }
 
   [[nodiscard]] int source() const { return group().leaders().of_rank(descriptor().root); }
-  [[nodiscard]] bool is_source(std::size_t lane) const { return group().leader_of_lane(lane) == source(); }
-  [[nodiscard]] static std::size_t bytes_of(const Bundle& bundle) {
-    return static_cast<std::size_t>(bundle.count) * size_of(bundle.dtype);
+  [[nodiscard]] bool is_source(std::size_t stream) const { return group().leader_of_stream(stream) == source(); }
+  [[nodiscard]] static std::size_t bytes_of(const Bucket& bucket) {
+    return static_cast<std::size_t>(bucket.count) * size_of(bucket.dtype);
   }
-  [[nodiscard]] bool lies_on(std::size_t lane, const HostItem& item) const {
-    return item.input_places.front().device.index == device_of(lane);
+  [[nodiscard]] bool is_on(std::size_t stream, const HostItem& item) const {
+    return item.input_places.front().device.index == device_of(stream);
   }
 
-  /// Where a lane has the bundle: the input, an output, or memory of its own.
-  void* buffer_for(std::size_t lane, const Bundle& bundle) {
-    const HostItem& item = items()[bundle.members.front().item];
-    if (!bundle.is_packed()) {
-      // the source is only read, also by NCCL, which it is in place for
-      if (is_source(lane) && lies_on(lane, item)) return const_cast<void*>(item.inputs.front());
-      if (const auto outputs = outputs_on(lane, item); !outputs.empty() && !is_source(lane)) return outputs.front();
+  /// The bucket's memory on the GPU of `stream`: the input, an output, or scratch memory.
+  void* buffer_for(std::size_t stream, const Bucket& bucket) {
+    const HostItem& item = items()[bucket.members.front().item];
+    if (!bucket.is_packed()) {
+      // NCCL broadcasts in place at the source, and only reads there
+      if (is_source(stream) && is_on(stream, item)) return const_cast<void*>(item.inputs.front());
+      if (const auto outputs = outputs_on(stream, item); !outputs.empty() && !is_source(stream)) return outputs.front();
     }
-    return scratch(lane, bytes_of(bundle));
+    return scratch(stream, bytes_of(bucket));
   }
 
-  /// Brings the inputs to the source, `lane`.
-  void load(std::size_t lane, std::size_t index) {
-    const Bundle& bundle = bundles_[index];
-    void* const buffer = buffers_[lane][index];
+  /// Copies the inputs to the buffers of the source, `stream`.
+  void load(std::size_t stream, std::size_t index) {
+    const Bucket& bucket = buckets_[index];
+    void* const buffer = buffers_[stream][index];
     std::vector<cuda::CopyPiece> pieces;
-    for (const BundleMember& member : bundle.members) {
+    for (const BucketMember& member : bucket.members) {
       const HostItem& item = items()[member.item];
       const std::size_t bytes = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
-      void* const target = at(buffer, member.begin, bundle.dtype);
+      void* const target = at(buffer, member.begin, bucket.dtype);
       if (target == item.inputs.front()) continue;
-      if (lies_on(lane, item)) {
+      if (is_on(stream, item)) {
         pieces.push_back({item.inputs.front(), target, bytes});
       } else {
-        bring(group().lane_on(item.input_places.front().device.index), lane, item.inputs.front(), target, bytes);
+        copy_across(group().stream_on(item.input_places.front().device.index), stream, item.inputs.front(), target,
+                    bytes);
       }
     }
-    copy(lane, pieces);
+    copy(stream, pieces);
   }
 
-  void bring(std::size_t from, std::size_t to, const void* input, void* target, std::size_t bytes) {
+  void copy_across(std::size_t from, std::size_t to, const void* input, void* target, std::size_t bytes) {
     order(to, from);
-    group().lanes()[from]->copy_to(*group().lanes()[to], target, input, bytes);
+    group().streams()[from]->copy_to(*group().streams()[to], target, input, bytes);
     order(from, to);
   }
 
   void spread() {
-    const NcclComms& comms = *group().comms();
-    NcclGroup calls(comms);
-    for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) {
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        void* const buffer = buffers_[lane][bundle];
-        calls.add(comms.api().broadcast(buffer, buffer, bytes_of(bundles_[bundle]), DType::u8, source(), comms[lane],
-                                        stream_of(lane)),
-                  "ncclBroadcast");
-      }
-    }
-    calls.end();
+    call_nccl_on_all(buckets_.size(), "ncclBroadcast",
+                     [&](nccl::Api& api, nccl::Comm comm, std::size_t stream, std::size_t bucket) {
+                       void* const buffer = buffers_[stream][bucket];
+                       return api.broadcast(buffer, buffer, bytes_of(buckets_[bucket]), DType::u8, source(), comm,
+                                            cuda_stream(stream));
+                     });
   }
 
-  void deliver(std::size_t lane) {
+  void deliver(std::size_t stream) {
     std::vector<cuda::CopyPiece> pieces;
-    for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) {
-      for (const BundleMember& member : bundles_[bundle].members) {
+    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      for (const BucketMember& member : buckets_[bucket].members) {
         const HostItem& item = items()[member.item];
-        const void* const result = at(buffers_[lane][bundle], member.begin, item.dtype);
-        for (void* const output : outputs_on(lane, item)) {
+        const void* const result = at(buffers_[stream][bucket], member.begin, item.dtype);
+        for (void* const output : outputs_on(stream, item)) {
           if (output != result)
             pieces.push_back({result, output, static_cast<std::size_t>(item.count()) * size_of(item.dtype)});
         }
       }
     }
-    copy(lane, pieces);
+    copy(stream, pieces);
   }
 
-  const std::vector<Bundle> bundles_;
-  std::vector<std::vector<void*>> buffers_;  // by lane, by bundle
+  const std::vector<Bucket> buckets_;
+  std::vector<std::vector<void*>> buffers_;  // by stream, by bucket
 };
 
 }  // namespace

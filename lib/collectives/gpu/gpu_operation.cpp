@@ -6,7 +6,6 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "collectives/call/backoff.hpp"
-#include "collectives/gpu/fold_parts.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,11 +18,11 @@ GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGrou
     : Operation(descriptor),
       group_(std::move(group)),
       items_(std::move(items)),
-      is_last_step_done_(group_->led_lanes() == 0) {
+      is_last_step_done_(group_->led_streams() == 0) {
   if (descriptor.kind == OperationKind::all_to_all_v) {
     rows_.emplace(*group_, items_);
   } else {
-    guests_.emplace(descriptor, *group_, items_);
+    proxies_.emplace(descriptor, *group_, items_);
   }
   const auto note = [this](const GpuPlace& place) {
     auto& event = ready_[place.device];
@@ -39,45 +38,45 @@ GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGrou
 
 void GpuOperation::start(Transport& transport, Workspace& workspace) {
   if (group_->comms() != nullptr && !group_->comms()->are_there())
-    throw_error(Code::unavailable, "NCCL was ended by an error in another operation; call again");
+    throw_error(Code::unavailable, "NCCL was aborted by an error in another operation; repeat the call");
   is_started_ = true;
-  for (const auto& [device, event] : ready_) event->hold_back(stream_of(group_->lane_on(device.index)));
-  if (guests_) {
-    guests_->start(transport);
+  for (const auto& [device, event] : ready_) event->hold_back(cuda_stream(group_->stream_on(device.index)));
+  if (proxies_) {
+    proxies_->start(transport);
   } else {
     rows_->start(transport, workspace);
   }
 }
 
 bool GpuOperation::advance(Transport& transport, Workspace& workspace) {
-  if (!guests_) {
+  if (!proxies_) {
     if (!rows_->advance(transport, workspace)) return false;
     if (rows_->failure() != nullptr) return true;
-    guests_.emplace(descriptor(), *group_, items_);
-    guests_->start(transport);
+    proxies_.emplace(descriptor(), *group_, items_);
+    proxies_->start(transport);
   }
-  const bool visits_are_over = guests_->advance_visits(transport);
+  const bool clients_are_over = proxies_->advance_clients(transport);
   if (!nccl_is_ready()) return false;
-  const auto take = [this](std::size_t lane, std::size_t bytes) { return scratch(lane, bytes); };
-  if (!guests_->have_come(transport, items_, take)) return false;
+  const auto take = [this](std::size_t stream, std::size_t bytes) { return scratch(stream, bytes); };
+  if (!proxies_->receive_inputs(transport, items_, take)) return false;
   while (!is_last_step_done_) {
     is_last_step_done_ = do_step(step_++);
     if (!nccl_is_ready()) return false;
   }
-  if (!guests_->have_gone(transport) || !visits_are_over) return false;
+  if (!proxies_->send_results(transport) || !clients_are_over) return false;
   if (ends_.empty()) close();
   if (!has_ended()) return false;
-  guests_->settle();
+  proxies_->release();
   return true;
 }
 
 void GpuOperation::close() {
   std::vector<std::unique_ptr<cuda::OwnedEvent>> ends;
-  for (const auto& lane : group_->lanes()) {
-    ends.push_back(std::make_unique<cuda::OwnedEvent>(lane->device()));
-    ends.back()->record(lane->stream.get());
+  for (const auto& stream : group_->streams()) {
+    ends.push_back(std::make_unique<cuda::OwnedEvent>(stream->device()));
+    ends.back()->record(stream->handle.get());
   }
-  for (const auto& [device, event] : ready_) ends[group_->lane_on(device.index)]->hold_back(cuda::stream_of(device));
+  for (const auto& [device, event] : ready_) ends[group_->stream_on(device.index)]->hold_back(cuda::stream_of(device));
   ends_ = std::move(ends);
 }
 
@@ -94,21 +93,21 @@ bool GpuOperation::abandon(Transport& transport) noexcept {
   if (rows_) rows_->abandon(transport);
   if (group_->comms() != nullptr) group_->comms()->abort();
   if (ends_soon()) {
-    // a message that did not come belongs to this epoch: it takes none of the next one's
-    if (guests_) guests_->settle();
+    // a receive that is still pending belongs to this epoch: it cannot take a message of the next
+    if (proxies_) proxies_->release();
     return false;
   }
-  log_warning("what a GPU does for {} did not end; its memory is kept", describe(descriptor()));
+  log_warning("leaking the memory of {}: its work on a GPU is still pending", describe(descriptor()));
   for (cuda::StreamBlock& block : scratch_) block.leak();
-  group_->keep_for_ever();
+  group_->mark_leaked();
   return true;
 }
 
 bool GpuOperation::ends_soon() noexcept {
-  constexpr std::chrono::seconds patience{2};
+  constexpr std::chrono::seconds timeout{2};
   try {
     if (ends_.empty()) close();
-    const auto until = std::chrono::steady_clock::now() + patience;
+    const auto until = std::chrono::steady_clock::now() + timeout;
     Backoff backoff(Backoff::shared_core_spins);
     while (!has_ended()) {
       if (std::chrono::steady_clock::now() > until) return false;
@@ -125,76 +124,32 @@ const void* GpuOperation::input_of(const HostItem& item, int replica) const { re
 
 void* GpuOperation::output_of(const HostItem& item, int replica) const { return item.outputs[place_of(replica)]; }
 
-std::vector<void*> GpuOperation::outputs_on(std::size_t lane, const HostItem& item) const {
+std::vector<void*> GpuOperation::outputs_on(std::size_t stream, const HostItem& item) const {
   std::vector<void*> outputs;
   for (std::size_t i = 0; i < item.outputs.size(); ++i) {
-    if (item.output_places[i].device.index == device_of(lane)) outputs.push_back(item.outputs[i]);
+    if (item.output_places[i].device.index == device_of(stream)) outputs.push_back(item.outputs[i]);
   }
   return outputs;
 }
 
-void* GpuOperation::scratch(std::size_t lane, std::size_t bytes) {
+void* GpuOperation::scratch(std::size_t stream, std::size_t bytes) {
   try {
-    scratch_.emplace_back(bytes, device_of(lane), stream_of(lane));
+    scratch_.emplace_back(bytes, device_of(stream), cuda_stream(stream));
     return scratch_.back().data();
   } catch (const std::bad_alloc&) {
-    throw_error(Code::unavailable, "gpu:{} has no {} bytes of memory left", device_of(lane), bytes);
+    throw_error(Code::unavailable, "out of memory on gpu:{}: {} bytes requested", device_of(stream), bytes);
   }
 }
 
-void GpuOperation::fold(std::size_t lane, const Fold& fold, std::int64_t count) {
-  constexpr auto most = static_cast<std::size_t>(cuda::Kernels::most_inputs);
-  if (fold.inputs.size() <= most) {
-    fold_at_once(lane, fold, count);
-    return;
-  }
-  const FoldParts parts = fold_parts(fold.merges, most);
-  const DType dtype = accumulation_dtype(fold.op, fold.dtype);
-  std::vector<FoldInput> inputs;
-  for (const FoldPart& part : parts.parts) {
-    inputs.push_back(fold.inputs[part.first]);
-    if (part.merges.size() == 1) continue;
-    void* const output = scratch(lane, static_cast<std::size_t>(count) * size_of(dtype));
-    fold_at_once(lane,
-                 {.op = fold.op,
-                  .dtype = fold.dtype,
-                  .inputs = fold.inputs.subspan(part.first, part.merges.size()),
-                  .merges = part.merges,
-                  .outputs = std::span(&output, 1),
-                  .result = FoldResult::partial},
-                 count);
-    inputs.back() = {output, true};
-  }
-  Fold rest = fold;
-  rest.inputs = inputs;
-  rest.merges = parts.merges;
-  this->fold(lane, rest, count);
-}
-
-void GpuOperation::fold_at_once(std::size_t lane, const Fold& fold, std::int64_t count) {
-  if (count == 0 || fold.outputs.empty()) return;
-  const cuda::CurrentDevice current(device_of(lane));
-  cuda::Backend& backend = cuda::Backend::of_this_process();
-  Fold launched = fold;
-  launched.outputs = fold.outputs.first(std::min<std::size_t>(fold.outputs.size(), cuda::Kernels::most_outputs));
-  cuda::check(backend.api(), backend.kernels().reduce(launched, count, stream_of(lane)), "reduce kernel");
-  const DType dtype =
-      fold.result == FoldResult::partial ? accumulation_dtype(fold.op, fold.dtype) : result_dtype(fold.op, fold.dtype);
-  std::vector<cuda::CopyPiece> further;
-  for (void* const output : fold.outputs.subspan(launched.outputs.size()))
-    further.push_back({fold.outputs.front(), output, static_cast<std::size_t>(count) * size_of(dtype)});
-  copy(lane, further);
-}
-
-void GpuOperation::copy(std::size_t lane, std::span<const cuda::CopyPiece> pieces) {
+void GpuOperation::copy(std::size_t stream, std::span<const cuda::CopyPiece> pieces) {
   if (pieces.empty()) return;
-  const cuda::CurrentDevice current(device_of(lane));
+  const cuda::CurrentDevice current(device_of(stream));
   cuda::Backend& backend = cuda::Backend::of_this_process();
-  cuda::check(backend.api(), backend.kernels().copy(pieces, stream_of(lane)), "copy kernel");
+  cuda::check(backend.api(), backend.kernels().copy(pieces, cuda_stream(stream)), "copy kernel");
 }
 
 void GpuOperation::order(std::size_t earlier, std::size_t later) {
-  if (earlier != later) cuda::put_in_order(stream_of(earlier), device_of(earlier), stream_of(later));
+  if (earlier != later) cuda::put_in_order(cuda_stream(earlier), device_of(earlier), cuda_stream(later));
 }
 
 }  // namespace lockstep::detail

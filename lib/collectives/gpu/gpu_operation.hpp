@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operation whose work is on GPUs: steps that are put on this rank's lanes one after the other, each when NCCL has
-// taken in the one before. It is done when all lanes have come to the end; nobody waits in CUDA. Where ranks share GPUs
-// the steps begin when the guests' inputs are there, and a rank has steps on the GPUs that it leads alone. The ranks of
-// an all_to_all_v agree on their rows before all that.
+// An operation whose work is on GPUs: steps that are put on this rank's streams one after the other, each when NCCL has
+// accepted the calls of the step before. It is done when all streams have finished; no thread waits in CUDA. If ranks
+// share GPUs, the steps begin when the inputs of this rank's proxy clients are there, and a rank takes steps only on
+// the GPUs that it leads. The ranks of an all_to_all_v agree on their rows first.
 
 #pragma once
 
 #include "collectives/engine/operation.hpp"
 #include "collectives/gpu/group.hpp"
-#include "collectives/gpu/guests.hpp"
+#include "collectives/gpu/proxy.hpp"
 #include "collectives/gpu/uneven_rows.hpp"
-#include "kernels/reduce.hpp"
 
 #include <cstddef>
 #include <map>
@@ -31,65 +30,88 @@ class GpuOperation : public Operation {
   bool is_on_streams() const noexcept final { return !ends_.empty(); }
   void hold_back(void* stream) const final;
   const Failure* failure() const noexcept final { return rows_ ? rows_->failure() : nullptr; }
-  std::vector<int> awaited_ranks() const final { return guests_ ? std::vector<int>{} : rows_->awaited_ranks(); }
+  std::vector<int> awaited_ranks() const final { return proxies_ ? std::vector<int>{} : rows_->awaited_ranks(); }
   std::string_view awaited() const final { return "the GPUs have not done their part"; }
-  /// Aborts NCCL, which is then started anew in the next epoch. What has not ended soon after keeps its memory.
+  /// Aborts NCCL, which is started again in the next epoch. Leaks the memory of work that does not finish soon after.
   bool abandon(Transport& transport) noexcept final;
   bool survives_faults() const noexcept final { return true; }
 
  protected:
-  /// What is on the streams of the items' devices now comes before the operation.
+  /// The operation begins after all work that is on the streams of the items' devices now.
   GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items);
 
   [[nodiscard]] const GpuGroup& group() const noexcept { return *group_; }
   [[nodiscard]] const std::vector<HostItem>& items() const noexcept { return items_; }
-  /// Those that the steps are put on: of the GPUs that this rank leads.
-  [[nodiscard]] std::size_t lanes() const noexcept { return group_->led_lanes(); }
-  [[nodiscard]] cuda::Stream stream_of(std::size_t lane) const { return group_->lanes()[lane]->stream.get(); }
-  [[nodiscard]] int device_of(std::size_t lane) const { return group_->lanes()[lane]->device(); }
-  [[nodiscard]] const Leader& leader_of(std::size_t lane) const {
-    return group_->leaders()[group_->leader_of_lane(lane)];
+  /// Number of streams that take steps: one for each GPU that this rank leads. A `stream` below is one of them.
+  [[nodiscard]] std::size_t streams() const noexcept { return group_->led_streams(); }
+  [[nodiscard]] cuda::Stream cuda_stream(std::size_t stream) const { return group_->streams()[stream]->handle.get(); }
+  [[nodiscard]] int device_of(std::size_t stream) const { return group_->streams()[stream]->device(); }
+  [[nodiscard]] const Leader& leader_of(std::size_t stream) const {
+    return group_->leaders()[group_->leader_of_stream(stream)];
   }
 
-  /// Whether a lane leads for `replica`.
+  /// Whether this rank leads the GPU of `replica`.
   [[nodiscard]] bool is_here(int replica) const {
     return group_->leaders()[group_->leaders().of(replica)].rank == group_->rank();
   }
   /// The place in each item of `replica`, one that is here or local.
   [[nodiscard]] std::size_t place_of(int replica) const { return group_->place_of(replica); }
-  /// Its input.
   [[nodiscard]] const void* input_of(const HostItem& item, int replica) const;
-  /// Its output where each has its own.
+  /// The output of `replica`, in an operation that gives each replica an output of its own.
   [[nodiscard]] void* output_of(const HostItem& item, int replica) const;
-  /// The outputs of `item` that lie on a lane.
-  [[nodiscard]] std::vector<void*> outputs_on(std::size_t lane, const HostItem& item) const;
+  /// The outputs of `item` that are on the GPU of `stream`.
+  [[nodiscard]] std::vector<void*> outputs_on(std::size_t stream, const HostItem& item) const;
 
-  /// Memory on a lane's GPU, as long as the operation is there. Throws Error(unavailable) where there is none left.
-  [[nodiscard]] void* scratch(std::size_t lane, std::size_t bytes);
-  /// kernels/reduce's `reduce` on a lane, of any number of inputs and outputs.
-  void fold(std::size_t lane, const Fold& fold, std::int64_t count);
-  void copy(std::size_t lane, std::span<const cuda::CopyPiece> pieces);
-  /// What comes later on lane `later` waits for what is on `earlier`.
+  /// Memory on the GPU of `stream` that lives as long as the operation. Throws Error(unavailable) when out of memory.
+  [[nodiscard]] void* scratch(std::size_t stream, std::size_t bytes);
+  void copy(std::size_t stream, std::span<const cuda::CopyPiece> pieces);
+  /// Work that is put on stream `later` from now on waits for the work that is on `earlier`.
   void order(std::size_t earlier, std::size_t later);
 
+  /// One bucket on one GPU: where NCCL reads it and where it writes its result.
+  struct Run {
+    const void* source = nullptr;
+    void* target = nullptr;
+  };
+  /// `prepare(stream, bucket)` of every stream and every one of `buckets` buckets, by stream, by bucket.
+  template <class Prepare>
+  [[nodiscard]] auto prepare_all(std::size_t buckets, const Prepare& prepare) const {
+    std::vector<std::vector<decltype(prepare(buckets, buckets))>> prepared(streams());
+    for (std::size_t stream = 0; stream < streams(); ++stream) {
+      for (std::size_t bucket = 0; bucket < buckets; ++bucket) prepared[stream].push_back(prepare(stream, bucket));
+    }
+    return prepared;
+  }
+  /// Makes `call(api, comm, stream, bucket)`, NCCL's function `name`, for every bucket on every stream in one group.
+  template <class CallNccl>
+  void call_nccl_on_all(std::size_t buckets, std::string_view name, const CallNccl& call) const {
+    const NcclComms& comms = *group_->comms();
+    NcclGroup calls(comms);
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      for (std::size_t stream = 0; stream < streams(); ++stream)
+        calls.add(call(comms.api(), comms[stream], stream, bucket), name);
+    }
+    calls.end();
+  }
+
  private:
-  /// Puts step number `step` on the lanes; whether it is the last one.
+  /// Puts step number `step` on the streams; whether it is the last one.
   [[nodiscard]] virtual bool do_step(int step) = 0;
 
   [[nodiscard]] bool nccl_is_ready() const { return group_->comms() == nullptr || group_->comms()->are_ready(); }
-  void fold_at_once(std::size_t lane, const Fold& fold, std::int64_t count);
-  /// Marks the end on all lanes; the replicas' streams wait for it.
+  /// Marks the end of the operation on all streams; the replicas' streams wait for it.
   void close();
   [[nodiscard]] bool has_ended() const;
   [[nodiscard]] bool ends_soon() noexcept;
 
-  std::shared_ptr<GpuGroup> group_;  // its lanes outlive what is taken on them
-  std::vector<HostItem> items_;      // with what guests give and get, once they have come
-  std::optional<UnevenRows> rows_;   // of an all_to_all_v: nothing is done before they are agreed on
-  std::optional<Guests> guests_;     // from when the rows are known
-  std::map<Device, std::unique_ptr<cuda::OwnedEvent>> ready_;  // by logical device: its inputs are there, outputs free
+  std::shared_ptr<GpuGroup> group_;  // outlives the scratch memory, which is ordered with its streams
+  std::vector<HostItem> items_;      // with the inputs and outputs of proxy clients, once the inputs have arrived
+  std::optional<UnevenRows> rows_;   // in an all_to_all_v: agreed on before any data moves
+  std::optional<Proxies> proxies_;   // made when the rows are known
+  // events by logical device: inputs are ready and outputs are free
+  std::map<Device, std::unique_ptr<cuda::OwnedEvent>> ready_;
   std::vector<cuda::StreamBlock> scratch_;
-  std::vector<std::unique_ptr<cuda::OwnedEvent>> ends_;  // by lane
+  std::vector<std::unique_ptr<cuda::OwnedEvent>> ends_;  // by stream
   int step_ = 0;
   bool is_started_ = false;
   bool is_last_step_done_;

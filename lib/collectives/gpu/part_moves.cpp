@@ -1,11 +1,18 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/gpu/part_moves.hpp"
+//
+// The collectives on GPUs that move parts from replica to replica: all_gather, gather, scatter and all_to_all, with
+// parts of equal or of different lengths.
+//
+// Each GPU sends every other GPU its parts: short ones in one bucket, long ones straight from the input to the output;
+// all in one group of NCCL's sends and receives. Inside a GPU parts are copied. In an all_to_all, (P-1)/P of the bytes
+// of a GPU's inputs leave it; in an all_gather, P-1 times its inputs (an even one is done by all_gather.cpp).
 
 #include "collectives/call/element_address.hpp"
-#include "collectives/gpu/bundles.hpp"
+#include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
+#include "collectives/gpu/operations.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -13,21 +20,21 @@
 namespace lockstep::detail {
 namespace {
 
-/// A part on its way from one GPU to another, as one of the two sees it.
+/// A part that goes from one GPU to another, as one of the two sees it.
 struct Move {
   std::size_t bytes = 0;
   const void* source = nullptr;
-  std::vector<void*> targets;  // there may be none
+  std::vector<void*> targets;  // may be empty
 };
 
-/// What goes one way between two GPUs, in the order that both know.
+/// The parts that go one way between two GPUs, in the same order on both.
 using Moves = std::vector<Move>;
 
 bool is_short(const Move& move) { return move.bytes < short_bytes; }
 
-/// What a short part takes of its pack.
+/// Bytes of a short part in its bucket.
 std::size_t padded_bytes(const Move& move) { return (move.bytes + 15) / 16 * 16; }
-std::size_t pack_size(const Moves& moves) {
+std::size_t bucket_size(const Moves& moves) {
   std::size_t bytes = 0;
   for (const Move& move : moves) bytes += is_short(move) ? padded_bytes(move) : 0;
   return bytes;
@@ -39,25 +46,25 @@ class PartMoves final : public GpuOperation {
       : GpuOperation(descriptor, std::move(group), std::move(items)) {}
 
  private:
-  /// One GPU's part in it, by leader of the other end.
+  /// The moves and buckets of one GPU, by leader of the other GPU.
   struct Traffic {
     std::vector<Moves> out;
     std::vector<Moves> in;
-    std::vector<void*> out_packs;
-    std::vector<void*> in_packs;
+    std::vector<void*> out_buckets;
+    std::vector<void*> in_buckets;
   };
 
   bool do_step(int step) override {
     if (step == 0) {
       const auto leaders = static_cast<std::size_t>(group().leaders().size());
-      for (std::size_t lane = 0; lane < lanes(); ++lane)
+      for (std::size_t stream = 0; stream < streams(); ++stream)
         traffic_.push_back({std::vector<Moves>(leaders), std::vector<Moves>(leaders), {}, {}});
       for (const HostItem& item : items()) list_moves(item);
-      for (std::size_t lane = 0; lane < lanes(); ++lane) load(lane);
+      for (std::size_t stream = 0; stream < streams(); ++stream) load(stream);
       if (leaders > 1) exchange();
       return false;
     }
-    for (std::size_t lane = 0; lane < lanes(); ++lane) deliver(lane);
+    for (std::size_t stream = 0; stream < streams(); ++stream) deliver(stream);
     return true;
   }
 
@@ -67,15 +74,15 @@ class PartMoves final : public GpuOperation {
   [[nodiscard]] bool is_scatter() const { return is({OperationKind::scatter, OperationKind::scatter_v}); }
   [[nodiscard]] bool is_to_root() const { return is({OperationKind::gather, OperationKind::gather_v}); }
 
-  [[nodiscard]] bool has_lane(int leader) const { return group().leaders()[leader].rank == group().rank(); }
-  [[nodiscard]] std::size_t lane_of(int leader) const {
+  [[nodiscard]] bool has_stream(int leader) const { return group().leaders()[leader].rank == group().rank(); }
+  [[nodiscard]] std::size_t stream_of_leader(int leader) const {
     return static_cast<std::size_t>(leader - group().leaders().first(group().rank()));
   }
 
   void add(int from, int to, const Move& move) {
     if (move.bytes == 0) return;
-    if (has_lane(from)) traffic_[lane_of(from)].out[static_cast<std::size_t>(to)].push_back(move);
-    if (has_lane(to) && from != to) traffic_[lane_of(to)].in[static_cast<std::size_t>(from)].push_back(move);
+    if (has_stream(from)) traffic_[stream_of_leader(from)].out[static_cast<std::size_t>(to)].push_back(move);
+    if (has_stream(to) && from != to) traffic_[stream_of_leader(to)].in[static_cast<std::size_t>(from)].push_back(move);
   }
 
   void list_moves(const HostItem& item) {
@@ -97,8 +104,8 @@ class PartMoves final : public GpuOperation {
       for (int leader = 0; leader < leaders.size(); ++leader) {
         if (is_to_root() && !leaders.has(leader, descriptor().root)) continue;
         Move move{bytes, source, {}};
-        if (has_lane(leader)) {
-          for (void* const output : outputs_on(lane_of(leader), item))
+        if (has_stream(leader)) {
+          for (void* const output : outputs_on(stream_of_leader(leader), item))
             move.targets.push_back(at(output, begin, item.dtype));
         }
         add(leaders.of(replica), leader, move);
@@ -110,7 +117,7 @@ class PartMoves final : public GpuOperation {
     const Leaders& leaders = group().leaders();
     const PartBegins& begins = item.input_parts.front();
     const int root = leaders.of_rank(descriptor().root);
-    const void* const input = has_lane(root) ? input_of_root(item, lane_of(root)) : nullptr;
+    const void* const input = has_stream(root) ? input_of_root(item, stream_of_leader(root)) : nullptr;
     for (int replica = 0; replica < group().layout().replicas(); ++replica) {
       const std::int64_t begin = begins[static_cast<std::size_t>(replica)] * item.row_elements;
       const std::int64_t end = begins[static_cast<std::size_t>(replica) + 1] * item.row_elements;
@@ -122,15 +129,15 @@ class PartMoves final : public GpuOperation {
     }
   }
 
-  /// The root's input where `lane` can read it.
-  const void* input_of_root(const HostItem& item, std::size_t lane) {
+  /// The root's input on the GPU of `stream`.
+  const void* input_of_root(const HostItem& item, std::size_t stream) {
     const GpuPlace& place = item.input_places.front();
-    const std::size_t from = group().lane_on(place.device.index);
-    if (from == lane || place.bytes == 0) return item.inputs.front();
-    void* const here = scratch(lane, place.bytes);
-    order(lane, from);
-    group().lanes()[from]->copy_to(*group().lanes()[lane], here, item.inputs.front(), place.bytes);
-    order(from, lane);
+    const std::size_t from = group().stream_on(place.device.index);
+    if (from == stream || place.bytes == 0) return item.inputs.front();
+    void* const here = scratch(stream, place.bytes);
+    order(stream, from);
+    group().streams()[from]->copy_to(*group().streams()[stream], here, item.inputs.front(), place.bytes);
+    order(from, stream);
     return here;
   }
 
@@ -156,49 +163,51 @@ class PartMoves final : public GpuOperation {
     }
   }
 
-  /// Elements of a tensor.
+  /// A range of elements of a tensor.
   struct Range {
     std::int64_t begin = 0;
     std::int64_t count = 0;
   };
 
-  /// The part for or from `other` in an all_to_all's input or output of `replica`, which is here; `parts` of all such.
+  /// The part for or from `other` in an all_to_all's input or output of `replica`, which is here; `parts` are those of
+  /// all inputs or outputs.
   [[nodiscard]] Range part(const HostItem& item, const std::vector<PartBegins>& parts, int replica, int other) const {
     if (descriptor().kind == OperationKind::all_to_all) return {other * item.row_elements, item.row_elements};
     const auto begin = parts[place_of(replica)].begin() + other;
     return {begin[0] * item.row_elements, (begin[1] - begin[0]) * item.row_elements};
   }
 
-  /// The inputs of an all_to_all where no output overwrites them: copies of those that are outputs too.
+  /// The inputs of an all_to_all, as copies if they are outputs too and would be overwritten.
   std::vector<const void*> inputs_apart(const HostItem& item) {
     std::vector<const void*> inputs = item.inputs;
-    std::vector<std::vector<cuda::CopyPiece>> pieces(lanes());
+    std::vector<std::vector<cuda::CopyPiece>> pieces(streams());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (std::find(item.outputs.begin(), item.outputs.end(), inputs[i]) == item.outputs.end()) continue;
       const GpuPlace& place = item.input_places[i];
       if (place.bytes == 0) continue;
-      const std::size_t lane = group().lane_on(place.device.index);
-      if (lane >= lanes()) continue;  // a guest's, whose inputs are with the leader
-      void* const apart = scratch(lane, place.bytes);
-      pieces[lane].push_back({inputs[i], apart, place.bytes});
+      const std::size_t stream = group().stream_on(place.device.index);
+      if (stream >= streams()) continue;  // another rank is the proxy there and has the inputs
+      void* const apart = scratch(stream, place.bytes);
+      pieces[stream].push_back({inputs[i], apart, place.bytes});
       inputs[i] = apart;
     }
-    for (std::size_t lane = 0; lane < lanes(); ++lane) copy(lane, pieces[lane]);
+    for (std::size_t stream = 0; stream < streams(); ++stream) copy(stream, pieces[stream]);
     return inputs;
   }
 
-  /// Makes room for what comes; copies what stays on the GPU, and what leaves it in packs.
-  void load(std::size_t lane) {
-    Traffic& traffic = traffic_[lane];
+  /// Allocates memory for the parts to receive; copies the parts that stay on the GPU, and packs the short ones to
+  /// send.
+  void load(std::size_t stream) {
+    Traffic& traffic = traffic_[stream];
     std::vector<cuda::CopyPiece> pieces;
     for (std::size_t peer = 0; peer < traffic.out.size(); ++peer) {
-      traffic.in_packs.push_back(new_pack(lane, traffic.in[peer]));
+      traffic.in_buckets.push_back(new_bucket(stream, traffic.in[peer]));
       for (Move& move : traffic.in[peer]) {
-        if (!is_short(move) && move.targets.empty()) move.targets.push_back(scratch(lane, move.bytes));
+        if (!is_short(move) && move.targets.empty()) move.targets.push_back(scratch(stream, move.bytes));
       }
-      const bool stays = static_cast<int>(peer) == group().leader_of_lane(lane);
-      traffic.out_packs.push_back(stays ? nullptr : new_pack(lane, traffic.out[peer]));
-      auto* next = static_cast<std::byte*>(traffic.out_packs.back());
+      const bool stays = static_cast<int>(peer) == group().leader_of_stream(stream);
+      traffic.out_buckets.push_back(stays ? nullptr : new_bucket(stream, traffic.out[peer]));
+      auto* next = static_cast<std::byte*>(traffic.out_buckets.back());
       for (const Move& move : traffic.out[peer]) {
         if (stays) {
           add_copies(move.source, move, pieces);
@@ -208,12 +217,12 @@ class PartMoves final : public GpuOperation {
         }
       }
     }
-    copy(lane, pieces);
+    copy(stream, pieces);
   }
 
-  void* new_pack(std::size_t lane, const Moves& moves) {
-    const std::size_t bytes = pack_size(moves);
-    return bytes != 0 ? scratch(lane, bytes) : nullptr;
+  void* new_bucket(std::size_t stream, const Moves& moves) {
+    const std::size_t bytes = bucket_size(moves);
+    return bytes != 0 ? scratch(stream, bytes) : nullptr;
   }
 
   static void add_copies(const void* source, const Move& move, std::vector<cuda::CopyPiece>& pieces) {
@@ -224,40 +233,40 @@ class PartMoves final : public GpuOperation {
 
   void exchange() {
     NcclGroup calls(*group().comms());
-    for (std::size_t lane = 0; lane < lanes(); ++lane) {
-      const Traffic& traffic = traffic_[lane];
+    for (std::size_t stream = 0; stream < streams(); ++stream) {
+      const Traffic& traffic = traffic_[stream];
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         const auto index = static_cast<std::size_t>(peer);
-        if (peer == group().leader_of_lane(lane)) continue;
-        send(calls, lane, peer, traffic.out_packs[index], pack_size(traffic.out[index]));
+        if (peer == group().leader_of_stream(stream)) continue;
+        send(calls, stream, peer, traffic.out_buckets[index], bucket_size(traffic.out[index]));
         for (const Move& move : traffic.out[index]) {
-          if (!is_short(move)) send(calls, lane, peer, move.source, move.bytes);
+          if (!is_short(move)) send(calls, stream, peer, move.source, move.bytes);
         }
-        receive(calls, lane, peer, traffic.in_packs[index], pack_size(traffic.in[index]));
+        receive(calls, stream, peer, traffic.in_buckets[index], bucket_size(traffic.in[index]));
         for (const Move& move : traffic.in[index]) {
-          if (!is_short(move)) receive(calls, lane, peer, move.targets.front(), move.bytes);
+          if (!is_short(move)) receive(calls, stream, peer, move.targets.front(), move.bytes);
         }
       }
     }
     calls.end();
   }
 
-  void send(const NcclGroup& calls, std::size_t lane, int peer, const void* source, std::size_t bytes) const {
+  void send(const NcclGroup& calls, std::size_t stream, int peer, const void* source, std::size_t bytes) const {
     const NcclComms& comms = *group().comms();
     if (bytes == 0) return;
-    calls.add(comms.api().send(source, bytes, DType::u8, peer, comms[lane], stream_of(lane)), "ncclSend");
+    calls.add(comms.api().send(source, bytes, DType::u8, peer, comms[stream], cuda_stream(stream)), "ncclSend");
   }
-  void receive(const NcclGroup& calls, std::size_t lane, int peer, void* target, std::size_t bytes) const {
+  void receive(const NcclGroup& calls, std::size_t stream, int peer, void* target, std::size_t bytes) const {
     const NcclComms& comms = *group().comms();
     if (bytes == 0) return;
-    calls.add(comms.api().recv(target, bytes, DType::u8, peer, comms[lane], stream_of(lane)), "ncclRecv");
+    calls.add(comms.api().recv(target, bytes, DType::u8, peer, comms[stream], cuda_stream(stream)), "ncclRecv");
   }
 
-  void deliver(std::size_t lane) {
+  void deliver(std::size_t stream) {
     std::vector<cuda::CopyPiece> pieces;
-    for (std::size_t peer = 0; peer < traffic_[lane].in.size(); ++peer) {
-      const auto* next = static_cast<const std::byte*>(traffic_[lane].in_packs[peer]);
-      for (const Move& move : traffic_[lane].in[peer]) {
+    for (std::size_t peer = 0; peer < traffic_[stream].in.size(); ++peer) {
+      const auto* next = static_cast<const std::byte*>(traffic_[stream].in_buckets[peer]);
+      for (const Move& move : traffic_[stream].in[peer]) {
         if (is_short(move)) {
           add_copies(next, move, pieces);
           next += padded_bytes(move);
@@ -266,10 +275,10 @@ class PartMoves final : public GpuOperation {
         }
       }
     }
-    copy(lane, pieces);
+    copy(stream, pieces);
   }
 
-  std::vector<Traffic> traffic_;  // by lane
+  std::vector<Traffic> traffic_;  // by stream
 };
 
 }  // namespace

@@ -3,67 +3,159 @@
 
 #include "collectives/gpu/reduction.hpp"
 
+#include "base/check.hpp"
 #include "collectives/call/element_address.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::detail {
+namespace {
 
-GpuReduction::GpuReduction(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items,
-                           std::vector<Bundle> bundles)
-    : GpuOperation(descriptor, std::move(group), std::move(items)), bundles_(std::move(bundles)) {}
+/// A value on the stack of the fold: a subtree over inputs [first, last).
+struct Subtree {
+  std::size_t first;
+  std::size_t last;
+  SplitFold cut;  // set if it is too large for one fold
+};
 
-void GpuReduction::place(std::size_t lane, const Bundle& bundle, Part& part) const {
-  const HostItem& item = items()[bundle.members.front().item];
-  for (const int replica : leader_of(lane).replicas) part.inputs.push_back(input_of(item, replica));
-  part.outputs = outputs_on(lane, item);
+}  // namespace
+
+SplitFold split_fold(std::span<const std::uint8_t> merges, std::size_t most) {
+  // evaluates the fold with subtrees for values; a subtree that has become too large is cut where its halves meet
+  const auto cut_of = [&](const Subtree& subtree) {
+    if (!subtree.cut.subfolds.empty()) return subtree.cut;
+    const auto own = merges.subspan(subtree.first, subtree.last - subtree.first);
+    Subfold whole{subtree.first, {own.begin(), own.end()}};
+    // the last input also closes subtrees above this one
+    std::size_t above = 0;
+    for (const std::uint8_t count : own) above += count;
+    whole.merges.back() = static_cast<std::uint8_t>(whole.merges.back() - (above - (own.size() - 1)));
+    return SplitFold{{std::move(whole)}, {0}};
+  };
+  std::vector<Subtree> stack;
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    stack.push_back({i, i + 1, {}});
+    for (int merge = 0; merge < merges[i]; ++merge) {
+      LOCKSTEP_CHECK(stack.size() >= 2);
+      const Subtree right = std::move(stack.back());
+      stack.pop_back();
+      Subtree& left = stack.back();
+      if (right.last - left.first > most) {
+        SplitFold both = cut_of(left);
+        const SplitFold tail = cut_of(right);
+        both.subfolds.insert(both.subfolds.end(), tail.subfolds.begin(), tail.subfolds.end());
+        both.merges.insert(both.merges.end(), tail.merges.begin(), tail.merges.end());
+        ++both.merges.back();
+        left.cut = std::move(both);
+      }
+      left.last = right.last;
+    }
+  }
+  LOCKSTEP_CHECK(stack.size() == 1);
+  return cut_of(stack.front());
 }
 
-void GpuReduction::place_packed(std::size_t lane, const Bundle& bundle, Part& part,
+GpuReduction::GpuReduction(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items,
+                           std::vector<Bucket> buckets)
+    : GpuOperation(descriptor, std::move(group), std::move(items)), buckets_(std::move(buckets)) {}
+
+void GpuReduction::place(std::size_t stream, const Bucket& bucket, PlacedBucket& placed) const {
+  const HostItem& item = items()[bucket.members.front().item];
+  for (const int replica : leader_of(stream).replicas) placed.inputs.push_back(input_of(item, replica));
+  placed.outputs = outputs_on(stream, item);
+}
+
+void GpuReduction::place_packed(std::size_t stream, const Bucket& bucket, PlacedBucket& placed,
                                 std::vector<cuda::CopyPiece>& pieces) {
-  for (const int replica : leader_of(lane).replicas) {
-    void* const packed = scratch(lane, bytes_of(bundle.count, bundle.dtype));
-    part.inputs.push_back(packed);
-    for (const BundleMember& member : bundle.members) {
+  for (const int replica : leader_of(stream).replicas) {
+    void* const packed = scratch(stream, bytes_of(bucket.count, bucket.dtype));
+    placed.inputs.push_back(packed);
+    for (const BucketMember& member : bucket.members) {
       const HostItem& item = items()[member.item];
       pieces.push_back(
-          {input_of(item, replica), at(packed, member.begin, bundle.dtype), bytes_of(item.count(), bundle.dtype)});
+          {input_of(item, replica), at(packed, member.begin, bucket.dtype), bytes_of(item.count(), bucket.dtype)});
     }
   }
-  const DType dtype = result_of(bundle);
+  const DType dtype = result_of(bucket);
   void* result = nullptr;
-  for (const BundleMember& member : bundle.members) {
+  for (const BucketMember& member : bucket.members) {
     const HostItem& item = items()[member.item];
-    for (void* const output : outputs_on(lane, item)) {
-      if (result == nullptr) result = scratch(lane, bytes_of(bundle.count, dtype));
-      part.unpack.push_back({at(result, member.begin, dtype), output, bytes_of(item.count(), dtype)});
+    for (void* const output : outputs_on(stream, item)) {
+      if (result == nullptr) result = scratch(stream, bytes_of(bucket.count, dtype));
+      placed.unpack.push_back({at(result, member.begin, dtype), output, bytes_of(item.count(), dtype)});
     }
   }
-  if (result != nullptr) part.outputs.push_back(result);
+  if (result != nullptr) placed.outputs.push_back(result);
 }
 
 void GpuReduction::pack() {
-  parts_.resize(lanes());
-  for (std::size_t lane = 0; lane < lanes(); ++lane) {
+  placed_.resize(streams());
+  for (std::size_t stream = 0; stream < streams(); ++stream) {
     std::vector<cuda::CopyPiece> pieces;
-    for (const Bundle& bundle : bundles_) {
-      Part& part = parts_[lane].emplace_back();
-      if (bundle.is_packed()) {
-        place_packed(lane, bundle, part, pieces);
+    for (const Bucket& bucket : buckets_) {
+      PlacedBucket& placed = placed_[stream].emplace_back();
+      if (bucket.is_packed()) {
+        place_packed(stream, bucket, placed, pieces);
       } else {
-        place(lane, bundle, part);
+        place(stream, bucket, placed);
       }
     }
-    copy(lane, pieces);
+    copy(stream, pieces);
   }
 }
 
 void GpuReduction::unpack() {
-  for (std::size_t lane = 0; lane < lanes(); ++lane) {
+  for (std::size_t stream = 0; stream < streams(); ++stream) {
     std::vector<cuda::CopyPiece> pieces;
-    for (const Part& part : parts_[lane]) pieces.insert(pieces.end(), part.unpack.begin(), part.unpack.end());
-    copy(lane, pieces);
+    for (const PlacedBucket& placed : placed_[stream])
+      pieces.insert(pieces.end(), placed.unpack.begin(), placed.unpack.end());
+    copy(stream, pieces);
   }
+}
+
+void GpuReduction::fold(std::size_t stream, const Fold& fold, std::int64_t count) {
+  constexpr auto most = static_cast<std::size_t>(cuda::Kernels::most_inputs);
+  if (fold.inputs.size() <= most) {
+    fold_at_once(stream, fold, count);
+    return;
+  }
+  const SplitFold split = split_fold(fold.merges, most);
+  const DType dtype = accumulation_dtype(fold.op, fold.dtype);
+  std::vector<FoldInput> inputs;
+  for (const Subfold& subfold : split.subfolds) {
+    inputs.push_back(fold.inputs[subfold.first]);
+    if (subfold.merges.size() == 1) continue;
+    void* const output = scratch(stream, static_cast<std::size_t>(count) * size_of(dtype));
+    fold_at_once(stream,
+                 {.op = fold.op,
+                  .dtype = fold.dtype,
+                  .inputs = fold.inputs.subspan(subfold.first, subfold.merges.size()),
+                  .merges = subfold.merges,
+                  .outputs = std::span(&output, 1),
+                  .result = FoldResult::partial},
+                 count);
+    inputs.back() = {output, true};
+  }
+  Fold rest = fold;
+  rest.inputs = inputs;
+  rest.merges = split.merges;
+  this->fold(stream, rest, count);
+}
+
+void GpuReduction::fold_at_once(std::size_t stream, const Fold& fold, std::int64_t count) {
+  if (count == 0 || fold.outputs.empty()) return;
+  const cuda::CurrentDevice current(device_of(stream));
+  cuda::Backend& backend = cuda::Backend::of_this_process();
+  Fold launched = fold;
+  launched.outputs = fold.outputs.first(std::min<std::size_t>(fold.outputs.size(), cuda::Kernels::most_outputs));
+  cuda::check(backend.api(), backend.kernels().reduce(launched, count, cuda_stream(stream)), "reduce kernel");
+  const DType dtype =
+      fold.result == FoldResult::partial ? accumulation_dtype(fold.op, fold.dtype) : result_dtype(fold.op, fold.dtype);
+  std::vector<cuda::CopyPiece> further;
+  for (void* const output : fold.outputs.subspan(launched.outputs.size()))
+    further.push_back({fold.outputs.front(), output, static_cast<std::size_t>(count) * size_of(dtype)});
+  copy(stream, further);
 }
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/gpu/staged.hpp"
+#include "collectives/gpu/operations.hpp"
 
 #include <utility>
 
@@ -32,7 +32,7 @@ class Staged final : public Operation {
 
  private:
   std::unique_ptr<HostCopies> copies_;
-  std::shared_ptr<Operation> inner_;  // uses the copies
+  std::shared_ptr<Operation> inner_;  // uses copies_
   bool hosts_are_done_ = false;
 };
 

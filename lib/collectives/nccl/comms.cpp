@@ -5,34 +5,66 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "collectives/call/backoff.hpp"
-#include "collectives/nccl/bounded.hpp"
 #include "device/cuda/streams.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
 
-// NCCL needs fractions of a second; the peers may come to their ends a little later
-constexpr std::chrono::milliseconds end_patience{5'000};
+// NCCL needs fractions of a second; other ranks may make the same calls a little later
+constexpr std::chrono::milliseconds end_timeout{5'000};
+
+struct Completion {
+  Mutex mutex;
+  std::condition_variable changed;
+  bool is_done LOCKSTEP_GUARDED_BY(mutex) = false;
+};
+
+/// Runs `work`, which may never return, on a thread of its own; whether it returned within `timeout`. If not, the
+/// thread is abandoned. `work` throws nothing and owns what it uses.
+bool completes_within(std::chrono::milliseconds timeout, const std::function<void()>& work) noexcept {
+  try {
+    const auto completion = std::make_shared<Completion>();
+    std::thread([completion, work] {
+      work();
+      const MutexLock lock(completion->mutex);
+      completion->is_done = true;
+      completion->changed.notify_all();
+    }).detach();
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    MutexLock lock(completion->mutex);
+    while (!completion->is_done) {
+      if (!lock.wait_until(completion->changed, deadline)) break;
+    }
+    return completion->is_done;
+  } catch (const std::exception& error) {
+    log_warning("cannot start a thread: {}", error.what());
+    return false;
+  }
+}
 
 using Handles = std::shared_ptr<std::vector<nccl::Comm>>;
 using EndCall = nccl::Result (nccl::Api::*)(nccl::Comm);
 
-/// `call` of all `comms` in one group, which is how NCCL wants it of the GPUs of one process.
+/// Makes `call` for all `comms` in one group, as NCCL requires for several GPUs of one process.
 void end_all(const std::shared_ptr<nccl::Api>& api, const Handles& comms, EndCall call,
              std::string_view name) noexcept {
-  const bool has_ended = ends_within(end_patience, [api, comms, call] {
+  const bool is_done = completes_within(end_timeout, [api, comms, call] {
     static_cast<void>(api->group_start());
     for (nccl::Comm const comm : *comms) {
       if (comm != nullptr) static_cast<void>((api.get()->*call)(comm));
     }
     static_cast<void>(api->group_end());
   });
-  if (!has_ended) log_warning("{} did not end within {} ms; what it holds is kept", name, end_patience.count());
+  if (!is_done) log_warning("{} did not return within {} ms; leaking its resources", name, end_timeout.count());
 }
 
 }  // namespace
@@ -79,7 +111,7 @@ void NcclComms::finish() noexcept {
   try {
     is_finished = finalize();
   } catch (const std::exception& error) {
-    log_warning("NCCL did not finish: {}", error.what());
+    log_warning("cannot finalize NCCL: {}", error.what());
   }
   if (is_finished) {
     end_all(api_, std::exchange(comms_, nullptr), &nccl::Api::comm_destroy, "ncclCommDestroy");
@@ -93,7 +125,7 @@ bool NcclComms::finalize() {
   NcclGroup group(*this);
   for (nccl::Comm const comm : *comms_) group.add(api_->comm_finalize(comm), "ncclCommFinalize");
   group.end();
-  const auto until = std::chrono::steady_clock::now() + end_patience;
+  const auto until = std::chrono::steady_clock::now() + end_timeout;
   Backoff backoff(Backoff::shared_core_spins);
   while (!are_ready()) {
     if (std::chrono::steady_clock::now() > until) return false;

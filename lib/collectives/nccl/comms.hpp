@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// This rank's communicators of NCCL, one for each of its GPUs. None of the calls blocks for long: NCCL's own are
-// non-blocking, and those that end a communicator run on a thread that can be left behind.
+// This rank's NCCL communicators, one for each GPU that it leads. No call blocks for long: NCCL's calls are
+// non-blocking, and those that end a communicator run on a thread that can be abandoned.
 
 #pragma once
 
@@ -25,22 +25,22 @@ class NcclComms {
   /// As `finish`.
   ~NcclComms();
 
-  /// Begins to make them, as numbers `first`, `first` + 1, ... of `all`. Throws Error(unavailable).
+  /// Starts to create the communicators, as ranks `first`, `first` + 1, ... of `all`. Throws Error(unavailable).
   void start(const nccl::UniqueId& id, int first, int all);
-  /// Whether NCCL has taken in all that it was given. Throws Error(unavailable) when something has failed.
+  /// Whether NCCL has accepted all calls so far. Throws Error(unavailable) if one has failed.
   [[nodiscard]] bool are_ready() const;
-  /// Whether they were started and not ended.
+  /// Whether the communicators were started and not ended.
   [[nodiscard]] bool are_there() const noexcept { return comms_ != nullptr; }
 
-  /// That of the rank's GPU number `local`.
+  /// The communicator of this rank's GPU number `local`.
   [[nodiscard]] nccl::Comm operator[](std::size_t local) const { return (*comms_)[local]; }
   [[nodiscard]] nccl::Api& api() const noexcept { return *api_; }
-  /// Throws Error(unavailable) with NCCL's own words and the call's name when `result` is a failure.
+  /// Throws Error(unavailable) with NCCL's message and the call's name if `result` is a failure.
   void check(nccl::Result result, std::string_view call) const;
 
-  /// Ends them all at once, whatever they are doing.
+  /// Aborts all communicators at once, with their pending calls.
   void abort() noexcept;
-  /// Ends them when they have done what they were given; bounded, then as `abort`.
+  /// Ends the communicators after their pending calls; if that takes too long, aborts them.
   void finish() noexcept;
 
  private:
@@ -48,11 +48,11 @@ class NcclComms {
 
   std::shared_ptr<nccl::Api> api_;
   std::vector<int> devices_;
-  // null: not started, or ended. Shared, since NCCL writes into it until it has started or ended.
+  // Null: not started, or ended. Shared with the thread that ends them: NCCL writes into it until it is done.
   std::shared_ptr<std::vector<nccl::Comm>> comms_;
 };
 
-/// Calls of NCCL that go together, those of all GPUs of this rank, until `end`. For one thread.
+/// A group of NCCL calls, those of all GPUs of this rank, which ends with `end`. For one thread.
 class NcclGroup {
  public:
   explicit NcclGroup(const NcclComms& comms);
@@ -60,7 +60,7 @@ class NcclGroup {
   NcclGroup& operator=(const NcclGroup&) = delete;
   ~NcclGroup();
 
-  /// Takes what a call in the group gave. Throws as NcclComms::check.
+  /// Checks the result of a call in the group. Throws as NcclComms::check.
   void add(nccl::Result result, std::string_view call) const { comms_.check(result, call); }
   void end();
 

@@ -13,22 +13,22 @@
 namespace lockstep::detail {
 
 NcclStart::NcclStart(const Descriptor& descriptor, std::shared_ptr<NcclComms> comms, const nccl::UniqueId& id,
-                     int first, int all, std::chrono::milliseconds patience)
-    : Operation(descriptor), comms_(std::move(comms)), id_(id), first_(first), all_(all), patience_(patience) {
-  static_assert(std::is_trivially_copyable_v<Letter>, "it travels as bytes");
+                     int first, int all, std::chrono::milliseconds timeout)
+    : Operation(descriptor), comms_(std::move(comms)), id_(id), first_(first), all_(all), timeout_(timeout) {
+  static_assert(std::is_trivially_copyable_v<Report>, "it travels as bytes");
 }
 
-std::span<std::byte> NcclStart::letter_of(int rank) const {
-  return letters_.first(letters_.size()).subspan(static_cast<std::size_t>(rank) * sizeof(Letter), sizeof(Letter));
+std::span<std::byte> NcclStart::report_of(int rank) const {
+  return reports_.first(reports_.size()).subspan(static_cast<std::size_t>(rank) * sizeof(Report), sizeof(Report));
 }
 
 void NcclStart::start(Transport& transport, Workspace& workspace) {
   rank_ = transport.rank();
-  letters_ = workspace.take(static_cast<std::size_t>(transport.size()) * sizeof(Letter));
+  reports_ = workspace.take(static_cast<std::size_t>(transport.size()) * sizeof(Report));
   for (int source = 0; source < transport.size(); ++source) {
-    if (source != rank_) incoming_.push_back({source, transport.receive(source, letter_of(source))});
+    if (source != rank_) incoming_.push_back({source, transport.receive(source, report_of(source))});
   }
-  until_ = std::chrono::steady_clock::now() + patience_;
+  deadline_ = std::chrono::steady_clock::now() + timeout_;
   if (comms_ == nullptr) {
     own_.outcome = Outcome::started;
     return;
@@ -41,26 +41,26 @@ void NcclStart::start(Transport& transport, Workspace& workspace) {
 }
 
 bool NcclStart::advance(Transport& transport, Workspace& workspace) {
-  read_mail(transport);
-  if (own_.outcome == Outcome::open) look_at_own();
+  read_reports(transport);
+  if (own_.outcome == Outcome::open) update_own();
   if (own_.outcome == Outcome::open) return false;
   if (!is_sent_) send(transport);
   std::erase_if(outgoing_, [&](Transfer transfer) { return transport.test(transfer); });
-  const bool all_here =
-      std::all_of(incoming_.begin(), incoming_.end(), [](const Incoming& letter) { return letter.is_here; });
-  if (!all_here || !outgoing_.empty()) return false;
+  const bool have_all_arrived =
+      std::all_of(incoming_.begin(), incoming_.end(), [](const Incoming& report) { return report.has_arrived; });
+  if (!have_all_arrived || !outgoing_.empty()) return false;
   conclude(transport.size());
-  workspace.give_back(std::move(letters_));
+  workspace.give_back(std::move(reports_));
   return true;
 }
 
-void NcclStart::look_at_own() noexcept {
+void NcclStart::update_own() noexcept {
   try {
     if (comms_->are_ready()) {
       conclude_own(Outcome::started, {});
-    } else if (std::chrono::steady_clock::now() > until_) {
+    } else if (std::chrono::steady_clock::now() > deadline_) {
       conclude_own(Outcome::failed,
-                   fmt::format("it has not come up within {} s", std::chrono::duration<double>(patience_).count()));
+                   fmt::format("timed out after {} s", std::chrono::duration<double>(timeout_).count()));
     }
   } catch (const std::exception& fault) {
     conclude_own(Outcome::failed, fault.what());
@@ -73,36 +73,36 @@ void NcclStart::conclude_own(Outcome outcome, const std::string& text) noexcept 
   if (outcome != Outcome::started) comms_->abort();
 }
 
-void NcclStart::read_mail(Transport& transport) {
-  for (Incoming& letter : incoming_) {
-    if (letter.is_here || !transport.test(letter.transfer)) continue;
-    letter.is_here = true;
+void NcclStart::read_reports(Transport& transport) {
+  for (Incoming& report : incoming_) {
+    if (report.has_arrived || !transport.test(report.transfer)) continue;
+    report.has_arrived = true;
     Outcome outcome{};
-    std::memcpy(&outcome, letter_of(letter.source).data(), sizeof(outcome));
-    if (outcome != Outcome::started && own_.outcome == Outcome::open) conclude_own(Outcome::given_up, {});
+    std::memcpy(&outcome, report_of(report.source).data(), sizeof(outcome));
+    if (outcome != Outcome::started && own_.outcome == Outcome::open) conclude_own(Outcome::aborted, {});
   }
 }
 
 void NcclStart::send(Transport& transport) {
   is_sent_ = true;
-  std::memcpy(letter_of(rank_).data(), &own_, sizeof(own_));
-  for (const Incoming& peer : incoming_) outgoing_.push_back(transport.send(peer.source, letter_of(rank_)));
+  std::memcpy(report_of(rank_).data(), &own_, sizeof(own_));
+  for (const Incoming& peer : incoming_) outgoing_.push_back(transport.send(peer.source, report_of(rank_)));
 }
 
 void NcclStart::conclude(int ranks) {
-  for (int rank = ranks - 1; rank >= 0; --rank) {  // the lowest one that has failed is named
-    Letter letter;
-    std::memcpy(&letter, letter_of(rank).data(), sizeof(letter));
-    if (letter.outcome == Outcome::failed)
-      why_not_ = fmt::format("NCCL does not start on rank {}: {}", rank, letter.text.data());
+  for (int rank = ranks - 1; rank >= 0; --rank) {  // names the lowest rank that has failed
+    Report report;
+    std::memcpy(&report, report_of(rank).data(), sizeof(report));
+    if (report.outcome == Outcome::failed)
+      why_not_ = fmt::format("cannot start NCCL on rank {}: {}", rank, report.text.data());
   }
   if (!why_not_.empty() && comms_ != nullptr) comms_->abort();
 }
 
 std::vector<int> NcclStart::awaited_ranks() const {
   std::vector<int> ranks;
-  for (const Incoming& letter : incoming_) {
-    if (!letter.is_here) ranks.push_back(letter.source);
+  for (const Incoming& report : incoming_) {
+    if (!report.has_arrived) ranks.push_back(report.source);
   }
   return ranks;
 }
@@ -110,7 +110,7 @@ std::vector<int> NcclStart::awaited_ranks() const {
 bool NcclStart::abandon(Transport& transport) noexcept {
   if (comms_ != nullptr) comms_->abort();
   const bool is_complete = awaited_ranks().empty() && outgoing_.empty();
-  transport.quarantine(std::move(letters_));
+  transport.quarantine(std::move(reports_));
   return !is_complete;
 }
 

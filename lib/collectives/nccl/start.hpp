@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL is started by all ranks or by none.
+// Starts NCCL on all ranks, or on none.
 
 #pragma once
 
@@ -19,16 +19,16 @@
 
 namespace lockstep::detail {
 
-/// Starts NCCL on this rank and tells the others how that went, P-1 small messages per rank: where it fails on one the
-/// others give up at once, since they would wait for it. When it is done every rank knows the same.
+/// Starts NCCL on this rank and sends the outcome to all others, P-1 small messages per rank. If it fails on one rank,
+/// the others abort it at once, since they would wait for that rank. At the end every rank knows the same.
 class NcclStart final : public Operation {
  public:
-  /// `comms` are the numbers `first`, ... of `all`; null on a rank that has none, which only hears how it went. A start
-  /// that takes longer than `patience` has failed.
+  /// `comms` are NCCL's ranks `first`, ... of `all`; null on a rank that leads no GPU, which only receives the
+  /// outcomes. A start that takes longer than `timeout` has failed.
   NcclStart(const Descriptor& descriptor, std::shared_ptr<NcclComms> comms, const nccl::UniqueId& id, int first,
-            int all, std::chrono::milliseconds patience);
+            int all, std::chrono::milliseconds timeout);
 
-  /// When it is done: empty, or "NCCL does not start on rank 1: ...".
+  /// Valid when the operation is done: empty, or "cannot start NCCL on rank 1: ...".
   [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
 
   void start(Transport& transport, Workspace& workspace) override;
@@ -37,34 +37,34 @@ class NcclStart final : public Operation {
   bool abandon(Transport& transport) noexcept override;
 
  private:
-  enum class Outcome : std::uint32_t { open, started, failed, given_up };
-  struct Letter {
+  enum class Outcome : std::uint32_t { open, started, failed, aborted };
+  struct Report {
     Outcome outcome = Outcome::open;
     std::array<char, 252> text{};
   };
   struct Incoming {
     int source;
     Transfer transfer;
-    bool is_here = false;
+    bool has_arrived = false;
   };
 
-  void look_at_own() noexcept;
+  void update_own() noexcept;
   void conclude_own(Outcome outcome, const std::string& text) noexcept;
-  /// Takes in what has come.
-  void read_mail(Transport& transport);
+  /// Reads the reports that have arrived.
+  void read_reports(Transport& transport);
   void send(Transport& transport);
-  [[nodiscard]] std::span<std::byte> letter_of(int rank) const;
+  [[nodiscard]] std::span<std::byte> report_of(int rank) const;
   void conclude(int ranks);
 
   std::shared_ptr<NcclComms> comms_;
   nccl::UniqueId id_;
   int first_;
   int all_;
-  std::chrono::milliseconds patience_;
-  std::chrono::steady_clock::time_point until_;
-  Letter own_;
+  std::chrono::milliseconds timeout_;
+  std::chrono::steady_clock::time_point deadline_;
+  Report own_;
   std::string why_not_;
-  Buffer letters_;  // by rank, this one's too
+  Buffer reports_;  // by rank, this one's included
   std::vector<Incoming> incoming_;
   std::vector<Transfer> outgoing_;
   bool is_sent_ = false;

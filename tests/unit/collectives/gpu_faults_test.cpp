@@ -157,46 +157,46 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(GpuRouteOfRanks, is_the_host_where_there_is_no_nccl_which_is_said_once) {
+TEST(GpuPathOfRanks, is_the_host_where_there_is_no_nccl_which_is_said_once) {
   const FakeGpus fakes({.devices = 4}, {.absent = "libnccl.so.2 was eaten"});
   const std::string text = warning_of(fakes, two_ranks, 1);
   expect_all(text, {"through host memory", "no NCCL on rank 0: libnccl.so.2 was eaten"});
   EXPECT_EQ(count_of(text, "through host memory"), 1U);
 }
 
-TEST(GpuRouteOfRanks, is_by_the_leader_of_a_gpu_that_they_share_which_is_said_once) {
+TEST(GpuPathOfRanks, is_by_the_leader_of_a_gpu_that_they_share_which_is_said_once) {
   const FakeGpus fakes({.devices = 2});
   const std::string text = warning_of(fakes, {{1, 1}, 1}, 0);
-  expect_all(text, {"through host memory: ranks 0 and 1 share GPU-", "which rank 0 leads"});
+  expect_all(text, {"through host memory: ranks 0 and 1 share GPU-", "led by rank 0"});
   EXPECT_EQ(count_of(text, "through host memory"), 1U);
   EXPECT_EQ(fakes.nccl().calls().count("get_unique_id"), 0);
 }
 
-TEST(GpuRouteOfRanks, is_the_host_where_nccl_does_not_start_on_one) {
+TEST(GpuPathOfRanks, is_the_host_where_nccl_does_not_start_on_one) {
   {
     const FakeGpus fakes({.devices = 4});
     fakes.nccl().pretend_version(2, 22703);
-    expect_all(warning_of(fakes, two_ranks, 1), {"through host memory", "NCCL does not start on rank"});
+    expect_all(warning_of(fakes, two_ranks, 1), {"through host memory", "cannot start NCCL on rank"});
   }
   {
     const FakeGpus fakes({.devices = 4});
     fakes.nccl().calls().fail("get_unique_id", 1, NcclResult::system_error);
-    expect_all(warning_of(fakes, two_ranks, 1), {"NCCL does not start on rank 0: ", "ncclGetUniqueId"});
+    expect_all(warning_of(fakes, two_ranks, 1), {"cannot start NCCL on rank 0: ", "ncclGetUniqueId"});
   }
   for (const int nth : {1, 2, 3}) {
     const FakeGpus fakes({.devices = 4});
     fakes.nccl().calls().fail("comm_init_rank", nth, NcclResult::unhandled_cuda_error);
-    expect_all(warning_of(fakes, two_ranks, 1), {"NCCL does not start on rank", "ncclCommInitRank"});
+    expect_all(warning_of(fakes, two_ranks, 1), {"cannot start NCCL on rank", "ncclCommInitRank"});
   }
 }
 
-TEST(GpuRouteOfRanks, is_told_with_its_reason) {
+TEST(GpuPathOfRanks, is_told_with_its_reason) {
   const FakeGpus fakes({.devices = 4});
   on_gpu_ranks(fakes, two_ranks, [](Communicator& comm, const DeviceOf& device_of) {
     std::vector<Device> devices;
     for (int r = 0; r < comm.local_replicas(); ++r) devices.push_back(device_of(r));
     const detail::GpuDecision path = CommunicatorAccess::gpu_path(comm, devices);
-    EXPECT_EQ(path.route, detail::GpuRoute::nccl);
+    EXPECT_EQ(path.path, detail::GpuPath::nccl);
     EXPECT_EQ(path.text, "NCCL 2.28.9 among 3 GPUs");
   });
 }
@@ -280,7 +280,7 @@ TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs) {
         if (error) throw Error(*error);
       },
       options);
-  for (const std::string& error : errors) expect_all(error, {"unavailable:", "gpu:", "bytes of memory left"});
+  for (const std::string& error : errors) expect_all(error, {"unavailable:", "out of memory on gpu:", "bytes requested"});
 }
 
 TEST(GpuFaults, of_a_device_that_is_lost_are_told_to_all_and_harm_no_other_communicator) {

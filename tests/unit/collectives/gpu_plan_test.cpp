@@ -4,10 +4,9 @@
 // What ranks work out about GPUs before they touch one: the route, who speaks for whom, and how folds and lists are
 // cut.
 
-#include "collectives/gpu/bundles.hpp"
-#include "collectives/gpu/fold_parts.hpp"
-#include "collectives/gpu/leaders.hpp"
-#include "collectives/gpu/route.hpp"
+#include "collectives/gpu/buckets.hpp"
+#include "collectives/gpu/reduction.hpp"
+#include "collectives/gpu/topology.hpp"
 #include "schedule/canonical_tree.hpp"
 #include "schedule/partition.hpp"
 
@@ -22,76 +21,77 @@ namespace lockstep::detail {
 namespace {
 
 /// A claim on the GPU with this number in the job, which its rank calls `device`.
-GpuClaim claim(std::uint8_t gpu, int device, int nccl_version = 22809) {
-  GpuClaim result;
+DeviceDescriptor on_gpu(std::uint8_t gpu, int device, int nccl_version = 22809) {
+  DeviceDescriptor result;
   result.uuid[15] = gpu;
   result.device = device;
   result.nccl_version = nccl_version;
   return result;
 }
 
-TEST(GpuRoute, is_one_device_where_all_replicas_are_on_one_whatever_nccl_is) {
-  const GpuDecision decision = decide_route(std::vector{claim(1, 0, 0), claim(1, 0, 0)}, ReplicaLayout({2}));
-  EXPECT_EQ(decision.route, GpuRoute::one_device);
+TEST(GpuPath, is_one_device_where_all_replicas_are_on_one_whatever_nccl_is) {
+  const GpuDecision decision = decide_path(std::vector{on_gpu(1, 0, 0), on_gpu(1, 0, 0)}, ReplicaLayout({2}));
+  EXPECT_EQ(decision.path, GpuPath::one_device);
 }
 
-TEST(GpuRoute, is_nccl_among_gpus_of_one_rank_and_of_many) {
-  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(2, 1)}, ReplicaLayout({2})).route, GpuRoute::nccl);
-  const GpuDecision decision = decide_route(std::vector{claim(1, 0), claim(2, 0), claim(2, 0)}, ReplicaLayout({1, 2}));
-  EXPECT_EQ(decision.route, GpuRoute::nccl);
+TEST(GpuPath, is_nccl_among_gpus_of_one_rank_and_of_many) {
+  EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(2, 1)}, ReplicaLayout({2})).path, GpuPath::nccl);
+  const GpuDecision decision =
+      decide_path(std::vector{on_gpu(1, 0), on_gpu(2, 0), on_gpu(2, 0)}, ReplicaLayout({1, 2}));
+  EXPECT_EQ(decision.path, GpuPath::nccl);
   EXPECT_EQ(decision.text, "NCCL 2.28.9 among 2 GPUs");
 }
 
-TEST(GpuRoute, is_the_host_where_nccl_is_missing_and_says_on_which_rank_and_why) {
-  GpuClaim without = claim(2, 0, 0);
+TEST(GpuPath, is_the_host_where_nccl_is_missing_and_says_on_which_rank_and_why) {
+  DeviceDescriptor without = on_gpu(2, 0, 0);
   std::strcpy(without.why_no_nccl.data(), "libnccl.so.2 is not here");
-  const GpuDecision decision = decide_route(std::vector{claim(1, 0), without}, ReplicaLayout({1, 1}));
-  EXPECT_EQ(decision.route, GpuRoute::host);
+  const GpuDecision decision = decide_path(std::vector{on_gpu(1, 0), without}, ReplicaLayout({1, 1}));
+  EXPECT_EQ(decision.path, GpuPath::host);
   EXPECT_EQ(decision.text, "no NCCL on rank 1: libnccl.so.2 is not here");
 }
 
-TEST(GpuRoute, is_the_host_where_versions_differ_and_names_both) {
+TEST(GpuPath, is_the_host_where_versions_differ_and_names_both) {
   const GpuDecision decision =
-      decide_route(std::vector{claim(1, 0), claim(2, 0), claim(3, 0, 22703)}, ReplicaLayout({1, 1, 1}));
-  EXPECT_EQ(decision.route, GpuRoute::host);
+      decide_path(std::vector{on_gpu(1, 0), on_gpu(2, 0), on_gpu(3, 0, 22703)}, ReplicaLayout({1, 1, 1}));
+  EXPECT_EQ(decision.path, GpuPath::host);
   for (const std::string part : {"rank 0", "2.28.9", "rank 2", "2.27.3"})
     EXPECT_NE(decision.text.find(part), std::string::npos) << decision.text;
 }
 
-TEST(GpuRoute, names_the_ranks_that_share_a_gpu_and_the_one_that_leads_it) {
-  const GpuDecision several =
-      decide_route(std::vector{claim(1, 0), claim(0xab, 1), claim(0xab, 0), claim(0xab, 3)}, ReplicaLayout({2, 1, 1}));
-  EXPECT_EQ(several.route, GpuRoute::nccl);
-  EXPECT_EQ(several.sharing, "ranks 0, 1 and 2 share GPU-00000000-0000-0000-0000-0000000000ab, which rank 0 leads");
+TEST(GpuPath, names_the_ranks_that_share_a_gpu_and_the_one_that_leads_it) {
+  const GpuDecision several = decide_path(std::vector{on_gpu(1, 0), on_gpu(0xab, 1), on_gpu(0xab, 0), on_gpu(0xab, 3)},
+                                          ReplicaLayout({2, 1, 1}));
+  EXPECT_EQ(several.path, GpuPath::nccl);
+  EXPECT_EQ(several.sharing, "ranks 0, 1 and 2 share GPU-00000000-0000-0000-0000-0000000000ab, led by rank 0");
   EXPECT_EQ(several.text, "NCCL 2.28.9 among 2 GPUs; " + several.sharing);
   const GpuDecision one =
-      decide_route(std::vector{claim(0xab, 0, 0), claim(0xab, 0, 0), claim(0xab, 1, 0)}, ReplicaLayout({2, 1}));
-  EXPECT_EQ(one.route, GpuRoute::one_device);
-  EXPECT_EQ(one.sharing, "ranks 0 and 1 share GPU-00000000-0000-0000-0000-0000000000ab, which rank 0 leads");
-  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(1, 0), claim(2, 0)}, ReplicaLayout({2, 1})).sharing, "");
+      decide_path(std::vector{on_gpu(0xab, 0, 0), on_gpu(0xab, 0, 0), on_gpu(0xab, 1, 0)}, ReplicaLayout({2, 1}));
+  EXPECT_EQ(one.path, GpuPath::one_device);
+  EXPECT_EQ(one.sharing, "ranks 0 and 1 share GPU-00000000-0000-0000-0000-0000000000ab, led by rank 0");
+  EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0), on_gpu(2, 0)}, ReplicaLayout({2, 1})).sharing, "");
 }
 
-TEST(GpuRoute, asks_no_rank_for_nccl_that_is_only_a_guest) {
+TEST(GpuPath, asks_no_rank_for_nccl_that_is_only_a_guest) {
   const ReplicaLayout layout({1, 1, 1});
-  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(1, 0, 0), claim(2, 0)}, layout).route, GpuRoute::nccl);
-  EXPECT_EQ(decide_route(std::vector{claim(1, 0), claim(1, 0, 22703), claim(2, 0)}, layout).route, GpuRoute::nccl);
-  const GpuDecision decision = decide_route(std::vector{claim(1, 0), claim(1, 0), claim(2, 0, 0)}, layout);
-  EXPECT_EQ(decision.route, GpuRoute::host);
+  EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0, 0), on_gpu(2, 0)}, layout).path, GpuPath::nccl);
+  EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0, 22703), on_gpu(2, 0)}, layout).path, GpuPath::nccl);
+  const GpuDecision decision = decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0), on_gpu(2, 0, 0)}, layout);
+  EXPECT_EQ(decision.path, GpuPath::host);
   EXPECT_EQ(decision.sharing, "");
 }
 
-TEST(GpuRoute, names_a_few_shared_gpus_of_many) {
-  std::vector<GpuClaim> claims;
+TEST(GpuPath, names_a_few_shared_gpus_of_many) {
+  std::vector<DeviceDescriptor> descriptors;
   for (int rank = 0; rank < 2; ++rank) {
-    for (std::uint8_t gpu = 0; gpu < 10; ++gpu) claims.push_back(claim(gpu, gpu));
+    for (std::uint8_t gpu = 0; gpu < 10; ++gpu) descriptors.push_back(on_gpu(gpu, gpu));
   }
-  const std::string text = decide_route(claims, ReplicaLayout({10, 10})).sharing;
-  EXPECT_NE(text.find("07, which rank 0 leads; 2 more GPUs are shared"), std::string::npos) << text;
+  const std::string text = decide_path(descriptors, ReplicaLayout({10, 10})).sharing;
+  EXPECT_NE(text.find("07, led by rank 0; 2 more GPUs are shared"), std::string::npos) << text;
 }
 
 TEST(Leaders, are_the_gpus_of_each_rank_by_their_first_replicas) {
   // rank 0: gpu:1, gpu:0, gpu:1; rank 1: gpu:0, gpu:0
-  const Leaders leaders(std::vector{claim(1, 1), claim(2, 0), claim(1, 1), claim(3, 0), claim(3, 0)},
+  const Leaders leaders(std::vector{on_gpu(1, 1), on_gpu(2, 0), on_gpu(1, 1), on_gpu(3, 0), on_gpu(3, 0)},
                         ReplicaLayout({3, 2}));
   ASSERT_EQ(leaders.size(), 3);
   EXPECT_EQ(leaders[0].replicas, (std::vector{0, 2}));
@@ -107,8 +107,8 @@ TEST(Leaders, are_the_gpus_of_each_rank_by_their_first_replicas) {
 
 TEST(Leaders, are_the_lowest_ranks_that_have_replicas_on_a_gpu_and_the_others_are_guests) {
   // rank 0: A, B; rank 1: C, B, B, A; rank 2: C
-  const Leaders leaders(std::vector{claim(0xa, 0), claim(0xb, 1), claim(0xc, 0), claim(0xb, 5), claim(0xb, 5),
-                                    claim(0xa, 4), claim(0xc, 7)},
+  const Leaders leaders(std::vector{on_gpu(0xa, 0), on_gpu(0xb, 1), on_gpu(0xc, 0), on_gpu(0xb, 5), on_gpu(0xb, 5),
+                                    on_gpu(0xa, 4), on_gpu(0xc, 7)},
                         ReplicaLayout({2, 4, 1}));
   ASSERT_EQ(leaders.size(), 3);
   EXPECT_EQ(leaders[0].replicas, (std::vector{0, 5}));
@@ -126,28 +126,28 @@ TEST(Leaders, are_the_lowest_ranks_that_have_replicas_on_a_gpu_and_the_others_ar
   EXPECT_TRUE(leaders.has(0, 0));
   EXPECT_TRUE(leaders.has(0, 1));
   EXPECT_FALSE(leaders.has(0, 2));
-  ASSERT_EQ(leaders.guests().size(), 3U);
-  EXPECT_EQ(leaders.guests()[0].rank, 1);
-  EXPECT_EQ(leaders.guests()[0].device, 5);
-  EXPECT_EQ(leaders.guests()[0].leader, 1);
-  EXPECT_EQ(leaders.guests()[0].replicas, (std::vector{3, 4}));
-  EXPECT_EQ(leaders.guests()[1].leader, 0);
-  EXPECT_EQ(leaders.guests()[1].replicas, std::vector{5});
-  EXPECT_EQ(leaders.guests()[2].rank, 2);
-  EXPECT_EQ(leaders.guests()[2].device, 7);
+  ASSERT_EQ(leaders.proxied_ranks().size(), 3U);
+  EXPECT_EQ(leaders.proxied_ranks()[0].rank, 1);
+  EXPECT_EQ(leaders.proxied_ranks()[0].device, 5);
+  EXPECT_EQ(leaders.proxied_ranks()[0].leader, 1);
+  EXPECT_EQ(leaders.proxied_ranks()[0].replicas, (std::vector{3, 4}));
+  EXPECT_EQ(leaders.proxied_ranks()[1].leader, 0);
+  EXPECT_EQ(leaders.proxied_ranks()[1].replicas, std::vector{5});
+  EXPECT_EQ(leaders.proxied_ranks()[2].rank, 2);
+  EXPECT_EQ(leaders.proxied_ranks()[2].device, 7);
 }
 
 TEST(Leaders, have_blocks_that_tile_the_tree_however_replicas_are_dealt) {
   for (int replicas = 1; replicas <= 40; ++replicas) {
     for (int gpus = 1; gpus <= 5; ++gpus) {
-      std::vector<GpuClaim> claims;
+      std::vector<DeviceDescriptor> descriptors;
       for (int r = 0; r < replicas; ++r) {
         const int gpu = (r * 7 + r / 3) % gpus;
-        claims.push_back(claim(static_cast<std::uint8_t>(gpu), gpu));
+        descriptors.push_back(on_gpu(static_cast<std::uint8_t>(gpu), gpu));
       }
       const int of_rank_0 = replicas / 3 + 1;  // the other rank's are on the same GPUs
       const Leaders leaders(
-          claims, replicas < 3 ? ReplicaLayout({replicas}) : ReplicaLayout({of_rank_0, replicas - of_rank_0}));
+          descriptors, replicas < 3 ? ReplicaLayout({replicas}) : ReplicaLayout({of_rank_0, replicas - of_rank_0}));
       std::vector<Block> blocks;
       for (const LeaderBlock& each : leaders.blocks()) {
         blocks.push_back(each.block);
@@ -173,16 +173,16 @@ double evaluate(const std::vector<double>& inputs, std::span<const std::uint8_t>
   return stack.front();
 }
 
-TEST(FoldParts, fold_to_the_same_bits) {
+TEST(SplitFold, fold_to_the_same_bits) {
   for (const int replicas : {1, 2, 3, 5, 8, 63, 64, 65, 100, 128, 129, 300}) {
     for (const std::size_t most : {1U, 2U, 3U, 7U, 64U}) {
       std::vector<double> inputs;
       for (int r = 0; r < replicas; ++r) inputs.push_back(0.125 + 1.0 / (r + 2));
       const auto merges = fold_merges_of_leaves({0, replicas});
-      const FoldParts cut = fold_parts(merges, most);
+      const SplitFold cut = split_fold(merges, most);
       std::vector<double> values;
       std::size_t next = 0;
-      for (const FoldPart& part : cut.parts) {
+      for (const Subfold& part : cut.subfolds) {
         EXPECT_EQ(part.first, next);
         EXPECT_LE(part.merges.size(), most);
         const auto begin = inputs.begin() + static_cast<std::ptrdiff_t>(part.first);
@@ -202,25 +202,25 @@ HostItem item_of(DType dtype, std::int64_t count) {
   return item;
 }
 
-TEST(Bundles, pack_what_is_short_by_dtype_and_leave_out_what_is_empty) {
-  const auto bundles = bundles_of(std::vector{item_of(DType::f32, 5), item_of(DType::f16, 3), item_of(DType::f32, 0),
+TEST(Buckets, pack_what_is_short_by_dtype_and_leave_out_what_is_empty) {
+  const auto buckets = buckets_of(std::vector{item_of(DType::f32, 5), item_of(DType::f16, 3), item_of(DType::f32, 0),
                                               item_of(DType::f32, 1 << 20), item_of(DType::f32, 40)});
-  ASSERT_EQ(bundles.size(), 3U);
-  EXPECT_TRUE(bundles[0].is_packed());
-  EXPECT_EQ(bundles[0].members[1].item, 4U);
-  EXPECT_EQ(bundles[0].members[1].begin, grain_elements);
-  EXPECT_EQ(bundles[0].count, grain_elements + 40);
-  EXPECT_EQ(bundles[1].dtype, DType::f16);
-  EXPECT_FALSE(bundles[1].is_packed());
-  EXPECT_EQ(bundles[2].members.front().item, 3U);
+  ASSERT_EQ(buckets.size(), 3U);
+  EXPECT_TRUE(buckets[0].is_packed());
+  EXPECT_EQ(buckets[0].members[1].item, 4U);
+  EXPECT_EQ(buckets[0].members[1].begin, grain_elements);
+  EXPECT_EQ(buckets[0].count, grain_elements + 40);
+  EXPECT_EQ(buckets[1].dtype, DType::f16);
+  EXPECT_FALSE(buckets[1].is_packed());
+  EXPECT_EQ(buckets[2].members.front().item, 3U);
 }
 
-TEST(Bundles, are_closed_when_they_are_long) {
+TEST(Buckets, are_closed_when_they_are_long) {
   const std::vector<HostItem> items(200, item_of(DType::f32, 200'000));
   std::set<std::size_t> seen;
-  for (const Bundle& bundle : bundles_of(items)) {
-    EXPECT_LT(static_cast<std::size_t>(bundle.count) * 4, pack_bytes + short_bytes);
-    for (const BundleMember& member : bundle.members) seen.insert(member.item);
+  for (const Bucket& bucket : buckets_of(items)) {
+    EXPECT_LT(static_cast<std::size_t>(bucket.count) * 4, full_bucket_bytes + short_bytes);
+    for (const BucketMember& member : bucket.members) seen.insert(member.item);
   }
   EXPECT_EQ(seen.size(), items.size());
 }

@@ -214,7 +214,7 @@ TEST(GpuSharingFaults, of_an_operation_that_never_ends_meet_the_deadline_of_gues
   for (const std::string& error : errors)
     expect_all(error, {"deadline_exceeded:", "the GPUs have not done their part within 2 s"});
   // where the guest's result would have come to lie
-  expect_all(testing::internal::GetCapturedStderr(), {"bytes of page-locked memory are kept for ever"});
+  expect_all(testing::internal::GetCapturedStderr(), {"leaking ", "bytes of pinned memory"});
 }
 
 TEST(GpuSharingFaults, of_a_device_of_a_guest_a_leader_or_neither_are_the_error_of_every_rank) {

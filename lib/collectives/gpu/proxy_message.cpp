@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/gpu/guest_message.hpp"
+#include "collectives/gpu/proxy_message.hpp"
 
 #include <cstdint>
 
@@ -10,12 +10,12 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-void add(GuestMessage& message, std::size_t item, int replica, std::size_t bytes) {
+void add(ProxyMessage& message, std::size_t item, int replica, std::size_t bytes) {
   message.tensors.push_back({item, replica, message.bytes, bytes});
   message.bytes += aligned(bytes);
 }
 
-/// Elements of all parts.
+/// Number of elements of all parts.
 std::int64_t count_of(const HostItem& item, const PartBegins& begins) { return begins.back() * item.row_elements; }
 
 std::size_t input_bytes(OperationKind kind, const GpuGroup& group, const HostItem& item, int replica) {
@@ -66,28 +66,28 @@ bool comes_from_root(OperationKind kind) {
 
 }  // namespace
 
-GuestMessage message_to_leader(const Descriptor& descriptor, const GpuGroup& group, const Guest& guest,
+ProxyMessage message_to_server(const Descriptor& descriptor, const GpuGroup& group, const ProxiedRank& client,
                                std::span<const HostItem> items) {
-  GuestMessage message;
+  ProxyMessage message;
   message.bytes = aligned(items.size());
   const bool is_from_root = comes_from_root(descriptor.kind);
-  // a root that has several GPUs gives to the leader of its first replica alone
-  if (is_from_root && (guest.rank != descriptor.root || group.leaders().of_rank(guest.rank) != guest.leader))
+  // a root with several GPUs sends its input to the leader of its first replica only
+  if (is_from_root && (client.rank != descriptor.root || group.leaders().of_rank(client.rank) != client.leader))
     return message;
   const std::vector<int> root{-1};
   for (std::size_t i = 0; i < items.size(); ++i) {
-    for (const int replica : is_from_root ? root : guest.replicas)
+    for (const int replica : is_from_root ? root : client.replicas)
       add(message, i, replica, input_bytes(descriptor.kind, group, items[i], replica));
   }
   return message;
 }
 
-GuestMessage message_to_guest(const Descriptor& descriptor, const GpuGroup& group, const Guest& guest,
-                              std::span<const HostItem> items, std::span<const std::byte> wanted) {
-  GuestMessage message;
+ProxyMessage message_to_client(const Descriptor& descriptor, const GpuGroup& group, const ProxiedRank& client,
+                               std::span<const HostItem> items, std::span<const std::byte> wanted) {
+  ProxyMessage message;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (gives_each_its_own(descriptor.kind)) {
-      for (const int replica : guest.replicas)
+      for (const int replica : client.replicas)
         add(message, i, replica, result_bytes(descriptor, group, items[i], replica));
     } else if (wanted[i] != std::byte{0}) {
       add(message, i, -1, result_bytes(descriptor, group, items[i], -1));

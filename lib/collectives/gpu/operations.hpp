@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the operations on GPUs. Every `group` has NCCL or a single GPU, unless a comment says more.
+
+#pragma once
+
+#include "collectives/call/host_copies.hpp"
+#include "collectives/engine/operation.hpp"
+#include "collectives/gpu/group.hpp"
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// Whether NCCL's reduction gives the meaning of `op`, up to the order. It need not give the same bits for floats; a
+/// minimum or maximum of floats is refused for its NaNs and signed zeros. The same on all ranks.
+[[nodiscard]] bool nccl_reduces(ReduceOp op, std::span<const HostItem> items, const Leaders& leaders);
+
+/// An all_reduce in NCCL's own order. `group` has NCCL, and nccl_reduces `items`.
+[[nodiscard]] std::shared_ptr<Operation> make_nccl_all_reduce(const Descriptor& descriptor,
+                                                              std::shared_ptr<GpuGroup> group,
+                                                              std::vector<HostItem> items);
+
+/// An all_reduce, reduce or reduce_scatter along the canonical tree, with the bits of the hosts.
+[[nodiscard]] std::shared_ptr<Operation> make_fold_exchange(const Descriptor& descriptor,
+                                                            std::shared_ptr<GpuGroup> group,
+                                                            std::vector<HostItem> items);
+
+/// A broadcast from the root's first GPU to all others.
+[[nodiscard]] std::shared_ptr<Operation> make_gpu_broadcast(const Descriptor& descriptor,
+                                                            std::shared_ptr<GpuGroup> group,
+                                                            std::vector<HostItem> items);
+
+/// Whether there are several GPUs and all have the same number of replicas.
+[[nodiscard]] bool is_even(const Leaders& leaders);
+
+/// An all_gather. `group` has NCCL, and its leaders are even.
+[[nodiscard]] std::shared_ptr<Operation> make_nccl_all_gather(const Descriptor& descriptor,
+                                                              std::shared_ptr<GpuGroup> group,
+                                                              std::vector<HostItem> items);
+
+/// Whether make_part_moves implements calls of this kind.
+[[nodiscard]] bool moves_on_gpus(OperationKind kind) noexcept;
+
+/// An all_gather, gather, scatter or all_to_all, with parts of equal or of different lengths.
+[[nodiscard]] std::shared_ptr<Operation> make_part_moves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group,
+                                                         std::vector<HostItem> items);
+
+/// A collective on tensors of GPUs through host memory: `inner`, an operation on hosts, works on `copies`, into which
+/// the inputs have been copied already; its results are then copied to the devices. The bits are those of the hosts.
+[[nodiscard]] std::shared_ptr<Operation> make_staged(const Descriptor& descriptor, std::shared_ptr<Operation> inner,
+                                                     std::unique_ptr<HostCopies> copies);
+
+}  // namespace lockstep::detail

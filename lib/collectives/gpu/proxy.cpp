@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/gpu/proxy.hpp"
+
+#include <lockstep/device/gpu.hpp>
+
+#include "base/check.hpp"
+#include "base/leak.hpp"
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace lockstep::detail {
+namespace {
+
+/// Makes progress in all of `parts`, which send in order; whether all are over.
+template <class Parts>
+bool advance_all(Parts& parts, Transport& transport) {
+  bool may_send = true;
+  bool are_over = true;
+  for (auto& part : parts) {
+    part.advance(transport, may_send);
+    may_send = may_send && part.has_sent();
+    are_over = are_over && part.is_over();
+  }
+  return are_over;
+}
+
+}  // namespace
+
+void PinnedBlock::allocate(std::size_t bytes) {
+  try {
+    data_ = static_cast<std::byte*>(pinned_memory_resource()->allocate(bytes));
+    bytes_ = bytes;
+  } catch (const std::bad_alloc&) {
+    throw_error(Code::unavailable, "cannot allocate {} bytes of pinned memory", bytes);
+  }
+}
+
+PinnedBlock::~PinnedBlock() {
+  if (data_ == nullptr) return;
+  if (!is_in_use_) {
+    pinned_memory_resource()->deallocate(data_, bytes_);
+    return;
+  }
+  log_warning("leaking {} bytes of pinned memory: a message or a copy is still pending", bytes_);
+  leak(data_);
+}
+
+ProxyClient::ProxyClient(const Descriptor& descriptor, const GpuGroup& group, const ProxiedRank& client,
+                         std::span<const HostItem> items)
+    : group_(group),
+      server_rank_(group.leaders()[client.leader].rank),
+      stream_(group.stream_on(client.device)),
+      fetched_(client.device) {
+  std::vector<std::byte> wanted;
+  for (const HostItem& item : items) {
+    const bool is_wanted = std::any_of(item.output_places.begin(), item.output_places.end(),
+                                       [&](const auto& place) { return place.device.index == client.device; });
+    wanted.push_back(std::byte{is_wanted});
+  }
+  const ProxyMessage sent = message_to_server(descriptor, group, client, items);
+  const ProxyMessage received = message_to_client(descriptor, group, client, items, wanted);
+  sent_bytes_ = sent.bytes;
+  block_.allocate(sent.bytes + received.bytes);
+  std::copy(wanted.begin(), wanted.end(), inputs().begin());
+  list_inputs(sent, items);
+  list_results(received, items);
+}
+
+void ProxyClient::list_inputs(const ProxyMessage& message, std::span<const HostItem> items) {
+  for (const ProxyTensor& tensor : message.tensors) {
+    const HostItem& item = items[tensor.item];
+    const int local = tensor.replica < 0 ? 0 : tensor.replica - group_.layout().first(group_.rank());
+    const auto index = static_cast<std::size_t>(local);
+    fetches_.push_back({inputs().data() + tensor.begin, item.inputs[index], tensor.bytes,
+                        group_.stream_on(item.input_places[index].device.index)});
+  }
+}
+
+void ProxyClient::list_results(const ProxyMessage& message, std::span<const HostItem> items) {
+  for (const ProxyTensor& tensor : message.tensors) {
+    const HostItem& item = items[tensor.item];
+    const void* source = results().data() + tensor.begin;
+    if (tensor.replica >= 0) {
+      const auto local = static_cast<std::size_t>(tensor.replica - group_.layout().first(group_.rank()));
+      deliveries_.push_back({item.outputs[local], source, tensor.bytes, stream_});
+      continue;
+    }
+    for (std::size_t i = 0; i < item.outputs.size(); ++i) {
+      if (group_.stream_on(item.output_places[i].device.index) != stream_) continue;
+      if (item.outputs[i] != source) deliveries_.push_back({item.outputs[i], source, tensor.bytes, stream_});
+      source = item.outputs[i];  // the other outputs are copied from the first one, on the GPU
+    }
+  }
+}
+
+void ProxyClient::start(Transport& transport) {
+  block_.use();
+  for (const Copy& copy : fetches_) group_.streams()[copy.stream]->copy(copy.target, copy.source, copy.bytes);
+  const GpuStream& here = *group_.streams()[stream_];
+  for (const Copy& copy : fetches_) {  // the input of a root may be on another of its GPUs
+    const GpuStream& other = *group_.streams()[copy.stream];
+    if (copy.stream != stream_) cuda::put_in_order(other.handle.get(), other.device(), here.handle.get());
+  }
+  fetched_.record(here.handle.get());
+  if (!results().empty()) receiving_ = transport.receive(server_rank_, results());
+}
+
+void ProxyClient::advance(Transport& transport, bool may_send) {
+  if (!has_sent_ && may_send && fetched_.is_done()) {
+    sending_ = transport.send(server_rank_, inputs());
+    has_sent_ = true;
+  }
+  if (sending_ && transport.test(*sending_)) sending_.reset();
+  if (!receiving_ || !transport.test(*receiving_)) return;
+  receiving_.reset();
+  for (const Copy& copy : deliveries_) group_.streams()[copy.stream]->copy(copy.target, copy.source, copy.bytes);
+}
+
+void ProxyClient::release() noexcept {
+  if (!sending_ && !receiving_) block_.release();
+}
+
+ProxyServer::ProxyServer(const Descriptor& descriptor, const GpuGroup& group, const ProxiedRank& client,
+                         std::span<const HostItem> items)
+    : descriptor_(descriptor),
+      group_(group),
+      client_(client),
+      stream_(static_cast<std::size_t>(client.leader - group.leaders().first(group.rank()))),
+      inputs_(message_to_server(descriptor, group, client, items)),
+      fetched_(group.streams()[stream_]->device()) {
+  // it is not known yet which results the client wants
+  const std::vector<std::byte> all(items.size(), std::byte{1});
+  block_.allocate(inputs_.bytes + message_to_client(descriptor, group, client, items, all).bytes);
+}
+
+void ProxyServer::start(Transport& transport) {
+  block_.use();
+  receiving_ = transport.receive(client_.rank, inputs());
+}
+
+bool ProxyServer::has_inputs(Transport& transport) {
+  if (receiving_ && transport.test(*receiving_)) receiving_.reset();
+  return !receiving_;
+}
+
+void ProxyServer::add_inputs(std::vector<HostItem>& items, const AllocateScratch& scratch) {
+  const Device device{DeviceKind::gpu, stream().device(), 0};
+  if (!inputs_.tensors.empty()) {
+    auto* const here = static_cast<std::byte*>(scratch(stream_, inputs_.bytes));
+    stream().copy(here, inputs().data(), inputs_.bytes);
+    for (const ProxyTensor& tensor : inputs_.tensors) {
+      items[tensor.item].inputs.push_back(here + tensor.begin);
+      items[tensor.item].input_places.push_back({device, tensor.bytes});
+    }
+  }
+  results_ = message_to_client(descriptor_, group_, client_, items, inputs().first(items.size()));
+  if (results_.tensors.empty()) return;
+  auto* const here = static_cast<std::byte*>(scratch(stream_, results_.bytes));
+  results_on_gpu_ = here;
+  for (const ProxyTensor& tensor : results_.tensors) {
+    items[tensor.item].outputs.push_back(here + tensor.begin);
+    items[tensor.item].output_places.push_back({device, tensor.bytes});
+  }
+}
+
+void ProxyServer::fetch_results() {
+  stream().copy(results().data(), results_on_gpu_, results().size());
+  fetched_.record(stream().handle.get());
+}
+
+void ProxyServer::advance(Transport& transport, bool may_send) {
+  if (!has_sent_ && may_send && fetched_.is_done()) {
+    if (!results().empty()) sending_ = transport.send(client_.rank, results());
+    has_sent_ = true;
+  }
+  if (sending_ && transport.test(*sending_)) sending_.reset();
+}
+
+void ProxyServer::release() noexcept {
+  if (!receiving_ && !sending_) block_.release();
+}
+
+Proxies::Proxies(const Descriptor& descriptor, const GpuGroup& group, std::span<const HostItem> items) {
+  for (const ProxiedRank& client : group.leaders().proxied_ranks()) {
+    if (client.rank == group.rank()) clients_.emplace_back(descriptor, group, client, items);
+    if (group.leaders()[client.leader].rank == group.rank()) servers_.emplace_back(descriptor, group, client, items);
+  }
+}
+
+void Proxies::start(Transport& transport) {
+  for (ProxyClient& client : clients_) client.start(transport);
+  for (ProxyServer& server : servers_) server.start(transport);
+}
+
+bool Proxies::advance_clients(Transport& transport) { return advance_all(clients_, transport); }
+
+bool Proxies::receive_inputs(Transport& transport, std::vector<HostItem>& items, const AllocateScratch& scratch) {
+  if (has_inputs_) return true;
+  bool all = true;
+  for (ProxyServer& server : servers_) all = server.has_inputs(transport) && all;
+  if (!all) return false;
+  for (ProxyServer& server : servers_) server.add_inputs(items, scratch);
+  has_inputs_ = true;
+  return true;
+}
+
+bool Proxies::send_results(Transport& transport) {
+  if (!is_fetching_) {
+    for (ProxyServer& server : servers_) server.fetch_results();
+    is_fetching_ = true;
+  }
+  return advance_all(servers_, transport);
+}
+
+void Proxies::release() noexcept {
+  for (ProxyClient& client : clients_) client.release();
+  for (ProxyServer& server : servers_) server.release();
+}
+
+}  // namespace lockstep::detail

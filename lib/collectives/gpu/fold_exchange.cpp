@@ -15,9 +15,9 @@ namespace {
 
 using Slices = std::vector<std::vector<Piece>>;  // by leader; of bundles
 
-std::vector<Bundle> bundles_for(OperationKind kind, std::span<const HostItem> items) {
+std::vector<Bundle> bundles_for(const Traits& kind, std::span<const HostItem> items) {
   // the parts of a reduce_scatter do not lie together in a pack
-  return kind == OperationKind::reduce_scatter ? single_bundles_of(items) : bundles_of(items);
+  return kind.has_own_outputs() ? single_bundles_of(items) : bundles_of(items);
 }
 
 Slices even_slices_of(std::span<const Bundle> bundles, int leaders) {
@@ -43,7 +43,7 @@ Slices slices_of_parts(std::span<const Bundle> bundles, const Leaders& leaders, 
 class FoldExchange final : public GpuReduction {
  public:
   FoldExchange(const Descriptor& descriptor, std::shared_ptr<GpuGroup> of, std::vector<HostItem> items)
-      : GpuReduction(descriptor, std::move(of), items, bundles_for(descriptor.kind, items)) {
+      : GpuReduction(descriptor, std::move(of), items, bundles_for(descriptor.traits(), items)) {
     const Leaders& leaders = group().leaders();
     slices_ = is_scattered() ? slices_of_parts(bundles(), leaders, group().layout().replicas())
                              : even_slices_of(bundles(), leaders.size());
@@ -80,11 +80,11 @@ class FoldExchange final : public GpuReduction {
     }
   }
 
-  [[nodiscard]] bool is_scattered() const { return descriptor().kind == OperationKind::reduce_scatter; }
+  [[nodiscard]] bool is_scattered() const { return descriptor().traits().has_own_outputs(); }
   [[nodiscard]] bool is_alone() const { return group().leaders().size() == 1; }
   [[nodiscard]] bool wants_result(int leader) const {
-    return descriptor().kind == OperationKind::all_reduce ||
-           (descriptor().kind == OperationKind::reduce && group().leaders().has(leader, descriptor().root));
+    const Place outputs = descriptor().traits().outputs;
+    return outputs == Place::root ? group().leaders().has(leader, descriptor().root) : outputs == Place::ranks;
   }
   [[nodiscard]] const std::vector<Piece>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
   [[nodiscard]] DType travel_dtype(const Block& block, const Bundle& bundle) const {

@@ -7,7 +7,7 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
-#include "collectives/call/validate.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/leaders.hpp"
 #include "collectives/gpu/route.hpp"
 #include "collectives/nccl/comms.hpp"

@@ -18,9 +18,6 @@
 
 namespace lockstep::detail {
 
-/// Whether calls of this kind can be served.
-[[nodiscard]] bool moves_on_gpus(OperationKind kind) noexcept;
-
 /// `group` has NCCL, or one GPU.
 [[nodiscard]] std::shared_ptr<Operation> make_part_moves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group,
                                                          std::vector<HostItem> items);

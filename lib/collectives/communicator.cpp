@@ -20,7 +20,6 @@
 namespace lockstep {
 
 using detail::Call;
-using detail::OperationKind;
 
 Communicator::Communicator(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
 
@@ -34,7 +33,7 @@ int Communicator::nodes() const noexcept { return state_->engine->transport().no
 
 Communicator Communicator::duplicate(const CommunicatorOptions& options) const {
   // in order with all that was posted before, and with a deadline, which duplicating itself has not
-  state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, {.order = std::nullopt, .name = "duplicate"});
+  state_->run(Call::barrier(), {}, {.order = std::nullopt, .name = "duplicate"});
   return CommunicatorAccess::make(state_->engine->duplicate_transport(), options, std::nullopt, {},
                                   state_->engine->family());
 }
@@ -49,16 +48,16 @@ std::optional<Communicator> Communicator::split(int color, int key, const Commun
 void Communicator::announce_failure(std::string_view text) { state_->engine->announce_failure(std::string(text)); }
 
 void Communicator::all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
-  state_->run({OperationKind::all_reduce, op, -1, rank()}, items, options);
+  state_->run(Call::all_reduce(op), items, options);
 }
 Request Communicator::all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::all_reduce, op, -1, rank()}, items, options));
+  return Request(state_->run_async(Call::all_reduce(op), items, options));
 }
 Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
   auto state = std::make_unique<Plan::State>();
   state->engine = state_->engine;
   // what the views refer to is copied once, here
-  const Call call{OperationKind::all_reduce, op, -1, rank()};
+  const Call call = Call::all_reduce(op);
   state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order,
                  name = std::string(options.name), fail_after = options.fail_after] {
     const ReduceOptions how{order, name, fail_after};
@@ -68,7 +67,7 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
     return made;
   };
   if (State::is_on_gpus(items)) {
-    static_cast<void>(detail::check_items(call, layout(), items));  // what is left needs the other ranks
+    static_cast<void>(detail::check_items(call, layout(), rank(), items));  // what is left needs the other ranks
   } else {
     state->operation = state->make();
   }
@@ -80,85 +79,82 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
   return Plan(std::move(state));
 }
 void Communicator::reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
-  state_->run({OperationKind::reduce, op, root, rank()}, items, options);
+  state_->run(Call::reduce(op, root), items, options);
 }
 Request Communicator::reduce_async(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::reduce, op, root, rank()}, items, options));
+  return Request(state_->run_async(Call::reduce(op, root), items, options));
 }
 void Communicator::reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
-  state_->run({OperationKind::reduce_scatter, op, -1, rank()}, items, options);
+  state_->run(Call::reduce_scatter(op), items, options);
 }
 Request Communicator::reduce_scatter_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::reduce_scatter, op, -1, rank()}, items, options));
+  return Request(state_->run_async(Call::reduce_scatter(op), items, options));
 }
 void Communicator::all_gather(std::span<const Item> items, const ReduceOptions& options) {
-  state_->run({OperationKind::all_gather, ReduceOp::sum, -1, rank()}, items, options);
+  state_->run(Call::all_gather(), items, options);
 }
 Request Communicator::all_gather_async(std::span<const Item> items, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::all_gather, ReduceOp::sum, -1, rank()}, items, options));
+  return Request(state_->run_async(Call::all_gather(), items, options));
 }
 void Communicator::gather(std::span<const Item> items, int root, const ReduceOptions& options) {
-  state_->run({OperationKind::gather, ReduceOp::sum, root, rank()}, items, options);
+  state_->run(Call::gather(root), items, options);
 }
 Request Communicator::gather_async(std::span<const Item> items, int root, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::gather, ReduceOp::sum, root, rank()}, items, options));
+  return Request(state_->run_async(Call::gather(root), items, options));
 }
 void Communicator::all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
                                 const ReduceOptions& options) {
-  state_->run({OperationKind::all_gather_v, ReduceOp::sum, -1, rank(), rows}, items, options);
+  state_->run(Call::all_gather_v(rows), items, options);
 }
 Request Communicator::all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
                                          const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::all_gather_v, ReduceOp::sum, -1, rank(), rows}, items, options));
+  return Request(state_->run_async(Call::all_gather_v(rows), items, options));
 }
 void Communicator::gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                             const ReduceOptions& options) {
-  state_->run({OperationKind::gather_v, ReduceOp::sum, root, rank(), rows}, items, options);
+  state_->run(Call::gather_v(rows, root), items, options);
 }
 Request Communicator::gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                                      const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::gather_v, ReduceOp::sum, root, rank(), rows}, items, options));
+  return Request(state_->run_async(Call::gather_v(rows, root), items, options));
 }
 void Communicator::scatter(std::span<const Item> items, int root, const ReduceOptions& options) {
-  state_->run({OperationKind::scatter, ReduceOp::sum, root, rank()}, items, options);
+  state_->run(Call::scatter(root), items, options);
 }
 Request Communicator::scatter_async(std::span<const Item> items, int root, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::scatter, ReduceOp::sum, root, rank()}, items, options));
+  return Request(state_->run_async(Call::scatter(root), items, options));
 }
 void Communicator::scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                              const ReduceOptions& options) {
-  state_->run({OperationKind::scatter_v, ReduceOp::sum, root, rank(), rows}, items, options);
+  state_->run(Call::scatter_v(rows, root), items, options);
 }
 Request Communicator::scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                                       const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::scatter_v, ReduceOp::sum, root, rank(), rows}, items, options));
+  return Request(state_->run_async(Call::scatter_v(rows, root), items, options));
 }
 void Communicator::all_to_all(std::span<const Item> items, const ReduceOptions& options) {
-  state_->run({OperationKind::all_to_all, ReduceOp::sum, -1, rank()}, items, options);
+  state_->run(Call::all_to_all(), items, options);
 }
 Request Communicator::all_to_all_async(std::span<const Item> items, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::all_to_all, ReduceOp::sum, -1, rank()}, items, options));
+  return Request(state_->run_async(Call::all_to_all(), items, options));
 }
 void Communicator::all_to_all_v(std::span<const Item> items, std::span<const std::int64_t> send_rows,
                                 std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
-  state_->run({OperationKind::all_to_all_v, ReduceOp::sum, -1, rank(), send_rows, receive_rows}, items, options);
+  state_->run(Call::all_to_all_v(send_rows, receive_rows), items, options);
 }
 Request Communicator::all_to_all_v_async(std::span<const Item> items, std::span<const std::int64_t> send_rows,
                                          std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::all_to_all_v, ReduceOp::sum, -1, rank(), send_rows, receive_rows},
-                                   items, options));
+  return Request(state_->run_async(Call::all_to_all_v(send_rows, receive_rows), items, options));
 }
 void Communicator::broadcast(std::span<const Item> items, int root, const ReduceOptions& options) {
-  state_->run({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options);
+  state_->run(Call::broadcast(root), items, options);
 }
 Request Communicator::broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::broadcast, ReduceOp::sum, root, rank()}, items, options));
+  return Request(state_->run_async(Call::broadcast(root), items, options));
 }
-void Communicator::barrier(const ReduceOptions& options) {
-  state_->run({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options);
-}
+void Communicator::barrier(const ReduceOptions& options) { state_->run(Call::barrier(), {}, options); }
 Request Communicator::barrier_async(const ReduceOptions& options) {
-  return Request(state_->run_async({OperationKind::barrier, ReduceOp::sum, -1, rank()}, {}, options));
+  return Request(state_->run_async(Call::barrier(), {}, options));
 }
 
 namespace {
@@ -178,19 +174,19 @@ std::vector<Item> items_of(std::span<const TensorView> outputs) {
 }  // namespace
 
 void Communicator::send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) {
-  const Call call{OperationKind::send, ReduceOp::sum, target, rank()};
+  const Call call = Call::send(target);
   Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
 }
 Request Communicator::send_async(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) {
-  const Call call{OperationKind::send, ReduceOp::sum, target, rank()};
+  const Call call = Call::send(target);
   return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
 }
 void Communicator::recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options) {
-  const Call call{OperationKind::recv, ReduceOp::sum, source, rank()};
+  const Call call = Call::recv(source);
   Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
 }
 Request Communicator::recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options) {
-  const Call call{OperationKind::recv, ReduceOp::sum, source, rank()};
+  const Call call = Call::recv(source);
   return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
 }
 

@@ -17,7 +17,6 @@
 namespace lockstep {
 
 using detail::GpuPath;
-using detail::OperationKind;
 
 namespace {
 
@@ -26,17 +25,6 @@ struct IdLetter {
   detail::nccl::UniqueId id;
   std::array<char, 128> why_not{};  // there is none: the failure
 };
-
-/// Calls that are done between GPUs, also where ranks share some.
-bool is_done_by_gpus(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::all_reduce:
-    case OperationKind::reduce:
-    case OperationKind::reduce_scatter:
-    case OperationKind::broadcast: return true;
-    default: return detail::moves_on_gpus(kind);
-  }
-}
 
 /// What goes through host memory, and why; nothing where nothing does.
 std::string slow_way(const detail::GpuDecision& decision) {
@@ -63,7 +51,7 @@ std::chrono::milliseconds Communicator::State::patience(const ReduceOptions& how
 std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const Call& call,
                                                                            std::span<const Item> items,
                                                                            const ReduceOptions& how) {
-  auto checked = told_to_all(call, [&] { return detail::check_items(call, layout, items); });
+  auto checked = told_to_all(call, [&] { return detail::check_items(call, layout, rank, items); });
   const auto group = settle_gpus(detail::replica_devices(call.kind, checked));
   return told_to_all(call, [&] {
     if (group != nullptr) group->require_places(call, checked);
@@ -76,8 +64,7 @@ detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::
                                                          std::uint64_t way) const {
   std::vector<detail::ItemSignature> signatures;
   for (const auto& item : items) signatures.push_back({item.dtype, item.shape});
-  auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
-  if (call.kind != OperationKind::all_to_all_v && !call.rows.empty()) detail::add_rows(descriptor, call.rows);
+  auto descriptor = detail::make_descriptor(call, order, signatures, how.name);
   detail::add_gpus(descriptor, way);
   return descriptor;
 }
@@ -85,13 +72,14 @@ detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::
 std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
     const std::shared_ptr<detail::GpuGroup>& group, const Call& call, std::vector<detail::HostItem> checked,
     const ReduceOptions& how) {
-  if (group != nullptr && group->decision().path != GpuPath::host && is_done_by_gpus(call.kind)) {
+  const detail::GpuAlgorithm algorithm = call.traits().on_gpus;
+  if (group != nullptr && group->decision().path != GpuPath::host && algorithm != detail::GpuAlgorithm::none) {
     const Order order = gpu_order_of(call, checked, group->leaders(), how);
     const auto descriptor = describe_on_gpus(call, checked, order, how, group->fingerprint());
     if (order == Order::any) return detail::make_nccl_all_reduce(descriptor, group, std::move(checked));
-    if (reduces(call)) return detail::make_fold_exchange(descriptor, group, std::move(checked));
-    if (call.kind == OperationKind::broadcast) return detail::make_gpu_broadcast(descriptor, group, std::move(checked));
-    if (call.kind == OperationKind::all_gather && detail::is_even(group->leaders()))
+    if (algorithm == detail::GpuAlgorithm::fold) return detail::make_fold_exchange(descriptor, group, std::move(checked));
+    if (algorithm == detail::GpuAlgorithm::broadcast) return detail::make_gpu_broadcast(descriptor, group, std::move(checked));
+    if (algorithm == detail::GpuAlgorithm::all_gather && detail::is_even(group->leaders()))
       return detail::make_nccl_all_gather(descriptor, group, std::move(checked));
     return detail::make_part_moves(descriptor, group, std::move(checked));
   }
@@ -105,7 +93,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
 
 Order Communicator::State::gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
                                         const detail::Leaders& leaders, const ReduceOptions& how) const {
-  if (call.kind != OperationKind::all_reduce || leaders.size() == 1) return Order::canonical;
+  if (!call.traits().has_schedules() || leaders.size() == 1) return Order::canonical;
   if (order_asked_for(DeviceKind::gpu, how.order) == Order::canonical) return Order::canonical;
   return detail::nccl_reduces(call.op, items, leaders) ? Order::any : Order::canonical;
 }
@@ -159,8 +147,7 @@ std::vector<detail::DeviceDescriptor> Communicator::State::exchange_claims(std::
   const TensorView output{all.data(), DType::u8, Shape{static_cast<std::int64_t>(all.size() * sizeof(all[0]))},
                           Device{}};
   const Item item{inputs, std::span(&output, 1)};
-  run({OperationKind::all_gather, ReduceOp::sum, -1, rank}, std::span(&item, 1),
-      {.order = std::nullopt, .name = "first call on GPUs"});
+  run(Call::all_gather(), std::span(&item, 1), {.order = std::nullopt, .name = "first call on GPUs"});
   return all;
 }
 
@@ -178,14 +165,12 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
   const ConstTensorView input(&letter, DType::u8, shape);
   const TensorView output{&letter, DType::u8, shape, Device{}};
   const Item item = rank == 0 ? Item{std::span(&input, 1), {}} : Item{{}, std::span(&output, 1)};
-  run({OperationKind::broadcast, ReduceOp::sum, 0, rank}, std::span(&item, 1),
-      {.order = std::nullopt, .name = "id of NCCL"});
+  run(Call::broadcast(0), std::span(&item, 1), {.order = std::nullopt, .name = "id of NCCL"});
   if (letter.why_not[0] != '\0') {
     group.fall_back(fmt::format("cannot start NCCL on rank 0: {}", letter.why_not.data()));
     return;
   }
-  const auto descriptor =
-      detail::make_descriptor(OperationKind::barrier, ReduceOp::sum, Order::canonical, -1, {}, "start of NCCL");
+  const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, "start of NCCL");
   const auto starting = std::make_shared<detail::NcclStart>(
       descriptor, group.comms(), letter.id, group.leader_of_stream(0), group.leaders().size(), *options.fail_after / 2);
   static_cast<void>(starting->try_acquire());  // nobody else has it
@@ -195,8 +180,7 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
 
 detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std::span<const Device> devices) {
   Communicator::State& state = *communicator.state_;
-  const Communicator::State::Call call{OperationKind::barrier, ReduceOp::sum, -1, state.rank};
-  state.told_to_all(call, [&] {
+  state.told_to_all(detail::Call::barrier(), [&] {
     if (static_cast<int>(devices.size()) != state.layout.count(state.rank)) {
       detail::throw_error(Code::invalid_argument, "gpu_path: {} devices for {} replicas; give one for each",
                           devices.size(), state.layout.count(state.rank));

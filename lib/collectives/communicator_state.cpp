@@ -16,11 +16,9 @@
 
 namespace lockstep {
 
-using detail::OperationKind;
-
 std::shared_ptr<detail::Operation> Communicator::State::make_operation(const Call& call, std::span<const Item> items,
                                                                        const ReduceOptions& how) const {
-  return make_host_operation(call, detail::check_items(call, layout, items), how);
+  return make_host_operation(call, detail::check_items(call, layout, rank, items), how);
 }
 
 std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(const Call& call,
@@ -30,9 +28,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   std::vector<detail::ItemSignature> signatures;
   signatures.reserve(checked.size());
   for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
-  auto descriptor = detail::make_descriptor(call.kind, call.op, order, call.root, signatures, how.name);
-  // the rows of an all_to_all_v are each rank's own
-  if (call.kind != OperationKind::all_to_all_v && !call.rows.empty()) detail::add_rows(descriptor, call.rows);
+  auto descriptor = detail::make_descriptor(call, order, signatures, how.name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
   if (const auto schedule = schedule_of(call, checked)) {
     detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
@@ -40,31 +36,19 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
     return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked), group);
   }
   if (detail::NodeGroup* const group = engine->transport().node_group()) {
-    if (reduces(call)) return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
-    if (copies(call)) return detail::make_node_copy(descriptor, layout, *group, checked);
+    switch (call.traits().in_node) {
+      case detail::NodeAlgorithm::reduce: return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
+      case detail::NodeAlgorithm::copy: return detail::make_node_copy(descriptor, layout, *group, checked);
+      case detail::NodeAlgorithm::none: break;
+    }
   }
-  if (moves_parts(call)) return detail::make_part_exchange(descriptor, layout, rank, std::move(checked));
+  if (call.traits().has_parts()) return detail::make_part_exchange(descriptor, layout, rank, std::move(checked));
   return detail::make_exchange(descriptor, layout, rank, std::move(checked));
-}
-
-bool Communicator::State::reduces(const Call& call) {
-  return call.kind == OperationKind::all_reduce || call.kind == OperationKind::reduce ||
-         call.kind == OperationKind::reduce_scatter;
-}
-
-bool Communicator::State::copies(const Call& call) {
-  return call.kind == OperationKind::broadcast || call.kind == OperationKind::all_gather ||
-         call.kind == OperationKind::gather || call.kind == OperationKind::barrier;
 }
 
 std::shared_ptr<detail::ParallelLoop> Communicator::State::loop() const {
   const std::scoped_lock lock(mutex);
   return parallel_loop;
-}
-
-bool Communicator::State::moves_parts(const Call& call) {
-  return call.kind == OperationKind::scatter || call.kind == OperationKind::scatter_v ||
-         call.kind == OperationKind::all_to_all || call.kind == OperationKind::all_to_all_v;
 }
 
 void Communicator::State::run(const Call& call, std::span<const Item> items, const ReduceOptions& how) {
@@ -82,14 +66,13 @@ std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call,
 std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call, std::span<const Item> items,
                                                                const ReduceOptions& how, detail::Progress progress) {
   using Role = detail::PairOperation::Role;
-  const Role role = call.kind == OperationKind::send ? Role::send : Role::receive;
+  const Role role = call.traits().inputs == detail::Place::ranks ? Role::send : Role::receive;
   try {
-    std::vector<detail::HostItem> checked = detail::check_items(call, layout, items);
+    std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
     std::vector<detail::ItemSignature> signatures;
     for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
     // both ends say send: they are compared
-    const auto descriptor =
-        detail::make_descriptor(OperationKind::send, ReduceOp::sum, Order::canonical, -1, signatures, how.name);
+    const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, signatures, how.name);
     auto copies = copies_of_pair(call, checked);
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
@@ -103,7 +86,7 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
                          error.code() == Code::deadline_exceeded;
     if (is_peer && is_told) engine->refuse_pair(role, call.root, error.text());
-    throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
+    throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
   }
 }
 
@@ -114,8 +97,7 @@ std::vector<int> Communicator::State::members_of_split(const detail::SplitClaim&
   const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(layout.count(rank)), mine);
   const TensorView all{claims.data(), DType::i32, Shape{2 * layout.replicas()}, Device{}};
   const Item item{inputs, std::span(&all, 1)};
-  run({OperationKind::all_gather, ReduceOp::sum, -1, rank}, std::span(&item, 1),
-      {.order = std::nullopt, .name = "split"});
+  run(Call::all_gather(), std::span(&item, 1), {.order = std::nullopt, .name = "split"});
   std::vector<detail::SplitClaim> by_rank;
   for (int other = 0; other < layout.ranks(); ++other)
     by_rank.push_back(claims[static_cast<std::size_t>(layout.first(other))]);
@@ -124,7 +106,7 @@ std::vector<int> Communicator::State::members_of_split(const detail::SplitClaim&
 
 std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
     const Call& call, const std::vector<detail::HostItem>& items) const {
-  if (call.kind != OperationKind::all_reduce) return nullptr;
+  if (!call.traits().has_schedules()) return nullptr;
   std::int64_t bytes = 0;
   for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
   return schedules->find(bytes);
@@ -147,7 +129,7 @@ std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(con
   }
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                             how.name,  items};
-  if (reduces(call) || copies(call)) {
+  if (call.traits().in_node != detail::NodeAlgorithm::none) {
     const std::scoped_lock lock(mutex);
     auto found = cache.find(key);
     if (found && found->try_acquire()) return found;
@@ -168,7 +150,7 @@ Order Communicator::State::order_asked_for(DeviceKind kind, std::optional<Order>
 
 Order Communicator::State::order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                     const ReduceOptions& how) const {
-  if (call.kind != OperationKind::all_reduce) return Order::canonical;
+  if (!call.traits().has_schedules()) return Order::canonical;
   if (order_asked_for(DeviceKind::cpu, how.order) == Order::canonical) return Order::canonical;
   const auto is_native = [&](const detail::HostItem& item) {
     const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;

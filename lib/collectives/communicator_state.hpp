@@ -8,7 +8,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/call/host_copies.hpp"
-#include "collectives/call/validate.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/engine/engine.hpp"
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/gpu/group.hpp"
@@ -78,13 +78,10 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
       return make();
     } catch (const Error& error) {
       engine->announce_failure(error.text());
-      throw Error(error.code(), error.text(), {rank, -1, std::string(to_string(call.kind)), -1});
+      throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
     }
   }
-  [[nodiscard]] static bool reduces(const Call& call);
-  [[nodiscard]] static bool copies(const Call& call);
   [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
-  [[nodiscard]] static bool moves_parts(const Call& call);
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how);

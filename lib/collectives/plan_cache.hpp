@@ -8,7 +8,7 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
-#include "collectives/call/validate.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/engine/operation.hpp"
 
 #include <cstddef>

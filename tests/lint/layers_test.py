@@ -57,6 +57,8 @@ PLANTED = [
     ('fmt in a public header', 'include/lockstep/core/b.hpp', HEAD + '#pragma once\n#include <fmt/format.h>\n', 'only in lib/'),
     ('zlib outside input', 'lib/core/b.cpp', HEAD + '#include <zlib.h>\n', 'lib/input/'),
     ('nccl.h in a device', 'lib/device/cuda/b.cpp', HEAD + '#include <nccl.h>\n', 'lib/bindings/nccl/'),
+    ('a kind of operation outside of the table', 'lib/collectives/gpu/b.cpp', HEAD + 'bool f(OperationKind kind) { return kind == OperationKind::gather; }\n',
+     'a column to the traits'),
     ('a room includes a higher one', 'lib/collectives/engine/b.cpp', HEAD + '#include "collectives/gpu/a.hpp"\n', 'only lower layers'),
     ('a room includes its sibling', 'lib/collectives/host/b.cpp', HEAD + '#include "collectives/nccl/a.hpp"\n', 'the same layer'),
     ('a room includes the root of its module', 'lib/collectives/gpu/b.cpp', HEAD + '#include "collectives/a.hpp"\n', 'only lower layers'),

@@ -102,7 +102,7 @@ double run(Job& job, const std::shared_ptr<const RankSchedule>& schedule, std::v
   const auto count = static_cast<std::int64_t>(values.size());
   const ItemSignature signature{DType::f32, Shape{count}};
   const Descriptor descriptor =
-      make_descriptor(OperationKind::all_reduce, ReduceOp::sum, Order::canonical, -1, std::span(&signature, 1), "");
+      make_descriptor(Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&signature, 1), "");
   const HostItem item{DType::f32, Shape{count}, {values.data()}, {values.data()}};
   const auto operation = make_mixed_radix_exchange(descriptor, schedule, job.rank, {item});
   const double begin = meet();

@@ -26,57 +26,30 @@ class Hash {
   std::uint64_t state_ = 0x6c6f636b73746570u;
 };
 
-bool reduces(OperationKind kind) {
-  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
-}
-
 /// As much of `text` as fits before a closing zero.
 template <std::size_t n>
 void copy_text(std::string_view text, std::array<char, n>& target) {
   std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
 }
 
+/// Ranks that do not name the same numbers of rows disagree.
+void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
+  Hash hash;
+  hash.add(descriptor.hash);
+  for (const std::int64_t count : rows) hash.add(static_cast<std::uint64_t>(count));
+  descriptor.hash = hash.value();
+  constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each takes a digit and a comma at least
+  copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
+}
+
 }  // namespace
 
-std::string_view to_string(OperationKind kind) noexcept {
-  switch (kind) {
-    case OperationKind::all_reduce: return "all_reduce";
-    case OperationKind::reduce: return "reduce";
-    case OperationKind::reduce_scatter: return "reduce_scatter";
-    case OperationKind::all_gather: return "all_gather";
-    case OperationKind::all_gather_v: return "all_gather_v";
-    case OperationKind::gather: return "gather";
-    case OperationKind::gather_v: return "gather_v";
-    case OperationKind::scatter: return "scatter";
-    case OperationKind::scatter_v: return "scatter_v";
-    case OperationKind::all_to_all: return "all_to_all";
-    case OperationKind::all_to_all_v: return "all_to_all_v";
-    case OperationKind::broadcast: return "broadcast";
-    case OperationKind::barrier: return "barrier";
-    case OperationKind::send: return "send";
-    case OperationKind::recv: return "recv";
-  }
-  return "unknown";
-}
-
-bool gives_each_its_own(OperationKind kind) noexcept {
-  switch (kind) {
-    case OperationKind::reduce_scatter:
-    case OperationKind::scatter:
-    case OperationKind::scatter_v:
-    case OperationKind::all_to_all:
-    case OperationKind::all_to_all_v: return true;
-    default: return false;
-  }
-}
-
-Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root, std::span<const ItemSignature> items,
-                           std::string_view name) {
+Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSignature> items, std::string_view name) {
   Descriptor result;
-  result.kind = kind;
-  result.op = reduces(kind) ? op : ReduceOp::sum;
+  result.kind = call.kind;
+  result.op = call.traits().reduces() ? call.op : ReduceOp::sum;
   result.order = order;
-  result.root = root;
+  result.root = call.root;
   result.items = static_cast<std::uint32_t>(items.size());
   copy_text(name, result.name);
   if (!items.empty()) {
@@ -85,9 +58,9 @@ Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int roo
     std::copy(items.front().shape.extents().begin(), items.front().shape.extents().end(), result.extents.begin());
   }
   Hash hash;
-  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(result.op) << 8 |
+  hash.add(static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(result.op) << 8 |
            static_cast<std::uint64_t>(order) << 16 |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32);
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32);
   hash.add(items.size());
   for (const ItemSignature& item : items) {
     result.elements += item.shape.element_count();
@@ -96,16 +69,8 @@ Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int roo
   }
   for (const char letter : name) hash.add(static_cast<unsigned char>(letter));
   result.hash = hash.value();
+  if (call.traits().rows == Rows::agreed) add_rows(result, call.rows);
   return result;
-}
-
-void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
-  Hash hash;
-  hash.add(descriptor.hash);
-  for (const std::int64_t count : rows) hash.add(static_cast<std::uint64_t>(count));
-  descriptor.hash = hash.value();
-  constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each takes a digit and a comma at least
-  copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
 }
 
 void add_gpus(Descriptor& descriptor, std::uint64_t way) {
@@ -142,17 +107,18 @@ std::string difference_of_merges(int rank, const MergeCount& merges, int other_r
 }
 
 std::string describe(const Descriptor& descriptor) {
-  std::string text(to_string(descriptor.kind));
-  if (reduces(descriptor.kind)) text += fmt::format(" {}", to_string(descriptor.op));
+  const Traits& kind = descriptor.traits();
+  std::string text(kind.name);
+  if (kind.reduces()) text += fmt::format(" {}", to_string(descriptor.op));
   if (descriptor.order == Order::any) text += " in any order";
   if (descriptor.on_gpus) text += " on GPUs";
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
   if (descriptor.items == 1) {
-    // how many rows there are is each rank's own affair in an all_to_all_v
-    const std::string_view unit = descriptor.kind == OperationKind::all_to_all_v ? "rows of " : "";
+    // ranks with rows of their own agree on the shape of a row only
+    const std::string_view unit = kind.rows == Rows::own ? "rows of " : "";
     text += fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
-  } else if (descriptor.kind != OperationKind::barrier) {
+  } else if (kind.pattern != Pattern::barrier) {
     text += fmt::format(" of {} tensors", descriptor.items);
     if (descriptor.items > 1) {
       text += fmt::format(" (first {} {}, {} elements in all, list hash {:08x})", to_string(descriptor.dtype),

@@ -8,6 +8,8 @@
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/shape.hpp>
 
+#include "collectives/call/call.hpp"
+
 #include <array>
 #include <cstdint>
 #include <span>
@@ -15,29 +17,6 @@
 #include <string_view>
 
 namespace lockstep::detail {
-
-enum class OperationKind : std::uint8_t {
-  all_reduce,
-  reduce,
-  reduce_scatter,
-  all_gather,
-  all_gather_v,
-  gather,
-  gather_v,
-  scatter,
-  scatter_v,
-  all_to_all,
-  all_to_all_v,
-  broadcast,
-  barrier,
-  send,
-  recv
-};
-
-[[nodiscard]] std::string_view to_string(OperationKind kind) noexcept;
-
-/// Whether no two outputs get the same.
-[[nodiscard]] bool gives_each_its_own(OperationKind kind) noexcept;
 
 /// Dtype and shape of one item, as all ranks must give them.
 struct ItemSignature {
@@ -61,7 +40,7 @@ struct Descriptor {
   static constexpr std::size_t rows_bytes = 32;
 
   std::uint64_t hash = 0;
-  OperationKind kind = OperationKind::barrier;
+  OperationKind kind{};
   ReduceOp op = ReduceOp::sum;
   Order order = Order::canonical;
   DType dtype = DType::f32;  ///< of the first item
@@ -75,13 +54,13 @@ struct Descriptor {
   std::array<char, schedule_bytes> radices{};  ///< that the environment demands, cut off
   std::array<char, rows_bytes> rows{};         ///< by replica, where they may differ, cut off
   MergeCount merges;                           ///< when the operation was posted
+
+  [[nodiscard]] constexpr const Traits& traits() const noexcept { return detail::traits(kind); }
 };
 
-[[nodiscard]] Descriptor make_descriptor(OperationKind kind, ReduceOp op, Order order, int root,
-                                         std::span<const ItemSignature> items, std::string_view name);
-
-/// Makes ranks disagree that do not name the same numbers of rows.
-void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows);
+/// The numbers of rows are part of it if the ranks must agree on them.
+[[nodiscard]] Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSignature> items,
+                                         std::string_view name);
 
 /// Makes ranks disagree that would not all work on GPUs, in one way. `way` tells one from another.
 void add_gpus(Descriptor& descriptor, std::uint64_t way);

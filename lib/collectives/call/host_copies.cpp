@@ -27,7 +27,7 @@ HostCopies::HostCopies(OperationKind kind, std::span<HostItem> items) {
     for (const GpuPlace& place : item.input_places) bytes_ += padded(place.bytes);
     for (const GpuPlace& place : item.output_places) {
       bytes_ += padded(place.bytes);
-      if (!gives_each_its_own(kind)) break;
+      if (!traits(kind).has_own_outputs()) break;
     }
   }
   try {
@@ -53,7 +53,7 @@ void HostCopies::place_inputs(HostItem& item, std::byte*& next) {
 
 void HostCopies::place_outputs(OperationKind kind, HostItem& item, std::byte*& next) {
   if (item.output_places.empty()) return;
-  const bool is_shared = !gives_each_its_own(kind);
+  const bool is_shared = !traits(kind).has_own_outputs();
   for (std::size_t i = 0; i < item.output_places.size(); ++i) {
     outputs_.push_back({next, item.outputs[i], item.output_places[i]});
     item.outputs[i] = next;

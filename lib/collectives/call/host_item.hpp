@@ -5,12 +5,17 @@
 
 #pragma once
 
+#include <lockstep/cluster/replica_layout.hpp>
+#include <lockstep/collectives/item.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/shape.hpp>
 
+#include "collectives/call/call.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace lockstep::detail {
@@ -45,5 +50,10 @@ struct HostItem {
     return result_parts.empty() ? replica * count() : result_parts[static_cast<std::size_t>(replica)] * row_elements;
   }
 };
+
+/// Checks what `rank` alone can see of `call` and its items; throws Error(invalid_argument) that names the operation,
+/// the item, the values and the rule.
+[[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
+                                                std::span<const Item> items);
 
 }  // namespace lockstep::detail

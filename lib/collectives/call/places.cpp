@@ -21,9 +21,8 @@ std::string Places::text_of(const Placed& placed) {
 void Places::add(const ConstTensorView& view, int replica, const TensorName& name) {
   const Device device = view.device;
   const Placed placed{device, replica, name};
-  const bool is_pair = kind_ == OperationKind::send || kind_ == OperationKind::recv;
   if (!first_) first_ = placed;
-  if (device.kind != first_->device.kind && !is_pair) {
+  if (device.kind != first_->device.kind && !traits(kind_).is_message()) {
     throw_error(Code::invalid_argument, "{}: {}, but {}; all tensors of one call lie on GPUs, or none does",
                 to_string(kind_), text_of(placed), text_of(*first_));
   }

@@ -23,9 +23,9 @@ namespace {
 
 using Slices = std::vector<std::vector<Piece>>;  // by leader; an item is a bucket
 
-std::vector<Bucket> buckets_for(OperationKind kind, std::span<const HostItem> items) {
+std::vector<Bucket> buckets_for(const Traits& kind, std::span<const HostItem> items) {
   // the parts of a reduce_scatter are not contiguous in a packed bucket
-  return kind == OperationKind::reduce_scatter ? single_buckets_of(items) : buckets_of(items);
+  return kind.has_own_outputs() ? single_buckets_of(items) : buckets_of(items);
 }
 
 Slices even_slices_of(std::span<const Bucket> buckets, int leaders) {
@@ -51,7 +51,7 @@ Slices slices_of_parts(std::span<const Bucket> buckets, const Leaders& leaders, 
 class FoldExchange final : public GpuReduction {
  public:
   FoldExchange(const Descriptor& descriptor, std::shared_ptr<GpuGroup> of, std::vector<HostItem> items)
-      : GpuReduction(descriptor, std::move(of), items, buckets_for(descriptor.kind, items)) {
+      : GpuReduction(descriptor, std::move(of), items, buckets_for(descriptor.traits(), items)) {
     const Leaders& leaders = group().leaders();
     slices_ = is_scattered() ? slices_of_parts(buckets(), leaders, group().layout().replicas())
                              : even_slices_of(buckets(), leaders.size());
@@ -88,11 +88,11 @@ class FoldExchange final : public GpuReduction {
     }
   }
 
-  [[nodiscard]] bool is_scattered() const { return descriptor().kind == OperationKind::reduce_scatter; }
+  [[nodiscard]] bool is_scattered() const { return descriptor().traits().has_own_outputs(); }
   [[nodiscard]] bool is_alone() const { return group().leaders().size() == 1; }
   [[nodiscard]] bool wants_result(int leader) const {
-    return descriptor().kind == OperationKind::all_reduce ||
-           (descriptor().kind == OperationKind::reduce && group().leaders().has(leader, descriptor().root));
+    const Place outputs = descriptor().traits().outputs;
+    return outputs == Place::root ? group().leaders().has(leader, descriptor().root) : outputs == Place::ranks;
   }
   [[nodiscard]] const std::vector<Piece>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
   [[nodiscard]] DType travel_dtype(const Block& block, const Bucket& bucket) const {

@@ -19,7 +19,7 @@ GpuOperation::GpuOperation(const Descriptor& descriptor, std::shared_ptr<GpuGrou
       group_(std::move(group)),
       items_(std::move(items)),
       is_last_step_done_(group_->led_streams() == 0) {
-  if (descriptor.kind == OperationKind::all_to_all_v) {
+  if (descriptor.traits().rows == Rows::own) {
     rows_.emplace(*group_, items_);
   } else {
     proxies_.emplace(descriptor, *group_, items_);

@@ -96,14 +96,14 @@ void GpuGroup::require_places(const Call& call, std::span<const HostItem> items)
         Code::invalid_argument,
         "{}: replica {} has its tensors on {}, but had them on gpu:{} at the first call on GPUs; the replicas of "
         "a communicator cannot change their GPUs",
-        to_string(call.kind), layout_.first(rank_) + static_cast<int>(i), to_string(now[i]), devices_[i]);
+        call.name(), layout_.first(rank_) + static_cast<int>(i), to_string(now[i]), devices_[i]);
   }
   const auto require = [&](const GpuPlace& place) {
     if (std::find(devices_.begin(), devices_.end(), place.device.index) != devices_.end()) return;
     throw_error(Code::invalid_argument,
                 "{}: a tensor is on {}, but this rank's replicas had theirs on gpu:{} at the first call on GPUs; the "
                 "replicas of a communicator cannot change their GPUs",
-                to_string(call.kind), to_string(place.device), fmt::join(devices_, ", gpu:"));
+                call.name(), to_string(place.device), fmt::join(devices_, ", gpu:"));
   };
   for (const HostItem& item : items) {
     std::for_each(item.input_places.begin(), item.input_places.end(), require);
@@ -112,10 +112,10 @@ void GpuGroup::require_places(const Call& call, std::span<const HostItem> items)
 }
 
 std::vector<Device> replica_devices(OperationKind kind, std::span<const HostItem> items) {
-  if (kind == OperationKind::broadcast || items.empty()) return {};
-  const bool by_output = kind == OperationKind::scatter || kind == OperationKind::scatter_v;
+  const bool by_input = traits(kind).inputs == Place::replicas;
+  if (items.empty() || (!by_input && !traits(kind).has_own_outputs())) return {};
   std::vector<Device> devices;
-  for (const GpuPlace& place : by_output ? items.front().output_places : items.front().input_places)
+  for (const GpuPlace& place : by_input ? items.front().input_places : items.front().output_places)
     devices.push_back(place.device);
   return devices;
 }

@@ -7,7 +7,7 @@
 
 #include <lockstep/cluster/replica_layout.hpp>
 
-#include "collectives/call/validate.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/topology.hpp"
 #include "collectives/nccl/comms.hpp"
 #include "device/cuda/streams.hpp"

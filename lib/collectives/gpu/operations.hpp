@@ -42,9 +42,6 @@ namespace lockstep::detail {
                                                               std::shared_ptr<GpuGroup> group,
                                                               std::vector<HostItem> items);
 
-/// Whether make_part_moves implements calls of this kind.
-[[nodiscard]] bool moves_on_gpus(OperationKind kind) noexcept;
-
 /// An all_gather, gather, scatter or all_to_all, with parts of equal or of different lengths.
 [[nodiscard]] std::shared_ptr<Operation> make_part_moves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group,
                                                          std::vector<HostItem> items);

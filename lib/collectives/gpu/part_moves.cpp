@@ -68,12 +68,6 @@ class PartMoves final : public GpuOperation {
     return true;
   }
 
-  [[nodiscard]] bool is(std::initializer_list<OperationKind> kinds) const {
-    return std::find(kinds.begin(), kinds.end(), descriptor().kind) != kinds.end();
-  }
-  [[nodiscard]] bool is_scatter() const { return is({OperationKind::scatter, OperationKind::scatter_v}); }
-  [[nodiscard]] bool is_to_root() const { return is({OperationKind::gather, OperationKind::gather_v}); }
-
   [[nodiscard]] bool has_stream(int leader) const { return group().leaders()[leader].rank == group().rank(); }
   [[nodiscard]] std::size_t stream_of_leader(int leader) const {
     return static_cast<std::size_t>(leader - group().leaders().first(group().rank()));
@@ -86,9 +80,9 @@ class PartMoves final : public GpuOperation {
   }
 
   void list_moves(const HostItem& item) {
-    if (is_scatter()) {
+    if (descriptor().traits().scatters()) {
       list_scatter(item);
-    } else if (is({OperationKind::all_to_all, OperationKind::all_to_all_v})) {
+    } else if (descriptor().traits().is_all_to_all()) {
       list_all_to_all(item);
     } else {
       list_gather(item);
@@ -97,12 +91,13 @@ class PartMoves final : public GpuOperation {
 
   void list_gather(const HostItem& item) {
     const Leaders& leaders = group().leaders();
+    const bool is_to_root = descriptor().traits().outputs == Place::root;
     for (int replica = 0; replica < group().layout().replicas(); ++replica) {
       const std::int64_t begin = item.part_begin(replica);
       const std::size_t bytes = static_cast<std::size_t>(item.part_begin(replica + 1) - begin) * size_of(item.dtype);
       const void* const source = is_here(replica) ? input_of(item, replica) : nullptr;
       for (int leader = 0; leader < leaders.size(); ++leader) {
-        if (is_to_root() && !leaders.has(leader, descriptor().root)) continue;
+        if (is_to_root && !leaders.has(leader, descriptor().root)) continue;
         Move move{bytes, source, {}};
         if (has_stream(leader)) {
           for (void* const output : outputs_on(stream_of_leader(leader), item))
@@ -172,7 +167,7 @@ class PartMoves final : public GpuOperation {
   /// The part for or from `other` in an all_to_all's input or output of `replica`, which is here; `parts` are those of
   /// all inputs or outputs.
   [[nodiscard]] Range part(const HostItem& item, const std::vector<PartBegins>& parts, int replica, int other) const {
-    if (descriptor().kind == OperationKind::all_to_all) return {other * item.row_elements, item.row_elements};
+    if (!descriptor().traits().has_rows()) return {other * item.row_elements, item.row_elements};
     const auto begin = parts[place_of(replica)].begin() + other;
     return {begin[0] * item.row_elements, (begin[1] - begin[0]) * item.row_elements};
   }
@@ -282,20 +277,6 @@ class PartMoves final : public GpuOperation {
 };
 
 }  // namespace
-
-bool moves_on_gpus(OperationKind kind) noexcept {
-  switch (kind) {
-    case OperationKind::all_gather:
-    case OperationKind::all_gather_v:
-    case OperationKind::gather:
-    case OperationKind::gather_v:
-    case OperationKind::scatter:
-    case OperationKind::scatter_v:
-    case OperationKind::all_to_all:
-    case OperationKind::all_to_all_v: return true;
-    default: return false;
-  }
-}
 
 std::shared_ptr<Operation> make_part_moves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group,
                                            std::vector<HostItem> items) {

@@ -18,50 +18,34 @@ void add(ProxyMessage& message, std::size_t item, int replica, std::size_t bytes
 /// Number of elements of all parts.
 std::int64_t count_of(const HostItem& item, const PartBegins& begins) { return begins.back() * item.row_elements; }
 
-std::size_t input_bytes(OperationKind kind, const GpuGroup& group, const HostItem& item, int replica) {
-  std::int64_t count = 0;
-  switch (kind) {
-    case OperationKind::all_gather:
-    case OperationKind::all_gather_v:
-    case OperationKind::gather:
-    case OperationKind::gather_v: count = item.part_begin(replica + 1) - item.part_begin(replica); break;
-    case OperationKind::scatter:
-    case OperationKind::scatter_v: count = count_of(item, item.input_parts.front()); break;
-    case OperationKind::all_to_all_v: count = count_of(item, item.input_parts[group.place_of(replica)]); break;
-    default: count = item.count(); break;
+std::size_t input_bytes(const Traits& kind, const GpuGroup& group, const HostItem& item, int replica) {
+  std::int64_t count = item.count();
+  if (kind.gathers()) {
+    count = item.part_begin(replica + 1) - item.part_begin(replica);
+  } else if (kind.scatters()) {
+    count = count_of(item, item.input_parts.front());
+  } else if (kind.rows == Rows::own) {
+    count = count_of(item, item.input_parts[group.place_of(replica)]);
   }
   return static_cast<std::size_t>(count) * size_of(item.dtype);
 }
 
 std::size_t result_bytes(const Descriptor& descriptor, const GpuGroup& group, const HostItem& item, int replica) {
+  const Traits& kind = descriptor.traits();
   const int replicas = group.layout().replicas();
   std::int64_t count = item.count();
-  DType dtype = item.dtype;
-  switch (descriptor.kind) {
-    case OperationKind::all_reduce:
-    case OperationKind::reduce: dtype = result_dtype(descriptor.op, item.dtype); break;
-    case OperationKind::reduce_scatter:
-      count /= replicas;
-      dtype = result_dtype(descriptor.op, item.dtype);
-      break;
-    case OperationKind::all_gather:
-    case OperationKind::all_gather_v:
-    case OperationKind::gather:
-    case OperationKind::gather_v: count = item.part_begin(replicas); break;
-    case OperationKind::scatter:
-    case OperationKind::scatter_v: {
-      const auto part = item.input_parts.front().begin() + replica;
-      count = (part[1] - part[0]) * item.row_elements;
-      break;
-    }
-    case OperationKind::all_to_all_v: count = count_of(item, item.output_parts[group.place_of(replica)]); break;
-    default: break;
+  if (kind.gathers()) {
+    count = item.part_begin(replicas);
+  } else if (kind.scatters()) {
+    const auto part = item.input_parts.front().begin() + replica;
+    count = (part[1] - part[0]) * item.row_elements;
+  } else if (kind.rows == Rows::own) {
+    count = count_of(item, item.output_parts[group.place_of(replica)]);
+  } else if (kind.reduces() && kind.has_own_outputs()) {
+    count /= replicas;
   }
+  const DType dtype = kind.reduces() ? result_dtype(descriptor.op, item.dtype) : item.dtype;
   return static_cast<std::size_t>(count) * size_of(dtype);
-}
-
-bool comes_from_root(OperationKind kind) {
-  return kind == OperationKind::broadcast || kind == OperationKind::scatter || kind == OperationKind::scatter_v;
 }
 
 }  // namespace
@@ -70,14 +54,14 @@ ProxyMessage message_to_server(const Descriptor& descriptor, const GpuGroup& gro
                                std::span<const HostItem> items) {
   ProxyMessage message;
   message.bytes = aligned(items.size());
-  const bool is_from_root = comes_from_root(descriptor.kind);
+  const bool is_from_root = descriptor.traits().inputs == Place::root;
   // a root with several GPUs sends its input to the leader of its first replica only
   if (is_from_root && (client.rank != descriptor.root || group.leaders().of_rank(client.rank) != client.leader))
     return message;
   const std::vector<int> root{-1};
   for (std::size_t i = 0; i < items.size(); ++i) {
     for (const int replica : is_from_root ? root : client.replicas)
-      add(message, i, replica, input_bytes(descriptor.kind, group, items[i], replica));
+      add(message, i, replica, input_bytes(descriptor.traits(), group, items[i], replica));
   }
   return message;
 }
@@ -86,7 +70,7 @@ ProxyMessage message_to_client(const Descriptor& descriptor, const GpuGroup& gro
                                std::span<const HostItem> items, std::span<const std::byte> wanted) {
   ProxyMessage message;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (gives_each_its_own(descriptor.kind)) {
+    if (descriptor.traits().has_own_outputs()) {
       for (const int replica : client.replicas)
         add(message, i, replica, result_bytes(descriptor, group, items[i], replica));
     } else if (wanted[i] != std::byte{0}) {

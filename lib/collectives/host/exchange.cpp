@@ -113,7 +113,7 @@ class Exchange final : public Operation {
     bool is_shared = false;
     for (int peer = 0; peer < layout_.ranks(); ++peer) is_shared = is_shared || plan_.distributes(rank_, peer);
     std::span<std::byte> result;
-    const bool is_scattered = descriptor().kind == OperationKind::reduce_scatter;
+    const bool is_scattered = descriptor().traits().has_own_outputs();
     if (is_shared || is_scattered) result = transfers_.new_buffer(workspace, plan_.result_bytes(rank_));
     switch (plan_.assembly()) {
       case Assembly::fold: fold_slice(result); break;
@@ -132,7 +132,7 @@ class Exchange final : public Operation {
     std::vector<const std::byte*> cursors(receive_from_);
     std::vector<void*> outputs;
     std::byte* next = result.data();
-    const bool is_scattered = descriptor().kind == OperationKind::reduce_scatter;
+    const bool is_scattered = descriptor().traits().has_own_outputs();
     for (const Piece& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
       const DType out = plan_.result_dtype_of(item);

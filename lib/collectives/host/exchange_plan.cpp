@@ -11,22 +11,20 @@ namespace {
 /// Results up to this many bytes are made by everybody who wants them, which saves the second step.
 constexpr std::int64_t one_step_bytes = 2048;
 
-Assembly assembly_of(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::all_gather:
-    case OperationKind::all_gather_v:
-    case OperationKind::gather:
-    case OperationKind::gather_v: return Assembly::concatenate;
-    case OperationKind::broadcast: return Assembly::scatter;
-    default: return Assembly::fold;
-  }
+Assembly assembly_of(const Traits& kind) {
+  if (kind.gathers()) return Assembly::concatenate;
+  return kind.pattern == Pattern::broadcast ? Assembly::scatter : Assembly::fold;
 }
 
 }  // namespace
 
 ExchangePlan::ExchangePlan(const Descriptor& descriptor, const ReplicaLayout& layout, int rank,
                            std::span<const HostItem> items)
-    : descriptor_(descriptor), layout_(layout), rank_(rank), items_(items), assembly_(assembly_of(descriptor.kind)) {
+    : descriptor_(descriptor),
+      layout_(layout),
+      rank_(rank),
+      items_(items),
+      assembly_(assembly_of(descriptor.traits())) {
   cut(items);
   if (assembly_ == Assembly::fold) plan_folds();
 }
@@ -40,7 +38,7 @@ void ExchangePlan::cut(std::span<const HostItem> items) {
     bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
   }
   slices_.resize(static_cast<std::size_t>(ranks));
-  if (assembly_ == Assembly::concatenate || descriptor_.kind == OperationKind::reduce_scatter) {
+  if (assembly_ == Assembly::concatenate || descriptor_.traits().has_own_outputs()) {
     // rank p owns the parts of its own replicas
     const auto part_begin = [&](std::size_t i, int replica) {
       return assembly_ == Assembly::concatenate ? items[i].part_begin(replica)
@@ -82,13 +80,8 @@ void ExchangePlan::plan_folds() {
 }
 
 bool ExchangePlan::wants_result(int rank) const {
-  switch (descriptor_.kind) {
-    case OperationKind::reduce:
-    case OperationKind::gather:
-    case OperationKind::gather_v: return rank == descriptor_.root;
-    case OperationKind::barrier: return false;
-    default: return true;
-  }
+  const Place outputs = descriptor_.traits().outputs;
+  return outputs == Place::root ? rank == descriptor_.root : outputs != Place::none;
 }
 
 bool ExchangePlan::contributes(int rank, int owner) const {
@@ -103,7 +96,7 @@ bool ExchangePlan::contributes(int rank, int owner) const {
 
 bool ExchangePlan::distributes(int owner, int rank) const {
   if (rank == owner || one_step_ || slice(owner).empty() || !wants_result(rank)) return false;
-  if (descriptor_.kind == OperationKind::reduce_scatter) return false;
+  if (descriptor_.traits().has_own_outputs()) return false;
   return assembly_ != Assembly::scatter || rank != descriptor_.root;  // the root of a broadcast has it all
 }
 

@@ -15,15 +15,15 @@ namespace lockstep::detail {
 namespace {
 
 int inputs_given(const Descriptor& descriptor, const ReplicaLayout& layout, int rank) {
-  switch (descriptor.kind) {
-    case OperationKind::barrier: return 0;
-    case OperationKind::broadcast: return rank == descriptor.root ? 1 : 0;
+  switch (descriptor.traits().inputs) {
+    case Place::none: return 0;
+    case Place::root: return rank == descriptor.root ? 1 : 0;
     default: return layout.count(rank);
   }
 }
 
 NodeRoles roles_of(const Descriptor& descriptor, const ReplicaLayout& layout, int own) {
-  const auto wants = [&](int rank) { return descriptor.kind != OperationKind::gather || rank == descriptor.root; };
+  const auto wants = [&](int rank) { return descriptor.traits().outputs != Place::root || rank == descriptor.root; };
   NodeRoles roles;
   for (int rank = 0; rank < layout.ranks(); ++rank) roles.inputs.push_back(inputs_given(descriptor, layout, rank));
   for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -58,7 +58,7 @@ class NodeCopy final : public NodeOperation {
     std::size_t bytes = 0;
     for (const HostItem& item : items) bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
     // inputs and outputs of all ranks together
-    const int writers = descriptor.kind == OperationKind::gather ? 1 : layout.ranks();
+    const int writers = descriptor.traits().outputs == Place::root ? 1 : layout.ranks();
     const auto copies = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(writers + 1);
     if (copies > 0 && bytes > last_level_cache_bytes() / copies) kind_ = CopyKind::streamed;
   }
@@ -116,7 +116,7 @@ class NodeCopy final : public NodeOperation {
 
   /// Where input `i` of `rank` begins in an output.
   [[nodiscard]] std::int64_t first_element(const HostItem& item, int rank, int i) const {
-    return descriptor().kind == OperationKind::broadcast ? 0 : (layout().first(rank) + i) * item.count();
+    return descriptor().traits().inputs == Place::root ? 0 : (layout().first(rank) + i) * item.count();
   }
 
   std::vector<int> sources_;  ///< whose inputs this rank copies

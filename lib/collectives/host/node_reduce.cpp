@@ -29,7 +29,7 @@ NodeRoles roles_of(const ReplicaLayout& layout, int own) {
   return roles;
 }
 
-bool is_scatter(const Descriptor& descriptor) { return descriptor.kind == OperationKind::reduce_scatter; }
+bool is_scatter(const Descriptor& descriptor) { return descriptor.traits().has_own_outputs(); }
 
 std::vector<NodeRound> cut(const Descriptor& descriptor, const ReplicaLayout& layout, std::span<const HostItem> items,
                            std::size_t round_bytes) {

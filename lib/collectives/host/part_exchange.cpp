@@ -46,7 +46,7 @@ class PartExchange final : public Operation {
  public:
   PartExchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items)
       : Operation(descriptor), layout_(layout), rank_(rank), items_(std::move(items)) {
-    if (descriptor.kind == OperationKind::all_to_all_v) agreement_.emplace(layout_, rank_, items_);
+    if (descriptor.traits().rows == Rows::own) agreement_.emplace(layout_, rank_, items_);
   }
 
   void start(Transport& transport, Workspace& workspace) override {

@@ -305,8 +305,8 @@ TEST(MixedRadix, tells_whom_it_waits_for_and_quarantines_what_they_may_still_wri
   std::vector<float> values(4096, 1.0f);
   detail::HostItem item{DType::f32, Shape{4096}, {values.data()}, {values.data()}};
   const detail::ItemSignature signature{DType::f32, Shape{4096}};
-  const auto descriptor = detail::make_descriptor(detail::OperationKind::all_reduce, ReduceOp::sum, Order::canonical,
-                                                  -1, std::span(&signature, 1), "");
+  const auto descriptor =
+      detail::make_descriptor(detail::Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&signature, 1), "");
   const auto operation = detail::make_mixed_radix_exchange(descriptor, book.find(16384), 0, {item});
   operation->start(transport, workspace);
   EXPECT_FALSE(operation->advance(transport, workspace));

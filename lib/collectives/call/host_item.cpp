@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/call/validate.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include "base/check.hpp"
 #include "collectives/call/places.hpp"
@@ -27,11 +27,12 @@ struct Extent {
 
 class Checker {
  public:
-  Checker(const Call& call, const ReplicaLayout& layout) : call_(call), layout_(layout), places_(call.kind) {}
+  Checker(const Call& call, const ReplicaLayout& layout, int rank)
+      : call_(call), kind_(call.traits()), layout_(layout), rank_(rank), places_(call.kind) {}
 
   std::vector<HostItem> check(std::span<const Item> items) {
-    if (is_pair()) check_peer();
-    if (call_.root >= layout_.ranks() || (needs_root() && call_.root < 0)) {
+    if (kind_.is_message()) check_peer();
+    if (call_.root >= layout_.ranks() || (kind_.has_root() && call_.root < 0)) {
       refuse("root is {}, but the ranks are 0 to {}", call_.root, layout_.ranks() - 1);
     }
     read_rows(items.size());
@@ -46,49 +47,24 @@ class Checker {
  private:
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
-    throw_error(Code::invalid_argument, "{}: {}", to_string(call_.kind),
-                fmt::format(text, std::forward<Args>(args)...));
+    throw_error(Code::invalid_argument, "{}: {}", kind_.name, fmt::format(text, std::forward<Args>(args)...));
   }
 
-  [[nodiscard]] bool is(std::initializer_list<OperationKind> kinds) const {
-    return std::find(kinds.begin(), kinds.end(), call_.kind) != kinds.end();
-  }
-  [[nodiscard]] bool needs_root() const {
-    return is({OperationKind::reduce, OperationKind::gather, OperationKind::gather_v, OperationKind::scatter,
-               OperationKind::scatter_v, OperationKind::broadcast});
-  }
-  /// Whether one other rank takes part; it is in the place of the root.
-  [[nodiscard]] bool is_pair() const { return is({OperationKind::send, OperationKind::recv}); }
-  [[nodiscard]] bool is_gather() const {
-    return is({OperationKind::all_gather, OperationKind::all_gather_v, OperationKind::gather, OperationKind::gather_v});
-  }
-  [[nodiscard]] bool is_scatter() const { return is({OperationKind::scatter, OperationKind::scatter_v}); }
-  [[nodiscard]] bool is_all_to_all() const { return is({OperationKind::all_to_all, OperationKind::all_to_all_v}); }
-  /// Whether replicas may differ in the number of their rows.
-  [[nodiscard]] bool has_rows() const {
-    return is(
-        {OperationKind::all_gather_v, OperationKind::gather_v, OperationKind::scatter_v, OperationKind::all_to_all_v});
-  }
-  [[nodiscard]] bool is_root() const { return call_.rank == call_.root; }
-  [[nodiscard]] bool is_reduction() const {
-    return is({OperationKind::all_reduce, OperationKind::reduce, OperationKind::reduce_scatter});
-  }
-  [[nodiscard]] std::size_t local_replicas() const { return static_cast<std::size_t>(layout_.count(call_.rank)); }
-  [[nodiscard]] std::string argument(std::string_view name) const {
-    return fmt::format("{}: {}", to_string(call_.kind), name);
-  }
+  [[nodiscard]] bool is_root() const { return rank_ == call_.root; }
+  [[nodiscard]] std::size_t local_replicas() const { return static_cast<std::size_t>(layout_.count(rank_)); }
+  [[nodiscard]] std::string argument(std::string_view name) const { return fmt::format("{}: {}", kind_.name, name); }
 
   void check_peer() const {
-    const std::string_view name = call_.kind == OperationKind::send ? "target" : "source";
+    const std::string_view name = kind_.inputs == Place::ranks ? "target" : "source";
     if (call_.root < 0 || call_.root >= layout_.ranks())
       refuse("{} is {}, but the ranks are 0 to {}", name, call_.root, layout_.ranks() - 1);
-    if (call_.root == call_.rank) refuse("{} is {}, which is this rank; give another one", name, call_.root);
+    if (call_.root == rank_) refuse("{} is {}, which is this rank; give another one", name, call_.root);
   }
 
   void read_rows(std::size_t items) {
-    if (!has_rows()) return;
+    if (!kind_.has_rows()) return;
     const auto replicas = static_cast<std::size_t>(layout_.replicas());
-    if (!is_all_to_all()) {
+    if (!kind_.is_all_to_all()) {
       rows_.emplace(argument("rows"), call_.rows, replicas, items);
       return;
     }
@@ -100,12 +76,12 @@ class Checker {
     check_numbers(item);
     HostItem result;
     // of a scatter the outputs say the shape: all ranks have them
-    const bool is_from_output = item.inputs.empty() || is_scatter();
+    const bool is_from_output = item.inputs.empty() || kind_.scatters();
     const ConstTensorView first = is_from_output ? ConstTensorView(item.outputs.front()) : item.inputs.front();
     result.dtype = first.dtype;
     result.shape = first.shape;
-    if (has_rows() || is_scatter() || is_all_to_all()) lay_out_parts(result);
-    if (is_reduction() && !supports(call_.op, result.dtype)) {
+    if (kind_.has_rows() || kind_.has_parts()) lay_out_parts(result);
+    if (kind_.reduces() && !supports(call_.op, result.dtype)) {
       refuse("item {}: {}", item_, refusal(call_.op, result.dtype));
     }
     for (std::size_t i = 0; i < item.inputs.size(); ++i) check_input(item.inputs[i], i, result);
@@ -116,16 +92,16 @@ class Checker {
   /// Sets what `result` says of parts, and makes its shape the one that all ranks must agree on.
   void lay_out_parts(HostItem& result) {
     const int replicas = layout_.replicas();
-    if (!has_rows()) {  // a part is one row
-      result.row_elements = is_all_to_all() ? part_count(result) : result.count();
-      result.input_parts.assign(is_scatter() ? 1 : local_replicas(), even_begins(replicas));
-      result.output_parts.assign(local_replicas(), even_begins(is_scatter() ? 1 : replicas));
+    if (!kind_.has_rows()) {  // a part is one row
+      result.row_elements = kind_.is_all_to_all() ? part_count(result) : result.count();
+      result.input_parts.assign(kind_.scatters() ? 1 : local_replicas(), even_begins(replicas));
+      result.output_parts.assign(local_replicas(), even_begins(kind_.scatters() ? 1 : replicas));
       return;
     }
     if (result.shape.rank() == 0) refuse("item {} is a scalar, which has no rows; give a shape of rank 1", item_);
     row_ = row_shape(result.shape);
     result.row_elements = row_.element_count();
-    if (is_all_to_all()) {
+    if (kind_.is_all_to_all()) {
       lay_out_rows_of_pairs(result);
       result.shape = row_;
       return;
@@ -133,7 +109,7 @@ class Checker {
     const auto rows = rows_->of_item(item_);
     PartBegins begins = begins_of(argument("rows"), rows);
     result.shape = with_rows(begins.back(), row_);
-    if (is_gather()) {
+    if (kind_.gathers()) {
       result.result_parts = std::move(begins);
       return;
     }
@@ -171,52 +147,48 @@ class Checker {
     return result.count() / replicas;
   }
 
-  [[nodiscard]] std::size_t first_replica() const { return static_cast<std::size_t>(layout_.first(call_.rank)); }
+  [[nodiscard]] std::size_t first_replica() const { return static_cast<std::size_t>(layout_.first(rank_)); }
   [[nodiscard]] int replica_of(std::size_t index) const { return static_cast<int>(first_replica() + index); }
 
   void check_numbers(const Item& item) const {
-    if (is_pair()) return;
+    if (kind_.is_message()) return;
     const std::size_t local = local_replicas();
-    if (call_.kind == OperationKind::broadcast || is_scatter()) {
+    if (kind_.inputs == Place::root) {
       const std::size_t inputs = is_root() ? 1 : 0;
       if (item.inputs.size() != inputs) {
-        refuse("item {} has {} inputs; rank {} gives {} (only root {} gives one)", item_, item.inputs.size(),
-               call_.rank, inputs, call_.root);
+        refuse("item {} has {} inputs; rank {} gives {} (only root {} gives one)", item_, item.inputs.size(), rank_,
+               inputs, call_.root);
       }
     } else if (item.inputs.size() != local) {
       refuse("item {} has {} inputs, but rank {} has {} replicas; each replica gives one", item_, item.inputs.size(),
-             call_.rank, local);
+             rank_, local);
     }
-    if (call_.kind == OperationKind::broadcast) {
-      if (!is_root() && item.outputs.empty())
-        refuse("item {} has no output on rank {}, which is not the root", item_, call_.rank);
-      return;
-    }
-    if (gives_each_its_own(call_.kind) && item.outputs.size() != local) {
+    if (kind_.pattern == Pattern::broadcast && !is_root() && item.outputs.empty())
+      refuse("item {} has no output on rank {}, which is not the root", item_, rank_);
+    if (kind_.has_own_outputs() && item.outputs.size() != local) {
       refuse("item {} has {} outputs, but rank {} has {} replicas; each replica gets one", item_, item.outputs.size(),
-             call_.rank, local);
+             rank_, local);
     }
-    if (needs_root() && !is_scatter() && !is_root() && !item.outputs.empty()) {
-      refuse("item {} has {} outputs on rank {}; only root {} gets the result", item_, item.outputs.size(), call_.rank,
+    if (kind_.outputs == Place::root && !is_root() && !item.outputs.empty()) {
+      refuse("item {} has {} outputs on rank {}; only root {} gets the result", item_, item.outputs.size(), rank_,
              call_.root);
     }
   }
 
   void check_input(const ConstTensorView& view, std::size_t index, HostItem& result) {
-    if (is_scatter()) {
+    if (kind_.scatters()) {
       check_whole(view, result);
-    } else if (has_rows()) {
+    } else if (kind_.has_rows()) {
       const std::size_t replica = first_replica() + index;
-      const std::int64_t rows = is_gather() ? result.result_parts[replica + 1] - result.result_parts[replica]
-                                            : result.input_parts[index].back();
+      const std::int64_t rows = kind_.gathers() ? result.result_parts[replica + 1] - result.result_parts[replica]
+                                                : result.input_parts[index].back();
       check_rows(view, "input", index, rows, result);
     } else if (view.dtype != result.dtype || view.shape != result.shape) {
       refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas give one dtype and shape", item_,
              to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
              to_string(result.shape), first_replica());
     }
-    const bool is_replicas_own = !is_pair() && !is_scatter() && call_.kind != OperationKind::broadcast;
-    places_.add(view, is_replicas_own ? replica_of(index) : -1, {"input", index, item_});
+    places_.add(view, kind_.inputs == Place::replicas ? replica_of(index) : -1, {"input", index, item_});
     if (view.device.kind == DeviceKind::gpu) result.input_places.push_back({view.device, view.byte_count()});
     add_extent(view, false);
     result.inputs.push_back(view.data);
@@ -242,34 +214,34 @@ class Checker {
   }
 
   void check_output(const TensorView& view, std::size_t index, HostItem& result) {
-    const DType dtype = is_reduction() ? result_dtype(call_.op, result.dtype) : result.dtype;
+    const DType dtype = kind_.reduces() ? result_dtype(call_.op, result.dtype) : result.dtype;
     if (view.dtype != dtype) {
       refuse("output {} of item {} is {}; {} of {} gives {}", index, item_, to_string(view.dtype),
-             is_reduction() ? to_string(call_.op) : to_string(call_.kind), to_string(result.dtype), to_string(dtype));
+             kind_.reduces() ? to_string(call_.op) : kind_.name, to_string(result.dtype), to_string(dtype));
     }
     check_output_shape(view, index, result);
-    places_.add(view, gives_each_its_own(call_.kind) ? replica_of(index) : -1, {"output", index, item_});
+    places_.add(view, kind_.has_own_outputs() ? replica_of(index) : -1, {"output", index, item_});
     if (view.device.kind == DeviceKind::gpu) result.output_places.push_back({view.device, view.byte_count()});
     add_extent(view, true);
     result.outputs.push_back(view.data);
   }
 
   void check_output_shape(const TensorView& view, std::size_t index, const HostItem& result) const {
-    if (has_rows() && !is_gather()) {
+    if (kind_.has_rows() && !kind_.gathers()) {
       check_rows(view, "output", index, result.output_parts[index].back(), result);
       return;
     }
     const std::int64_t replicas = layout_.replicas();
     std::int64_t count = result.count();
-    if (is_gather()) {
+    if (kind_.gathers()) {
       count = result.part_begin(layout_.replicas());
-    } else if (call_.kind == OperationKind::reduce_scatter) {
+    } else if (kind_.reduces() && kind_.has_own_outputs()) {
       count = part_count(result);
-    } else if (call_.kind != OperationKind::all_to_all && view.shape != result.shape) {
+    } else if (!kind_.is_all_to_all() && view.shape != result.shape) {
       refuse("output {} of item {} has shape {}, but {} {}", index, item_, to_string(view.shape),
-             is_scatter() ? "the first one has" : "the inputs have", to_string(result.shape));
+             kind_.scatters() ? "the first one has" : "the inputs have", to_string(result.shape));
     }
-    if (has_rows() && view.element_count() != count) {
+    if (kind_.has_rows() && view.element_count() != count) {
       refuse("output {} of item {} has {} elements; the parts of {} replicas make {}, which is {}", index, item_,
              view.element_count(), replicas, to_string(result.shape), count);
     }
@@ -307,7 +279,7 @@ class Checker {
   void require_apart(const Extent* earlier, const Extent& later) const {
     if (earlier == nullptr || earlier->end <= later.begin) return;
     const bool is_same_view = earlier->begin == later.begin && earlier->end == later.end && earlier->item == later.item;
-    if (is_same_view && !(earlier->is_output && later.is_output && gives_each_its_own(call_.kind))) return;
+    if (is_same_view && !(earlier->is_output && later.is_output && kind_.has_own_outputs())) return;
     refuse(
         "{} of item {} overlaps {} of item {} by {} bytes; an output may be the same view as an input of its item, but "
         "not overlap another",
@@ -316,7 +288,9 @@ class Checker {
   }
 
   const Call& call_;
+  const Traits& kind_;
   const ReplicaLayout& layout_;
+  const int rank_;
   std::optional<RowCounts> rows_;          // that are given or, in an all_to_all_v, sent
   std::optional<RowCounts> receive_rows_;  // all_to_all_v
   std::size_t item_ = 0;
@@ -327,8 +301,9 @@ class Checker {
 
 }  // namespace
 
-std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, std::span<const Item> items) {
-  return Checker(call, layout).check(items);
+std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
+                                  std::span<const Item> items) {
+  return Checker(call, layout, rank).check(items);
 }
 
 }  // namespace lockstep::detail

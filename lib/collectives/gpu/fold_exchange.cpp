@@ -13,7 +13,7 @@
 namespace lockstep::detail {
 namespace {
 
-using Slices = std::vector<std::vector<Piece>>;  // by leader; of bundles
+using Slices = std::vector<std::vector<TensorRange>>;  // by leader; of bundles
 
 std::vector<Bundle> bundles_for(OperationKind kind, std::span<const HostItem> items) {
   // the parts of a reduce_scatter do not lie together in a pack
@@ -86,11 +86,13 @@ class FoldExchange final : public GpuReduction {
     return descriptor().kind == OperationKind::all_reduce ||
            (descriptor().kind == OperationKind::reduce && group().leaders().has(leader, descriptor().root));
   }
-  [[nodiscard]] const std::vector<Piece>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
+  [[nodiscard]] const std::vector<TensorRange>& slice(int leader) const {
+    return slices_[static_cast<std::size_t>(leader)];
+  }
   [[nodiscard]] DType travel_dtype(const Block& block, const Bundle& bundle) const {
     return block.last - block.first == 1 ? bundle.dtype : accumulation_of(bundle);
   }
-  [[nodiscard]] const Bundle& bundle_of(const Piece& piece) const { return bundles()[piece.item]; }
+  [[nodiscard]] const Bundle& bundle_of(const TensorRange& piece) const { return bundles()[piece.item]; }
 
   void prepare(std::size_t lane) {
     Hold& hold = holds_[lane];
@@ -102,7 +104,7 @@ class FoldExchange final : public GpuReduction {
       hold.results.push_back(!outputs.empty() ? outputs.front() : needs_scratch ? scratch(lane, bytes) : nullptr);
     }
     if (is_alone()) return;
-    for (const Piece& piece : slice(group().leader_of_lane(lane))) {
+    for (const TensorRange& piece : slice(group().leader_of_lane(lane))) {
       auto& received = hold.received.emplace_back();
       for (const LeaderBlock& from : group().leaders().blocks()) {
         const bool is_own = from.leader == group().leader_of_lane(lane);
@@ -111,7 +113,7 @@ class FoldExchange final : public GpuReduction {
     }
   }
 
-  [[nodiscard]] std::size_t travel_bytes(const Block& block, const Piece& piece) const {
+  [[nodiscard]] std::size_t travel_bytes(const Block& block, const TensorRange& piece) const {
     return bytes_of(piece.end - piece.begin, travel_dtype(block, bundle_of(piece)));
   }
 
@@ -156,7 +158,7 @@ class FoldExchange final : public GpuReduction {
       const int own = group().leader_of_lane(lane);
       for (int peer = 0; peer < leaders.size(); ++peer) {
         if (peer == own) continue;
-        for (const Piece& piece : slice(peer)) send_nodes(calls, lane, peer, piece);
+        for (const TensorRange& piece : slice(peer)) send_nodes(calls, lane, peer, piece);
       }
       for (std::size_t p = 0; p < slice(own).size(); ++p) {
         for (std::size_t b = 0; b < leaders.blocks().size(); ++b) {
@@ -171,7 +173,7 @@ class FoldExchange final : public GpuReduction {
     calls.end();
   }
 
-  void send_nodes(const NcclGroup& calls, std::size_t lane, int peer, const Piece& piece) {
+  void send_nodes(const NcclGroup& calls, std::size_t lane, int peer, const TensorRange& piece) {
     const NcclComms& comms = *group().comms();
     const std::vector<Block>& blocks = leader_of(lane).blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -185,7 +187,7 @@ class FoldExchange final : public GpuReduction {
   void fold_slice(std::size_t lane) {
     const int own = group().leader_of_lane(lane);
     for (std::size_t p = 0; p < slice(own).size(); ++p) {
-      const Piece& piece = slice(own)[p];
+      const TensorRange& piece = slice(own)[p];
       const std::vector<FoldInput> inputs = inputs_of(lane, p);
       const std::vector<void*> outputs = outputs_of(lane, piece);
       fold(lane,
@@ -203,7 +205,7 @@ class FoldExchange final : public GpuReduction {
   /// In id order: what others sent, and this GPU's own.
   std::vector<FoldInput> inputs_of(std::size_t lane, std::size_t index) {
     const int own = group().leader_of_lane(lane);
-    const Piece& piece = slice(own)[index];
+    const TensorRange& piece = slice(own)[index];
     const DType leaf = bundle_of(piece).dtype;
     const std::vector<FoldInput>& nodes = holds_[lane].nodes[piece.item];
     std::vector<FoldInput> inputs;
@@ -227,7 +229,7 @@ class FoldExchange final : public GpuReduction {
     return inputs;
   }
 
-  std::vector<void*> outputs_of(std::size_t lane, const Piece& piece) {
+  std::vector<void*> outputs_of(std::size_t lane, const TensorRange& piece) {
     const DType dtype = result_of(bundle_of(piece));
     if (is_scattered()) {
       const std::int64_t replica = piece.begin / (piece.end - piece.begin);
@@ -247,13 +249,13 @@ class FoldExchange final : public GpuReduction {
       const int own = group().leader_of_lane(lane);
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == own) continue;
-        for (const Piece& piece : slice(own)) {
+        for (const TensorRange& piece : slice(own)) {
           if (!wants_result(peer)) break;
           calls.add(comms.api().send(result_at(lane, piece), result_bytes(piece), DType::u8, peer, comms[lane],
                                      stream_of(lane)),
                     "ncclSend");
         }
-        for (const Piece& piece : slice(peer)) {
+        for (const TensorRange& piece : slice(peer)) {
           if (!wants_result(own)) break;
           calls.add(comms.api().recv(result_at(lane, piece), result_bytes(piece), DType::u8, peer, comms[lane],
                                      stream_of(lane)),
@@ -263,10 +265,10 @@ class FoldExchange final : public GpuReduction {
     }
     calls.end();
   }
-  [[nodiscard]] void* result_at(std::size_t lane, const Piece& piece) const {
+  [[nodiscard]] void* result_at(std::size_t lane, const TensorRange& piece) const {
     return at(holds_[lane].results[piece.item], piece.begin, result_of(bundle_of(piece)));
   }
-  [[nodiscard]] std::size_t result_bytes(const Piece& piece) const {
+  [[nodiscard]] std::size_t result_bytes(const TensorRange& piece) const {
     return bytes_of(piece.end - piece.begin, result_of(bundle_of(piece)));
   }
 
@@ -276,7 +278,7 @@ class FoldExchange final : public GpuReduction {
       std::vector<cuda::CopyPiece> pieces;
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == group().leader_of_lane(lane)) continue;
-        for (const Piece& piece : slice(peer)) {
+        for (const TensorRange& piece : slice(peer)) {
           for (void* const output : part(lane, piece.item).outputs) {
             void* const target = at(output, piece.begin, result_of(bundle_of(piece)));
             if (target != result_at(lane, piece))

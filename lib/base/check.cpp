@@ -9,7 +9,8 @@
 namespace lockstep::detail {
 
 void check_failed(const char* condition, const char* file, int line) noexcept {
-  std::fprintf(stderr, "lockstep: internal error: %s does not hold (%s:%d); please report it\n", condition, file, line);
+  std::fprintf(stderr, "lockstep: internal error (a bug in lockstep): the check %s failed (%s:%d); please report it\n",
+               condition, file, line);
   std::abort();
 }
 

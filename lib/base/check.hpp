@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks. `throw_error` is for the user's mistakes and the world's faults; LOCKSTEP_CHECK is for our own bugs and
-// aborts, because one dead rank is visible and one silently wrong rank is not.
+// Checks. `throw_error` reports mistakes of the user and faults of the system. LOCKSTEP_CHECK is for bugs of lockstep:
+// it aborts, because one dead rank is visible and one silently wrong rank is not.
 
 #pragma once
 
@@ -20,7 +20,7 @@ template <class... Args>
   throw Error(code, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// Prints the failed condition with its place and aborts.
+/// Prints the failed condition with its file and line, and aborts.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line) noexcept;
 
 }  // namespace lockstep::detail

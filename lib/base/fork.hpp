@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is this the process that made the object, or a child that fork() copied?
+// Tells the process that made an object from a child process that fork() copied it into.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace lockstep::detail {
 
-/// How often fork() lies between this process and the first one that asked. Costs one load. Thread-safe.
+/// The number of fork() calls between this process and the first process that asked. Costs one load. Thread-safe.
 [[nodiscard]] std::uint32_t fork_depth() noexcept;
 
 }  // namespace lockstep::detail

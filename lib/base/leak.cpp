@@ -18,11 +18,11 @@ struct Leaked {
 
 void leak(const void* memory) noexcept {
   try {
-    // never destroyed: threads may give memory up while the process ends
+    // never destroyed: threads may leak memory while the process ends
     static Leaked& leaked = *new Leaked;
     const std::lock_guard lock(leaked.mutex);
     leaked.memory.push_back(memory);
-  } catch (...) {  // no memory to remember it in: it is given up all the same
+  } catch (...) {  // out of memory for the list: the block is leaked all the same
   }
 }
 

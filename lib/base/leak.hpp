@@ -5,7 +5,8 @@
 
 namespace lockstep::detail {
 
-/// `memory`, which somebody may touch until the process ends, is never freed; leak checkers find it reachable.
+/// Leaks `memory`, which may be accessed until the process ends: it is never freed, and leak checkers find it
+/// reachable.
 void leak(const void* memory) noexcept;
 
 }  // namespace lockstep::detail

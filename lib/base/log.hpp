@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line to stderr, whole: a warning that a user must see, marked with the rank that says it.
+// Warnings for the user: each is one whole line on stderr, marked with the rank that writes it.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::detail {
 
-/// The rank that log lines carry; set once when MPI is known, -1 before. Thread-safe.
+/// Sets the rank that log lines carry. Called once, when MPI is known; the rank is -1 before. Thread-safe.
 void set_log_rank(int rank) noexcept;
 
 /// Writes "lockstep: [rank r] text\n" in one call. Never throws. Thread-safe.

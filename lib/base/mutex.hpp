@@ -39,7 +39,7 @@ class LOCKSTEP_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex from its construction to the end of its scope, but for the time between `unlock` and `lock`.
+/// Holds a mutex from its construction to the end of its scope, except between `unlock` and `lock`.
 class LOCKSTEP_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) LOCKSTEP_THREAD_ANNOTATION(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
@@ -50,10 +50,10 @@ class LOCKSTEP_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   void lock() LOCKSTEP_THREAD_ANNOTATION(acquire_capability()) { lock_.lock(); }
   void unlock() LOCKSTEP_THREAD_ANNOTATION(release_capability()) { lock_.unlock(); }
 
-  /// Releases the mutex, waits for a notification (or without a reason), and takes the mutex again. The caller tests
-  /// its condition in a loop: the analysis does not look into predicates.
+  /// Releases the mutex, waits for a notification (or wakes up spuriously), and takes the mutex again. The caller tests
+  /// its condition in a loop, because the analysis does not look into predicates.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
-  /// The same with a deadline; whether there was no timeout.
+  /// The same with a deadline. Returns false after a timeout.
   template <class TimePoint>
   bool wait_until(std::condition_variable& condition, const TimePoint& deadline) {
     return condition.wait_until(lock_, deadline) == std::cv_status::no_timeout;

@@ -46,7 +46,7 @@ ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64
                                         : detail::RadixPattern(radices).stages(cluster.ranks, cluster.nodes);
     plan = detail::priced(layout, parameters, stages, bytes, segments);
   }
-  return {detail::to_string(plan.radices), plan.chunks, plan.time_us, plan.load.messages * plan.chunks,
+  return {detail::to_string(plan.radices), plan.segments, plan.time_us, plan.load.messages * plan.segments,
           plan.load.bytes};
 }
 

@@ -12,11 +12,10 @@ int resolve_axis(int axis, const Shape& shape, std::string_view call) {
   if (resolved < 0 || resolved >= shape.rank()) {
     if (shape.rank() == 0) {
       detail::throw_error(Code::invalid_argument,
-                          "{}: axis {} is given for a scalar, which has no axis; give none, or values with an axis",
-                          call, axis);
+                          "{}: axis is {}, but the value is a scalar, which has no axes; give no axis", call, axis);
     }
     detail::throw_error(Code::invalid_argument,
-                        "{}: axis {} does not exist in a value of shape {}, which has {} axes; give one from {} to {}",
+                        "{}: axis {} is out of range for a value of shape {} with {} axes; it must be from {} to {}",
                         call, axis, to_string(shape), shape.rank(), -shape.rank(), shape.rank() - 1);
   }
   return resolved;
@@ -27,8 +26,9 @@ unsigned Axes::mask(const Shape& shape, std::string_view call) const {
   for (const int axis : axes_) {
     const unsigned bit = 1U << static_cast<unsigned>(resolve_axis(axis, shape, call));
     if ((result & bit) != 0) {
-      detail::throw_error(Code::invalid_argument, "{}: axis {} of a value of shape {} is named twice; name it once",
-                          call, axis, to_string(shape));
+      detail::throw_error(Code::invalid_argument,
+                          "{}: axis {} of a value of shape {} is given twice; give each axis once", call, axis,
+                          to_string(shape));
     }
     result |= bit;
   }

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// The last part of "/job:localhost/replica:0/task:0/device:GPU:0", without "device:".
+/// The component of "/job:localhost/replica:0/task:0/device:GPU:0" after the last slash, without "device:".
 std::string_view last_part(std::string_view text) {
   const std::size_t slash = text.rfind('/');
   if (slash != std::string_view::npos) text.remove_prefix(slash + 1);
@@ -23,7 +23,7 @@ std::string_view last_part(std::string_view text) {
   return text;
 }
 
-/// Whether all of `text` is a number that is not negative, then in `number`.
+/// Parses all of `text` as a number that is not negative. Returns whether it is one, and then stores it in `number`.
 bool read_number(std::string_view text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size() && number >= 0;

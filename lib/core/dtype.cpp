@@ -29,9 +29,9 @@ DType parse_dtype(std::string_view name) {
   for (std::size_t i = 0; i < dtype_names.size(); ++i) {
     if (name == dtype_names[i] || name == tensorflow_names[i]) return static_cast<DType>(i);
   }
-  detail::throw_error(
-      Code::invalid_argument,
-      "dtype \"{}\" is unknown; the element types are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool", name);
+  detail::throw_error(Code::invalid_argument,
+                      "dtype \"{}\" is unknown; it must be one of f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool",
+                      name);
 }
 
 }  // namespace lockstep

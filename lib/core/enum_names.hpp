@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Enumerators by name: `names[i]` is that of the enumerator with the value i.
+// Conversion between enumerators and their names: `names[i]` is the name of the enumerator with the value i.
 
 #pragma once
 
@@ -14,20 +14,20 @@
 
 namespace lockstep::detail {
 
-/// Whether `a` and `b` are the same but for the case of ASCII letters.
+/// Whether `a` and `b` are equal if the case of ASCII letters is ignored.
 [[nodiscard]] inline bool same_letters(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-/// "unknown" for a value that is no enumerator.
+/// The name of `value`; "unknown" if it is not an enumerator.
 template <class Enum>
 [[nodiscard]] std::string_view name_of(Enum value, std::span<const std::string_view> names) noexcept {
   const auto index = static_cast<std::size_t>(value);
   return index < names.size() ? names[index] : "unknown";
 }
 
-/// In any case of letters; none if no enumerator has that name.
+/// The enumerator of that name, ignoring the case of letters; std::nullopt if there is none.
 template <class Enum>
 [[nodiscard]] std::optional<Enum> find_enumerator(std::string_view name, std::span<const std::string_view> names) {
   const auto found =

@@ -21,7 +21,8 @@ std::string_view to_string(Order order) noexcept { return order == Order::canoni
 ReduceOp parse_reduce_op(std::string_view name) {
   if (const auto found = detail::find_enumerator<ReduceOp>(name, op_names)) return *found;
   detail::throw_error(Code::invalid_argument,
-                      "reduce op \"{}\" is unknown; the ops are sum, mean, min, max, prod, band, bor, bxor", name);
+                      "reduce op \"{}\" is unknown; it must be one of sum, mean, min, max, prod, band, bor, bxor",
+                      name);
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an op that does not take an element type says.
+// The error text for a reduction that does not support an element type.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::detail {
 
-/// "band does not take f32 elements; it takes integers and bool". For a pair that `supports` denies.
+/// "band does not take f32 elements; it takes integers and bool". For pairs for which `supports` returns false.
 inline std::string refusal(ReduceOp op, DType dtype) {
   return fmt::format("{} does not take {} elements; {}", to_string(op), to_string(dtype),
                      is_bitwise(op) ? "it takes integers and bool" : "bool takes min, max, band, bor and bxor");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From an element type known at run time to code written for each.
+// Dispatch from an element type that is known at run time to code that is compiled for each C++ type.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::detail {
 
-/// `fn.template operator()<T>()` for the T whose dtype_of is `dtype`; every T gives the same type of result.
+/// Returns `fn.template operator()<T>()` for the T whose dtype_of is `dtype`. All T must give the same result type.
 template <class Fn>
 decltype(auto) visit_dtype(DType dtype, Fn&& fn) {
   switch (dtype) {
@@ -52,7 +52,7 @@ template <>
 struct SumType<BFloat16> {
   using type = float;
 };
-/// What elements of T are added in: f32 for the 16-bit floats, unsigned for integers, so that they wrap.
+/// The type in which elements of T are added: f32 for the 16-bit floats, unsigned for integers, so that sums wrap.
 template <class T>
 using sum_t = typename SumType<T>::type;
 

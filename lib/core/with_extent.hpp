@@ -13,7 +13,7 @@
 
 namespace lockstep::detail {
 
-/// `shape` with `extent` along `axis`, which it has.
+/// A copy of `shape` whose extent along `axis`, which must exist, is `extent`.
 [[nodiscard]] inline Shape with_extent(const Shape& shape, int axis, std::int64_t extent) {
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::copy(shape.extents().begin(), shape.extents().end(), extents.begin());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one reduction step does to two elements, and how leaves become accumulators and accumulators results: the
-// definition, one element at a time. What runs is simd/; the tests hold it to this.
+// The scalar definition of a reduction: how two elements are combined, how leaves become accumulators, and how
+// accumulators become results. The production code is in simd/; the tests compare it with this.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::detail {
 
-/// The one NaN that results hold.
+/// The canonical quiet NaN, the only NaN in results.
 template <class A>
 inline constexpr A canonical_nan = std::numeric_limits<A>::quiet_NaN();
 template <>
@@ -24,7 +24,7 @@ inline constexpr float canonical_nan<float> = std::bit_cast<float>(0x7fc00000u);
 template <>
 inline constexpr double canonical_nan<double> = std::bit_cast<double>(0x7ff8000000000000ull);
 
-/// IEEE 754-2019 minimum: NaN if either is, -0 below +0.
+/// IEEE 754-2019 minimum: NaN if either operand is NaN; -0 is below +0.
 template <class A>
 constexpr A minimum(A a, A b) noexcept {
   if constexpr (std::is_floating_point_v<A>) {
@@ -37,7 +37,7 @@ constexpr A minimum(A a, A b) noexcept {
   }
 }
 
-/// IEEE 754-2019 maximum: NaN if either is, +0 above -0.
+/// IEEE 754-2019 maximum: NaN if either operand is NaN; +0 is above -0.
 template <class A>
 constexpr A maximum(A a, A b) noexcept {
   if constexpr (std::is_floating_point_v<A>) {
@@ -49,7 +49,7 @@ constexpr A maximum(A a, A b) noexcept {
   }
 }
 
-/// One step of the tree. Integer sums and products wrap.
+/// Combines two nodes of the tree. Integer sums and products wrap.
 template <ReduceOp op, class A>
 constexpr A combine(A a, A b) noexcept {
   if constexpr (op == ReduceOp::min) {
@@ -63,7 +63,7 @@ constexpr A combine(A a, A b) noexcept {
   } else if constexpr (op == ReduceOp::bxor) {
     return static_cast<A>(a ^ b);
   } else if constexpr (std::is_integral_v<A>) {
-    // through a type that cannot overflow into undefined behaviour: at least unsigned int
+    // computed in an unsigned type of at least the width of unsigned int, in which overflow is defined
     using Wide = std::common_type_t<std::make_unsigned_t<A>, unsigned>;
     const Wide x = static_cast<Wide>(a);
     const Wide y = static_cast<Wide>(b);
@@ -73,13 +73,13 @@ constexpr A combine(A a, A b) noexcept {
   }
 }
 
-/// A leaf as accumulator: exact.
+/// Converts a leaf to an accumulator: exact.
 template <class A, class T>
 constexpr A widen(T leaf) noexcept {
   return static_cast<A>(leaf);
 }
 
-/// An accumulator as result: NaN made canonical, rounded once to nearest even.
+/// Converts an accumulator to a result: makes NaN canonical and rounds once, to nearest, ties to even.
 template <class O, class A>
 constexpr O finish(A value) noexcept {
   if constexpr (std::is_floating_point_v<A>) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// And, or, exclusive or: of bytes, whatever the elements are.
+// Bitwise and, or, exclusive or: computed on bytes, for elements of any type.
 
 #include "kernels/functions.hpp"
 
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// `count` counts elements of `size` bytes.
+/// `count` is the number of elements, each of `size` bytes.
 template <class Op, int size>
 void reduce_bytes(const Fold& fold, std::int64_t count) {
   function_of<PlainFamily<std::uint8_t, Op>>(fold, count * size);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What optimizers do to each element, in one pass. Every target gives the same bits: nothing is contracted, and nothing
-// depends on a neighbour.
+// The elementwise steps of optimizers, in one pass. Every target gives the same bits: nothing is contracted, and no
+// element depends on its neighbours.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace lockstep::detail {
 
-// Spans of one call have the same length and overlap nowhere; any alignment. Thread-safety: any thread.
+// The spans of one call have the same length and do not overlap; any alignment. Thread-safety: any thread.
 
-/// p -= rate * g.
+/// Gradient descent: p -= rate * g.
 void descend(std::span<float> parameter, std::span<const float> gradient, float rate);
 
-/// m = momentum * m - rate * g, then p += m.
+/// Gradient descent with momentum: m = momentum * m - rate * g, then p += m.
 void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
                            float rate, float momentum);
 
@@ -25,11 +25,12 @@ struct AdaptFactors {
   float beta_2;
   float epsilon;
 };
-/// m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2, then p -= rate * m / (sqrt(v) + epsilon).
+/// Adam: m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2, then p -= rate * m / (sqrt(v) +
+/// epsilon).
 void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
            const AdaptFactors& factors);
 
-/// m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2.
+/// The moments of Adam alone: m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2.
 void adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
                    float beta_2);
 
@@ -39,7 +40,7 @@ struct DirectionFactors {
   float epsilon;
   float weight_decay;
 };
-/// out = (m / correction_1) / (sqrt(v / correction_2) + epsilon) + weight_decay * p.
+/// The direction of LAMB: out = (m / correction_1) / (sqrt(v / correction_2) + epsilon) + weight_decay * p.
 void direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
                std::span<const float> square, const DirectionFactors& factors);
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `reduce_function` chooses from: one source per function, compiled for every target, so that they compile side by
-// side. Each gives the kernel of the best target that this processor has, and null for a type it does not take.
+// The kernels from which `reduce_function` chooses: one source per function, compiled for every target, so that they
+// compile in parallel. Each function returns the kernel of the best target of this processor, or null for a type that
+// it does not support.
 
 #pragma once
 

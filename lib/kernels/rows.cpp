@@ -13,7 +13,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// What rows of T are kept in.
+/// The type in which rows of T are accumulated.
 template <class T>
 using row_t = std::conditional_t<std::integral<T>, T, sum_t<T>>;
 

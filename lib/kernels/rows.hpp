@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Single rows of a matrix, written by slices that name them: what a step does to two elements, and in which order.
+// Sparse updates: rows of a matrix are combined with slices that name them by index. Defines how two elements are
+// combined, and in which order.
 
 #pragma once
 
@@ -19,7 +20,7 @@ namespace lockstep::detail {
 
 enum class RowOp : std::uint8_t { add, sub, mul, div, min, max, update };
 
-/// `row op slice`. Integers wrap, and are not divided by 0; minima and maxima are those of reductions.
+/// Computes `row op slice`. Integers wrap and must not be divided by 0; minimum and maximum are those of reductions.
 template <RowOp op, class R>
 constexpr R step_row(R row, R slice) noexcept {
   if constexpr (op == RowOp::add) {
@@ -36,34 +37,35 @@ constexpr R step_row(R row, R slice) noexcept {
     using Wide = std::common_type_t<std::make_unsigned_t<R>, unsigned>;
     if constexpr (op == RowOp::sub) return static_cast<R>(static_cast<Wide>(row) - static_cast<Wide>(slice));
     if constexpr (std::is_signed_v<R>) {
-      if (slice == R{-1}) return static_cast<R>(Wide{0} - static_cast<Wide>(row));  // the least has no opposite
+      if (slice == R{-1}) return static_cast<R>(Wide{0} - static_cast<Wide>(row));  // the lowest value has no negative
     }
     return static_cast<R>(row / slice);
   }
 }
 
-/// Slice `slice` is for row `row`.
+/// One combination: slice `slice` is applied to row `row`.
 struct RowStep {
   std::int64_t row = 0;
   std::int64_t slice = 0;
 };
 
-/// The steps of slices of which number k is for row `indices[k]`: by row, and for a row in the order of the slices.
+/// The steps of slices of which slice k is for row `indices[k]`: sorted by row, and for each row in the order of the
+/// slices.
 [[nodiscard]] std::vector<RowStep> steps_by_row(std::span<const std::int64_t> indices);
 
-/// Rows become `row op (slice / divisor)`, step by step. They are kept in the type that they are added in (f32 for f16
-/// and bf16) from the first step of a row to its last, and rounded then, a NaN to the canonical one. `update` copies.
+/// Sets rows to `row op (slice / divisor)`, step by step. A row is accumulated in the type of its sums (f32 for f16 and
+/// bf16) from its first step to its last, and then rounded; a NaN becomes the canonical one. `update` copies the slice.
 struct RowUpdate {
   RowOp op = RowOp::add;
   DType dtype = DType::f32;        ///< bool only for update
-  void* target = nullptr;          ///< rows of `width` elements
-  const void* slices = nullptr;    ///< rows like those; no memory of the target's
-  std::int64_t width = 0;          ///< elements of a row
-  std::span<const RowStep> steps;  ///< by row
-  int divisor = 1;                 ///< 1 unless elements are floating-point numbers; of update always
+  void* target = nullptr;          ///< matrix with rows of `width` elements
+  const void* slices = nullptr;    ///< rows of the same width; must not overlap the target
+  std::int64_t width = 0;          ///< number of elements of a row
+  std::span<const RowStep> steps;  ///< sorted by row
+  int divisor = 1;                 ///< must be 1 for integers, and for update
 };
 
-/// Thread-safety: any thread.
+/// Applies `update`. Thread-safety: any thread.
 void update_rows(const RowUpdate& update);
 
 }  // namespace lockstep::detail

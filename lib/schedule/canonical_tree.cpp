@@ -12,7 +12,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Walks the node [first, first + size) in post-order; `next` is the input that comes next.
+/// Visits the node [first, first + size) in post-order; `next` is the index of the next input.
 void fold(std::span<const Block> inputs, int first, int size, int limit, std::size_t& next,
           std::vector<std::uint8_t>& merges) {
   const Block node{first, std::min(first + size, limit)};
@@ -37,7 +37,7 @@ std::vector<Block> aligned_blocks(int first, int last, int replicas) {
   std::vector<Block> blocks;
   while (first < last) {
     int size = 1;
-    // grow while the next node starts here too, stays inside, and covers more
+    // grow while the next larger node starts here too, stays inside the range, and covers more
     while (first % (2 * size) == 0 && first + size < replicas && std::min(first + 2 * size, replicas) <= last)
       size *= 2;
     const Block block{first, std::min(first + size, replicas)};

@@ -13,15 +13,15 @@
 namespace lockstep::detail {
 namespace {
 
-/// Elements are counted in parts of this many, so that vectors of a few elements have a message for every lane too. A
-/// schedule that runs leaves out those that would be empty.
+/// Elements are counted in fractions of 1 / fineness, so that vectors of a few elements have a message for every slice
+/// too. A schedule that is executed omits messages that would be empty.
 constexpr std::int64_t fineness = 65536;
 constexpr double part_bytes = 1.0 / fineness;
-constexpr double zero_copy_bytes = 65536;  // from here on messages land without the receiver's CPU
+constexpr double zero_copy_bytes = 65536;  // messages of at least this size are received without CPU time
 constexpr int all_walked = 128;
 constexpr int walked_of_node = 16;
 
-/// One rank's part in a stage.
+/// The load of one rank in a stage.
 struct RankLoad {
   StageLoad load;
   double port_out = 0;
@@ -122,28 +122,28 @@ class Walk {
   [[nodiscard]] bool is_here(int rank) const { return node_.first <= rank && rank < node_.last; }
 
   [[nodiscard]] RankLoad outward(const StageStep& step) const {
-    std::vector<double> blocks;  // nodes of the tree that each part ships
-    for (std::size_t part = 0; part + 1 < step.bounds.size(); ++part) {
+    std::vector<double> blocks;  // number of tree nodes that each group sends
+    for (std::size_t group = 0; group + 1 < step.bounds.size(); ++group) {
       blocks.push_back(
-          static_cast<double>(aligned_blocks(step.bounds[part], step.bounds[part + 1], layout_.replicas()).size()));
+          static_cast<double>(aligned_blocks(step.bounds[group], step.bounds[group + 1], layout_.replicas()).size()));
     }
     const auto made = aligned_blocks(step.bounds.front(), step.bounds.back(), layout_.replicas()).size();
     const double arrays = std::accumulate(blocks.begin(), blocks.end(), static_cast<double>(made));
     RankLoad rank;
-    for (const LaneStep& lane : step.lanes) {
-      for (const auto& send : lane.sends)
-        out(rank, send.peer, bytes_of(send.elements) * blocks[static_cast<std::size_t>(step.part)]);
-      for (const auto& receive : lane.receives)
-        in(rank, receive.peer, bytes_of(lane.kept) * blocks[static_cast<std::size_t>(receive.part)]);
-      if (!lane.receives.empty()) rank.load.added_bytes += bytes_of(lane.kept) * arrays;
+    for (const SliceStep& slice : step.slices) {
+      for (const auto& send : slice.sends)
+        out(rank, send.peer, bytes_of(send.elements) * blocks[static_cast<std::size_t>(step.group)]);
+      for (const auto& receive : slice.receives)
+        in(rank, receive.peer, bytes_of(slice.kept) * blocks[static_cast<std::size_t>(receive.group)]);
+      if (!slice.receives.empty()) rank.load.added_bytes += bytes_of(slice.kept) * arrays;
     }
     return rank;
   }
   [[nodiscard]] RankLoad homeward(const StageStep& step) const {
     RankLoad rank;
-    for (const LaneStep& lane : step.lanes) {
-      for (const auto& receive : lane.receives) out(rank, receive.peer, bytes_of(lane.kept));
-      for (const auto& send : lane.sends) in(rank, send.peer, bytes_of(send.elements));
+    for (const SliceStep& slice : step.slices) {
+      for (const auto& receive : slice.receives) out(rank, receive.peer, bytes_of(slice.kept));
+      for (const auto& send : slice.sends) in(rank, send.peer, bytes_of(send.elements));
     }
     return rank;
   }
@@ -159,17 +159,17 @@ class Walk {
   double bytes_ = 0;
 };
 
-std::vector<int> nodes_of(const MixedRadix& schedule, Walked walked) {
+std::vector<int> nodes_of(const MixedRadix& schedule, WalkedRanks walked) {
   const RankLayout& layout = schedule.layout();
   std::vector<int> nodes;
-  if (walked == Walked::all || (walked == Walked::telling && layout.ranks() <= all_walked)) {
+  if (walked == WalkedRanks::all || (walked == WalkedRanks::representative && layout.ranks() <= all_walked)) {
     nodes.resize(static_cast<std::size_t>(layout.nodes()));
     std::iota(nodes.begin(), nodes.end(), 0);
     return nodes;
   }
   const int ranks = layout.ranks();
   for (const int rank :
-       walked == Walked::few ? std::vector{ranks / 3, ranks / 2, ranks - 1} : schedule.telling_ranks()) {
+       walked == WalkedRanks::few ? std::vector{ranks / 3, ranks / 2, ranks - 1} : schedule.representative_ranks()) {
     const auto next = std::upper_bound(layout.first_rank.begin(), layout.first_rank.end(), rank);
     nodes.push_back(static_cast<int>(next - layout.first_rank.begin()) - 1);
   }
@@ -180,17 +180,17 @@ std::vector<int> nodes_of(const MixedRadix& schedule, Walked walked) {
 
 }  // namespace
 
-ScheduleLoad schedule_load(const MixedRadix& schedule, std::int64_t bytes, Walked walked) {
+ScheduleLoad schedule_load(const MixedRadix& schedule, std::int64_t bytes, WalkedRanks walked) {
   Walk walk(schedule, bytes);
   for (const int node : nodes_of(schedule, walked)) walk.node(node);
   return walk.result();
 }
 
-double stage_us(const CostParameters& p, const StageLoad& load, int chunks) {
+double stage_us(const CostParameters& p, const StageLoad& load, int segments) {
   if (load.sends == 0 && load.receives == 0) return 0;
-  const double port_us = load.port_bytes / chunks / (p.port_gbs * 1e3);
-  const double node_us = load.node_bytes / chunks / (p.node_gbs * 1e3);
-  const double largest = load.largest_bytes / chunks;
+  const double port_us = load.port_bytes / segments / (p.port_gbs * 1e3);
+  const double node_us = load.node_bytes / segments / (p.node_gbs * 1e3);
+  const double largest = load.largest_bytes / segments;
   const double one_us = largest / ((load.leaves_node ? p.port_gbs : p.node_gbs) * 1e3);
   const double messages = std::max(load.sends, load.receives);
   const double busy_us = p.overhead_us + std::max(port_us, node_us);
@@ -199,20 +199,20 @@ double stage_us(const CostParameters& p, const StageLoad& load, int chunks) {
   if (largest < zero_copy_bytes) receive_us = p.overhead_us * (wire_us == busy_us ? (messages + 1) / 2 : 1);
   const double latency_us = load.leaves_node ? p.latency_us : p.node_latency_us;
   return std::max(latency_us + wire_us + receive_us, (load.sends + load.receives) * p.overhead_us) +
-         load.added_bytes / chunks / (p.memory_gbs * 1e3);
+         load.added_bytes / segments / (p.memory_gbs * 1e3);
 }
 
-double schedule_us(const CostParameters& p, const std::vector<StageLoad>& stages, int chunks) {
+double schedule_us(const CostParameters& p, const std::vector<StageLoad>& stages, int segments) {
   double one_us = 0;
   double port_us = 0;
   double cpu_us = 0;
   for (const StageLoad& load : stages) {
-    one_us += stage_us(p, load, chunks);
-    port_us += load.port_bytes / chunks / (p.port_gbs * 1e3);
-    cpu_us += (load.sends + load.receives) * p.overhead_us + load.node_bytes / chunks / (p.node_gbs * 1e3) +
-              load.added_bytes / chunks / (p.memory_gbs * 1e3);
+    one_us += stage_us(p, load, segments);
+    port_us += load.port_bytes / segments / (p.port_gbs * 1e3);
+    cpu_us += (load.sends + load.receives) * p.overhead_us + load.node_bytes / segments / (p.node_gbs * 1e3) +
+              load.added_bytes / segments / (p.memory_gbs * 1e3);
   }
-  return one_us + (chunks - 1) * std::max(port_us, cpu_us);
+  return one_us + (segments - 1) * std::max(port_us, cpu_us);
 }
 
 }  // namespace lockstep::detail

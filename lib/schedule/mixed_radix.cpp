@@ -12,13 +12,13 @@
 namespace lockstep::detail {
 namespace {
 
-/// Where share `index` of `shares` begins in `range`; without overflow.
+/// The boundary of part `index` of `shares` equal parts of `range`; does not overflow.
 std::int64_t cut(ElementRange range, std::int64_t index, std::int64_t shares) {
   const std::int64_t size = range.size();
   return range.begin + size / shares * index + size % shares * index / shares;
 }
 
-/// The first of `radix` lanes that member `member` of `members` owns.
+/// The first of `radix` slices that member `member` of `members` owns.
 std::int64_t first_digit(int member, int members, int radix) {
   return (static_cast<std::int64_t>(member) * radix + members - 1) / members;
 }
@@ -27,7 +27,7 @@ std::int64_t first_digit(int member, int members, int radix) {
 
 MixedRadix::MixedRadix(const RankLayout& layout, Radices radices) : layout_(layout), radices_(std::move(radices)) {
   int groups = layout.ranks();
-  std::int64_t lanes = 1;
+  std::int64_t slices = 1;
   for (StageRadix& stage : radices_) {
     const int below = groups;
     if (stage.kind == StageKind::node) {
@@ -41,11 +41,11 @@ MixedRadix::MixedRadix(const RankLayout& layout, Radices radices) : layout_(layo
       LOCKSTEP_CHECK(stage.radix > 1);
       groups = groups_above(stage, groups);
     }
-    levels_.push_back({stage.kind, stage.radix, below, groups, lanes});
+    levels_.push_back({stage.kind, stage.radix, below, groups, slices});
     if (stage.kind == StageKind::replicate) continue;
     LOCKSTEP_CHECK(splitting_ + 1 == stages());
     ++splitting_;
-    lanes *= stage.radix;
+    slices *= stage.radix;
   }
   LOCKSTEP_CHECK(groups == 1);
 }
@@ -54,9 +54,9 @@ int MixedRadix::first_child(int stage, int group) const {
   const Level& level = levels_[static_cast<std::size_t>(stage)];
   switch (level.kind) {
     case StageKind::node: return layout_.first_rank[static_cast<std::size_t>(group)];
-    // full groups keep blocks of the tree whole
+    // full groups keep nodes of the tree whole
     case StageKind::split: return group == level.groups ? level.below : group * level.radix;
-    // nobody may have to serve many, so groups are of nearly equal size
+    // groups are of nearly equal size, so that no rank must serve many others
     case StageKind::replicate: return static_cast<int>(static_cast<std::int64_t>(group) * level.below / level.groups);
   }
   return 0;
@@ -87,17 +87,17 @@ int MixedRadix::first_inside(int group, int high, int low) const {
   return group;
 }
 
-int MixedRadix::owner(int level, int group, std::int64_t lane) const {
+int MixedRadix::owner(int level, int group, std::int64_t slice) const {
   for (int stage = level - 1; stage >= 0; --stage) {
     const Level& below = levels_[static_cast<std::size_t>(stage)];
-    const std::int64_t digit = lane / below.lanes % below.radix;
+    const std::int64_t digit = slice / below.slices % below.radix;
     group = first_child(stage, group) + static_cast<int>(digit * members(stage, group) / below.radix);
   }
   return group;
 }
 
-std::vector<std::int64_t> MixedRadix::lanes_of(int rank, int level) const {
-  std::vector<std::int64_t> lanes{0};
+std::vector<std::int64_t> MixedRadix::slices_of(int rank, int level) const {
+  std::vector<std::int64_t> slices{0};
   int child = rank;
   for (int stage = 0; stage < level; ++stage) {
     const Level& below = levels_[static_cast<std::size_t>(stage)];
@@ -107,15 +107,15 @@ std::vector<std::int64_t> MixedRadix::lanes_of(int rank, int level) const {
     std::vector<std::int64_t> above;
     for (std::int64_t d = first_digit(member, count, below.radix); d < first_digit(member + 1, count, below.radix);
          ++d) {
-      for (const std::int64_t lane : lanes) above.push_back(lane + d * below.lanes);
+      for (const std::int64_t slice : slices) above.push_back(slice + d * below.slices);
     }
-    lanes = std::move(above);
+    slices = std::move(above);
     child = group;
   }
-  return lanes;
+  return slices;
 }
 
-std::int64_t MixedRadix::lanes(int rank, int stage) const {
+std::int64_t MixedRadix::slice_count(int rank, int stage) const {
   std::int64_t count = 1;
   int child = rank;
   for (int below = 0; below < std::min(stage, splitting_); ++below) {
@@ -129,7 +129,7 @@ std::int64_t MixedRadix::lanes(int rank, int stage) const {
   return count;
 }
 
-std::vector<int> MixedRadix::telling_ranks() const {
+std::vector<int> MixedRadix::representative_ranks() const {
   constexpr int between = 16;
   std::vector<int> ranks;
   for (std::int64_t i = 0; i <= between; ++i) ranks.push_back(static_cast<int>(i * (layout_.ranks() - 1) / between));
@@ -148,63 +148,65 @@ std::vector<int> MixedRadix::telling_ranks() const {
   return ranks;
 }
 
-ElementRange MixedRadix::slice(int level, std::int64_t lane, ElementRange all) const {
+ElementRange MixedRadix::elements_of(int level, std::int64_t slice, ElementRange all) const {
   for (int stage = 0; stage < level; ++stage) {
     const Level& below = levels_[static_cast<std::size_t>(stage)];
-    const std::int64_t digit = lane / below.lanes % below.radix;
+    const std::int64_t digit = slice / below.slices % below.radix;
     all = {cut(all, digit, below.radix), cut(all, digit + 1, below.radix)};
   }
   return all;
 }
 
-/// What `member` keeps of a lane at a splitting stage: the lanes above that are dealt to it. At the last stage no lanes
-/// follow, so it is its share of the ranks, or of the nodes, which have one port each.
-ElementRange MixedRadix::part(int stage, int group, int member, ElementRange lane) const {
+/// The elements of a slice that `member` keeps at a splitting stage: the slices of the next level that it owns. At the
+/// last stage there is no next level, so it keeps its share among the ranks, or among the nodes, which have one port
+/// each.
+ElementRange MixedRadix::share_of(int stage, int group, int member, ElementRange slice) const {
   const Level& level = levels_[static_cast<std::size_t>(stage)];
   if (stage + 1 == stages()) {
     const int unit = stage > 0 && levels_.front().kind == StageKind::node ? 1 : 0;
     const int child = first_child(stage, group) + member;
     const int all = unit == 1 ? layout_.nodes() : layout_.ranks();
-    return {cut(lane, first_inside(child, stage, unit), all), cut(lane, first_inside(child + 1, stage, unit), all)};
+    return {cut(slice, first_inside(child, stage, unit), all), cut(slice, first_inside(child + 1, stage, unit), all)};
   }
   const int count = members(stage, group);
-  return {cut(lane, first_digit(member, count, level.radix), level.radix),
-          cut(lane, first_digit(member + 1, count, level.radix), level.radix)};
+  return {cut(slice, first_digit(member, count, level.radix), level.radix),
+          cut(slice, first_digit(member + 1, count, level.radix), level.radix)};
 }
 
-LaneStep MixedRadix::split(int stage, int group, int member, std::int64_t lane, ElementRange elements) const {
+SliceStep MixedRadix::split(int stage, int group, int member, std::int64_t slice, ElementRange elements) const {
   const int count = members(stage, group);
   const int first = first_child(stage, group);
-  LaneStep step;
-  step.kept = part(stage, group, member, elements);
-  for (int shift = 1; shift < count; ++shift) {  // so that no port is everybody's first
+  SliceStep step;
+  step.kept = share_of(stage, group, member, elements);
+  for (int shift = 1; shift < count; ++shift) {  // rotated, so that ranks do not all use the same port first
     const int target = (member + shift) % count;
     const int source = (member - shift + count) % count;
-    step.sends.push_back({owner(stage, first + target, lane), part(stage, group, target, elements)});
-    step.receives.push_back({owner(stage, first + source, lane), source});
+    step.sends.push_back({owner(stage, first + target, slice), share_of(stage, group, target, elements)});
+    step.receives.push_back({owner(stage, first + source, slice), source});
   }
   return step;
 }
 
-/// A lane has one holder per block of the last splitting level. Holder x of a group serves holders x, x + c, ... of the
-/// others, c being the number of holders in its group; so each gets one message from every other group.
-LaneStep MixedRadix::replicate(int rank, int stage, int group, int member, std::int64_t lane,
-                               ElementRange elements) const {
+/// A slice has one holder per node of the last splitting level. Holder x of a group serves holders x, x + c, ... of
+/// each other group, where c is the number of holders in its own group; so each holder gets one message from every
+/// other group.
+SliceStep MixedRadix::replicate(int rank, int stage, int group, int member, std::int64_t slice,
+                                ElementRange elements) const {
   const int count = members(stage, group);
   const int first = first_child(stage, group);
   const auto first_block = [&](int child) { return first_inside(child, stage, splitting_); };
   const int mine = first_block(first + member);
   const int holders = first_block(first + member + 1) - mine;
   const int place = group_of(rank, splitting_) - mine;
-  LaneStep step;
+  SliceStep step;
   step.kept = elements;
   for (int shift = 1; shift < count; ++shift) {
     const int target = first + (member + shift) % count;
     const int source = first + (member - shift + count) % count;
     for (int block = first_block(target) + place; block < first_block(target + 1); block += holders)
-      step.sends.push_back({owner(splitting_, block, lane), elements});
+      step.sends.push_back({owner(splitting_, block, slice), elements});
     const int others = first_block(source + 1) - first_block(source);
-    step.receives.push_back({owner(splitting_, first_block(source) + place % others, lane), source - first});
+    step.receives.push_back({owner(splitting_, first_block(source) + place % others, slice), source - first});
   }
   return step;
 }
@@ -215,18 +217,18 @@ StageStep MixedRadix::step(int rank, int stage, ElementRange all) const {
   const int first = first_child(stage, group);
   StageStep result;
   result.kind = levels_[static_cast<std::size_t>(stage)].kind;
-  result.part = child - first;
+  result.group = child - first;
   const int count = members(stage, group);
   for (int member = 0; member <= count; ++member) {
     const int bound = first_inside(first + member, stage, 0);
     result.bounds.push_back(layout_.first_replica[static_cast<std::size_t>(bound)]);
   }
   const int level = std::min(stage, splitting_);
-  for (const std::int64_t lane : lanes_of(rank, level)) {
-    const ElementRange elements = slice(level, lane, all);
-    result.lanes.push_back(result.kind == StageKind::replicate
-                               ? replicate(rank, stage, group, result.part, lane, elements)
-                               : split(stage, group, result.part, lane, elements));
+  for (const std::int64_t slice : slices_of(rank, level)) {
+    const ElementRange elements = elements_of(level, slice, all);
+    result.slices.push_back(result.kind == StageKind::replicate
+                                ? replicate(rank, stage, group, result.group, slice, elements)
+                                : split(stage, group, result.group, slice, elements));
   }
   return result;
 }

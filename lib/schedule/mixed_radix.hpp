@@ -1,24 +1,25 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mixed-radix all-reduce: one family that has halving/doubling (2.2.2...), direct exchange (one stage of radix P),
-// recursive doubling (f2) and all between them as members.
+// Mixed-radix all-reduce: a family of schedules that contains recursive halving and doubling (2.2.2...), direct
+// exchange (one stage of radix P), recursive doubling (f2) and everything in between.
 //
-// Groups of level 0 are the ranks; stage j joins neighbouring groups of level j to one of level j + 1. Members of a
-// group of level j share the element space: it is cut into as many *lanes* as the radices so far have product, and each
-// lane has one owner, who holds what the group knows of it: the canonical tree's nodes inside the group's replicas. In
-// a stage that splits, the owners of a lane in the joined groups each keep a part of it, and send every other owner
-// that one's part. In a stage that replicates each gets the whole lane from one holder in every other group. After the
-// last stage everything is the root; the splitting stages run back as an all-gather. A group with more or fewer members
-// than lanes deals them out evenly: some members own several then, or none.
+// Groups of level 0 are the ranks; stage j joins neighbouring groups of level j to one group of level j + 1. The
+// members of a group of level j share the element space: it is cut into as many *slices* as the product of the radices
+// so far, and each slice has one owner, which holds the partial results of the group for it: the canonical tree's nodes
+// inside the group's replicas. In a stage that splits, each owner of a slice in the joined groups keeps a share of it,
+// and sends every other owner that owner's share. In a stage that replicates, each owner gets the whole slice from one
+// holder in every other group. After the last stage every partial result is the root; the splitting stages then run in
+// reverse as an all-gather. If a group has more or fewer members than slices, the slices are dealt out evenly: some
+// members own several, or none.
 //
-// Groups are neighbours in id, so a group's replicas are one range [a, b), and what a member holds is aligned_blocks(a,
-// b): one node where radices and replicas per rank are powers of two, a few otherwise. So any radices keep the tree.
+// Groups are neighbours in id, so the replicas of a group are one range [a, b), and a member holds aligned_blocks(a,
+// b): one node if radices and replicas per rank are powers of two, a few nodes otherwise. So any radices keep the tree.
 //
-// Steps: one per stage, and one more per splitting stage for the way back. Cost per rank of n bytes over P ranks where
-// nodes are aligned: sum of (radix - 1) messages each way and (P-1)/P n bytes each way when all stages split; n
-// (radix - 1) bytes per replicating stage. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication
-// Operations in MPICH (2005); Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
+// Steps: one per stage, and one more per splitting stage for the all-gather. Cost per rank for n bytes over P ranks
+// with aligned nodes: sum of (radix - 1) messages and (P-1)/P n bytes in each phase if all stages split; n (radix - 1)
+// bytes per replicating stage. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in
+// MPICH (2005); Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
 
 #pragma once
 
@@ -38,56 +39,57 @@ struct ElementRange {
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
-/// One lane of one rank in one stage. The way back swaps both directions, of a splitting stage: `kept` goes to every
-/// `receives[i].peer`, and `sends[i].elements` come from `sends[i].peer`.
-struct LaneStep {
+/// One slice of one rank in one stage of the reduce-scatter. The all-gather of a splitting stage swaps both directions:
+/// `kept` goes to every `receives[i].peer`, and `sends[i].elements` come from `sends[i].peer`.
+struct SliceStep {
   struct Send {
     int peer;
     ElementRange elements;
   };
   struct Receive {
     int peer;
-    int part;  ///< of the stage's groups, which one the sender speaks for
+    int group;  ///< index of the sender's group among those that the stage joins
   };
-  ElementRange kept;  ///< what the owner holds afterwards, and each receive brings
+  ElementRange kept;  ///< elements that the owner holds afterwards, and that each receive brings
   std::vector<Send> sends;
   std::vector<Receive> receives;
 };
 
-/// What one rank does in one stage. Between a pair of ranks, messages of a stage go in the order of the lanes.
+/// The work of one rank in one stage. Between a pair of ranks, the messages of a stage are in the order of the slices.
 struct StageStep {
   StageKind kind = StageKind::split;
-  /// The groups that the stage joins here: group i covers replicas [bounds[i], bounds[i+1]). At least one group; a
-  /// single one has nothing to do.
+  /// The groups that the stage joins: group i covers replicas [bounds[i], bounds[i+1]). At least one group; if it is
+  /// the only one, there is nothing to do.
   std::vector<int> bounds;
-  int part = 0;  ///< the group that this rank speaks for
-  std::vector<LaneStep> lanes;
+  int group = 0;  ///< index of this rank's group
+  std::vector<SliceStep> slices;
 };
 
-/// Values; thread-safe. Everything here costs what it returns, times the number of stages, whatever P.
+/// A schedule. Value type; thread-safe. The functions take time proportional to the size of their results times the
+/// number of stages, independent of P.
 class MixedRadix {
  public:
-  /// `layout` must outlive this. `radices` must cover its ranks, as those of RadixPattern::stages do.
+  /// `layout` must outlive this object. `radices` must cover its ranks, as the result of RadixPattern::stages does.
   MixedRadix(const RankLayout& layout, Radices radices);
 
   [[nodiscard]] const RankLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Radices& radices() const noexcept { return radices_; }
   [[nodiscard]] int stages() const noexcept { return static_cast<int>(levels_.size()); }
-  /// What `rank` does in `stage` of a reduction of the elements `all`.
+  /// The work of `rank` in `stage` of a reduction of the elements `all`.
   [[nodiscard]] StageStep step(int rank, int stage, ElementRange all) const;
-  /// Lanes that `rank` owns when `stage` begins: 1 but in groups that are not full.
-  [[nodiscard]] std::int64_t lanes(int rank, int stage) const;
-  /// Ranks among which every kind of load is found: at both ends of the first and the last groups of every level, and a
-  /// few between.
-  [[nodiscard]] std::vector<int> telling_ranks() const;
+  /// Number of slices that `rank` owns when `stage` begins: 1, except in groups that are not full.
+  [[nodiscard]] std::int64_t slice_count(int rank, int stage) const;
+  /// Ranks among which every kind of load occurs: those at both ends of the first and the last groups of every level,
+  /// and a few between.
+  [[nodiscard]] std::vector<int> representative_ranks() const;
 
  private:
-  struct Level {  // how groups of one level are made of those below
+  struct Level {  // how the groups of one level are joined from those below
     StageKind kind;
-    int radix;           // groups below in a full one
-    int below;           // groups below
-    int groups;          // groups made
-    std::int64_t lanes;  // of a group below
+    int radix;            // groups below in a full group
+    int below;            // number of groups below
+    int groups;           // number of groups of this level
+    std::int64_t slices;  // slices of a group below
   };
 
   [[nodiscard]] int first_child(int stage, int group) const;
@@ -98,18 +100,18 @@ class MixedRadix {
   [[nodiscard]] int group_of(int rank, int level) const;
   /// The first group of level `low` inside `group` of level `high`.
   [[nodiscard]] int first_inside(int group, int high, int low) const;
-  [[nodiscard]] int owner(int level, int group, std::int64_t lane) const;
-  [[nodiscard]] std::vector<std::int64_t> lanes_of(int rank, int level) const;
-  [[nodiscard]] ElementRange slice(int level, std::int64_t lane, ElementRange all) const;
-  [[nodiscard]] ElementRange part(int stage, int group, int member, ElementRange lane) const;
-  [[nodiscard]] LaneStep split(int stage, int group, int member, std::int64_t lane, ElementRange elements) const;
-  [[nodiscard]] LaneStep replicate(int rank, int stage, int group, int member, std::int64_t lane,
-                                   ElementRange elements) const;
+  [[nodiscard]] int owner(int level, int group, std::int64_t slice) const;
+  [[nodiscard]] std::vector<std::int64_t> slices_of(int rank, int level) const;
+  [[nodiscard]] ElementRange elements_of(int level, std::int64_t slice, ElementRange all) const;
+  [[nodiscard]] ElementRange share_of(int stage, int group, int member, ElementRange slice) const;
+  [[nodiscard]] SliceStep split(int stage, int group, int member, std::int64_t slice, ElementRange elements) const;
+  [[nodiscard]] SliceStep replicate(int rank, int stage, int group, int member, std::int64_t slice,
+                                    ElementRange elements) const;
 
   const RankLayout& layout_;
   Radices radices_;
   std::vector<Level> levels_;
-  int splitting_ = 0;  // stages before the first that replicates
+  int splitting_ = 0;  // number of stages before the first that replicates
 };
 
 }  // namespace lockstep::detail

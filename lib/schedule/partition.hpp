@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who owns which elements of a list of tensors. A list is one element space, the tensors one after the other.
+// The distribution of a list of tensors over owners. A list is one element space: the tensors one after the other.
 
 #pragma once
 
@@ -11,25 +11,25 @@
 
 namespace lockstep::detail {
 
-/// Elements [begin, end) of one tensor of a list. Never empty.
-struct Piece {
+/// Elements [begin, end) of tensor `item` of a list. Never empty.
+struct TensorRange {
   std::uint32_t item = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  friend bool operator==(const Piece&, const Piece&) = default;
+  friend bool operator==(const TensorRange&, const TensorRange&) = default;
 };
 
-/// Slices are cut at multiples of this many elements: whole cache lines for every type of 4 bytes.
+/// Slices are cut at multiples of this many elements: whole cache lines for types of 4 bytes and more.
 inline constexpr std::int64_t grain_elements = 16;
 
 /// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of grain_elements inside
-/// each tensor. Slices of one list tile it; some are empty when there is little to cut.
-[[nodiscard]] std::vector<std::vector<Piece>> even_slices(std::span<const std::int64_t> counts, int parts);
+/// each tensor. The slices of a list tile it; if the list is short, some are empty.
+[[nodiscard]] std::vector<std::vector<TensorRange>> even_slices(std::span<const std::int64_t> counts, int parts);
 
-/// One piece per non-empty tensor: everything.
-[[nodiscard]] std::vector<Piece> whole_slice(std::span<const std::int64_t> counts);
+/// All elements as one slice: one range per non-empty tensor.
+[[nodiscard]] std::vector<TensorRange> whole_slice(std::span<const std::int64_t> counts);
 
-/// All elements of a slice.
-[[nodiscard]] std::int64_t element_count(std::span<const Piece> slice);
+/// Number of elements of a slice.
+[[nodiscard]] std::int64_t element_count(std::span<const TensorRange> slice);
 
 }  // namespace lockstep::detail

@@ -17,15 +17,15 @@ namespace lockstep::detail {
 namespace {
 
 constexpr int most_chunks = 64;
-constexpr std::int64_t least_chunk_bytes = 262144;
+constexpr std::int64_t least_segment_bytes = 262144;
 constexpr int most_looks = 48;
 constexpr int most_walks = 12;
 constexpr std::array ends{"0", "r0", "f2", "f3", "f4", "f5", "f6", "f8", "f16"};
 
-/// Chunks of less than least_chunk_bytes are not worth their messages.
-std::vector<int> chunk_counts(std::int64_t bytes) {
+/// Numbers of segments to try: segments below least_segment_bytes do not pay for their messages.
+std::vector<int> segment_counts(std::int64_t bytes) {
   std::vector<int> counts{1};
-  while (counts.back() < most_chunks && bytes / (2 * counts.back()) >= least_chunk_bytes)
+  while (counts.back() < most_chunks && bytes / (2 * counts.back()) >= least_segment_bytes)
     counts.push_back(2 * counts.back());
   return counts;
 }
@@ -33,11 +33,13 @@ std::vector<int> chunk_counts(std::int64_t bytes) {
 std::pair<double, int> best_chunks(const CostParameters& parameters, const std::vector<StageLoad>& stages,
                                    std::int64_t bytes) {
   std::pair best{std::numeric_limits<double>::infinity(), 1};
-  for (const int chunks : chunk_counts(bytes)) best = std::min(best, {schedule_us(parameters, stages, chunks), chunks});
+  for (const int segments : segment_counts(bytes))
+    best = std::min(best, {schedule_us(parameters, stages, segments), segments});
   return best;
 }
 
-/// The job as if all nodes, groups and replicas were even: what one rank of many does, without walking.
+/// A closed-form estimate that assumes that all nodes, groups and replicas are equal: the load of one rank, without
+/// visiting steps.
 class Estimate {
  public:
   Estimate(const RankLayout& layout, std::int64_t bytes) : layout_(layout), bytes_(static_cast<double>(bytes)) {
@@ -47,7 +49,7 @@ class Estimate {
 
   [[nodiscard]] int ranks_on_node() const noexcept { return ranks_on_node_; }
 
-  /// One direction of a stage in which each rank exchanges `bytes` with radix - 1 ranks, `distance` apart.
+  /// One direction of a stage in which each rank exchanges `bytes` with radix - 1 ranks that are `distance` apart.
   [[nodiscard]] StageLoad load(double distance, int radix, double bytes) const {
     const double near = layout_.nodes() == 1 ? radix : std::min<double>(radix, ranks_on_node_ / distance);
     const double here = std::max(0.0, near - 1);
@@ -80,11 +82,11 @@ class Estimate {
     return forth;
   }
 
-  /// What the lone ranks of a last group that lacks members do on top: a message or more per lane.
+  /// The additional time of the ranks in an incomplete last group: one message or more per slice.
   [[nodiscard]] double lone_us(const CostParameters& parameters, const MixedRadix& schedule) const {
     double most = 1;
     for (int stage = 0; stage < schedule.stages(); ++stage)
-      most = std::max(most, static_cast<double>(schedule.lanes(layout_.ranks() - 1, stage)));
+      most = std::max(most, static_cast<double>(schedule.slice_count(layout_.ranks() - 1, stage)));
     return (most - 1) * parameters.overhead_us;
   }
 
@@ -97,8 +99,8 @@ class Estimate {
 struct Candidate {
   double estimate_us = 0;
   Radices radices;
-  bool is_well_known = false;  ///< walked, however many look better
-  std::size_t place = 0;       ///< before sorting
+  bool is_well_known = false;  ///< walked even if many others have better estimates
+  std::size_t place = 0;       ///< position before sorting
 };
 
 class Planner {
@@ -108,8 +110,8 @@ class Planner {
 
   [[nodiscard]] ScheduleChoice best() {
     if (first_ == FirstStage::node && layout_.nodes() == 2) {
-      // two nodes that exchange lanes whole send as many bytes as two that split them, in one step instead of two; the
-      // sums, twice as many, are hidden by the port that the ranks of a node share
+      // two nodes that exchange whole slices send as many bytes as two that split them, in one step instead of two; the
+      // additions, twice as many, are hidden by the port that the ranks of a node share
       add("n.r0");
       return priced(layout_, parameters_, candidates_.front().radices, bytes_);
     }
@@ -126,7 +128,7 @@ class Planner {
       collect("n.", estimate_.ranks_on_node(), layout_.nodes());
     }
     sort();
-    // a look at a few ranks shows what the estimate cannot: partial results that nobody can add yet
+    // the load of a few ranks shows what the estimate cannot: partial results that cannot be combined yet
     int looks = 0;
     for (Candidate& candidate : candidates_) {
       if (looks++ == most_looks) break;
@@ -142,7 +144,7 @@ class Planner {
 
  private:
   void sort() {
-    // those that look equal keep their order: all ranks must choose the same
+    // candidates with equal estimates keep their order: all ranks must choose the same one
     for (std::size_t i = 0; i < candidates_.size(); ++i) candidates_[i].place = i;
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       return std::tie(a.estimate_us, a.place) < std::tie(b.estimate_us, b.place);
@@ -151,10 +153,10 @@ class Planner {
 
   [[nodiscard]] double look_us(const Candidate& candidate) const {
     const MixedRadix schedule(layout_, candidate.radices);
-    return best_chunks(parameters_, schedule_load(schedule, bytes_, Walked::few).stages, bytes_).first;
+    return best_chunks(parameters_, schedule_load(schedule, bytes_, WalkedRanks::few).stages, bytes_).first;
   }
 
-  /// Whether it was worth a walk.
+  /// Walks a candidate; whether that was necessary.
   bool walk(const Candidate& candidate) {
     if (best_ && candidate.estimate_us >= best_->time_us) return false;
     ScheduleChoice plan = priced(layout_, parameters_, candidate.radices, bytes_);
@@ -174,20 +176,20 @@ class Planner {
     candidates_.push_back({regular_us + lone_us, std::move(radices), well_known == WellKnown::yes});
   }
 
-  /// Every end after the cheapest splitting stages before it. `units` are what is left to be joined, `lanes` the parts
-  /// into which `prefix` has split the vector.
-  void collect(const std::string& prefix, int lanes, int units) {
-    for (const int chunks : {1, chunk_counts(bytes_).back()}) {
+  /// Combines the splitting stages `prefix` with every possible end. `units` groups are left to be joined; `slices` is
+  /// the number of slices into which `prefix` has split the vector.
+  void collect(const std::string& prefix, int slices, int units) {
+    for (const int segments : {1, segment_counts(bytes_).back()}) {
       std::map<int, std::pair<double, std::string>> near{{1, {0.0, prefix}}};
       for (int size = 2; size <= units && size > 0; size *= 2) {
         std::pair<double, std::string> best{std::numeric_limits<double>::infinity(), {}};
         for (int radix = 2; radix <= size && radix <= 128; radix *= 2) {
           const auto& [before_us, text] = near.at(size / radix);
-          const double bytes = static_cast<double>(bytes_) / (static_cast<double>(lanes) * size);
-          StageLoad load = estimate_.load(static_cast<double>(lanes) * size / radix, radix, bytes);
-          double us = before_us + stage_us(parameters_, load, chunks);
+          const double bytes = static_cast<double>(bytes_) / (static_cast<double>(slices) * size);
+          StageLoad load = estimate_.load(static_cast<double>(slices) * size / radix, radix, bytes);
+          double us = before_us + stage_us(parameters_, load, segments);
           load.added_bytes = (radix + 1) * bytes;
-          us += stage_us(parameters_, load, chunks);
+          us += stage_us(parameters_, load, segments);
           if (us < best.first) best = {us, text + std::to_string(radix) + "."};
         }
         near[size] = best;
@@ -198,7 +200,7 @@ class Planner {
     }
   }
 
-  /// Halving and doubling, direct exchange, recursive doubling.
+  /// Adds recursive halving and doubling, direct exchange and recursive doubling.
   void collect_well_known(std::string halving, int units) {
     const std::string prefix = first_ == FirstStage::node ? halving : "";
     for (int size = 1; size < units; size *= 2) halving += "2.";
@@ -218,13 +220,13 @@ class Planner {
 }  // namespace
 
 ScheduleChoice priced(const RankLayout& layout, const CostParameters& parameters, const Radices& radices,
-                      std::int64_t bytes, int chunks) {
+                      std::int64_t bytes, int segments) {
   const MixedRadix schedule(layout, radices);
-  ScheduleChoice plan{schedule.radices(), chunks, 0, schedule_load(schedule, bytes)};
-  if (chunks != 0) {
-    plan.time_us = schedule_us(parameters, plan.load.stages, chunks);
+  ScheduleChoice plan{schedule.radices(), segments, 0, schedule_load(schedule, bytes)};
+  if (segments != 0) {
+    plan.time_us = schedule_us(parameters, plan.load.stages, segments);
   } else {
-    std::tie(plan.time_us, plan.chunks) = best_chunks(parameters, plan.load.stages, bytes);
+    std::tie(plan.time_us, plan.segments) = best_chunks(parameters, plan.load.stages, bytes);
   }
   return plan;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which radices are the cheapest, by the cost model. Whatever it says, the bits of a result stay the same.
+// Selection of the radices with the lowest cost in the cost model. The choice never changes the bits of a result.
 
 #pragma once
 
@@ -16,22 +16,23 @@ namespace lockstep::detail {
 
 struct ScheduleChoice {
   Radices radices;
-  int chunks = 1;  ///< into which the vector is cut, so that stages of one overlap those of another
+  int segments = 1;  ///< number of segments of the vector; the stages of one segment overlap those of another
   double time_us = 0;
   ScheduleLoad load;
 };
 
-/// The price of given radices, at the best number of chunks, or at `chunks` of them where that is not 0.
+/// The cost of the given radices, with the best number of segments, or with `segments` segments if that is not 0.
 [[nodiscard]] ScheduleChoice priced(const RankLayout& layout, const CostParameters& parameters, const Radices& radices,
-                                    std::int64_t bytes, int chunks = 0);
+                                    std::int64_t bytes, int segments = 0);
 
-/// What a plan may begin with. Nodes go first where their ranks share memory, so that the network carries every byte
-/// once per node.
+/// The first stage of a plan. If the ranks of a node share memory, the node stage comes first, so that the network
+/// carries every byte once per node.
 enum class FirstStage : std::uint8_t { any, node };
 
-/// The cheapest plan found for an all-reduce of `bytes` bytes: dynamic programming over the splitting stages with
-/// radices that are powers of two, then each way to end; what looks best is walked and priced. The same arguments give
-/// the same plan. Costs O(log^2 P) estimates, four dozen looks at three nodes and a dozen walks, whatever P.
+/// The cheapest plan found for an all-reduce of `bytes` bytes: dynamic programming over splitting stages whose radices
+/// are powers of two, then every possible end; the candidates with the best estimates are walked and priced. The same
+/// arguments give the same plan. Costs O(log^2 P) estimates, about 48 evaluations of three nodes and a dozen walks, for
+/// any P.
 [[nodiscard]] ScheduleChoice plan_all_reduce(const RankLayout& layout, const CostParameters& parameters,
                                              std::int64_t bytes, FirstStage first = FirstStage::any);
 

@@ -13,12 +13,14 @@ namespace lockstep::detail {
 namespace {
 
 constexpr std::string_view rule =
-    "give stages with dots between them, nearest first: n (the ranks of a node, first only), K (split among K), rK "
-    "(replicate among K), fK (replicate among K until all is done, last only); K is 0 for all that is left, or 2 to "
-    "1000000, and nothing splits after r or f; such as n.4.f4";
+    "a pattern is a list of stages separated by dots, nearest ranks first: n (the ranks of a node; only first), K "
+    "(split among K), rK "
+    "(replicate among K), fK (replicate among K until all ranks are joined; only last); K is 0 for all that are left, "
+    "or 2 to "
+    "1000000, and no splitting stage follows r or f; example: n.4.f4";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view part) {
-  throw_error(Code::invalid_argument, "radices \"{}\": \"{}\" cannot be; {}", text, part, rule);
+  throw_error(Code::invalid_argument, "radices \"{}\": \"{}\" is invalid; {}", text, part, rule);
 }
 
 int number(std::string_view text, std::string_view part, std::string_view digits) {

@@ -12,24 +12,24 @@
 
 namespace lockstep::detail {
 
-/// What one stage does with its group of neighbours.
+/// The operation of a stage on its group of neighbours.
 enum class StageKind : std::uint8_t {
   node,       ///< splits the vector among the ranks of a node
   split,      ///< splits it among `radix` neighbours
-  replicate,  ///< everybody gets all of it from `radix` neighbours, once
+  replicate,  ///< every rank gets the whole vector from `radix` neighbours, once
 };
 
 struct StageRadix {
   StageKind kind = StageKind::split;
-  int radix = 0;  ///< 0: all that is left; of a node: set by its ranks
+  int radix = 0;  ///< 0: all that are left; for a node stage: set from the layout
   friend bool operator==(const StageRadix&, const StageRadix&) = default;
 };
 
 using Radices = std::vector<StageRadix>;
 
-/// Groups that a stage makes of `below` groups. Of those that are left over when all groups are full, less than half a
-/// group joins the last one, since few members could not serve the lanes of many. Replicating stages have groups of
-/// nearly equal size instead.
+/// The number of groups that a stage makes of `below` groups. If fewer than half a group are left over when all groups
+/// are full, they join the last group, since few members could not serve the slices of many. Replicating stages have
+/// groups of nearly equal size instead.
 [[nodiscard]] constexpr int groups_above(StageRadix stage, int below) noexcept {
   const int whole = below / stage.radix;
   const int rest = below % stage.radix;
@@ -37,26 +37,27 @@ using Radices = std::vector<StageRadix>;
   return whole == 0 || rest >= stage.radix - rest ? whole + 1 : whole;
 }
 
-/// Radices as text, nearest stage first, with dots: "n.4.4.f4".
-///   n    the ranks of a node share the work; first only
-///   K    split among K neighbours, K >= 2; 0: among all that is left
-///   rK   replicate among K neighbours; r0: among all that is left
-///   fK   replicate among K neighbours again and again, until nobody is left: recursive doubling of radix K; last only
-/// No splitting stage after one that replicates. Throws Error(invalid_argument) that names the part and the rule.
+/// A pattern of radices as text, nearest stage first, separated by dots: "n.4.4.f4".
+///   n    the ranks of a node share the work; only first
+///   K    split among K neighbours, K >= 2; 0: among all that are left
+///   rK   replicate among K neighbours; r0: among all that are left
+///   fK   replicate among K neighbours repeatedly, until all ranks are joined: recursive doubling of radix K; only last
+/// No splitting stage may follow a replicating one. Throws Error(invalid_argument) that names the invalid part and the
+/// rule.
 class RadixPattern {
  public:
   explicit RadixPattern(std::string_view text);
 
-  /// The stages for a job: what is more than enough is left out, and what nobody mentions is split in one last stage
-  /// (or exchanged whole, where a replicating stage came before). Any list serves any job.
+  /// The stages for a job. Superfluous stages are dropped; ranks that no stage covers are split in one last stage (or
+  /// replicated, if a replicating stage came before). Any pattern fits any job.
   [[nodiscard]] Radices stages(int ranks, int nodes) const;
 
  private:
   Radices stages_;
-  int repeated_ = 0;  // K of a last fK
+  int repeated_ = 0;  // K of a final fK
 };
 
-/// "n.4.r4.r2".
+/// The radices as text: "n.4.r4.r2".
 [[nodiscard]] std::string to_string(const Radices& radices);
 
 }  // namespace lockstep::detail

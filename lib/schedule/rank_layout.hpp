@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is where, as boundaries: ranks own contiguous ranges of replicas, nodes contiguous ranges of ranks.
+// The layout of a job, as boundaries: ranks own contiguous ranges of replicas, nodes contiguous ranges of ranks.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 namespace lockstep::detail {
 
 struct RankLayout {
-  std::vector<int> first_replica;  ///< of each rank, and R at the end
-  std::vector<int> first_rank;     ///< of each node, and P at the end
+  std::vector<int> first_replica;  ///< first replica of each rank, and R at the end
+  std::vector<int> first_rank;     ///< first rank of each node, and P at the end
 
   [[nodiscard]] int ranks() const noexcept { return static_cast<int>(first_replica.size()) - 1; }
   [[nodiscard]] int replicas() const noexcept { return first_replica.back(); }
@@ -19,7 +19,7 @@ struct RankLayout {
   friend bool operator==(const RankLayout&, const RankLayout&) = default;
 };
 
-/// One replica per rank, and nodes whose numbers of ranks differ by one at most. 1 <= nodes <= ranks.
+/// One replica per rank, and nodes whose numbers of ranks differ by at most one. Requires 1 <= nodes <= ranks.
 [[nodiscard]] inline RankLayout even_rank_layout(int ranks, int nodes) {
   RankLayout layout;
   for (int rank = 0; rank <= ranks; ++rank) layout.first_replica.push_back(rank);

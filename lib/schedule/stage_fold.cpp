@@ -10,12 +10,13 @@ namespace lockstep::detail {
 StageFold stage_fold(std::span<const int> bounds, int replicas, std::optional<int> leaves) {
   StageFold fold;
   std::vector<Block> all;
-  for (std::size_t part = 0; part + 1 < bounds.size(); ++part) {
+  for (std::size_t group = 0; group + 1 < bounds.size(); ++group) {
     std::vector<Block> blocks;
-    if (leaves == static_cast<int>(part) || leaves == every_part) {
-      for (int replica = bounds[part]; replica < bounds[part + 1]; ++replica) blocks.push_back({replica, replica + 1});
+    if (leaves == static_cast<int>(group) || leaves == every_group) {
+      for (int replica = bounds[group]; replica < bounds[group + 1]; ++replica)
+        blocks.push_back({replica, replica + 1});
     } else {
-      blocks = aligned_blocks(bounds[part], bounds[part + 1], replicas);
+      blocks = aligned_blocks(bounds[group], bounds[group + 1], replicas);
     }
     all.insert(all.end(), blocks.begin(), blocks.end());
     fold.inputs.push_back(std::move(blocks));

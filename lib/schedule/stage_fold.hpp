@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stage of neighbouring groups adds: the canonical tree's nodes that each group knows, to those that all of them
-// know together.
+// The additions of a stage that joins neighbouring groups: from the canonical tree's nodes that each group holds to
+// those that all of them cover together.
 
 #pragma once
 
@@ -16,22 +16,23 @@
 
 namespace lockstep::detail {
 
-/// Inputs in id order: those of part 0, of part 1, and so on; `outputs` take them in runs.
+/// A fold. The inputs are in id order: those of group 0, of group 1, and so on; the outputs consume them in consecutive
+/// runs.
 struct StageFold {
   struct Output {
     Block block;
-    std::size_t inputs;  ///< how many it takes
+    std::size_t inputs;  ///< number of inputs of this output
     std::vector<std::uint8_t> merges;
   };
-  std::vector<std::vector<Block>> inputs;  ///< by part
+  std::vector<std::vector<Block>> inputs;  ///< by group
   std::vector<Output> outputs;
 };
 
-/// Named as the part that comes as leaves: all do.
-inline constexpr int every_part = -1;
+/// The value of `leaves` for which all groups come as leaves.
+inline constexpr int every_group = -1;
 
-/// The fold of groups that cover replicas [bounds[i], bounds[i+1]) of `replicas`. The part `leaves`, if any, comes as
-/// single replicas and not as nodes.
+/// The fold of groups that cover replicas [bounds[i], bounds[i+1]) of `replicas`. The inputs of group `leaves`, if
+/// given, are single replicas instead of nodes.
 [[nodiscard]] StageFold stage_fold(std::span<const int> bounds, int replicas, std::optional<int> leaves = std::nullopt);
 
 }  // namespace lockstep::detail

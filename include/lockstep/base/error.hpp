@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one exception type of lockstep. A mistake that all ranks can see is thrown by all ranks, with the same code and
+// The only exception type of lockstep. A mistake that all ranks can see is thrown on all ranks, with the same code and
 // text.
 
 #pragma once
@@ -15,32 +15,32 @@
 
 namespace lockstep {
 
-/// What kind of mistake or fault an Error reports.
+/// The kind of mistake or fault that an Error reports.
 enum class Code : std::uint8_t {
-  invalid_argument,     ///< a value that no state would make right
-  failed_precondition,  ///< a right call in the wrong context, scope or state
-  unimplemented,        ///< a combination that this library does not offer
-  mismatch,             ///< ranks disagree on the operation; no data was moved
-  deadline_exceeded,    ///< somebody did not come in time
-  unavailable,          ///< a peer or a backend is gone, or a peer failed
-  out_of_range,         ///< the end of data
-  data_loss,            ///< damaged or truncated data
-  internal,             ///< our own mistake
+  invalid_argument,     ///< an argument that is wrong in every state of the program
+  failed_precondition,  ///< a valid call in the wrong context, scope or state
+  unimplemented,        ///< a combination that is not implemented
+  mismatch,             ///< ranks called different operations; no data was moved
+  deadline_exceeded,    ///< the operation timed out, because a rank or a device did not respond
+  unavailable,          ///< a backend is missing, or another rank failed or was lost
+  out_of_range,         ///< past the end of the data
+  data_loss,            ///< corrupt or truncated data
+  internal,             ///< internal error (a bug in lockstep)
 };
 
-/// The name of `code` as it is printed: "mismatch", "deadline_exceeded", ...
+/// The name of `code` as it appears in texts: "mismatch", "deadline_exceeded", ...
 /// Local. Thread-safe.
 LOCKSTEP_API std::string_view to_string(Code code) noexcept;
 
-/// Where an error arose, as far as that is known; -1 and empty where it is not.
+/// Where an error arose. Unknown members are -1 or empty.
 struct ErrorContext {
-  int rank = -1;               ///< the rank that made the mistake or is missing, not the one that throws
+  int rank = -1;               ///< rank that made the mistake or is missing; not the rank that throws
   int replica = -1;            ///< global replica id
-  std::string operation;       ///< "all_reduce", or the name that the caller gave
-  std::int64_t sequence = -1;  ///< number of the operation on its communicator
+  std::string operation;       ///< "all_reduce", or the name given by the caller
+  std::int64_t sequence = -1;  ///< sequence number of the operation on its communicator
 };
 
-/// `what()` reads `<code>: <text>`. Copyable, as exceptions must be.
+/// The exception. `what()` is `<code>: <text>`. Copyable, as exceptions must be.
 class LOCKSTEP_API Error : public std::runtime_error {
  public:
   Error(Code code, const std::string& text, ErrorContext context = {});

@@ -3,5 +3,5 @@
 
 #pragma once
 
-/// Marks what the shared library exports; everything else is hidden.
+/// Marks a symbol as exported by the shared library; all other symbols are hidden.
 #define LOCKSTEP_API [[gnu::visibility("default")]]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which axes of its components a reduction sums over.
+// The axes that a reduction sums over, besides the replicas.
 
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace lockstep {
 
-/// No axis (std::nullopt, or an empty list), one, or several in any order: `0`, `{0, 1}`, a vector. Negative ones count
-/// from the end: -1 is the last. A value.
+/// A list of axes: none (std::nullopt, or an empty list), one, or several in any order: `0`, `{0, 1}`, a vector.
+/// Negative axes count from the end: -1 is the last. Value type.
 class LOCKSTEP_API Axes {
  public:
   Axes() = default;
-  // NOLINTBEGIN(google-explicit-constructor): a number, a list or std::nullopt stand for themselves
+  // NOLINTBEGIN(google-explicit-constructor): axes are written as a number, a list or std::nullopt
   Axes(std::nullopt_t) {}
   Axes(int axis) : axes_{axis} {}
   Axes(std::initializer_list<int> axes) : axes_(axes) {}
@@ -34,15 +34,15 @@ class LOCKSTEP_API Axes {
   /// The axes in the order in which they were given.
   [[nodiscard]] std::span<const int> list() const noexcept { return axes_; }
 
-  /// One bit for each axis of `shape`, bit i for axis i: those that are named. Local. Throws Error(invalid_argument),
-  /// which begins with `call`, for an axis that `shape` has not, or that is named twice.
+  /// A bit set over the axes of `shape`: bit i is set if axis i is in the list. Local. Throws Error(invalid_argument),
+  /// whose text begins with `call`, if an axis is out of range for `shape` or is given twice.
   [[nodiscard]] unsigned mask(const Shape& shape, std::string_view call) const;
 
  private:
   std::vector<int> axes_;
 };
 
-/// `axis` counted from 0. Local. Throws as Axes::mask.
+/// `axis`, counted from 0: negative axes are counted from the end of `shape`. Local. Throws as Axes::mask.
 [[nodiscard]] LOCKSTEP_API int resolve_axis(int axis, const Shape& shape, std::string_view call);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types: the run-time name of what a tensor holds, and the C++ types that they stand for.
+// Element types: the run-time enumeration, and the C++ types that its enumerators stand for.
 
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace lockstep {
 
-/// The order of the enumerators is part of the wire format.
+/// The element type of a tensor. The order of the enumerators is part of the wire format.
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean };
 
 inline constexpr int dtype_count = 13;
 
-/// Bytes of one element. Local.
+/// Size of one element in bytes. Local.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::i8:
@@ -41,20 +41,20 @@ inline constexpr int dtype_count = 13;
   return 0;
 }
 
-/// f16, bf16, f32 or f64. Local.
+/// Whether `dtype` is f16, bf16, f32 or f64. Local.
 [[nodiscard]] constexpr bool is_floating_point(DType dtype) noexcept { return dtype <= DType::f64; }
 
-/// An integer of any width, signed or not; bool is none. Local.
+/// Whether `dtype` is an integer of any width, signed or unsigned; bool is not an integer. Local.
 [[nodiscard]] constexpr bool is_integer(DType dtype) noexcept { return dtype > DType::f64 && dtype < DType::boolean; }
 
-/// "f32", "i64", "bool", ... Local.
+/// The name of `dtype`: "f32", "i64", "bool", ... Local.
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(DType dtype) noexcept;
 
-/// The element type of that name, also under TensorFlow's ("float32", "bfloat16", "int64", "bool").
+/// The element type with that name; TensorFlow's names ("float32", "bfloat16", "int64", "bool") are accepted as well.
 /// Local. Throws Error(invalid_argument) that lists the names.
 [[nodiscard]] LOCKSTEP_API DType parse_dtype(std::string_view name);
 
-/// The DType of a C++ type: `dtype_of<float> == DType::f32`. Only element types have one.
+/// The DType of a C++ type: `dtype_of<float> == DType::f32`. Defined for element types only.
 template <class T>
 struct dtype_traits;
 
@@ -66,7 +66,7 @@ template <> struct dtype_traits<double> { static constexpr DType value = DType::
 template <> struct dtype_traits<bool> { static constexpr DType value = DType::boolean; };
 // clang-format on
 
-/// Integers go by width and sign, so that `long` and `long long` both are i64.
+/// Integers are mapped by width and sign, so `long` and `long long` are both i64.
 template <class T>
   requires(std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && sizeof(T) <= 8)
 struct dtype_traits<T> {

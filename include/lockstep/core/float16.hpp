@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two 16-bit floating-point formats, as storage. Arithmetic happens in float; rounding is to nearest, ties to even,
-// by integer steps, so that the bits do not depend on the processor.
+// The two 16-bit floating-point formats, as storage. Arithmetic is done in float. Rounding is to nearest, ties to even,
+// and uses integer operations only, so that the bits do not depend on the processor.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace detail {
 
-/// IEEE 754 binary16 to binary32; exact, payload of a NaN kept and made quiet.
+/// Converts IEEE 754 binary16 to binary32. Exact; a NaN keeps its payload and becomes quiet.
 constexpr float f16_to_float(std::uint16_t half) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t exponent = (half >> 10) & 0x1fu;
@@ -27,7 +27,8 @@ constexpr float f16_to_float(std::uint16_t half) noexcept {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 
-/// binary32 to binary16, to nearest even; overflow gives infinity, a NaN the canonical quiet one.
+/// Converts binary32 to binary16, to nearest, ties to even. Overflow gives infinity; a NaN gives the canonical quiet
+/// NaN.
 constexpr std::uint16_t float_to_f16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
@@ -52,7 +53,7 @@ constexpr float bf16_to_float(std::uint16_t brain) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16);
 }
 
-/// binary32 to bfloat16, to nearest even, subnormals kept; a NaN gives the canonical quiet one.
+/// Converts binary32 to bfloat16, to nearest, ties to even; keeps subnormals. A NaN gives the canonical quiet NaN.
 constexpr std::uint16_t float_to_bf16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
@@ -61,7 +62,7 @@ constexpr std::uint16_t float_to_bf16(float value) noexcept {
 
 }  // namespace detail
 
-/// IEEE 754 binary16. Trivially copyable, two bytes.
+/// An IEEE 754 binary16 number. Trivially copyable, two bytes.
 class Float16 {
  public:
   constexpr Float16() noexcept = default;
@@ -80,7 +81,7 @@ class Float16 {
   std::uint16_t bits_ = 0;
 };
 
-/// bfloat16: the upper half of a binary32. Trivially copyable, two bytes.
+/// A bfloat16 number: the upper half of a binary32. Trivially copyable, two bytes.
 class BFloat16 {
  public:
   constexpr BFloat16() noexcept = default;

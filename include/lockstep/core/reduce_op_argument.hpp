@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reduction as the calls of a strategy take it: by enumerator, or by its name in tf.distribute.
+// The reduction argument of a strategy's calls: an enumerator, or a name as in tf.distribute.
 
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace lockstep {
 
-/// Made implicitly from a ReduceOp, or from text: "SUM" or "MEAN", in any case of letters. Those two are the operations
-/// that have a name in tf.distribute; min, max, prod, band, bor and bxor are asked for by enumerator alone, so a
-/// program that is given "max" by mistake is told so. An aggregation of variables gives the operation of that name.
-/// The text is looked at by the call that it is given to, which throws Error(invalid_argument) for any other.
-/// Refers to the text: an argument is passed on, never kept.
+/// Converts implicitly from a ReduceOp, or from text: "SUM" or "MEAN", in any case of letters, the two reductions that
+/// tf.distribute names. min, max, prod, band, bor and bxor can be given by enumerator only, so that a program that
+/// passes "max" by mistake gets an error. A VariableAggregation gives the operation of the same name. The text is
+/// checked by the call that receives it, which throws Error(invalid_argument) for any other text. Refers to the text:
+/// pass an argument on, do not store it.
 class ReduceOpArgument {
  public:
-  // NOLINTBEGIN(google-explicit-constructor): it stands wherever a ReduceOp does
+  // NOLINTBEGIN(google-explicit-constructor): it is accepted wherever a ReduceOp is
   constexpr ReduceOpArgument(ReduceOp op) noexcept : op_(op) {}
   constexpr ReduceOpArgument(std::string_view name) noexcept : name_(name), by_name_(true) {}
   constexpr ReduceOpArgument(const char* name) noexcept : ReduceOpArgument(std::string_view(name)) {}
   ReduceOpArgument(const std::string& name) noexcept : ReduceOpArgument(std::string_view(name)) {}
-  /// An enumeration some of whose enumerators have an operation: VariableAggregation.
+  /// From an enumeration that has an operation for some of its enumerators, such as VariableAggregation.
   template <class Enum>
     requires(std::is_enum_v<Enum> &&
              requires(Enum value) {
@@ -36,7 +36,8 @@ class ReduceOpArgument {
   ReduceOpArgument(Enum value) noexcept : ReduceOpArgument(to_string(value)) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// The operation. Local. Throws Error(invalid_argument), which begins with `call`, for text other than SUM and MEAN.
+  /// The operation. Local. Throws Error(invalid_argument), whose text begins with `call`, for text other than SUM and
+  /// MEAN.
   [[nodiscard]] ReduceOp op(std::string_view call) const { return by_name_ ? named(call) : op_; }
 
  private:

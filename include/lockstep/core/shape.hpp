@@ -15,19 +15,19 @@
 
 namespace lockstep {
 
-/// Up to `max_rank` extents, kept inline: a Shape never allocates. A scalar has rank 0 and one element.
+/// A list of up to `max_rank` extents, stored inline: a Shape never allocates. A scalar has rank 0 and one element.
 class LOCKSTEP_API Shape {
  public:
   static constexpr int max_rank = 8;
 
   /// A scalar.
   constexpr Shape() noexcept = default;
-  /// Throws Error(invalid_argument) for a negative extent, more than `max_rank` of them, or an element count above 2^63
-  /// - 1.
+  /// Throws Error(invalid_argument) if an extent is negative, if there are more than `max_rank` extents, or if the
+  /// element count exceeds 2^63 - 1.
   Shape(std::initializer_list<std::int64_t> extents);
   explicit Shape(std::span<const std::int64_t> extents);
 
-  /// The number of axes, not of elements.
+  /// Number of axes, as opposed to the number of elements.
   [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
   [[nodiscard]] constexpr std::int64_t operator[](int axis) const noexcept {
     return extents_[static_cast<std::size_t>(axis)];
@@ -48,7 +48,7 @@ class LOCKSTEP_API Shape {
   int rank_ = 0;
 };
 
-/// "[2, 3]", "[]" for a scalar. Local.
+/// The shape as text: "[2, 3]"; "[]" for a scalar. Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const Shape& shape);
 
 }  // namespace lockstep

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The customization point that makes a user's type a leaf: how to see it as a tensor.
-// A specialisation has `static TensorView view(T&)` and `static ConstTensorView view(const T&)`.
+// The customization point that makes a user's type a leaf: it describes how to view an object as a tensor. A
+// specialisation has `static TensorView view(T&)` and `static ConstTensorView view(const T&)`.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct tensor_traits<T> {
   static ConstTensorView view(const T& value) { return {&value, dtype_of<T>, Shape{}, Device{}}; }
 };
 
-/// A vector of elements has one axis. `std::vector<bool>` is no leaf: its elements have no address.
+/// A vector of elements has one axis. `std::vector<bool>` is not a leaf: its elements have no addresses.
 template <Element T, class Allocator>
   requires(!std::same_as<T, bool>)
 struct tensor_traits<std::vector<T, Allocator>> {
@@ -43,26 +43,26 @@ struct tensor_traits<std::array<T, n>> {
   static ConstTensorView view(const std::array<T, n>& value) { return view_of(std::span<const T>(value)); }
 };
 
-/// A span refers to elements: what is written goes to them, also through a const span.
+/// A span refers to elements that it does not own: writing through it changes them, even if the span is const.
 template <Element T>
   requires(!std::is_const_v<T>)
 struct tensor_traits<std::span<T>> {
   static TensorView view(const std::span<T>& value) { return view_of(value); }
 };
 
-/// A view is itself.
+/// The view of a view is the view itself.
 template <>
 struct tensor_traits<TensorView> {
   static TensorView view(const TensorView& value) { return value; }
 };
 
-/// A type with a tensor_traits specialisation.
+/// A type that has a tensor_traits specialisation.
 template <class T>
 concept TensorLike = requires(std::remove_cvref_t<T>& value) {
   { tensor_traits<std::remove_cvref_t<T>>::view(value) } -> std::convertible_to<TensorView>;
 };
 
-/// Whether values of T only refer to elements that live elsewhere, so that copying T copies no element.
+/// Whether a T only refers to elements that are stored elsewhere, so that copying the T copies no elements.
 template <class T>
 inline constexpr bool refers_to_elements = false;
 template <class T>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dense, row-major block of elements that somebody else owns.
+// Views of dense, row-major elements that another object owns.
 
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace lockstep {
 
-/// Elements that may be written. Never owns; the memory must outlive every use of the view.
+/// A view of elements that may be written. Never owns; the memory must outlive every use of the view.
 struct TensorView {
-  void* data = nullptr;  ///< may be null only when there are no elements
+  void* data = nullptr;  ///< may be null only if there are no elements
   DType dtype = DType::f32;
   Shape shape;
   Device device;
@@ -28,9 +28,9 @@ struct TensorView {
   }
 };
 
-/// Elements that are only read.
+/// A view of elements that are only read.
 struct ConstTensorView {
-  const void* data = nullptr;  ///< may be null only when there are no elements
+  const void* data = nullptr;  ///< may be null only if there are no elements
   DType dtype = DType::f32;
   Shape shape;
   Device device;
@@ -38,7 +38,7 @@ struct ConstTensorView {
   ConstTensorView() = default;
   ConstTensorView(const void* data_, DType dtype_, Shape shape_, Device device_ = {})
       : data(data_), dtype(dtype_), shape(shape_), device(device_) {}
-  // NOLINTNEXTLINE(google-explicit-constructor): a view that may be written can always be read
+  // NOLINTNEXTLINE(google-explicit-constructor): a writable view can always be read
   ConstTensorView(const TensorView& view)
       : data(view.data), dtype(view.dtype), shape(view.shape), device(view.device) {}
 

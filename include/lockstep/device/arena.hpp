@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arena: memory of this process that the other ranks of its node see. Collectives read and write it in place;
-// memory from elsewhere is copied through it.
+// The arena: memory of this process that the other ranks of its node can access. Collectives read and write it in
+// place; tensors in other memory are copied through it.
 
 #pragma once
 
@@ -17,31 +17,31 @@
 
 namespace lockstep {
 
-/// The arena of this process; it is made at the first call and lives until the process ends. Where no arena can be had
-/// (memory files are forbidden, no address space), or when it is full, blocks come from the heap, and everything works,
-/// with one more copy; `arena_status` says so. Blocks of a freed tensor stay with the arena and are given out again.
-/// After fork() parent and child see each other's writes to it. Local. Thread-safe.
+/// The arena of this process. It is created by the first call and lives until the process ends. If no arena can be
+/// created (memory files are forbidden, or there is no address space), or if it is full, blocks come from the heap:
+/// everything works, at the cost of one more copy, and `arena_status` tells the reason. Blocks of freed tensors stay in
+/// the arena and are reused. After fork() the parent and the child see each other's writes to it. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> arena_memory_resource();
 
-/// The same as a std::pmr resource: `std::pmr::vector<float> gradient(n, lockstep::arena_pmr_resource())`.
+/// The arena as a std::pmr resource: `std::pmr::vector<float> gradient(n, lockstep::arena_pmr_resource())`.
 /// Alignments above 64 bytes throw std::bad_alloc. Never null. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::pmr::memory_resource* arena_pmr_resource();
 
 /// The state of the arena, for reports.
 struct ArenaStatus {
   bool is_available = false;
-  std::size_t reserved_bytes = 0;   ///< address space
-  std::size_t populated_bytes = 0;  ///< memory that was given out at least once
-  std::size_t used_bytes = 0;       ///< memory given out now
-  std::string text;                 ///< "memfd, 62 GiB reserved", or why there is none
+  std::size_t reserved_bytes = 0;   ///< size of the reserved address space
+  std::size_t populated_bytes = 0;  ///< memory that was allocated at least once
+  std::size_t used_bytes = 0;       ///< memory that is allocated now
+  std::string text;                 ///< "memfd, 62 GiB reserved", or why there is no arena
 };
-/// Local. Thread-safe.
+/// The current state of the arena. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API ArenaStatus arena_status();
 
-/// Whether all of [data, data + bytes) lies in the arena. Local. Thread-safe. Costs two comparisons.
+/// Whether all of [data, data + bytes) is in the arena. Local. Thread-safe. Costs two comparisons.
 [[nodiscard]] LOCKSTEP_API bool is_in_arena(const void* data, std::size_t bytes) noexcept;
 
-/// What containers need: `std::vector<float, ArenaAllocator<float>>`. Local. Thread-safe.
+/// An allocator for containers: `std::vector<float, ArenaAllocator<float>>`. Local. Thread-safe.
 template <class T>
 class ArenaAllocator {
  public:

@@ -16,29 +16,29 @@
 
 namespace lockstep {
 
-/// Shared ownership of a block of elements, aligned to 64 bytes: copying a Tensor copies no element, both then refer to
-/// the same ones; `clone` copies. A default-constructed Tensor is a f32 tensor of shape [0]. Thread-safety: as a
-/// shared_ptr; concurrent writes to the elements are the caller's business.
+/// Shared ownership of elements, aligned to 64 bytes. Copying a Tensor copies no elements: both then refer to the same
+/// ones; `clone` copies. A default-constructed Tensor is an f32 tensor of shape [0]. Thread-safety: as a shared_ptr;
+/// the caller must order concurrent writes to the elements.
 ///
-/// What is done with a tensor on a GPU is in order with the stream of its device, as its end is: it may be destroyed
-/// while work with it is on the way there. Its functions throw Error(unavailable) when CUDA fails.
+/// Work with a tensor on a GPU is in order with the stream of its device, and so is its destruction: it may be
+/// destroyed while work that uses it is still on that stream. The functions throw Error(unavailable) if CUDA fails.
 class LOCKSTEP_API Tensor {
  public:
   Tensor();
-  /// Elements are zero. Memory comes from `resource`, which gives memory of `device`; null is the default resource on a
-  /// CPU, and the device's own on a GPU. Local. Throws std::bad_alloc, and Error(unavailable) where `device` is not
-  /// here.
+  /// Allocates a tensor of zeros. The memory comes from `resource`, which must allocate memory of `device`; null stands
+  /// for the default resource on a CPU, and for the device's own on a GPU. Local. Throws std::bad_alloc, and
+  /// Error(unavailable) if `device` does not exist in this process.
   Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
 
-  /// The same with unspecified elements, for who writes them all. Local. Throws as that.
+  /// The same with unspecified elements, for callers that write all of them. Local. Throws as the constructor.
   [[nodiscard]] static Tensor uninitialized(DType dtype, const Shape& shape,
                                             std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
 
-  /// A tensor over the elements of `view`, which need not be aligned to more than an element; `owner` keeps them alive
-  /// and is let go with the last tensor that shares them. Local.
+  /// A tensor over the elements of `view`, which need only the alignment of an element. `owner` keeps them alive and is
+  /// released with the last tensor that shares them. Local.
   [[nodiscard]] static Tensor sharing(const TensorView& view, std::shared_ptr<void> owner);
 
-  /// A tensor with a copy of `elements`. Throws Error(invalid_argument) when their number is not that of `shape`.
+  /// A tensor with a copy of `elements`. Throws Error(invalid_argument) if their number differs from that of `shape`.
   template <Element T>
   [[nodiscard]] static Tensor from(std::span<const T> elements, const Shape& shape) {
     Tensor result = uninitialized(dtype_of<T>, shape);
@@ -65,8 +65,8 @@ class LOCKSTEP_API Tensor {
   [[nodiscard]] TensorView view() noexcept { return view_; }
   [[nodiscard]] ConstTensorView view() const noexcept { return view_; }
 
-  /// The elements as T. Throws Error(invalid_argument) when T is not the element type, and Error(failed_precondition)
-  /// when they are on a GPU.
+  /// The elements as T. Throws Error(invalid_argument) if T is not the element type, and Error(failed_precondition) if
+  /// the tensor is on a GPU.
   template <Element T>
   [[nodiscard]] std::span<T> elements() {
     require_host_elements(dtype_of<T>);
@@ -78,15 +78,15 @@ class LOCKSTEP_API Tensor {
     return {static_cast<const T*>(view_.data), static_cast<std::size_t>(element_count())};
   }
 
-  /// A tensor with the same elements in memory of its own, on the same device. Local. Throws as the constructor.
+  /// A tensor with a copy of the elements, on the same device. Local. Throws as the constructor.
   [[nodiscard]] Tensor clone() const;
-  /// The same elements on `device`: shares memory where they are there, else copies, as `copy`. Local. Throws as the
-  /// constructor and `copy`.
+  /// The same elements on `device`: shares memory if they are there already, otherwise copies them as `copy` does.
+  /// Local. Throws as the constructor and `copy`.
   [[nodiscard]] Tensor to(Device device) const;
-  /// The same elements under another shape; shares memory. Throws Error(invalid_argument) when the counts differ.
+  /// The same elements with another shape; shares memory. Throws Error(invalid_argument) if the element counts differ.
   [[nodiscard]] Tensor reshaped(const Shape& shape) const;
-  /// Overwrites all elements, from any device, as `copy`. Throws Error(invalid_argument) when dtype or element count
-  /// differ; nothing is written then.
+  /// Overwrites all elements with those of `source`, on any device, as `copy` does. Throws Error(invalid_argument) if
+  /// dtypes or element counts differ; nothing is written then.
   void copy_from(ConstTensorView source);
 
  private:
@@ -95,7 +95,7 @@ class LOCKSTEP_API Tensor {
   void require_host_elements(DType dtype) const;
 
   TensorView view_;
-  std::shared_ptr<void> owner_;  // frees the block, and holds the resource until then
+  std::shared_ptr<void> owner_;  // frees the block, and keeps its resource alive until then
 };
 
 template <>

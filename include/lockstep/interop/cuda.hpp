@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lockstep beside kernels of the user's. The one public header that includes CUDA's; optional.
+// Use of lockstep together with a program's own CUDA kernels. The only public header that includes CUDA's; optional.
 //
-// The library has CUDA's runtime inside. A program's own works on the same devices, streams and memory.
+// The library contains its own CUDA runtime. A program's runtime works with the same devices, streams and memory.
 
 #pragma once
 
@@ -13,18 +13,19 @@
 
 namespace lockstep {
 
-/// The stream on which all that lockstep does for the GPU `device` is in order. Kernels that are launched on it see the
-/// elements of tensors as those before left them, and need no other order. It must not be destroyed. Local.
-/// Thread-safe. Throws Error(unavailable) where the device is not here.
+/// The stream on which lockstep orders everything that it does for the GPU `device`. Kernels that are launched on it
+/// see the elements of tensors as earlier work left them, without further synchronization. Do not destroy it. Local.
+/// Thread-safe. Throws Error(unavailable) if the device does not exist in this process.
 [[nodiscard]] inline cudaStream_t native_stream(Device device) {
   return static_cast<cudaStream_t>(stream_handle(device));
 }
 
-/// What lockstep does later for `device` waits for what is on `stream` now, a stream of the same GPU. Returns at once.
-/// Local. Thread-safe. Throws Error(unavailable) where the device is not here, or when CUDA fails.
+/// Makes later work of lockstep for `device` wait for the work that is on `stream` now, a stream of the same GPU.
+/// Returns at once. Local. Thread-safe. Throws Error(unavailable) if the device does not exist in this process, or if
+/// CUDA fails.
 inline void wait_for(Device device, cudaStream_t stream) { device_waits_for(device, stream); }
 
-/// What comes later on `stream` waits for what lockstep has done for `device`. As above.
+/// Makes later work on `stream` wait for the work that lockstep has put on the stream of `device`. Otherwise as above.
 inline void wait_for(cudaStream_t stream, Device device) { stream_waits_for(stream, device); }
 
 }  // namespace lockstep

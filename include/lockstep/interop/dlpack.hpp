@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors to and from other libraries without a copy. The one public header that includes DLPack's; optional.
+// Exchange of tensors with other libraries without a copy. The only public header that includes DLPack's; optional.
 
 #pragma once
 
@@ -47,17 +47,18 @@ inline DType dtype_of(DLDataType type) {
     if (known.code == type.code && known.bits == type.bits && known.lanes == type.lanes) return dtype;
   }
   refuse("the elements are of type code " + std::to_string(type.code) + " with " + std::to_string(type.bits) +
-         " bits and " + std::to_string(type.lanes) + " lanes, which no tensor here holds");
+         " bits and " + std::to_string(type.lanes) + " lanes, which is not supported");
 }
 
 inline Device device_of(DLDevice device) {
   if (device.device_type == kDLCUDA) return {DeviceKind::gpu, device.device_id};
   if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost) return {};
   refuse("the elements are on a device of type " + std::to_string(static_cast<int>(device.device_type)) +
-         "; only kDLCPU, kDLCUDA and kDLCUDAHost are known");
+         "; it must be kDLCPU, kDLCUDA or kDLCUDAHost");
 }
 
-/// Whether elements follow each other without gaps, the last axis fastest. The stride of one single step means nothing.
+/// Whether elements follow each other without gaps, the last axis fastest. The stride of an axis with one element does
+/// not matter.
 inline bool is_dense(const DLTensor& tensor, const Shape& shape) {
   if (tensor.strides == nullptr || shape.element_count() == 0) return true;
   std::int64_t dense = 1;
@@ -83,7 +84,7 @@ inline TensorView view_of(const DLTensor& tensor) {
           device_of(tensor.device)};
 }
 
-/// A tensor on its way, and what its DLTensor points to.
+/// A tensor that was exported, and the shape that its DLTensor points to.
 struct Capsule {
   explicit Capsule(Tensor held) : tensor(std::move(held)) {
     std::int64_t step = 1;
@@ -115,19 +116,19 @@ struct Capsule {
 
 }  // namespace detail::dlpack
 
-/// `tensor` for another library, which shares its elements and calls the deleter when it needs them no more. What
-/// lockstep does with a tensor on a GPU is in order with the stream of its device (interop/cuda.hpp), which the other
-/// library must wait for; gpu:1#2 is device 1 there. Local. Thread-safe. The caller owns the result.
+/// Exports `tensor` to another library, which shares its elements and calls the deleter when it no longer needs them.
+/// Work of lockstep with a tensor on a GPU is in order with the stream of its device (interop/cuda.hpp); the other
+/// library must wait for that stream. gpu:1#2 is exported as device 1. Local. Thread-safe. The caller owns the result.
 [[nodiscard]] inline DLManagedTensor* to_dlpack(Tensor tensor) {
   return &std::make_unique<detail::dlpack::Capsule>(std::move(tensor)).release()->managed;
 }
 
-/// Another library's tensor, which is shared: its deleter is called when the last Tensor over it goes, also where this
-/// throws. On a GPU it is one of the first logical device there (gpu:1), whose stream must come after the other
-/// library's work: `wait_for`. Local. Thread-safe. Throws Error(invalid_argument) for null, for strides that are not
-/// dense and row-major, and for element types and devices that are unknown here.
+/// Imports a tensor of another library and shares its elements. Its deleter is called when the last Tensor that shares
+/// them is destroyed, and also if this function throws. On a GPU, the result is on the first logical device (gpu:1),
+/// whose stream must wait for the other library's work: `wait_for`. Local. Thread-safe. Throws Error(invalid_argument)
+/// for null, for strides that are not dense and row-major, and for unsupported element types and devices.
 [[nodiscard]] inline Tensor from_dlpack(DLManagedTensor* managed) {
-  if (managed == nullptr) detail::dlpack::refuse("there is no tensor: the pointer is null");
+  if (managed == nullptr) detail::dlpack::refuse("the pointer is null");
   std::shared_ptr<void> owner(managed, [](void* held) {
     auto* const shared = static_cast<DLManagedTensor*>(held);
     if (shared->deleter != nullptr) shared->deleter(shared);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lockstep beside an MPI program of the user's. The one public header that includes mpi.h; optional.
+// Use of lockstep together with a program's own MPI calls. The only public header that includes mpi.h; optional.
 
 #pragma once
 
@@ -11,9 +11,10 @@
 
 namespace lockstep {
 
-/// A communicator over the ranks of `comm`, which is duplicated: the user's own messages never meet lockstep's.
-/// Collective over `comm`. Throws Error(failed_precondition) when MPI is not initialised or already finalised, and
-/// Error(invalid_argument) for MPI_COMM_NULL and intercommunicators. Destroy the last copy before MPI_Finalize.
+/// A communicator over the ranks of `comm`, which is duplicated, so the program's own messages are separate from
+/// lockstep's. Collective over `comm`. Throws Error(failed_precondition) if MPI is not initialised or already
+/// finalised, and Error(invalid_argument) for MPI_COMM_NULL and intercommunicators. Destroy the last copy before
+/// MPI_Finalize.
 [[nodiscard]] LOCKSTEP_API Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options = {});
 
 }  // namespace lockstep

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's runtime as a table of calls: what lockstep needs of it, one name per call, no policy. The real table is in the
-// library where it was built with CUDA; tests bring their own. No CUDA header is needed to use it.
+// The CUDA runtime as a table of calls: the calls that lockstep needs, one name per call, no policy. A library that is
+// built with CUDA contains the real table; tests supply their own. Using it needs no CUDA header.
 
 #pragma once
 
@@ -32,13 +32,13 @@ enum class Status : int {
   unknown = 999,
 };
 
-/// cudaStream_t and cudaEvent_t. Null: none.
+/// cudaStream_t and cudaEvent_t. Null stands for none.
 using Stream = void*;
 using Event = void*;
 
 struct DeviceProperties {
   std::string name;                        ///< "NVIDIA H200"
-  std::array<std::uint8_t, 16> uuid = {};  ///< of the device, whatever CUDA_VISIBLE_DEVICES makes its number
+  std::array<std::uint8_t, 16> uuid = {};  ///< identifies the device independently of CUDA_VISIBLE_DEVICES
   std::string pci_bus_id;                  ///< "0000:1b:00.0"
   int major = 0;                           ///< compute capability
   int minor = 0;
@@ -53,59 +53,60 @@ struct PointerAttributes {
   int device = -1;
 };
 
-/// The calls. Each does what CUDA's of the same name does, with the same status; asynchronous errors come out of later
-/// calls. Thread-safe. `device` calls work on the calling thread's current device.
+/// The calls. Each does the same as the CUDA call of that name and returns its status; asynchronous errors are returned
+/// by later calls. Thread-safe. Calls on a `device` use the calling thread's current device.
 class Api {
  public:
   virtual ~Api() = default;
 
-  /// 13000 for CUDA 13.0; 0 where there is no driver.
+  /// 13000 for CUDA 13.0; 0 if there is no driver.
   [[nodiscard]] virtual Status driver_version(int& version) = 0;
   [[nodiscard]] virtual Status runtime_version(int& version) = 0;
   [[nodiscard]] virtual Status device_count(int& count) = 0;
   [[nodiscard]] virtual Status set_device(int device) = 0;
-  /// -1 where the calling thread has used none, so that nobody makes CUDA open device 0 by going back to it.
+  /// -1 if the calling thread has not used any device. Restoring device 0 in that case would make CUDA initialise it.
   [[nodiscard]] virtual Status get_device(int& device) = 0;
   [[nodiscard]] virtual Status device_properties(int device, DeviceProperties& properties) = 0;
   [[nodiscard]] virtual Status pointer_attributes(const void* pointer, PointerAttributes& attributes) = 0;
 
-  /// From the device's default pool, of which as much as `set_pool_threshold` said stays with the process.
+  /// Allocates from the device's default pool; the process keeps as much of the pool as `set_pool_threshold` allows.
   [[nodiscard]] virtual Status malloc_async(void*& block, std::size_t bytes, Stream stream) = 0;
   [[nodiscard]] virtual Status free_async(void* block, Stream stream) = 0;
   [[nodiscard]] virtual Status set_pool_threshold(int device, std::uint64_t bytes) = 0;
-  /// Page-locked host memory, which every device reaches.
+  /// Pinned host memory, which every device can access.
   [[nodiscard]] virtual Status malloc_host(void*& block, std::size_t bytes) = 0;
   [[nodiscard]] virtual Status free_host(void* block) = 0;
 
-  /// Between any two places but two devices; which is found by the addresses (cudaMemcpyDefault).
+  /// Copies between any two places except two devices; CUDA finds the direction from the addresses (cudaMemcpyDefault).
   [[nodiscard]] virtual Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) = 0;
-  /// Between devices, or on one: memory of pools, which CUDA copies to a device without peer access by this call alone.
+  /// Copies between devices, or inside one: memory of pools, which CUDA copies to a device without peer access by this
+  /// call only.
   [[nodiscard]] virtual Status memcpy_peer_async(void* target, int target_device, const void* source, int source_device,
                                                  std::size_t bytes, Stream stream) = 0;
   [[nodiscard]] virtual Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) = 0;
 
-  /// One that does not wait for the default stream.
+  /// Creates a stream that does not wait for the default stream.
   [[nodiscard]] virtual Status stream_create(Stream& stream) = 0;
   [[nodiscard]] virtual Status stream_destroy(Stream stream) = 0;
   [[nodiscard]] virtual Status stream_query(Stream stream) = 0;  ///< not_ready while it has work
   [[nodiscard]] virtual Status stream_wait_event(Stream stream, Event event) = 0;
-  /// Without timing.
+  /// Creates an event without timing.
   [[nodiscard]] virtual Status event_create(Event& event) = 0;
   [[nodiscard]] virtual Status event_destroy(Event event) = 0;
   [[nodiscard]] virtual Status event_record(Event event, Stream stream) = 0;
-  [[nodiscard]] virtual Status event_query(Event event) = 0;  ///< not_ready while it has not come
+  [[nodiscard]] virtual Status event_query(Event event) = 0;  ///< not_ready until it has completed
 
-  /// The last error of this thread, which is forgotten by this where it is not sticky.
+  /// Returns the last error of this thread, and clears it unless it is sticky.
   virtual Status take_last_error() = 0;
   /// "cudaErrorMemoryAllocation", "out of memory"
   [[nodiscard]] virtual std::string error_name(Status status) const = 0;
   [[nodiscard]] virtual std::string error_string(Status status) const = 0;
 };
 
-/// Throws Error(unavailable) with CUDA's own words and the call's name when `status` is no success.
+/// Throws Error(unavailable) with CUDA's error text and the name of the call if `status` is not a success.
 void check(const Api& api, Status status, std::string_view call);
 
-/// The table of CUDA itself; null in a build without it. The same each time. Thread-safe.
+/// The real table; null in a build without CUDA. Returns the same table each time. Thread-safe.
 [[nodiscard]] std::shared_ptr<Api> real_api();
 
 }  // namespace lockstep::detail::cuda

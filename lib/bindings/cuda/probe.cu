@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled when a build is set up: whether nvcc gets along with the C++ compiler and its headers.
+// Compiled when a build is set up: tests whether nvcc works with the C++ compiler and its headers.
 
 #include <array>
 #include <cstdint>

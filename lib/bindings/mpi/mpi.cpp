@@ -57,7 +57,7 @@ bool this_thread_may_call() {
 }
 
 std::unique_lock<std::mutex> serialize() {
-  static std::mutex mutex;  // one per process, as MPI is
+  static std::mutex mutex;  // one per process, like MPI
   static const int level = thread_level();
   return level >= MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>(mutex, std::defer_lock)
                                       : std::unique_lock<std::mutex>(mutex);
@@ -106,7 +106,7 @@ void Comm::reset() noexcept {
   if (is_active()) {
     MPI_Comm_free(&handle_);
   } else {
-    log_warning("a communicator outlived MPI_Finalize; destroy it before");
+    log_warning("a communicator was destroyed after MPI_Finalize; destroy it before");
   }
   handle_ = MPI_COMM_NULL;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// MPI's C interface with errors as exceptions and handles that free themselves. One name per call, no policy.
+// MPI's C interface, with errors as exceptions and handles that free themselves. One name per call, no policy.
 
 #pragma once
 
@@ -16,32 +16,32 @@
 
 namespace lockstep::detail::mpi {
 
-/// Throws Error(unavailable) with MPI's own words when `result` is not MPI_SUCCESS.
+/// Throws Error(unavailable) with MPI's error text if `result` is not MPI_SUCCESS.
 void check(int result, const char* call);
 
-/// Between MPI_Init and MPI_Finalize.
+/// Whether MPI is initialised and not finalised.
 [[nodiscard]] bool is_active();
 [[nodiscard]] bool is_initialized();
 [[nodiscard]] bool is_finalized();
-/// MPI_THREAD_SINGLE ... MPI_THREAD_MULTIPLE. Throws when MPI is not active.
+/// The granted level, MPI_THREAD_SINGLE ... MPI_THREAD_MULTIPLE. Throws if MPI is not active.
 [[nodiscard]] int thread_level();
-/// "single", "funneled", "serialized", "multiple".
+/// The name of a level: "single", "funneled", "serialized", "multiple".
 [[nodiscard]] std::string thread_level_name(int level);
-/// Whether the calling thread may enter MPI at the granted level.
+/// Whether the granted level allows the calling thread to call MPI.
 [[nodiscard]] bool this_thread_may_call();
 
-/// Held around calls below MPI_THREAD_MULTIPLE, where only one thread at a time may be inside MPI; free at
-/// MPI_THREAD_MULTIPLE.
+/// A lock to hold around MPI calls. Below MPI_THREAD_MULTIPLE it admits one thread at a time; at MPI_THREAD_MULTIPLE it
+/// locks nothing.
 [[nodiscard]] std::unique_lock<std::mutex> serialize();
 
-/// A duplicated communicator, freed at the end if MPI is still active. Move-only. Its errors return instead of
-/// aborting.
+/// A duplicated communicator, freed at the end if MPI is still active. Move-only. Errors are returned instead of
+/// aborting the program.
 class Comm {
  public:
   Comm() = default;
   /// Collective over `original`.
   [[nodiscard]] static Comm duplicate_of(MPI_Comm original);
-  /// The ranks of `original` that give the same `color`, ordered by `key`; empty for MPI_UNDEFINED. Collective over
+  /// The ranks of `original` with the same `color`, ordered by `key`; empty for MPI_UNDEFINED. Collective over
   /// `original`.
   [[nodiscard]] static Comm split_of(MPI_Comm original, int color, int key);
   Comm(Comm&& other) noexcept : handle_(other.release()) {}
@@ -53,7 +53,7 @@ class Comm {
   [[nodiscard]] MPI_Comm get() const noexcept { return handle_; }
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
-  /// Gives the handle up without freeing it.
+  /// Returns the handle without freeing it, and forgets it.
   MPI_Comm release() noexcept;
 
  private:
@@ -61,21 +61,21 @@ class Comm {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
-/// Groups of ranks that share memory.
+/// The division of a communicator into groups of ranks that share memory.
 struct Nodes {
   int count = 1;
-  int ranks_here = 1;        ///< in the calling rank's group
-  std::vector<int> leaders;  ///< the lowest rank of each rank's group
+  int ranks_here = 1;        ///< size of the calling rank's group
+  std::vector<int> leaders;  ///< for each rank, the lowest rank of its group
 };
-/// How the ranks of `comm` fall into nodes. Collective.
+/// Finds the nodes of `comm`. Collective.
 [[nodiscard]] Nodes find_nodes(MPI_Comm comm);
 
 /// MPI's type for `dtype`; none for the 16-bit floats, which MPI cannot add.
 [[nodiscard]] std::optional<MPI_Datatype> datatype(DType dtype);
-/// MPI's op; MPI_SUM for a mean, whose division is ours.
+/// MPI's op for `op`; MPI_SUM for a mean, whose division the caller does.
 [[nodiscard]] MPI_Op op(ReduceOp op);
 
-/// First line of the library's version text.
+/// The first line of the MPI library's version text.
 [[nodiscard]] std::string library_version();
 
 }  // namespace lockstep::detail::mpi

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of NCCL itself. It is opened at run time, so that one lockstep serves machines with and without it; its
-// functions have the types of the header that this is built with.
+// The real table of NCCL calls. NCCL is opened at run time, so that one lockstep runs on machines with and without it;
+// the functions have the types of the header that lockstep is built with.
 
 #include "bindings/nccl/nccl.hpp"
 
@@ -28,7 +28,7 @@ static_assert(static_cast<Result>(ncclRemoteError) == Result::remote_error);
 static_assert(static_cast<Result>(ncclInProgress) == Result::in_progress);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 
-// Every function that is used, by what its name has after "nccl".
+// All functions that are used, by their names without "nccl".
 #define LOCKSTEP_NCCL_FUNCTIONS(X) \
   X(AllGather)                     \
   X(AllReduce)                     \
@@ -60,7 +60,7 @@ Function* function_of(void* handle, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(handle, name));
 }
 
-/// The name of a function that `handle` lacks; empty where all were found.
+/// The name of a function that `handle` lacks; empty if all were found.
 std::string resolve(void* handle, Functions& functions) {
 #define LOCKSTEP_RESOLVE(name)                                              \
   functions.name = function_of<decltype(nccl##name)>(handle, "nccl" #name); \
@@ -85,7 +85,7 @@ ncclRedOp_t native_op(RedOp op) {
   return ncclNumOps;
 }
 
-/// Of what is_reducible.
+/// NCCL's type for `dtype`, which must be one that is_reducible accepts.
 ncclDataType_t native_type(DType dtype) {
   switch (dtype) {
     case DType::f16: return ncclFloat16;
@@ -186,8 +186,8 @@ class Opened final : public Api {
   }
 
  private:
-  /// NCCL writes a communicator to its place at once, and a second time from a thread of its own when it is ready: the
-  /// place stays for good.
+  /// A new variable for a communicator. It stays valid for ever, because NCCL writes a communicator to its variable at
+  /// once, and a second time, from a thread of its own, when the communicator is ready.
   ncclComm_t& new_place() {
     const std::lock_guard lock(mutex_);
     return places_.emplace_back(nullptr);
@@ -199,12 +199,12 @@ class Opened final : public Api {
 };
 
 std::string version_text(int code) {
-  // 2.8 and older: one digit less for the major version
+  // versions up to 2.8 have one digit less for the major version
   const int major = code < 10000 ? code / 1000 : code / 10000;
   return fmt::format("{}.{}.{}", major, code < 10000 ? code % 1000 / 100 : code % 10000 / 100, code % 100);
 }
 
-/// What `handle` has; `file` is what it is called as long as NCCL does not say where it comes from.
+/// Looks up the functions in `handle`. `file` is used as its name until NCCL's path is known.
 Library look_into(void* handle, const std::string& file) {
   Library found{.path = file};
   const auto get_version = function_of<decltype(ncclGetVersion)>(handle, "ncclGetVersion");
@@ -231,11 +231,11 @@ Library look_into(void* handle, const std::string& file) {
 
 Library open_library(const std::string& path) {
   if (path.empty() && ::dlsym(RTLD_DEFAULT, "ncclGetVersion") != nullptr) {
-    return look_into(RTLD_DEFAULT, "what is in this process");
+    return look_into(RTLD_DEFAULT, "the NCCL that is loaded in this process");
   }
   const std::string file = path.empty() ? "libnccl.so.2" : path;
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return {.path = file, .why = fmt::format("NCCL does not open: {}", ::dlerror())};
+  if (handle == nullptr) return {.path = file, .why = fmt::format("cannot open NCCL: {}", ::dlerror())};
   return look_into(handle, file);
 }
 

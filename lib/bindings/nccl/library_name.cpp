@@ -15,7 +15,7 @@ struct Named {
   bool is_taken = false;  // guarded by mutex
 };
 
-/// As long as the process: NCCL is opened once.
+/// Lives as long as the process: NCCL is opened once.
 Named& named() {
   static Named of_this_process;
   return of_this_process;

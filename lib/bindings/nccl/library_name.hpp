@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which file this process is to open as NCCL: what its Environment names, before what LOCKSTEP_NCCL does.
+// The file that this process opens as NCCL: the one that its Environment names, otherwise the one that LOCKSTEP_NCCL
+// names.
 
 #pragma once
 
@@ -11,14 +12,14 @@
 namespace lockstep::detail::nccl {
 
 struct LibraryName {
-  std::string file;     ///< empty: nobody names one
+  std::string file;     ///< empty if no file is named
   std::string_view by;  ///< "EnvironmentOptions::nccl_library" or "LOCKSTEP_NCCL"
 };
 
-/// Names a file, or none. False when NCCL has been looked for already: then nothing changes. Thread-safe.
+/// Names a file; "" stands for none. Returns false, and changes nothing, if NCCL has been opened already. Thread-safe.
 [[nodiscard]] bool name_library(const std::string& file);
 
-/// What NCCL is looked for by; from now on it has been. Thread-safe.
+/// The file to open as NCCL. It cannot be named any more after this call. Thread-safe.
 [[nodiscard]] LibraryName take_library_name();
 
 }  // namespace lockstep::detail::nccl

@@ -31,8 +31,8 @@ ElementRange ElementSpace::snapped(ElementRange range) const {
   return {snap(range.begin), snap(range.end)};
 }
 
-std::vector<Piece> ElementSpace::pieces(ElementRange range) const {
-  std::vector<Piece> pieces;
+std::vector<TensorRange> ElementSpace::pieces(ElementRange range) const {
+  std::vector<TensorRange> pieces;
   for (std::int64_t position = range.begin; position < range.end;) {
     const std::size_t at = item(position);
     const std::int64_t end = std::min(range.end, starts_[at + 1]);

@@ -28,7 +28,7 @@ class ElementSpace {
   /// The range with both ends moved down to multiples of 16 inside their tensors: ranges that tile the space still do.
   [[nodiscard]] ElementRange snapped(ElementRange range) const;
   /// What a snapped range covers of each tensor.
-  [[nodiscard]] std::vector<Piece> pieces(ElementRange range) const;
+  [[nodiscard]] std::vector<TensorRange> pieces(ElementRange range) const;
 
  private:
   std::vector<std::int64_t> starts_;  // one more than tensors

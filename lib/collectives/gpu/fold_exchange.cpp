@@ -21,7 +21,7 @@
 namespace lockstep::detail {
 namespace {
 
-using Slices = std::vector<std::vector<Piece>>;  // by leader; an item is a bucket
+using Slices = std::vector<std::vector<TensorRange>>;  // by leader; an item is a bucket
 
 std::vector<Bucket> buckets_for(const Traits& kind, std::span<const HostItem> items) {
   // the parts of a reduce_scatter are not contiguous in a packed bucket
@@ -94,11 +94,11 @@ class FoldExchange final : public GpuReduction {
     const Place outputs = descriptor().traits().outputs;
     return outputs == Place::root ? group().leaders().has(leader, descriptor().root) : outputs == Place::ranks;
   }
-  [[nodiscard]] const std::vector<Piece>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
+  [[nodiscard]] const std::vector<TensorRange>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
   [[nodiscard]] DType travel_dtype(const Block& block, const Bucket& bucket) const {
     return block.last - block.first == 1 ? bucket.dtype : accumulation_of(bucket);
   }
-  [[nodiscard]] const Bucket& bucket_of(const Piece& piece) const { return buckets()[piece.item]; }
+  [[nodiscard]] const Bucket& bucket_of(const TensorRange& piece) const { return buckets()[piece.item]; }
 
   void prepare(std::size_t stream) {
     Partials& partials = partials_[stream];
@@ -110,7 +110,7 @@ class FoldExchange final : public GpuReduction {
       partials.results.push_back(!outputs.empty() ? outputs.front() : needs_scratch ? scratch(stream, bytes) : nullptr);
     }
     if (is_alone()) return;
-    for (const Piece& piece : slice(group().leader_of_stream(stream))) {
+    for (const TensorRange& piece : slice(group().leader_of_stream(stream))) {
       auto& received = partials.received.emplace_back();
       for (const LeaderBlock& from : group().leaders().blocks()) {
         const bool is_own = from.leader == group().leader_of_stream(stream);
@@ -119,7 +119,7 @@ class FoldExchange final : public GpuReduction {
     }
   }
 
-  [[nodiscard]] std::size_t travel_bytes(const Block& block, const Piece& piece) const {
+  [[nodiscard]] std::size_t travel_bytes(const Block& block, const TensorRange& piece) const {
     return bytes_of(piece.end - piece.begin, travel_dtype(block, bucket_of(piece)));
   }
 
@@ -164,7 +164,7 @@ class FoldExchange final : public GpuReduction {
       const int own = group().leader_of_stream(stream);
       for (int peer = 0; peer < leaders.size(); ++peer) {
         if (peer == own) continue;
-        for (const Piece& piece : slice(peer)) send_blocks(calls, stream, peer, piece);
+        for (const TensorRange& piece : slice(peer)) send_blocks(calls, stream, peer, piece);
       }
       for (std::size_t p = 0; p < slice(own).size(); ++p) {
         for (std::size_t b = 0; b < leaders.blocks().size(); ++b) {
@@ -179,7 +179,7 @@ class FoldExchange final : public GpuReduction {
     calls.end();
   }
 
-  void send_blocks(const NcclGroup& calls, std::size_t stream, int peer, const Piece& piece) {
+  void send_blocks(const NcclGroup& calls, std::size_t stream, int peer, const TensorRange& piece) {
     const NcclComms& comms = *group().comms();
     const std::vector<Block>& blocks = leader_of(stream).blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -193,7 +193,7 @@ class FoldExchange final : public GpuReduction {
   void fold_slice(std::size_t stream) {
     const int own = group().leader_of_stream(stream);
     for (std::size_t p = 0; p < slice(own).size(); ++p) {
-      const Piece& piece = slice(own)[p];
+      const TensorRange& piece = slice(own)[p];
       const std::vector<FoldInput> inputs = inputs_of(stream, p);
       const std::vector<void*> outputs = outputs_of(stream, piece);
       fold(stream,
@@ -211,7 +211,7 @@ class FoldExchange final : public GpuReduction {
   /// In id order: what others sent, and this GPU's own.
   std::vector<FoldInput> inputs_of(std::size_t stream, std::size_t index) {
     const int own = group().leader_of_stream(stream);
-    const Piece& piece = slice(own)[index];
+    const TensorRange& piece = slice(own)[index];
     const DType leaf = bucket_of(piece).dtype;
     const std::vector<FoldInput>& values = partials_[stream].own[piece.item];
     std::vector<FoldInput> inputs;
@@ -235,7 +235,7 @@ class FoldExchange final : public GpuReduction {
     return inputs;
   }
 
-  std::vector<void*> outputs_of(std::size_t stream, const Piece& piece) {
+  std::vector<void*> outputs_of(std::size_t stream, const TensorRange& piece) {
     const DType dtype = result_of(bucket_of(piece));
     if (is_scattered()) {
       const std::int64_t replica = piece.begin / (piece.end - piece.begin);
@@ -255,13 +255,13 @@ class FoldExchange final : public GpuReduction {
       const int own = group().leader_of_stream(stream);
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == own) continue;
-        for (const Piece& piece : slice(own)) {
+        for (const TensorRange& piece : slice(own)) {
           if (!wants_result(peer)) break;
           calls.add(comms.api().send(result_at(stream, piece), result_bytes(piece), DType::u8, peer, comms[stream],
                                      cuda_stream(stream)),
                     "ncclSend");
         }
-        for (const Piece& piece : slice(peer)) {
+        for (const TensorRange& piece : slice(peer)) {
           if (!wants_result(own)) break;
           calls.add(comms.api().recv(result_at(stream, piece), result_bytes(piece), DType::u8, peer, comms[stream],
                                      cuda_stream(stream)),
@@ -271,10 +271,10 @@ class FoldExchange final : public GpuReduction {
     }
     calls.end();
   }
-  [[nodiscard]] void* result_at(std::size_t stream, const Piece& piece) const {
+  [[nodiscard]] void* result_at(std::size_t stream, const TensorRange& piece) const {
     return at(partials_[stream].results[piece.item], piece.begin, result_of(bucket_of(piece)));
   }
-  [[nodiscard]] std::size_t result_bytes(const Piece& piece) const {
+  [[nodiscard]] std::size_t result_bytes(const TensorRange& piece) const {
     return bytes_of(piece.end - piece.begin, result_of(bucket_of(piece)));
   }
 
@@ -284,7 +284,7 @@ class FoldExchange final : public GpuReduction {
       std::vector<cuda::CopyPiece> pieces;
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == group().leader_of_stream(stream)) continue;
-        for (const Piece& piece : slice(peer)) {
+        for (const TensorRange& piece : slice(peer)) {
           for (void* const output : placed(stream, piece.item).outputs) {
             void* const target = at(output, piece.begin, result_of(bucket_of(piece)));
             if (target != result_at(stream, piece))

@@ -66,7 +66,7 @@ class Exchange final : public Operation {
   void contribute(Transport& transport, Workspace& workspace, int owner) {
     const std::span<std::byte> buffer = transfers_.new_buffer(workspace, plan_.contribution_bytes(rank_, owner));
     std::byte* next = buffer.data();
-    for (const Piece& piece : plan_.slice(owner)) {
+    for (const TensorRange& piece : plan_.slice(owner)) {
       const HostItem& item = items_[piece.item];
       if (plan_.assembly() == Assembly::scatter) {
         std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype),
@@ -80,7 +80,7 @@ class Exchange final : public Operation {
   }
 
   /// Writes this rank's partial results of `piece`; returns the end of what it wrote.
-  std::byte* pack_partials(const Piece& piece, const HostItem& item, std::byte* next) {
+  std::byte* pack_partials(const TensorRange& piece, const HostItem& item, std::byte* next) {
     const std::int64_t count = piece.end - piece.begin;
     const auto& blocks = plan_.blocks(rank_);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -133,7 +133,7 @@ class Exchange final : public Operation {
     std::vector<void*> outputs;
     std::byte* next = result.data();
     const bool is_scattered = descriptor().traits().has_own_outputs();
-    for (const Piece& piece : plan_.slice(rank_)) {
+    for (const TensorRange& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
       const DType out = plan_.result_dtype_of(item);
       collect_inputs(piece, item, cursors);
@@ -156,7 +156,7 @@ class Exchange final : public Operation {
   }
 
   /// The inputs of `piece` in id order: partials from the other ranks, leaves of this one.
-  void collect_inputs(const Piece& piece, const HostItem& item, std::vector<const std::byte*>& cursors) {
+  void collect_inputs(const TensorRange& piece, const HostItem& item, std::vector<const std::byte*>& cursors) {
     inputs_.clear();
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
       if (rank == rank_) {
@@ -173,7 +173,7 @@ class Exchange final : public Operation {
 
   void concatenate_slice(std::span<std::byte> result) {
     std::byte* next = result.data();
-    for (const Piece& piece : plan_.slice(rank_)) {
+    for (const TensorRange& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
       for (std::size_t i = 0; i < item.inputs.size(); ++i) {
         const int replica = layout_.first(rank_) + static_cast<int>(i);
@@ -208,7 +208,7 @@ class Exchange final : public Operation {
   void pack_own_slice(std::span<std::byte> result) {
     std::byte* next = result.data();
     if (result.empty()) return;
-    for (const Piece& piece : plan_.slice(rank_)) {
+    for (const TensorRange& piece : plan_.slice(rank_)) {
       const HostItem& item = items_[piece.item];
       std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype),
                   static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
@@ -224,7 +224,7 @@ class Exchange final : public Operation {
 
   /// Writes `owner`'s slice to the outputs.
   void deliver(int owner, const std::byte* data) {
-    for (const Piece& piece : plan_.slice(owner)) {
+    for (const TensorRange& piece : plan_.slice(owner)) {
       const HostItem& item = items_[piece.item];
       const DType dtype = plan_.result_dtype_of(item);
       for (void* const output : item.outputs) {
@@ -236,7 +236,7 @@ class Exchange final : public Operation {
   }
 
   /// Gives each local replica its part of a reduce_scatter.
-  void deliver_scattered(const Piece& piece, const HostItem& item, const std::byte* data) {
+  void deliver_scattered(const TensorRange& piece, const HostItem& item, const std::byte* data) {
     const DType dtype = plan_.result_dtype_of(item);
     const auto part = static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype) / item.outputs.size();
     for (std::size_t replica = 0; replica < item.outputs.size(); ++replica) {

@@ -112,7 +112,7 @@ std::size_t ExchangePlan::contribution_bytes(int rank, int owner) const {
   if (!contributes(rank, owner)) return 0;
   if (assembly_ == Assembly::scatter) return result_bytes(owner);
   std::size_t bytes = 0;
-  for (const Piece& piece : slice(owner)) {
+  for (const TensorRange& piece : slice(owner)) {
     for (const Block& block : blocks(rank))
       bytes += padded_bytes(piece.end - piece.begin, travel_dtype(block, items_[piece.item]));
   }
@@ -121,7 +121,7 @@ std::size_t ExchangePlan::contribution_bytes(int rank, int owner) const {
 
 std::size_t ExchangePlan::result_bytes(int owner) const {
   std::size_t bytes = 0;
-  for (const Piece& piece : slice(owner))
+  for (const TensorRange& piece : slice(owner))
     bytes += padded_bytes(piece.end - piece.begin, result_dtype_of(items_[piece.item]));
   return bytes;
 }

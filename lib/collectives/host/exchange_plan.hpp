@@ -40,7 +40,9 @@ class ExchangePlan {
 
   [[nodiscard]] Assembly assembly() const noexcept { return assembly_; }
   /// Elements of the result that `owner` makes; in result space: for gathers that is R times the input.
-  [[nodiscard]] const std::vector<Piece>& slice(int owner) const { return slices_[static_cast<std::size_t>(owner)]; }
+  [[nodiscard]] const std::vector<TensorRange>& slice(int owner) const {
+    return slices_[static_cast<std::size_t>(owner)];
+  }
   /// Whether `rank` sends `owner` something in the first step.
   [[nodiscard]] bool contributes(int rank, int owner) const;
   /// Whether `owner`'s slice goes to `rank` in the second step.
@@ -72,7 +74,7 @@ class ExchangePlan {
   std::span<const HostItem> items_;
   Assembly assembly_;
   bool one_step_ = false;  ///< small: no second step
-  std::vector<std::vector<Piece>> slices_;
+  std::vector<std::vector<TensorRange>> slices_;
   std::vector<std::vector<Block>> blocks_;
   std::vector<std::uint8_t> owner_merges_;
   std::vector<std::vector<std::uint8_t>> block_merges_;

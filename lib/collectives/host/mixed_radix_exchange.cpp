@@ -168,7 +168,7 @@ bool MixedRadixExchange::fold_node(const Planned& planned, Workspace& workspace)
   Step step;
   step.chunk = planned.chunk;
   const StageStep what = schedule_.step(rank_, 0, chunks_[planned.chunk].elements);
-  for (const LaneStep& lane : what.lanes) step.lanes.push_back({space_.snapped(lane.kept), {}});
+  for (const SliceStep& lane : what.slices) step.lanes.push_back({space_.snapped(lane.kept), {}});
   complete_forth(step, workspace);
   node_->end_work();
   return true;
@@ -181,11 +181,11 @@ void MixedRadixExchange::post(const Planned& planned, Transport& transport, Work
   step.way = planned.way;
   const StageStep what = schedule_.step(rank_, planned.stage, chunks_[planned.chunk].elements);
   if (planned.way == Way::forth) {
-    for (const LaneStep& lane : what.lanes) receive_partials(step, what, lane, transport, workspace);
-    for (const LaneStep& lane : what.lanes) send_partials(step, lane, transport, workspace);
+    for (const SliceStep& lane : what.slices) receive_partials(step, what, lane, transport, workspace);
+    for (const SliceStep& lane : what.slices) send_partials(step, lane, transport, workspace);
   } else {
-    for (const LaneStep& lane : what.lanes) receive_results(step, lane, transport);
-    for (const LaneStep& lane : what.lanes) send_results(step, lane, transport);
+    for (const SliceStep& lane : what.slices) receive_results(step, lane, transport);
+    for (const SliceStep& lane : what.slices) send_results(step, lane, transport);
   }
   if (!step.receives.empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
 }

@@ -102,9 +102,9 @@ class MixedRadixExchange final : public Operation {
   void take_results(int member, ElementRange elements);
 
   // forth: partial results
-  void receive_partials(Step& step, const StageStep& what, const LaneStep& lane, Transport& transport,
+  void receive_partials(Step& step, const StageStep& what, const SliceStep& lane, Transport& transport,
                         Workspace& workspace);
-  void send_partials(const Step& step, const LaneStep& lane, Transport& transport, Workspace& workspace);
+  void send_partials(const Step& step, const SliceStep& lane, Transport& transport, Workspace& workspace);
   [[nodiscard]] std::span<const std::byte> outgoing(const Step& step, ElementRange elements, Workspace& workspace);
   /// The nodes of the tree that this rank's own replicas make. Copied even where they are single replicas: outputs may
   /// be written while it travels.
@@ -112,16 +112,16 @@ class MixedRadixExchange final : public Operation {
   /// Adds what all parts know of a lane. The last stage's are the results.
   [[nodiscard]] Held fold(const Step& step, const Lane& lane, Workspace& workspace);
   /// In id order: what the other parts have sent, and what this rank has held.
-  void collect_inputs(const Step& step, const Lane& lane, const Piece& piece);
-  void finish(std::span<const std::uint8_t> merges, const Piece& piece);
+  void collect_inputs(const Step& step, const Lane& lane, const TensorRange& piece);
+  void finish(std::span<const std::uint8_t> merges, const TensorRange& piece);
   void add(const HostItem& item, std::span<const std::uint8_t> merges, std::span<void* const> outputs,
            FoldResult result, std::int64_t count);
 
   // back: results, in place in the image
-  void receive_results(Step& step, const LaneStep& lane, Transport& transport);
-  void send_results(const Step& step, const LaneStep& lane, Transport& transport);
+  void receive_results(Step& step, const SliceStep& lane, Transport& transport);
+  void send_results(const Step& step, const SliceStep& lane, Transport& transport);
   void deliver(ElementRange elements);
-  void copy_result(const Piece& piece, const std::byte* image, void* output) const;
+  void copy_result(const TensorRange& piece, const std::byte* image, void* output) const;
 
   // memory
   [[nodiscard]] bool is_in_node(const Step& step) const { return shares_node_ && step.stage == 0; }
@@ -131,7 +131,9 @@ class MixedRadixExchange final : public Operation {
   [[nodiscard]] const RankSchedule::Stage& stage_at(int stage) const {
     return plan_->stages[static_cast<std::size_t>(stage)];
   }
-  [[nodiscard]] std::int64_t position_of(const Piece& piece) const { return space_.start(piece.item) + piece.begin; }
+  [[nodiscard]] std::int64_t position_of(const TensorRange& piece) const {
+    return space_.start(piece.item) + piece.begin;
+  }
   /// Single replicas travel in their own type.
   [[nodiscard]] const ElementImage& image_of(const Block& block) const { return is_leaf(block) ? leaves_ : partials_; }
   [[nodiscard]] std::size_t message_bytes(std::span<const Block> blocks, ElementRange elements) const {

@@ -43,8 +43,8 @@ void MixedRadixExchange::take_results(int member, ElementRange elements) {
   const std::byte* const results = node_->results_of(member, results_.bytes({0, space_.size()}));
   const int rank = rank_ - node_->member() + member;
   const StageStep what = schedule_.step(rank, 0, elements);
-  for (const LaneStep& lane : what.lanes) {
-    for (const Piece& piece : space_.pieces(space_.snapped(lane.kept))) {
+  for (const SliceStep& lane : what.slices) {
+    for (const TensorRange& piece : space_.pieces(space_.snapped(lane.kept))) {
       const HostItem& item = items_[piece.item];
       for (std::size_t i = 0; i < item.outputs.size(); ++i) {
         if (!node_->is_seen(piece.item, i)) copy_result(piece, results, item.outputs[i]);
@@ -53,13 +53,13 @@ void MixedRadixExchange::take_results(int member, ElementRange elements) {
   }
 }
 
-void MixedRadixExchange::receive_partials(Step& step, const StageStep& what, const LaneStep& lane, Transport& transport,
-                                          Workspace& workspace) {
+void MixedRadixExchange::receive_partials(Step& step, const StageStep& what, const SliceStep& lane,
+                                          Transport& transport, Workspace& workspace) {
   const ElementRange kept = space_.snapped(lane.kept);
   Lane& mine = step.lanes.emplace_back(Lane{kept, {}});
   mine.received.resize(what.bounds.size() - 1, nullptr);
   for (const auto& source : lane.receives) {
-    const auto part = static_cast<std::size_t>(source.part);
+    const auto part = static_cast<std::size_t>(source.group);
     const std::size_t bytes = message_bytes(stage_at(step.stage).fold.inputs[part], kept);
     if (bytes == 0) continue;
     const std::span<std::byte> buffer = new_buffer(step.chunk, bytes, workspace);
@@ -68,7 +68,7 @@ void MixedRadixExchange::receive_partials(Step& step, const StageStep& what, con
   }
 }
 
-void MixedRadixExchange::send_partials(const Step& step, const LaneStep& lane, Transport& transport,
+void MixedRadixExchange::send_partials(const Step& step, const SliceStep& lane, Transport& transport,
                                        Workspace& workspace) {
   ElementRange packed{-1, -1};
   std::span<const std::byte> message;
@@ -105,7 +105,7 @@ void MixedRadixExchange::pack_leaves(const RankSchedule::Stage& stage, ElementRa
   for (std::size_t b = 0; b < stage.shipped.size(); ++b) {
     const Block& block = stage.shipped[b];
     const ElementImage& image = image_of(block);
-    for (const Piece& piece : space_.pieces(elements)) {
+    for (const TensorRange& piece : space_.pieces(elements)) {
       const HostItem& item = items_[piece.item];
       const std::int64_t count = piece.end - piece.begin;
       std::byte* const target = next + image.offset(position_of(piece)) - image.offset(elements.begin);
@@ -136,7 +136,7 @@ MixedRadixExchange::Held MixedRadixExchange::fold(const Step& step, const Lane& 
       result.arrays.push_back(new_buffer(step.chunk, bytes, workspace).data());
     }
   }
-  for (const Piece& piece : space_.pieces(lane.kept)) {
+  for (const TensorRange& piece : space_.pieces(lane.kept)) {
     const HostItem& item = items_[piece.item];
     const std::int64_t count = piece.end - piece.begin;
     collect_inputs(step, lane, piece);
@@ -163,7 +163,7 @@ MixedRadixExchange::Held MixedRadixExchange::fold(const Step& step, const Lane& 
   return result;
 }
 
-void MixedRadixExchange::collect_inputs(const Step& step, const Lane& lane, const Piece& piece) {
+void MixedRadixExchange::collect_inputs(const Step& step, const Lane& lane, const TensorRange& piece) {
   const StageFold& stage = fold_of(step);
   const HostItem& item = items_[piece.item];
   const std::int64_t position = position_of(piece);
@@ -195,7 +195,7 @@ void MixedRadixExchange::collect_inputs(const Step& step, const Lane& lane, cons
   }
 }
 
-void MixedRadixExchange::finish(std::span<const std::uint8_t> merges, const Piece& piece) {
+void MixedRadixExchange::finish(std::span<const std::uint8_t> merges, const TensorRange& piece) {
   const HostItem& item = items_[piece.item];
   const DType dtype = result_dtype(descriptor().op, item.dtype);
   std::vector<void*> outputs;
@@ -219,7 +219,7 @@ void MixedRadixExchange::add(const HostItem& item, std::span<const std::uint8_t>
          count);
 }
 
-void MixedRadixExchange::receive_results(Step& step, const LaneStep& lane, Transport& transport) {
+void MixedRadixExchange::receive_results(Step& step, const SliceStep& lane, Transport& transport) {
   for (const auto& source : lane.sends) {
     const ElementRange elements = space_.snapped(source.elements);
     if (elements.size() == 0) continue;
@@ -228,14 +228,14 @@ void MixedRadixExchange::receive_results(Step& step, const LaneStep& lane, Trans
   }
 }
 
-void MixedRadixExchange::send_results(const Step& step, const LaneStep& lane, Transport& transport) {
+void MixedRadixExchange::send_results(const Step& step, const SliceStep& lane, Transport& transport) {
   const ElementRange kept = space_.snapped(lane.kept);
   if (kept.size() == 0) return;
   for (const auto& target : lane.receives) send(step.chunk, target.peer, result_of(kept), transport);
 }
 
 void MixedRadixExchange::deliver(ElementRange elements) {
-  for (const Piece& piece : space_.pieces(elements)) {
+  for (const TensorRange& piece : space_.pieces(elements)) {
     const HostItem& item = items_[piece.item];
     for (void* const output : item.outputs) copy_result(piece, image_, output);
     if (!shares_node_) continue;
@@ -243,7 +243,7 @@ void MixedRadixExchange::deliver(ElementRange elements) {
   }
 }
 
-void MixedRadixExchange::copy_result(const Piece& piece, const std::byte* image, void* output) const {
+void MixedRadixExchange::copy_result(const TensorRange& piece, const std::byte* image, void* output) const {
   const DType dtype = result_dtype(descriptor().op, items_[piece.item].dtype);
   std::memcpy(at(output, piece.begin, dtype), image + results_.offset(position_of(piece)),
               static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));

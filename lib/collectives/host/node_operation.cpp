@@ -126,7 +126,7 @@ bool NodeOperation::abandon(Transport&) noexcept {
 
 bool NodeOperation::is_staged(int rank) const { return work_.arrival_of(rank).flags.get() == flag_staged; }
 
-const std::byte* NodeOperation::visible_input(int rank, const Piece& piece, std::size_t i) const {
+const std::byte* NodeOperation::visible_input(int rank, const TensorRange& piece, std::size_t i) const {
   const auto* const base =
       rank == rank_ ? static_cast<const std::byte*>(items_[piece.item].inputs[i]) : table_of(rank).input(piece.item, i);
   return base == nullptr ? nullptr : at(base, piece.begin, items_[piece.item].dtype);
@@ -138,7 +138,7 @@ const std::byte* NodeOperation::input_of_round(int rank, const StagedPiece& part
 }
 
 const std::byte* NodeOperation::inline_input(int rank, const StagedPiece& part, std::size_t i) const {
-  const Piece& piece = part.piece;
+  const TensorRange& piece = part.piece;
   if (rank == rank_)
     return at(static_cast<const std::byte*>(items_[piece.item].inputs[i]), piece.begin, items_[piece.item].dtype);
   return group_.control_block(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes +
@@ -163,7 +163,7 @@ void NodeOperation::copy_in(const NodeRound& round, std::byte* staging, Stage wh
   for (std::size_t owner = 0; owner < round.slices.size(); ++owner) {
     if (what == Stage::what_others_need && static_cast<int>(owner) == private_owner()) continue;
     for (const StagedPiece& part : round.slices[owner]) {
-      const Piece& piece = part.piece;
+      const TensorRange& piece = part.piece;
       const HostItem& item = items_[piece.item];
       const std::size_t bytes = static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype);
       for (std::size_t i = 0; i < item.inputs.size(); ++i) {

@@ -77,7 +77,7 @@ class NodeOperation : public Operation {
   [[nodiscard]] bool is_staged(int rank) const;
 
   /// Where input `i` of `rank` has `piece`; null when it lies in staging memory.
-  [[nodiscard]] const std::byte* visible_input(int rank, const Piece& piece, std::size_t i) const;
+  [[nodiscard]] const std::byte* visible_input(int rank, const TensorRange& piece, std::size_t i) const;
   /// The same in this round, wherever it lies.
   [[nodiscard]] const std::byte* input_of_round(int rank, const StagedPiece& part, std::size_t i) const;
   /// The same where all inputs lie on the control blocks.

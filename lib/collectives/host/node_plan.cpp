@@ -20,10 +20,10 @@ std::size_t padded(std::int64_t elements, DType dtype) {
 }
 
 /// One round over `ranges`, pieces of the list in order.
-NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std::span<const Piece> ranges) {
+NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std::span<const TensorRange> ranges) {
   std::vector<std::int64_t> counts;
   std::size_t bytes = 0;
-  for (const Piece& range : ranges) {
+  for (const TensorRange& range : ranges) {
     counts.push_back(range.end - range.begin);
     bytes += static_cast<std::size_t>(counts.back()) * size_of(items[range.item].dtype);
   }
@@ -34,8 +34,8 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
   const auto slices = even_slices(counts, owners);
   for (std::size_t owner = 0; owner < slices.size(); ++owner) {
     std::size_t result_bytes = 0;
-    for (const Piece& slice : slices[owner]) {
-      const Piece& range = ranges[slice.item];
+    for (const TensorRange& slice : slices[owner]) {
+      const TensorRange& range = ranges[slice.item];
       const DType dtype = items[range.item].dtype;
       const std::int64_t count = slice.end - slice.begin;
       round.slices[owner].push_back(
@@ -50,11 +50,11 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
 
 /// One round of a reduce_scatter over `ranges`, pieces of the first replica's part.
 NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout& layout,
-                            std::span<const Piece> ranges) {
+                            std::span<const TensorRange> ranges) {
   NodeRound round;
   for (int owner = 0; owner < layout.ranks(); ++owner) {
     auto& slice = round.slices.emplace_back();
-    for (const Piece& range : ranges) {
+    for (const TensorRange& range : ranges) {
       const HostItem& item = items[range.item];
       const std::int64_t part = item.count() / layout.replicas();
       for (int replica = layout.first(owner); replica < layout.first(owner + 1); ++replica) {
@@ -69,9 +69,9 @@ NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout
 
 /// Ranges of `counts` elements of each item, in order, for rounds of about `round_bytes` bytes; an element counts
 /// `copies` times.
-std::vector<std::vector<Piece>> cut_ranges(std::span<const HostItem> items, std::span<const std::int64_t> counts,
-                                           std::size_t copies, std::size_t round_bytes) {
-  std::vector<std::vector<Piece>> rounds(1);
+std::vector<std::vector<TensorRange>> cut_ranges(std::span<const HostItem> items, std::span<const std::int64_t> counts,
+                                                 std::size_t copies, std::size_t round_bytes) {
+  std::vector<std::vector<TensorRange>> rounds(1);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::size_t element = size_of(items[i].dtype) * copies;

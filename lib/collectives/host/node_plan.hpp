@@ -20,7 +20,7 @@ namespace lockstep::detail {
 
 /// Elements of one tensor, and where they lie in staging memory.
 struct StagedPiece {
-  Piece piece;
+  TensorRange piece;
   std::size_t input_offset = 0;   ///< bytes; the same for each replica's copy
   std::size_t result_offset = 0;  ///< bytes; in the owner's results
 };

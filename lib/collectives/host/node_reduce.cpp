@@ -137,7 +137,7 @@ class NodeReduce final : public NodeOperation {
     }
   }
 
-  void add_own_outputs(const Piece& piece) {
+  void add_own_outputs(const TensorRange& piece) {
     const HostItem& item = items()[piece.item];
     const DType dtype = dtype_of_result(piece);
     if (scatters_) {
@@ -149,23 +149,23 @@ class NodeReduce final : public NodeOperation {
     for (void* const output : item.outputs) outputs_.push_back(at(static_cast<std::byte*>(output), piece.begin, dtype));
   }
 
-  void add_visible_outputs(int rank, const Piece& piece) {
+  void add_visible_outputs(int rank, const TensorRange& piece) {
     const DType dtype = dtype_of_result(piece);
     for (std::byte* const output : table_of(rank).outputs(piece.item)) {
       if (output != nullptr) outputs_.push_back(at(output, piece.begin, dtype));
     }
   }
 
-  [[nodiscard]] DType dtype_of_result(const Piece& piece) const {
+  [[nodiscard]] DType dtype_of_result(const TensorRange& piece) const {
     return result_dtype(descriptor().op, items()[piece.item].dtype);
   }
 
-  void fold(const Piece& piece) {
+  void fold(const TensorRange& piece) {
     if (outputs_.empty()) return;
     functions_[piece.item](fold_of(piece, inputs_, outputs_), piece.end - piece.begin);
   }
 
-  [[nodiscard]] Fold fold_of(const Piece& piece, std::span<const FoldInput> inputs,
+  [[nodiscard]] Fold fold_of(const TensorRange& piece, std::span<const FoldInput> inputs,
                              std::span<void* const> outputs) const {
     return {.op = descriptor().op,
             .dtype = items()[piece.item].dtype,
@@ -207,7 +207,7 @@ class NodeReduce final : public NodeOperation {
       begin = ends[k];
       if (outputs.empty()) continue;
       const auto inputs = std::span(direct_inputs_).subspan(k * replicas, replicas);
-      const Piece& piece = slice[k].piece;
+      const TensorRange& piece = slice[k].piece;
       direct_.push_back({functions_[piece.item], fold_of(piece, inputs, outputs), piece.end - piece.begin});
       direct_.back().fold.stream = leaves_caches_ && is_out_of_place(inputs, outputs);
     }
@@ -262,7 +262,7 @@ class NodeReduce final : public NodeOperation {
 
   void copy_out(std::span<const StagedPiece> slice, const std::byte* results) {
     for (const StagedPiece& part : slice) {
-      const Piece& piece = part.piece;
+      const TensorRange& piece = part.piece;
       const HostItem& item = items()[piece.item];
       const DType dtype = dtype_of_result(piece);
       for (std::size_t i = 0; i < item.outputs.size(); ++i) {

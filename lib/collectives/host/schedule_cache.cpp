@@ -53,10 +53,10 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& ranks, int r
     stage.has_peers = step.bounds.size() > 2;
     if (!stage.has_peers) continue;
     first = std::min(first, j);
-    const auto own = first == j ? std::optional(step.part) : std::nullopt;
-    if (j == 0) node_fold = stage_fold(step.bounds, layout->replicas(), every_part);
+    const auto own = first == j ? std::optional(step.group) : std::nullopt;
+    if (j == 0) node_fold = stage_fold(step.bounds, layout->replicas(), every_group);
     stage.fold = stage_fold(step.bounds, layout->replicas(), own);
-    const auto part = static_cast<std::size_t>(step.part);
+    const auto part = static_cast<std::size_t>(step.group);
     stage.shipped = aligned_blocks(step.bounds[part], step.bounds[part + 1], layout->replicas());
     for (const Block& block : stage.shipped) stage.shipped_merges.push_back(fold_merges_of_leaves(block));
   }
@@ -87,10 +87,10 @@ std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) cons
   } else {
     const bool shares_nodes = means_ == NodeMeans::memory && layout_->nodes() < layout_->ranks();
     plan = plan_all_reduce(*layout_, parameters, bytes, shares_nodes ? FirstStage::node : FirstStage::any);
-    if (plan.radices.size() == 1 && plan.chunks == 1) return nullptr;
+    if (plan.radices.size() == 1 && plan.segments == 1) return nullptr;
   }
   return std::make_shared<RankSchedule>(layout_, rank_, plan.radices,
-                                        options_.chunks != 0 ? options_.chunks : plan.chunks);
+                                        options_.chunks != 0 ? options_.chunks : plan.segments);
 }
 
 }  // namespace lockstep::detail

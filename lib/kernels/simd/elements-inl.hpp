@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How elements lie in memory, and as which vectors they are combined. Compiled once per target.
+// The element types of kernels: their layout in memory, and the vectors in which they are combined. Compiled once per
+// target.
 //
-// Each of these has the types in memory (Leaf, Partial, Result), the vectors of `lanes` accumulators (Accumulator) and
-// of as many results (Output), loads of leaves and partials, `combine`, `result` for what is done to the root, and
-// stores. Loads and stores touch exactly `lanes` elements.
+// Each class has the types in memory (Leaf, Partial, Result), the vectors of `lanes` accumulators (Accumulator) and of
+// as many results (Output), loads of leaves and partial results, `combine`, `result` for the root, and stores. Loads
+// and stores touch exactly `lanes` elements.
 
 #include "kernels/reduce.hpp"
 #include "kernels/simd/narrow_floats-inl.hpp"
@@ -27,14 +28,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// Sizes of vectors: the target's, 16 bytes of accumulators, one accumulator.
+/// Sizes of vectors: the target's full size, 16 bytes of accumulators, one accumulator.
 enum class Width { full, small, single };
 
 template <class T, Width width>
 using Tag = std::conditional_t<width == Width::full, hn::ScalableTag<T>,
                                hn::CappedTag<T, width == Width::small ? 16 / sizeof(T) : 1>>;
 
-/// What is done to the root of a fold.
+/// How the root of a fold becomes the result.
 struct Ending {
   explicit HWY_INLINE Ending(const Fold& fold)
       : is_partial(fold.result == FoldResult::partial),
@@ -47,14 +48,14 @@ struct Ending {
   int replicas;
 };
 
-/// The root of floating-point accumulators as result: divided for a mean, NaN canonical.
+/// Converts the root of floating-point accumulators to the result: divided for a mean, NaN canonical.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ended(D d, V root, const Ending& ending) {
   if (ending.divides) root = hn::Div(root, hn::Set(d, static_cast<hn::TFromD<D>>(ending.replicas)));
   return canonical_where_nan(d, root);
 }
 
-/// A store through the caches to any address, or past them to one that is aligned to the vector.
+/// A store to any address through the caches, or past them to an address that is aligned to the vector.
 template <bool streams, class D, class V>
 HWY_INLINE void put_vector(D d, V value, hn::TFromD<D>* target) {
   if constexpr (streams) {
@@ -64,7 +65,7 @@ HWY_INLINE void put_vector(D d, V value, hn::TFromD<D>* target) {
   }
 }
 
-/// What all vectors of one accumulator per element share.
+/// The common part of all classes with one accumulator per element.
 template <class D, class Op>
 struct Accumulators {
   using Partial = hn::TFromD<D>;
@@ -83,7 +84,7 @@ struct Accumulators {
   }
 };
 
-/// Elements that are their own accumulators.
+/// Elements that are accumulated in their own type.
 template <class T, class Op, Width width>
 struct Plain : Accumulators<Tag<T, width>, Op> {
   using D = Tag<T, width>;
@@ -126,7 +127,7 @@ struct NarrowFloat : Accumulators<Tag<float, width>, Op> {
   }
 };
 
-/// bf16, two in each 32-bit lane: no shuffles, since a bf16 is the upper half of an f32.
+/// bf16, two in each 32-bit lane: needs no shuffles, since a bf16 is the upper half of an f32.
 template <class Op>
 struct BrainPairs {
   using D = hn::ScalableTag<float>;
@@ -174,7 +175,7 @@ struct BrainPairs {
   static HWY_INLINE Output rounded(hn::Vec<D> value) { return bf16_in_upper_half(DU(), hn::BitCast(DU(), value)); }
 };
 
-/// Products of bytes, in 16-bit lanes whose upper half means nothing: Highway does not multiply bytes.
+/// Products of bytes, in 16-bit lanes whose upper halves are ignored, because Highway cannot multiply bytes.
 template <Width width>
 struct ByteProduct {
   using D = Tag<std::uint16_t, width>;
@@ -200,7 +201,7 @@ struct ByteProduct {
   }
 };
 
-/// The mean of integers: accumulated in f64, and f64.
+/// The mean of integers: accumulated in f64, with f64 results.
 template <class T, Width width>
 struct IntegerMean {
   using D = Tag<double, width>;
@@ -217,7 +218,7 @@ struct IntegerMean {
     if constexpr (sizeof(T) == 8) {
       return widened_64(value);
     } else if constexpr (std::is_same_v<T, std::uint32_t>) {
-      // under the exponent of 2^52
+      // as the low bits of a number with the exponent of 2^52
       const auto bits = hn::Or(hn::PromoteTo(DU(), value), hn::BitCast(DU(), hn::Set(D(), 0x1p52)));
       return hn::Sub(hn::BitCast(D(), bits), hn::Set(D(), 0x1p52));
     } else if constexpr (sizeof(T) == 4) {
@@ -244,8 +245,8 @@ struct IntegerMean {
  private:
   using DU = hn::RebindToUnsigned<D>;
 
-  /// Both halves exactly, the upper one under the exponent of 2^84; their sum rounds once. The sign bit of a signed
-  /// integer is flipped, which adds 2^63.
+  /// Converts both halves exactly, the upper one with the exponent of 2^84; the sum of the halves rounds once. The sign
+  /// bit of a signed integer is flipped, which adds 2^63.
   template <class V>
   static HWY_INLINE Accumulator widened_64(V value) {
     constexpr bool is_signed = std::is_signed_v<T>;

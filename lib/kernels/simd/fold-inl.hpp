@@ -4,8 +4,8 @@
 // Folds in vectors: every element is loaded once, combined in registers along the tree, and stored to all outputs.
 // Compiled once per target.
 //
-// All of them end with a vector that overlaps the one before it instead of a rest; it is computed before anything is
-// stored, since an output may be an input. Nothing is read or written outside the buffers.
+// Remainders are computed by a last vector that overlaps the one before it; it is computed before anything is stored,
+// since an output may be an input. Nothing is read or written outside the arrays.
 
 #include "kernels/reduce.hpp"
 #include "kernels/simd/elements-inl.hpp"
@@ -35,7 +35,7 @@ struct Group {
   typename Elements::Accumulator vectors[size];
 };
 
-/// Leaves 0..number-1 and nothing else: the tree is known, and evaluated one vector at a time.
+/// A fold of leaves 0..number-1 alone: the tree is known at compile time, and evaluated one vector at a time.
 template <class Elements, int number>
 class LeafInputs {
  public:
@@ -65,7 +65,7 @@ class LeafInputs {
   const typename Elements::Leaf* inputs_[number];
 };
 
-/// Whatever fold.merges says. The top of the stack is in registers, the rest in the first-level cache.
+/// A fold with any fold.merges. The top of the stack is in registers, the rest in the first-level cache.
 template <class Elements>
 class AnyInputs {
  public:
@@ -73,7 +73,7 @@ class AnyInputs {
   template <int size>
   HWY_INLINE Group<Elements, size> at(std::int64_t i) const {
     using Vectors = Group<Elements, size>;
-    Vectors stack[max_stack_depth];  // of what lies below the top
+    Vectors stack[max_stack_depth];  // the entries below the top
     Vectors* end = stack;
     Vectors top = load<size>(fold_.inputs[0], i);
     for (std::size_t k = 1; k < fold_.inputs.size(); ++k) {
@@ -117,7 +117,7 @@ class AnyInputs {
   const Fold& fold_;
 };
 
-/// Stores roots of elements from i on to all outputs. `may_stream`: whether Ending::streams is heeded.
+/// Stores the roots of the elements from i on to all outputs. `may_stream`: whether Ending::streams is respected.
 template <class Elements, bool may_stream, int size>
 HWY_INLINE void store(const Fold& fold, const Ending& ending, const Group<Elements, size>& roots, std::int64_t i) {
   using Partial = typename Elements::Partial;
@@ -139,7 +139,7 @@ HWY_INLINE void store(const Fold& fold, const Ending& ending, const Group<Elemen
   using Output = typename Elements::Output;
   Output results[size];
   for (int v = 0; v < size; ++v) results[v] = Elements::result(roots.vectors[v], ending);
-  // a streaming store writes a whole vector, whatever part of it is meant
+  // a streaming store writes a whole vector, even if only a part of it is wanted
   constexpr bool can_stream = may_stream && sizeof(Output) == static_cast<std::size_t>(lanes) * sizeof(Result);
   for (void* const output : fold.outputs) {
     Result* const target = static_cast<Result*>(output) + i;
@@ -170,10 +170,10 @@ HWY_NOINLINE void run(const Fold& fold, std::int64_t begin, std::int64_t end) {
   if (i < end) store<Elements, false>(fold, ending, last, end - lanes);
 }
 
-/// The number of inputs when they are leaves 0, 1, ... of a tree, and not more than 8; else 0.
+/// The number of inputs if they are leaves 0, 1, ... of a tree, at most 8; otherwise 0.
 template <class Elements>
 HWY_INLINE std::size_t number_of_leaves(const Fold& fold) {
-  // what fold_merges_of_leaves gives
+  // the results of fold_merges_of_leaves
   static constexpr std::uint8_t merges[9][8] = {{},
                                                 {0},
                                                 {0, 1},
@@ -194,7 +194,7 @@ HWY_INLINE std::size_t number_of_leaves(const Fold& fold) {
   return number;
 }
 
-/// Elements before the first output is aligned to whole vectors; 0 when no number of elements does that.
+/// Number of elements before the first output is aligned to whole vectors; 0 if no number achieves that.
 template <class Elements>
 HWY_INLINE std::int64_t elements_to_alignment(const Fold& fold, std::int64_t count) {
   constexpr std::size_t vector = sizeof(typename Elements::Output);
@@ -204,11 +204,12 @@ HWY_INLINE std::int64_t elements_to_alignment(const Fold& fold, std::int64_t cou
   return bytes % result == 0 ? std::min(static_cast<std::int64_t>(bytes / result), count) : 0;
 }
 
-/// Vectors that are folded at a time: what hides the latency of loads and arithmetic without spilling registers.
+/// Number of vectors that are folded at a time: enough to hide the latency of loads and arithmetic without spilling
+/// registers.
 template <class Elements>
 inline constexpr int many = sizeof(typename Elements::Accumulator) > sizeof(typename Elements::Output) ? 2 : 4;
 
-/// A kernel of its own for that number of leaves, where the op has one.
+/// A specialised kernel for that number of leaves, if the op has one.
 template <class Elements, int number>
 HWY_INLINE void run_leaves(const Fold& fold, std::int64_t count) {
   if constexpr ((Elements::leaves >> number & 1u) != 0) {
@@ -218,7 +219,7 @@ HWY_INLINE void run_leaves(const Fold& fold, std::int64_t count) {
   }
 }
 
-/// A ReduceFunction. `Family<width>` are the elements of one type and op in vectors of that width.
+/// A ReduceFunction. `Family<width>` is the element class of one type and op for vectors of that width.
 template <template <Width> class Family>
 void reduce_elements(const Fold& fold, std::int64_t count) {
   using Full = Family<Width::full>;
@@ -280,7 +281,7 @@ struct ByteProductFamily {
 template <class Family>
 inline constexpr ReduceFunction function_of = reduce_elements<Family::template Elements>;
 
-/// For floating-point types; null for others.
+/// The kernel for floating-point types; null for others.
 template <class Op>
 ReduceFunction float_function(DType dtype) {
   switch (dtype) {
@@ -292,7 +293,7 @@ ReduceFunction float_function(DType dtype) {
   }
 }
 
-/// For ops that tell signed from unsigned.
+/// The kernel for ops that distinguish signed from unsigned integers.
 template <class Op>
 ReduceFunction ordered_function(DType dtype) {
   switch (dtype) {
@@ -309,7 +310,7 @@ ReduceFunction ordered_function(DType dtype) {
   }
 }
 
-/// For ops whose integers wrap, so that the sign does not matter.
+/// The kernel for ops whose integers wrap, so that the sign does not matter.
 template <class Op, class ByteFamily = PlainFamily<std::uint8_t, Op>>
 ReduceFunction wrapping_function(DType dtype) {
   switch (dtype) {

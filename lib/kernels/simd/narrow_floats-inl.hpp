@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// f16 and bf16 to f32 and back. Rounding is by our own integer steps: Highway 1.0.3 truncates in places, and the
-// processors' bf16 instructions flush subnormals. Only F16C, which converts as IEEE 754 says, is used where a target
-// has it. Compiled once per target.
+// Conversions between f32 and f16 or bf16. Rounding is done by integer operations of our own: Highway 1.0.3 truncates
+// in some places, and the processors' bf16 instructions flush subnormals. Only F16C, which conforms to IEEE 754, is
+// used on targets that have it. Compiled once per target.
 
 #include "kernels/simd/ops-inl.hpp"
 
@@ -21,7 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// The bits of f32 values, none of them a NaN that is not canonical, rounded to bf16; the result is the upper half.
+/// Rounds the bits of f32 values, in which every NaN is canonical, to bf16; the result is the upper half of each lane.
 template <class DU, class V = hn::Vec<DU>>
 HWY_INLINE V bf16_in_upper_half(DU du, V bits) {
   const V is_odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
@@ -40,7 +40,7 @@ struct Brain {
     const hn::RebindToUnsigned<DF> du;
     return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(du, narrow)));
   }
-  /// NaNs of `value` are canonical.
+  /// Every NaN of `value` must be canonical.
   template <class DF, class V = hn::Vec<DF>>
   static HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, DF>> round(DF df, V value) {
     const hn::RebindToUnsigned<DF> du;
@@ -48,7 +48,7 @@ struct Brain {
   }
 };
 
-/// f16 by integer steps.
+/// f16 conversion by integer operations.
 struct HalfBySteps {
   template <class DF, class V16>
   static HWY_INLINE hn::Vec<DF> widen(DF df, V16 narrow) {
@@ -79,7 +79,7 @@ struct HalfBySteps {
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
     const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto normal = hn::ShiftRight<13>(hn::Add(magnitude, hn::Add(hn::Set(du, 0xfffu - 0x38000000u), is_odd)));
-    // below 2^-14: adding 1/2 rounds to a multiple of 2^-24, to nearest even
+    // below 2^-14: adding 1/2 rounds to a multiple of 2^-24, ties to even
     const auto subnormal =
         hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, magnitude), hn::Set(df, 0.5f))), hn::Set(du, 0x3f000000u));
     const auto compared = hn::BitCast(di, magnitude);
@@ -92,7 +92,8 @@ struct HalfBySteps {
   }
 };
 
-/// f16 by F16C; its instructions name the rounding, and heed neither flush-to-zero nor denormals-are-zero of f16.
+/// f16 conversion by F16C; its instructions state the rounding mode, and ignore flush-to-zero and denormals-are-zero
+/// for f16.
 struct HalfByProcessor {
   template <class DF, class V16>
   static HWY_INLINE hn::Vec<DF> widen(DF df, V16 narrow) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one step of the tree does to two vectors: kernels/arithmetic.hpp, lane by lane. Compiled once per target.
+// The combination of two vectors, lane by lane as in kernels/arithmetic.hpp. Compiled once per target.
 
 #include <hwy/highway.h>
 
@@ -20,13 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// x86's min and max give the second operand where one is NaN or both are zeros.
+/// x86's min and max return the second operand if one is NaN or both are zeros.
 inline constexpr bool second_operand_wins = HWY_ARCH_X86 != 0 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
 
 template <class D>
 inline constexpr bool is_float_tag = std::is_floating_point_v<hn::TFromD<D>>;
 
-/// The bits of the one NaN that results hold.
+/// The bits of the canonical quiet NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> canonical_nans(D d) {
   const hn::RebindToUnsigned<D> bits;
@@ -42,13 +42,13 @@ HWY_INLINE V canonical_where_nan(D d, V value) {
   return hn::IfThenElse(hn::Eq(value, value), value, canonical_nans(d));
 }
 
-/// `other` where it is ordered, else NaN, for `other` made of a and b.
+/// `other` in lanes where it is ordered, otherwise NaN; `other` is computed from a and b.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V nan_where_unordered(D d, V a, V b, V other) {
   return hn::IfThenElse(hn::And(hn::Eq(a, a), hn::Eq(b, b)), other, canonical_nans(d));
 }
 
-/// Each op says for how many leaves there is a kernel of its own, as bits: the more, the longer it takes to compile.
+/// Each op has a bit set of the leaf counts for which it has a specialised kernel: more kernels take longer to compile.
 constexpr unsigned leaf_numbers(std::initializer_list<int> numbers) {
   unsigned bits = 0;
   for (const int number : numbers) bits |= 1u << number;
@@ -75,7 +75,7 @@ struct Product {
   }
 
  private:
-  /// Highway has no products of 64 bits for all targets and sizes.
+  /// Highway cannot multiply 64-bit integers on all targets and sizes.
   template <class D, class V>
   static HWY_INLINE V combine_64(D d, V a, V b) {
 #if HWY_TARGET == HWY_AVX3
@@ -96,7 +96,8 @@ struct Minimum {
     if constexpr (!is_float_tag<D>) {
       return hn::Min(a, b);
     } else if constexpr (second_operand_wins) {
-      // both orders: equal where a and b are ordered, but for the sign of a zero; a and b themselves where they are not
+      // computed in both orders: the results are equal if a and b are ordered, except for the sign of a zero, and are a
+      // and b themselves otherwise
       const V x = hn::Min(a, b);
       const V y = hn::Min(b, a);
       return hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), canonical_nans(d));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's own table, on machines without a driver and with a GPU.
+// The real table of CUDA calls, on machines without a driver and with a GPU.
 
 #include "bindings/cuda/cuda.hpp"
 #include "device/cuda/backend.hpp"
@@ -20,12 +20,12 @@ namespace {
 
 using lockstep::test::expect_error;
 
-TEST(CudaTable, is_there_and_the_same_each_time) {
+TEST(CudaTable, exists_and_is_the_same_each_time) {
   ASSERT_NE(real_api(), nullptr);
   EXPECT_EQ(real_api(), real_api());
 }
 
-TEST(CudaTable, has_cuda_s_words_for_errors) {
+TEST(CudaTable, gives_cudas_error_texts) {
   const auto api = real_api();
   EXPECT_EQ(api->error_name(Status::out_of_memory), "cudaErrorMemoryAllocation");
   EXPECT_EQ(api->error_string(Status::out_of_memory), "out of memory");
@@ -34,7 +34,7 @@ TEST(CudaTable, has_cuda_s_words_for_errors) {
                [&] { check(*api, Status::out_of_memory, "cudaMallocAsync"); });
 }
 
-TEST(CudaTable, says_on_a_machine_without_a_driver_that_there_is_none) {
+TEST(CudaTable, reports_a_missing_driver) {
   const auto api = real_api();
   int version = -1;
   ASSERT_EQ(api->driver_version(version), Status::success);
@@ -48,7 +48,7 @@ TEST(CudaTable, says_on_a_machine_without_a_driver_that_there_is_none) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-/// Polls, as lockstep does everywhere: nothing in here blocks in CUDA.
+/// Polls, as lockstep does everywhere: no call here blocks in CUDA.
 Status wait_for(Api& api, Event event) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   Status status = api.event_query(event);
@@ -70,7 +70,7 @@ class CudaTableOnAGpu : public testing::Test {
   Api& api = *real_api();
 };
 
-TEST_F(CudaTableOnAGpu, knows_the_device) {
+TEST_F(CudaTableOnAGpu, reports_the_properties_of_the_device) {
   int device = -1;
   EXPECT_EQ(api.get_device(device), Status::success);
   EXPECT_EQ(device, 0);
@@ -83,7 +83,7 @@ TEST_F(CudaTableOnAGpu, knows_the_device) {
   EXPECT_GT(properties.memory_bytes, std::size_t{1} << 30);
 }
 
-TEST_F(CudaTableOnAGpu, says_that_a_thread_has_used_none) {
+TEST_F(CudaTableOnAGpu, reports_that_a_thread_has_used_no_device) {
   int before = 0;
   int after = -1;
   std::thread([&] {
@@ -95,7 +95,7 @@ TEST_F(CudaTableOnAGpu, says_that_a_thread_has_used_none) {
   EXPECT_EQ(after, 0);
 }
 
-TEST_F(CudaTableOnAGpu, copies_there_and_back_in_the_order_of_events) {
+TEST_F(CudaTableOnAGpu, copies_to_the_gpu_and_back_in_the_order_of_events) {
   constexpr std::size_t bytes = 1 << 20;
   Stream first = nullptr;
   Stream second = nullptr;
@@ -138,7 +138,7 @@ TEST_F(CudaTableOnAGpu, copies_there_and_back_in_the_order_of_events) {
   EXPECT_EQ(api.stream_destroy(second), Status::success);
 }
 
-TEST_F(CudaTableOnAGpu, gives_cuda_s_status_and_forgets_it_when_told) {
+TEST_F(CudaTableOnAGpu, returns_cudas_status_and_clears_it_on_request) {
   EXPECT_EQ(api.set_device(1'000'000), Status::invalid_device);
   EXPECT_EQ(api.take_last_error(), Status::invalid_device);
   EXPECT_EQ(api.take_last_error(), Status::success);

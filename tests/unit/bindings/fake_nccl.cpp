@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What looks like NCCL from outside: it writes down each call, and always says ncclInProgress. Built several times, as
-// the version FAKE_VERSION, and with one of the names renamed.
+// A fake NCCL library: it records each call, and always returns ncclInProgress. Built several times, as the version
+// FAKE_VERSION, and with one of the functions renamed.
 
 #include <nccl.h>
 
@@ -11,9 +11,9 @@
 namespace {
 
 std::string last_call;
-ncclComm_t* place = nullptr;  // where the last communicator was asked for
+ncclComm_t* place = nullptr;  // the variable passed with the last request for a communicator
 
-// what a communicator points to
+// the object that every communicator points to
 int something = 0;
 
 ncclResult_t note(const std::string& text) {
@@ -32,7 +32,7 @@ std::string words(const char* name, std::size_t count, ncclDataType_t type, int 
 
 extern "C" {
 
-// what the tests ask
+// interface for the tests
 const char* fake_nccl_last_call() { return last_call.c_str(); }
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -52,7 +52,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
               std::to_string(id.internal[NCCL_UNIQUE_ID_BYTES - 1]) + ", blocking " + std::to_string(config->blocking));
 }
 
-// As NCCL does it, from a thread of its own: once it is ready, the communicator is written a second time.
+// Like NCCL's own thread: when the communicator is ready, it is written a second time.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   *place = comm;
   *error = ncclRemoteError;

@@ -20,7 +20,7 @@
 namespace lockstep::detail::nccl {
 namespace {
 
-/// The modules made of fake_nccl.cpp stand beside this program.
+/// The path of a library made of fake_nccl.cpp; they are beside this program.
 std::string fake(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").replace_filename("libfake-nccl-" + name + ".so").string();
 }
@@ -34,7 +34,7 @@ std::string last_call_of(const std::string& library) {
   return text;
 }
 
-/// `path` is refused, with all `parts` in the reason.
+/// Expects that `path` is refused, with all `parts` in the reason.
 void expect_refused(const std::string& path, const std::vector<std::string>& parts) {
   const Library found = open_library(path);
   EXPECT_EQ(found.api, nullptr);
@@ -43,7 +43,7 @@ void expect_refused(const std::string& path, const std::vector<std::string>& par
   }
 }
 
-TEST(NcclLibrary, takes_the_file_that_is_named) {
+TEST(NcclLibrary, opens_the_file_that_is_named) {
   const Library found = open_library(fake("whole"));
   ASSERT_NE(found.api, nullptr) << found.why;
   EXPECT_EQ(found.why, "");
@@ -58,9 +58,10 @@ TEST(NcclLibrary, names_a_file_that_is_not_there) {
   expect_refused("/nowhere/libnccl.so.2", {"/nowhere/libnccl.so.2", "No such file"});
 }
 
-TEST(NcclLibrary, names_a_file_that_is_no_library) {
+TEST(NcclLibrary, names_a_file_that_is_not_a_library) {
   const test::TemporaryDirectory directory;
-  directory.write("libnccl.so.2", "This is a letter, and a long one: nobody calls it too short to have a header.");
+  directory.write("libnccl.so.2",
+                  "This is a text file that is long enough to contain the header of a library, but is not one.");
   const std::string path = (directory.path() / "libnccl.so.2").string();
   expect_refused(path, {path, "invalid ELF header"});
 }
@@ -73,7 +74,7 @@ TEST(NcclLibrary, names_the_function_that_a_library_lacks) {
   expect_refused(fake("without-recv"), {fake("without-recv") + " has no ncclRecv"});
 }
 
-TEST(NcclLibrary, says_which_version_is_too_old_and_which_is_needed) {
+TEST(NcclLibrary, names_a_version_that_is_too_old_and_the_one_that_is_needed) {
   expect_refused(fake("old"), {fake("old") + " is NCCL 2.17.1; lockstep needs 2.18 or newer"});
   expect_refused(fake("ancient"), {fake("ancient") + " is NCCL 2.8.4; lockstep needs 2.18 or newer"});
 }
@@ -84,7 +85,7 @@ TEST(NcclLibrary, keeps_its_names_to_itself) {
   EXPECT_EQ(::dlsym(RTLD_DEFAULT, "ncclGetVersion"), before);
 }
 
-TEST(NcclLibrary, prefers_what_is_in_the_process_already) {
+TEST(NcclLibrary, prefers_an_nccl_that_is_loaded_already) {
   EXPECT_EXIT(
       {
         ::dlopen(fake("whole").c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -94,7 +95,7 @@ TEST(NcclLibrary, prefers_what_is_in_the_process_already) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(NcclLibrary, is_that_of_the_loader_where_none_is_named_or_in_the_process) {
+TEST(NcclLibrary, is_found_by_the_loader_if_none_is_named_or_loaded) {
   EXPECT_EXIT(
       {
         // its name in there is libnccl.so.2: the loader finds it without a search
@@ -105,7 +106,7 @@ TEST(NcclLibrary, is_that_of_the_loader_where_none_is_named_or_in_the_process) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(NcclLibrary, is_the_one_that_the_environment_names_whatever_is_in_the_process) {
+TEST(NcclLibrary, is_the_one_that_the_environment_names_even_if_another_is_loaded) {
   EXPECT_EXIT(
       {
         ::dlopen(fake("old").c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -126,7 +127,7 @@ TEST(NcclLibrary, is_the_one_that_the_environment_names_whatever_is_in_the_proce
       testing::ExitedWithCode(0), "");
 }
 
-/// What a process says of its NCCL that looks for it while `option` and `variable` name files.
+/// The path or error of the NCCL of a process in which `option` and `variable` name files.
 std::string found_by(const std::string& option, const std::string& variable) {
   ::setenv("LOCKSTEP_NCCL", variable.c_str(), 1);
   if (!name_library(option)) return "looked for already";
@@ -135,25 +136,25 @@ std::string found_by(const std::string& option, const std::string& variable) {
   return found.api != nullptr ? found.path : found.why;
 }
 
-TEST(NcclLibrary, is_the_one_that_the_option_names_whatever_the_environment_does) {
+TEST(NcclLibrary, named_by_the_option_has_precedence_over_the_environment) {
   EXPECT_EXIT(std::_Exit(found_by(fake("whole"), fake("old")) == fake("whole") ? 0 : 1), testing::ExitedWithCode(0),
               "");
   EXPECT_EXIT(std::_Exit(found_by("", fake("whole")) == fake("whole") ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
-TEST(NcclLibrary, that_does_not_open_is_refused_with_the_name_of_who_named_it_and_the_rule) {
+TEST(NcclLibrary, that_cannot_be_opened_is_refused_with_the_setting_and_the_rule) {
   const auto print = [](const std::string& text) {
     std::fputs(text.c_str(), stderr);
     std::_Exit(0);
   };
   EXPECT_EXIT(print(found_by("/nowhere/libnccl.so.2", fake("whole"))), testing::ExitedWithCode(0),
               "EnvironmentOptions::nccl_library is \"/nowhere/libnccl.so.2\", but must name a file with NCCL 2.18 or "
-              "newer: NCCL does not open: .*No such file");
+              "newer: cannot open NCCL: .*No such file");
   EXPECT_EXIT(print(found_by("", fake("old"))), testing::ExitedWithCode(0),
               "LOCKSTEP_NCCL is .*, but must name a file with NCCL 2.18 or newer: .* is NCCL 2.17.1");
 }
 
-TEST(NcclLibrary, cannot_be_named_when_it_has_been_looked_for) {
+TEST(NcclLibrary, cannot_be_named_after_it_was_opened) {
   EXPECT_EXIT(
       {
         const std::string first = found_by(fake("whole"), "");
@@ -162,7 +163,7 @@ TEST(NcclLibrary, cannot_be_named_when_it_has_been_looked_for) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(NcclTable, gives_each_type_and_op_the_number_that_nccl_has_for_it) {
+TEST(NcclTable, maps_each_type_and_op_to_nccls_number) {
   const Library found = open_library(fake("whole"));
   ASSERT_NE(found.api, nullptr) << found.why;
   const std::vector<std::pair<DType, ncclDataType_t>> types{
@@ -184,7 +185,7 @@ TEST(NcclTable, gives_each_type_and_op_the_number_that_nccl_has_for_it) {
   }
 }
 
-TEST(NcclTable, refuses_integers_of_16_bits_before_nccl_sees_them) {
+TEST(NcclTable, refuses_16_bit_integers_without_calling_nccl) {
   const Library found = open_library(fake("whole"));
   ASSERT_NE(found.api, nullptr) << found.why;
   Api& api = *found.api;
@@ -203,7 +204,7 @@ TEST(NcclTable, refuses_integers_of_16_bits_before_nccl_sees_them) {
   EXPECT_EQ(last_call_of(found.path), "GroupStart");
 }
 
-TEST(NcclTable, calls_what_it_is_named_after) {
+TEST(NcclTable, calls_the_function_of_the_same_name) {
   const Library found = open_library(fake("whole"));
   ASSERT_NE(found.api, nullptr) << found.why;
   Api& api = *found.api;
@@ -243,12 +244,12 @@ TEST(NcclTable, makes_communicators_that_do_not_block_and_are_written_once) {
   Result error = Result::success;
   EXPECT_EQ(found.api->comm_get_async_error(comm, error), Result::success);
   EXPECT_EQ(error, Result::remote_error);
-  EXPECT_EQ(asked, nullptr);  // where NCCL writes late is not the caller's
+  EXPECT_EQ(asked, nullptr);  // NCCL's late write does not go to the caller's variable
 }
 
-TEST(Nccl, of_this_machine_loads) {
+TEST(Nccl, of_this_machine_is_loaded) {
   const Library found = open_library("libnccl.so.2");
-  if (found.why.starts_with("NCCL does not open")) GTEST_SKIP() << found.why;
+  if (found.why.starts_with("cannot open NCCL")) GTEST_SKIP() << found.why;
   ASSERT_NE(found.api, nullptr) << found.why;
   EXPECT_EQ(found.version / 10000, NCCL_MAJOR);
   EXPECT_NE(found.path.find("libnccl.so"), std::string::npos) << found.path;

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-TEST(DType, knows_the_cpp_types_by_width_and_sign) {
+TEST(DType, maps_cpp_types_by_width_and_sign) {
   EXPECT_EQ(dtype_of<float>, DType::f32);
   EXPECT_EQ(dtype_of<long>, DType::i64);
   EXPECT_EQ(dtype_of<long long>, DType::i64);
@@ -20,7 +20,7 @@ TEST(DType, knows_the_cpp_types_by_width_and_sign) {
   static_assert(!Element<void*>);
 }
 
-TEST(DType, names_itself_and_reads_its_names_back) {
+TEST(DType, has_names_that_can_be_parsed) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(parse_dtype(to_string(dtype)), dtype);
@@ -29,13 +29,13 @@ TEST(DType, names_itself_and_reads_its_names_back) {
   EXPECT_THROW((void)parse_dtype("f8"), Error);
 }
 
-TEST(ReduceOp, is_read_in_any_case_of_letters) {
+TEST(ReduceOp, is_parsed_in_any_case_of_letters) {
   EXPECT_EQ(parse_reduce_op("SUM"), ReduceOp::sum);
   EXPECT_EQ(parse_reduce_op("Mean"), ReduceOp::mean);
   EXPECT_THROW((void)parse_reduce_op("median"), Error);
 }
 
-TEST(ReduceOp, names_itself_and_reads_its_names_back) {
+TEST(ReduceOp, has_names_that_can_be_parsed) {
   for (int i = 0; i < reduce_op_count; ++i) {
     const auto op = static_cast<ReduceOp>(i);
     EXPECT_EQ(parse_reduce_op(to_string(op)), op);

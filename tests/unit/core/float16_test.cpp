@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// The value of a binary16 by its definition.
+/// The value of a binary16 number, computed from its definition.
 double value_of_f16(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1f;
   const int fraction = bits & 0x3ff;
@@ -39,7 +39,7 @@ TEST(Float16, rounds_to_nearest_even_between_all_neighbours) {
   for (std::uint16_t bits = 0; bits < 0x7bff; ++bits) {
     const double low = value_of_f16(bits);
     const double high = value_of_f16(static_cast<std::uint16_t>(bits + 1));
-    const float middle = static_cast<float>((low + high) / 2);  // exact: binary32 has the digits
+    const float middle = static_cast<float>((low + high) / 2);  // exact: binary32 has enough digits
     const auto even = static_cast<std::uint16_t>((bits & 1) != 0 ? bits + 1 : bits);
     ASSERT_EQ(Float16(middle).bits(), even) << bits;
     ASSERT_EQ(Float16(std::nextafter(middle, 0.0f)).bits(), bits) << bits;

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-TEST(Device, reads_tensorflows_spellings) {
+TEST(Device, parses_tensorflows_spellings) {
   const Device gpu{DeviceKind::gpu, 1};
   for (const char* text :
        {"gpu:1", "GPU:1", "/gpu:1", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:1"}) {
@@ -35,7 +35,7 @@ TEST(Device, names_each_logical_device_on_a_gpu) {
   EXPECT_LT((Device{DeviceKind::gpu, 1}), second);
 }
 
-TEST(Device, refuses_what_it_cannot_read_and_shows_it) {
+TEST(Device, quotes_text_that_cannot_be_parsed) {
   for (const char* text : {"", "tpu:0", "cpu:", "cpu:x", "cpu:-1", "cpu:0:1", "cpu:0#1", "gpu#1", "gpu:0#", "gpu:0#-1",
                            "gpu:0#1#2", "gpu:0#x"}) {
     try {
@@ -48,7 +48,7 @@ TEST(Device, refuses_what_it_cannot_read_and_shows_it) {
   }
 }
 
-TEST(Shape, counts_elements_and_refuses_impossible_extents) {
+TEST(Shape, counts_elements_and_refuses_invalid_extents) {
   EXPECT_EQ(Shape{}.element_count(), 1);
   EXPECT_EQ((Shape{2, 0, 3}).element_count(), 0);
   EXPECT_EQ(to_string(Shape{2, 3}), "[2, 3]");

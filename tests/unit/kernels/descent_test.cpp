@@ -16,20 +16,20 @@
 namespace lockstep::detail {
 namespace {
 
-/// Arrays with room at both ends that nobody may touch.
+/// Arrays with margins at both ends that must not be modified.
 struct Arrays {
-  static constexpr std::size_t room = 3;  // odd addresses, too
+  static constexpr std::size_t margin = 3;  // odd, so that addresses are misaligned
 
   explicit Arrays(std::size_t count) : count_(count) {
     std::mt19937 random(static_cast<unsigned>(count + 1));
     for (auto* array : {&parameter, &first, &second, &gradient}) {
-      array->resize(count + 2 * room);
+      array->resize(count + 2 * margin);
       for (float& x : *array) x = std::ldexp(static_cast<float>(random()), -31) - 1;
     }
     for (float& x : second) x = std::abs(x);
   }
   [[nodiscard]] std::span<float> part(std::vector<float>& array) const {
-    return std::span(array).subspan(room, count_);
+    return std::span(array).subspan(margin, count_);
   }
   friend bool operator==(const Arrays&, const Arrays&) = default;
 
@@ -39,14 +39,14 @@ struct Arrays {
   std::size_t count_;
 };
 
-/// On every target, at every number of elements, `in_vectors` does what `one` does to each element, bit for bit.
+/// On every target, and for every number of elements, `in_vectors` gives the bits of `one` applied to each element.
 void expect_same(const std::function<void(Arrays&)>& in_vectors,
                  const std::function<void(float& p, float& m, float& v, float g)>& one) {
   for (const std::string_view target : kernel_targets()) {
     const ForcedKernelTarget forced(target);
     for (std::size_t count = 0; count < 70; ++count) {
       Arrays expected(count);
-      for (std::size_t i = Arrays::room; i < count + Arrays::room; ++i)
+      for (std::size_t i = Arrays::margin; i < count + Arrays::margin; ++i)
         one(expected.parameter[i], expected.first[i], expected.second[i], expected.gradient[i]);
       Arrays arrays(count);
       in_vectors(arrays);
@@ -101,8 +101,8 @@ TEST(Descent, that_adapts_moments_alone_gives_the_bits_of_the_scalar_formula) {
 TEST(Direction, gives_the_bits_of_the_scalar_formula) {
   expect_same(
       [&](Arrays& a) {
-        const std::vector<float> previous = a.parameter;  // inputs and output overlap nowhere
-        const auto p = std::span(previous).subspan(Arrays::room, a.part(a.parameter).size());
+        const std::vector<float> previous = a.parameter;  // the output must not overlap the inputs
+        const auto p = std::span(previous).subspan(Arrays::margin, a.part(a.parameter).size());
         direction(a.part(a.parameter), p, a.part(a.first), a.part(a.second), direction_factors);
       },
       [](float& p, float& m, float& v, float) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory next to pages that nobody may touch, so that a load or store past its end is a fault.
+// Memory next to inaccessible pages, so that a load or store past its end is a fault.
 
 #pragma once
 
@@ -27,9 +27,9 @@ class GuardedMemory {
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
 
-  /// `bytes` bytes that start where the memory does.
+  /// The first `bytes` bytes of the memory.
   [[nodiscard]] std::byte* first(std::size_t) const { return begin_; }
-  /// `bytes` bytes that end where the memory does.
+  /// The last `bytes` bytes of the memory.
   [[nodiscard]] std::byte* last(std::size_t bytes) const { return begin_ + size_ - bytes; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// f16 and bf16 in every target, exhaustively: all 2^16 values are widened, and rounded to, from what lies around them.
+// f16 and bf16 on every target, exhaustively: all 2^16 values are widened, and rounded to from nearby f32 values.
 
 #include "kernels/scalar_reduce.hpp"
 
@@ -35,7 +35,7 @@ std::vector<std::uint16_t> bits_of(const std::vector<T>& values) {
   return bits;
 }
 
-/// Folds `piece` elements at a time: pieces of a few elements go through the narrow vectors.
+/// Folds `piece` elements at a time: calls with few elements use the narrow vectors.
 void fold_in_pieces(ReduceFunction function, Fold fold, std::size_t input_size, std::size_t output_size,
                     std::int64_t count, std::int64_t piece) {
   std::vector<FoldInput> inputs(fold.inputs.begin(), fold.inputs.end());
@@ -52,7 +52,8 @@ void fold_in_pieces(ReduceFunction function, Fold fold, std::size_t input_size, 
   }
 }
 
-/// One array of `input_size`-byte elements, folded in every target and in pieces of several sizes, gives these words.
+/// Folds one array of `input_size`-byte elements on every target, with several numbers of elements per call, and
+/// expects these words.
 template <class T, class Word>
 void expect_folded(const FoldInput& input, std::size_t input_size, FoldResult result,
                    const std::vector<Word>& expected) {
@@ -98,7 +99,7 @@ TYPED_TEST(NarrowFloats, widen_exactly) {
   expect_folded<TypeParam>({values.data(), false}, sizeof(TypeParam), FoldResult::partial, expected);
 }
 
-/// Around every value of the format: itself, the midpoints to its neighbours, and the f32 next to those.
+/// For every value of the format: the value, the midpoints to its neighbours, and the f32 values next to those.
 template <class T>
 std::vector<float> around_all_values() {
   std::vector<std::uint32_t> bits;
@@ -132,7 +133,7 @@ TYPED_TEST(NarrowFloats, round_to_nearest_even) {
   expect_folded<TypeParam>({values.data(), true}, sizeof(float), FoldResult::finished, expected);
 }
 
-/// Every value with every value of a set that makes ties, overflows and subnormals.
+/// Adds every value to each value of a set that causes ties, overflows and subnormals.
 TYPED_TEST(NarrowFloats, add_pairs_of_leaves_and_round_once) {
   const auto values = all_values<TypeParam>();
   const auto count = static_cast<std::int64_t>(values.size());

@@ -26,7 +26,7 @@ std::vector<FoldInput> leaves_of(const std::vector<Bytes>& leaves) {
 }
 
 TEST(Reduce, equals_the_oracle_for_every_dtype_op_and_number_of_replicas) {
-  constexpr std::int64_t count = 700;  // several blocks and a rest
+  constexpr std::int64_t count = 700;  // several blocks and a remainder
   for (int d = 0; d < dtype_count; ++d) {
     for (int o = 0; o < reduce_op_count; ++o) {
       const auto dtype = static_cast<DType>(d);

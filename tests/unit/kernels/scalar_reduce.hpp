@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every kernel is compared with: a fold evaluated one element at a time by kernels/arithmetic.hpp, and the means
-// to call the kernels of every target.
+// The oracle for kernels: a fold that is evaluated one element at a time by kernels/arithmetic.hpp; and access to the
+// kernels of every target.
 
 #pragma once
 
@@ -56,7 +56,7 @@ void scalar_reduce_op(const Fold& fold, std::int64_t count) {
     if constexpr (supports(op, dtype_of<T>)) {
       scalar_reduce_as<op, T>(fold, count);
     } else {
-      throw std::logic_error("this op does not take this dtype");
+      throw std::logic_error("this op does not support this dtype");
     }
   };
   switch (fold.dtype) {
@@ -95,7 +95,7 @@ struct TargetFunction {
   ReduceFunction function;
 };
 
-/// The kernels of all targets that this processor has.
+/// The kernels of all targets that run on this processor.
 inline std::vector<TargetFunction> functions_of_all_targets(ReduceOp op, DType dtype) {
   std::vector<TargetFunction> functions;
   for (const std::string_view target : kernel_targets()) {
@@ -116,7 +116,7 @@ void for_ops_and_dtypes(Visit visit) {
   }
 }
 
-/// Whether partial results are the same: which NaN a partial is does not matter, since results have but one.
+/// Whether partial results are equal. Any NaN equals any other, since results have one NaN only.
 inline bool same_partials(const test::Bytes& a, const test::Bytes& b, DType dtype) {
   if (a.size() != b.size()) return false;
   const auto same = [&]<class T>(T) {

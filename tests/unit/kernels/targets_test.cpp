@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every kernel of every target that this processor has, against the scalar definition.
+// Every kernel of every target that runs on this processor, against the scalar definition.
 
 #include "kernels/guarded_memory.hpp"
 #include "kernels/scalar_reduce.hpp"
@@ -24,11 +24,12 @@ namespace {
 using test::Bytes;
 using test::GuardedMemory;
 
-constexpr std::int64_t most = 300;  // elements: several vectors of every width and a rest
+constexpr std::int64_t most = 300;  // elements: several vectors of every width and a remainder
 constexpr int most_replicas = 17;
 constexpr int most_outputs = 3;
 
-/// Leaves of one op and dtype, the results of all counts (a shorter fold's are a prefix), and places to fold in.
+/// Leaves of one op and dtype, the results for all counts (a shorter fold's results are a prefix), and memory to fold
+/// in.
 class Case {
  public:
   Case(ReduceOp op, DType dtype, int replicas)
@@ -122,7 +123,7 @@ TEST(Targets, fold_leaves_like_the_scalar_definition_at_every_count_and_touch_no
         const auto result = count % 3 == 1 ? FoldResult::partial : FoldResult::finished;
         const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
         const std::size_t output_bytes = static_cast<std::size_t>(count) * size_of(tested.output_dtype(result));
-        // against one end of the memory or the other, so at odd addresses too
+        // at one end of the memory or the other, so addresses are misaligned too
         const bool at_end = (count + replicas) % 4 != 0;
         std::vector<FoldInput> sources;
         for (std::size_t r = 0; r < tested.leaves().size(); ++r) {
@@ -150,7 +151,7 @@ TEST(Targets, fold_leaves_like_the_scalar_definition_at_every_count_and_touch_no
   });
 }
 
-TEST(Targets, store_nothing_beside_outputs_at_odd_offsets) {
+TEST(Targets, store_nothing_outside_outputs_at_odd_offsets) {
   const Bytes untouched(64, std::byte{0xa5});
   for_ops_and_dtypes([&](ReduceOp op, DType dtype) {
     const Case tested(op, dtype, 3);
@@ -206,8 +207,8 @@ TEST(Targets, fold_in_place) {
   });
 }
 
-/// The tree in two rounds: [0, R) is cut in up to three ranges, as ranks cut it, and their blocks are folded to partial
-/// results first.
+/// Evaluates the tree in two rounds: [0, R) is cut into up to three ranges, as ranks cut it, and the blocks of each
+/// range are folded to partial results first.
 TEST(Targets, fold_partial_results_and_leaves_together_to_the_same_bits) {
   for_ops_and_dtypes([&](ReduceOp op, DType dtype) {
     const DType accumulator = accumulation_dtype(op, dtype);
@@ -262,7 +263,7 @@ TEST(Targets, fold_partial_results_and_leaves_together_to_the_same_bits) {
   });
 }
 
-/// Pairs of what is special, in both orders, at every place of a vector.
+/// Pairs of special values, in both orders, at every position of a vector.
 template <class T>
 void check_special_pairs(const std::vector<T>& special) {
   std::vector<T> left;
@@ -291,7 +292,7 @@ void check_special_pairs(const std::vector<T>& special) {
       output = got.data();
       target.function(fold, count);
       EXPECT_EQ(got, expected) << target.target << ' ' << to_string(op) << ' ' << to_string(dtype_of<T>);
-      for (std::int64_t i = 0; i < count; ++i) {  // the narrowest vectors as well
+      for (std::int64_t i = 0; i < count; ++i) {  // including the narrowest vectors
         const FoldInput one[]{{left.data() + i, false}, {right.data() + i, false}};
         output = got.data() + static_cast<std::size_t>(i) * sizeof(T);
         Fold single = fold;
@@ -303,7 +304,7 @@ void check_special_pairs(const std::vector<T>& special) {
   }
 }
 
-TEST(Targets, take_nan_infinity_zero_and_subnormals_in_every_order) {
+TEST(Targets, handle_nan_infinity_zero_and_subnormals_in_every_order) {
   check_special_pairs<float>({std::bit_cast<float>(0x7fc00000u), std::bit_cast<float>(0xffc12345u),
                               std::bit_cast<float>(0x7f800001u), INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -1.0f, 1e-45f,
                               -1e-45f, 1e-38f, 3.4028235e38f, -3.4028235e38f});
@@ -325,7 +326,7 @@ TEST(Targets, take_nan_infinity_zero_and_subnormals_in_every_order) {
   check_special_pairs(brains);
 }
 
-TEST(Targets, have_means_of_the_largest_integers) {
+TEST(Targets, compute_means_of_the_largest_integers) {
   const std::vector<std::int64_t> values{std::numeric_limits<std::int64_t>::min(),
                                          std::numeric_limits<std::int64_t>::max(),
                                          -1,

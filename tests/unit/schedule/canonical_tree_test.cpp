@@ -25,7 +25,7 @@ std::string spell(const std::vector<std::string>& names, const std::vector<std::
   return stack.size() == 1 ? stack.front() : "not one root";
 }
 
-/// The tree by its definition.
+/// The tree by its recursive definition.
 std::string defined(int first, int size, int replicas) {
   if (size == 1) return std::to_string(first);
   const std::string left = defined(first, size / 2, replicas);

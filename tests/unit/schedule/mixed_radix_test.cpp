@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole family on paper: messages are carried out one by one on values of all ranks, in one thread.
+// Simulates the whole family: messages are delivered one by one on the values of all ranks, in one thread.
 
 #include "schedule/mixed_radix.hpp"
 
@@ -26,7 +26,7 @@ namespace {
 
 enum class Adding { along_the_tree, from_the_left };
 
-/// One element as a rank knows it: tree nodes of its replicas in id order, with their values.
+/// The state of one element on a rank: tree nodes of its replicas in id order, with their values.
 struct Known {
   std::vector<Block> blocks;
   std::vector<float> values;
@@ -37,7 +37,7 @@ struct Message {
   std::vector<Known> known;
 };
 
-/// Carries out a schedule on f32 values, `leaves[replica][element]`.
+/// Simulates a schedule on f32 values, `leaves[replica][element]`.
 class Rehearsal {
  public:
   Rehearsal(const MixedRadix& schedule, const std::vector<std::vector<float>>& leaves, Adding adding)
@@ -65,7 +65,7 @@ class Rehearsal {
     for (int stage = schedule.stages() - 1; stage >= 0; --stage) back(stage);
   }
 
-  /// Bits of every rank's result; empty where a rank does not know the root of every element.
+  /// The bits of every rank's result; empty if a rank does not have the root of every element.
   [[nodiscard]] std::optional<test::Bytes> result(int rank) const {
     test::Bytes bytes;
     for (const auto& known : known_[static_cast<std::size_t>(rank)]) {
@@ -133,8 +133,8 @@ class Rehearsal {
     std::vector<StageStep> steps;
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
       steps.push_back(schedule_.step(rank, stage, {0, static_cast<std::int64_t>(elements_)}));
-      for (const LaneStep& lane : steps.back().lanes) {
-        for (const auto& message : lane.sends) send(rank, message.peer, message.elements);
+      for (const SliceStep& slice : steps.back().slices) {
+        for (const auto& message : slice.sends) send(rank, message.peer, message.elements);
       }
     }
     for (int rank = 0; rank < layout_.ranks(); ++rank) take(rank, steps[static_cast<std::size_t>(rank)]);
@@ -146,17 +146,18 @@ class Rehearsal {
     const auto before = mine;
     mine.assign(elements_, std::nullopt);
     const StageFold plan = stage_fold(step.bounds, layout_.replicas());
-    for (const LaneStep& lane : step.lanes) {
-      std::map<int, Message> by_part;
-      for (const auto& source : lane.receives) by_part[source.part] = receive(rank, source.peer, lane.kept);
-      for (std::int64_t e = lane.kept.begin; e < lane.kept.end; ++e) {
+    for (const SliceStep& slice : step.slices) {
+      std::map<int, Message> by_group;
+      for (const auto& source : slice.receives) by_group[source.group] = receive(rank, source.peer, slice.kept);
+      for (std::int64_t e = slice.kept.begin; e < slice.kept.end; ++e) {
         Known inputs;
-        for (int part = 0; part + 1 < static_cast<int>(step.bounds.size()); ++part) {
+        for (int group = 0; group + 1 < static_cast<int>(step.bounds.size()); ++group) {
           const auto at = static_cast<std::size_t>(e);
-          ASSERT_TRUE(part != step.part || before[at]);
-          const Known& known =
-              part == step.part ? *before[at] : by_part[part].known[at - static_cast<std::size_t>(lane.kept.begin)];
-          ASSERT_EQ(known.blocks, plan.inputs[static_cast<std::size_t>(part)]);
+          ASSERT_TRUE(group != step.group || before[at]);
+          const Known& known = group == step.group
+                                   ? *before[at]
+                                   : by_group[group].known[at - static_cast<std::size_t>(slice.kept.begin)];
+          ASSERT_EQ(known.blocks, plan.inputs[static_cast<std::size_t>(group)]);
           inputs.values.insert(inputs.values.end(), known.values.begin(), known.values.end());
         }
         mine[static_cast<std::size_t>(e)] = fold(plan, inputs);
@@ -169,13 +170,13 @@ class Rehearsal {
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
       steps.push_back(schedule_.step(rank, stage, {0, static_cast<std::int64_t>(elements_)}));
       if (steps.back().kind == StageKind::replicate) return;
-      for (const LaneStep& lane : steps.back().lanes) {
-        for (const auto& target : lane.receives) send(rank, target.peer, lane.kept);
+      for (const SliceStep& slice : steps.back().slices) {
+        for (const auto& target : slice.receives) send(rank, target.peer, slice.kept);
       }
     }
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
-      for (const LaneStep& lane : steps[static_cast<std::size_t>(rank)].lanes) {
-        for (const auto& source : lane.sends) {
+      for (const SliceStep& slice : steps[static_cast<std::size_t>(rank)].slices) {
+        for (const auto& source : slice.sends) {
           Message message = receive(rank, source.peer, source.elements);
           for (std::size_t i = 0; i < message.known.size(); ++i) {
             known_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(source.elements.begin) + i] =
@@ -208,7 +209,7 @@ std::vector<std::vector<float>> leaves_of(int replicas, std::int64_t elements) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     for (float& value : values) {
       if (!(value > -1e30f && value < 1e30f))
-        value = 3.25f;  // the tree adds NaNs in hardware's way, the oracle in its own
+        value = 3.25f;  // the tree adds NaNs like the hardware, the oracle does not
     }
   }
   return leaves;
@@ -277,7 +278,7 @@ std::vector<int> rank_counts() {
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, Schedules, testing::ValuesIn(rank_counts()));
 
-TEST(Schedule, would_be_caught_adding_in_another_order) {
+TEST(Schedule, with_another_order_of_additions_fails_the_comparison) {
   for (const char* const pattern : {"0", "8.0", "r0"})
     EXPECT_EQ(wrong_ranks(even_rank_layout(8, 8), pattern, 50, Adding::from_the_left), 8) << pattern;
 }
@@ -286,9 +287,10 @@ std::int64_t sent_by(const MixedRadix& schedule, int rank, std::int64_t elements
   std::int64_t sent = 0;
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const StageStep step = schedule.step(rank, stage, {0, elements});
-    for (const LaneStep& lane : step.lanes) {
-      for (const auto& send : lane.sends) sent += send.elements.size();
-      if (step.kind != StageKind::replicate) sent += lane.kept.size() * static_cast<std::int64_t>(lane.receives.size());
+    for (const SliceStep& slice : step.slices) {
+      for (const auto& send : slice.sends) sent += send.elements.size();
+      if (step.kind != StageKind::replicate)
+        sent += slice.kept.size() * static_cast<std::int64_t>(slice.receives.size());
     }
   }
   return sent;
@@ -309,22 +311,22 @@ TEST(Schedule, sends_the_least_bytes_when_all_stages_split) {
   }
 }
 
-TEST(Schedule, of_a_lone_last_rank_sends_no_more_than_the_others) {
+TEST(Schedule, with_a_lone_last_rank_sends_no_more_than_the_others) {
   const RankLayout layout = even_rank_layout(101, 101);
   const MixedRadix schedule(layout, RadixPattern("4.0").stages(101, 101));
   EXPECT_LE(sent_by(schedule, 100, 1 << 20), 2 << 20);
 }
 
-TEST(Schedule, reaches_a_hundred_thousand_ranks_in_a_moment) {
+TEST(Schedule, is_fast_for_a_hundred_thousand_ranks) {
   const RankLayout layout = even_rank_layout(100'000, 12'500);
   const MixedRadix schedule(layout, RadixPattern("n.4.8.f4").stages(100'000, 12'500));
   EXPECT_EQ(to_string(schedule.radices()), "n.4.8.r4.r4.r4.r4.r2");
   for (int rank = 0; rank < 100'000; rank += 997) {
     int messages = 0;
     for (int stage = 0; stage < schedule.stages(); ++stage) {
-      for (const LaneStep& lane : schedule.step(rank, stage, {0, 1 << 20}).lanes) {
-        messages += static_cast<int>(lane.sends.size());
-        messages += static_cast<int>(lane.receives.size());
+      for (const SliceStep& slice : schedule.step(rank, stage, {0, 1 << 20}).slices) {
+        messages += static_cast<int>(slice.sends.size());
+        messages += static_cast<int>(slice.receives.size());
       }
     }
     EXPECT_GE(messages, 2 * (7 + 3 + 7)) << rank;
@@ -332,7 +334,7 @@ TEST(Schedule, reaches_a_hundred_thousand_ranks_in_a_moment) {
   }
 }
 
-TEST(Radices, are_read_with_their_rests_and_repeats) {
+TEST(Radices, expand_remainders_and_repeats) {
   const auto stages = [](const char* text, int ranks, int nodes) {
     return to_string(RadixPattern(text).stages(ranks, nodes));
   };
@@ -348,13 +350,13 @@ TEST(Radices, are_read_with_their_rests_and_repeats) {
   EXPECT_EQ(stages("f4", 1, 1), "");
 }
 
-TEST(Radices, that_cannot_be_are_refused_with_the_rule) {
+TEST(Radices, that_are_invalid_are_refused_with_the_rule) {
   for (const char* text : {"", "x", "1", "2.", "f4.2", "f0", "r2.4", "2.n", "n.n", "-3", "99999999", "2,2"}) {
     try {
       const RadixPattern pattern(text);
       ADD_FAILURE() << text << " was taken";
     } catch (const Error& error) {
-      EXPECT_NE(error.text().find("give stages"), std::string::npos) << error.text();
+      EXPECT_NE(error.text().find("a pattern is a list of stages"), std::string::npos) << error.text();
       EXPECT_NE(error.text().find(std::string("\"") + text + '"'), std::string::npos) << error.text();
     }
   }

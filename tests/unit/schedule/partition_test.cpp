@@ -22,11 +22,11 @@ TEST(EvenSlices, tile_every_list_and_cut_at_cache_lines) {
       const auto slices = even_slices(counts, parts);
       ASSERT_EQ(slices.size(), static_cast<std::size_t>(parts));
       for (const auto& slice : slices) {
-        for (const Piece& piece : slice) {
-          EXPECT_EQ(piece.begin, next[piece.item]);
-          EXPECT_LT(piece.begin, piece.end);
-          EXPECT_EQ(piece.begin % 16, 0);
-          next[piece.item] = piece.end;
+        for (const TensorRange& range : slice) {
+          EXPECT_EQ(range.begin, next[range.item]);
+          EXPECT_LT(range.begin, range.end);
+          EXPECT_EQ(range.begin % 16, 0);
+          next[range.item] = range.end;
         }
       }
       EXPECT_EQ(next, counts);
@@ -46,7 +46,7 @@ TEST(EvenSlices, do_not_overflow_at_huge_counts) {
   EXPECT_EQ(slices.back().back().end, counts[0]);
 }
 
-TEST(Dissemination, reaches_everybody_in_logarithmic_rounds) {
+TEST(Dissemination, reaches_all_ranks_in_logarithmic_rounds) {
   for (int ranks = 1; ranks <= 70; ++ranks) {
     std::vector<std::set<int>> known(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank) known[static_cast<std::size_t>(rank)].insert(rank);

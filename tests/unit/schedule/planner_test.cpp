@@ -13,16 +13,16 @@
 namespace lockstep::detail {
 namespace {
 
-ScheduleChoice cost_of(const RankLayout& layout, const std::string& pattern, std::int64_t bytes, int chunks = 0) {
-  return priced(layout, {}, RadixPattern(pattern).stages(layout.ranks(), layout.nodes()), bytes, chunks);
+ScheduleChoice cost_of(const RankLayout& layout, const std::string& pattern, std::int64_t bytes, int segments = 0) {
+  return priced(layout, {}, RadixPattern(pattern).stages(layout.ranks(), layout.nodes()), bytes, segments);
 }
 
-TEST(CostModel, prices_small_cases_as_by_hand) {
+TEST(CostModel, agrees_with_small_cases_computed_by_hand) {
   const CostParameters p;
   ASSERT_EQ(p.overhead_us, 0.25);
   // one message each way: latency, overheads of sender and receiver, 8 bytes at 12.5 GB/s; 24 bytes added at 40 GB/s
   EXPECT_NEAR(cost_of(even_rank_layout(2, 2), "r2", 8).time_us, 1 + 0.25 + 8 / 12.5e3 + 0.25 + 24 / 40e3, 1e-9);
-  // half of the vector each way, there and back; large ones land without the receiver's CPU
+  // half of the vector in each direction and phase; large messages are received without CPU time
   const double half = 1 << 20;
   EXPECT_NEAR(cost_of(even_rank_layout(2, 2), "2", 2 << 20, 1).time_us,
               2 * (1 + 0.25 + half / 12.5e3) + 3 * half / 40e3, 1e-9);
@@ -36,7 +36,7 @@ TEST(CostModel, prices_small_cases_as_by_hand) {
   EXPECT_EQ(cost_of(even_rank_layout(1, 1), "0", 4096).time_us, 0);
 }
 
-TEST(CostModel, prices_chunks_by_the_busier_of_port_and_processor) {
+TEST(CostModel, prices_segments_by_the_busier_of_port_and_processor) {
   const RankLayout layout = even_rank_layout(2, 2);
   const double half = 8 << 20;
   const double port = 2 * half / 12.5e3;
@@ -52,7 +52,7 @@ TEST(CostModel, finds_the_busiest_rank_without_walking_all) {
       const RankLayout layout = even_rank_layout(ranks, nodes);
       for (const char* const pattern : {"4.4.4.0", "2.2.2.2.2.2.2.2.0", "n.4.0", "4.f4", "n.4.r0", "8.8.r3.r0"}) {
         const MixedRadix schedule(layout, RadixPattern(pattern).stages(ranks, nodes));
-        const double all = schedule_us({}, schedule_load(schedule, 65536, Walked::all).stages, 1);
+        const double all = schedule_us({}, schedule_load(schedule, 65536, WalkedRanks::all).stages, 1);
         const double few = schedule_us({}, schedule_load(schedule, 65536).stages, 1);
         EXPECT_LE(few, all);
         EXPECT_GE(few, 0.9 * all) << pattern << " on " << ranks << " ranks, " << nodes << " nodes";
@@ -95,7 +95,7 @@ TEST(Planner, is_never_slower_than_halving_doubling_or_direct_exchange) {
   }
 }
 
-TEST(Planner, gains_on_halving_doubling_what_larger_radices_save) {
+TEST(Planner, beats_halving_doubling_by_the_latency_that_larger_radices_save) {
   const RankLayout layout = even_rank_layout(1024, 1024);
   const std::string halving = "2.2.2.2.2.2.2.2.2.2";
   EXPECT_LT(plan_all_reduce(layout, {}, 8).time_us, 0.7 * cost_of(layout, "f2", 8).time_us);
@@ -103,7 +103,7 @@ TEST(Planner, gains_on_halving_doubling_what_larger_radices_save) {
   EXPECT_LT(plan_all_reduce(layout, {}, 16 << 20).time_us, 0.75 * cost_of(layout, halving, 16 << 20, 1).time_us);
 }
 
-TEST(Planner, plans_for_a_hundred_thousand_ranks_in_a_moment) {
+TEST(Planner, is_fast_for_a_hundred_thousand_ranks) {
   const auto start = std::chrono::steady_clock::now();
   for (const int nodes : {100'000, 12'500}) {
     const RankLayout layout = even_rank_layout(100'000, nodes);
@@ -121,7 +121,7 @@ TEST(Planner, gives_one_plan_for_the_same_arguments) {
   const ScheduleChoice once = plan_all_reduce(layout, {}, 100'000);
   const ScheduleChoice twice = plan_all_reduce(layout, {}, 100'000);
   EXPECT_EQ(once.radices, twice.radices);
-  EXPECT_EQ(once.chunks, twice.chunks);
+  EXPECT_EQ(once.segments, twice.segments);
 }
 
 }  // namespace

@@ -260,7 +260,7 @@ void Step::broadcast(const MeetingCall& call) {
 }
 
 void Step::merge(const MeetingCall& call) {
-  Strategy& strategy = strategy_ != nullptr ? *strategy_ : get_strategy();
+  Strategy& strategy = strategy_ != nullptr ? *strategy_ : current_strategy();
   parts_.clear();
   for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
   const ContextGuard guard({Mode::cross_replica, 0, &strategy, &team_, this, nullptr, thread_context().scope});

@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <typeinfo>
 
 namespace lockstep {
 
@@ -23,7 +24,7 @@ ReplicaContext::ReplicaContext(Step& step, int local)
 
 Strategy& ReplicaContext::strategy() const {
   StepAccess::check_use(*this, "strategy");
-  return get_strategy();
+  return current_strategy();
 }
 
 void* ReplicaContext::stream() const {
@@ -58,6 +59,28 @@ void ReplicaContext::broadcast_views(int root) {
                         root, replicas_ - 1);
   }
   step_.meet(local_, {CallKind::broadcast, ReduceOp::sum, inputs_, outputs_, {}, {}, nullptr, root});
+}
+
+std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOptions& options) {
+  std::vector<Tensor> results;
+  GatherPart part{inputs_, axis, options, results};
+  step_.meet(local_, {CallKind::all_gather,
+                      ReduceOp::sum,
+                      {},
+                      {},
+                      {&typeid(GatherPart), &part, nullptr},
+                      {nullptr, step_.team().hooks().all_gather}});
+  return results;
+}
+
+void ReplicaContext::all_reduce_mixed(ReduceOp op, const CommunicationOptions& options) {
+  MixedPart part{op, inputs_, outputs_, sparse_inputs_, sparse_outputs_, options};
+  step_.meet(local_, {CallKind::all_reduce_mixed,
+                      op,
+                      {},
+                      {},
+                      {&typeid(MixedPart), &part, nullptr},
+                      {nullptr, step_.team().hooks().all_reduce_mixed}});
 }
 
 void ReplicaContext::merge(detail::MergePart part, detail::MergeFunction function) {

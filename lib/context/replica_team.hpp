@@ -16,6 +16,7 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
 #include <lockstep/core/device.hpp>
@@ -38,6 +39,19 @@ namespace lockstep {
 /// What reduces items where that is not the communicator's all_reduce alone.
 using Reducer =
     std::function<void(Communicator&, std::span<const Item>, ReduceOp, const CommunicationOptions& of_this_call)>;
+
+/// What the strategy of a team adds to its communicator.
+struct StrategyHooks {
+  enum class ReducerUse : std::uint8_t { calls_with_options, all_calls };
+  /// Done once by the first local replica, with the parts of all.
+  using Collective = decltype(detail::MergeFunction::call);
+
+  Reducer reducer = nullptr;
+  ReducerUse reducer_use = ReducerUse::calls_with_options;  ///< other calls go to the communicator
+  detail::Route route = detail::Route::as_placed;           ///< of calls that go to the communicator
+  Collective all_gather = nullptr;                          ///< of GatherPart
+  Collective all_reduce_mixed = nullptr;                    ///< of MixedPart
+};
 
 class ReplicaTeam {
  public:
@@ -114,13 +128,9 @@ class ReplicaTeam {
       throw;
     }
   }
-  /// Everything that is reduced from now on goes to `reducer`; or what has options of its own only. What is not goes by
-  /// `route`. Before the first reduction.
-  void set_reducer(Reducer reducer, bool for_all, detail::Route route) {
-    reducer_ = std::move(reducer);
-    reducer_for_all_ = for_all;
-    route_ = route;
-  }
+  /// Before the first collective of a replica.
+  void set_hooks(StrategyHooks hooks) { hooks_ = std::move(hooks); }
+  [[nodiscard]] const StrategyHooks& hooks() const noexcept { return hooks_; }
   /// What only all ranks together know of their devices. Before the team is used.
   void set_devices_of_all(bool are_mixed, std::string note) {
     devices_are_mixed_ = are_mixed;
@@ -129,12 +139,13 @@ class ReplicaTeam {
   /// The reduction of `items`, which have been checked, over all replicas. Collective.
   void reduce(std::span<const Item> items, ReduceOp op, std::string_view call, const CommunicationOptions& options) {
     collective([&](Communicator& communicator) {
-      if (reducer_ != nullptr && (reducer_for_all_ || !options.is_default())) {
-        reducer_(communicator, items, op, options);
+      const bool for_all = hooks_.reducer_use == StrategyHooks::ReducerUse::all_calls;
+      if (hooks_.reducer != nullptr && (for_all || !options.is_default())) {
+        hooks_.reducer(communicator, items, op, options);
         return;
       }
       detail::told_to_all(communicator, [&] {
-        detail::with_staged(items, {.route = route_}, [&](std::span<const Item> staged) {
+        detail::with_staged(items, {.route = hooks_.route}, [&](std::span<const Item> staged) {
           communicator.all_reduce(staged, op, {.order = {}, .name = call});
         });
       });
@@ -145,7 +156,7 @@ class ReplicaTeam {
     collective([&](Communicator& communicator) {
       detail::told_to_all(communicator, [&] {
         detail::with_staged(
-            items, {route_, detail::DecidedBy::outputs, &communicator},
+            items, {hooks_.route, detail::DecidedBy::outputs, &communicator},
             [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
       });
     });
@@ -188,9 +199,7 @@ class ReplicaTeam {
   bool has_warned_ = false;  // of options that are ignored
   bool devices_are_mixed_;
   std::string note_on_devices_;
-  Reducer reducer_;
-  bool reducer_for_all_ = false;
-  detail::Route route_ = detail::Route::as_placed;
+  StrategyHooks hooks_;
   std::string told_text_;  // what() of the last failure that the other ranks know
 
   // the communicator, which may live longer, has the loop, and the loop the waiter

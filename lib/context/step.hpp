@@ -50,6 +50,24 @@ struct MeetingCall {
   std::string_view variable = {};                 ///< that is written, empty when none is; equal on all replicas
 };
 
+/// The arguments of one replica's all_gather, for StrategyHooks::all_gather.
+struct GatherPart {
+  std::span<const ConstTensorView> inputs;
+  int axis = 0;
+  const CommunicationOptions& options;
+  std::vector<Tensor>& results;
+};
+
+/// The arguments of one replica's all_reduce of dense and sparse values, for StrategyHooks::all_reduce_mixed.
+struct MixedPart {
+  ReduceOp op = ReduceOp::sum;
+  std::span<const ConstTensorView> inputs;
+  std::span<const TensorView> outputs;
+  std::span<const IndexedSlices* const> sparse_inputs;
+  std::span<IndexedSlices* const> sparse_outputs;
+  const CommunicationOptions& options;
+};
+
 class Step {
  public:
   explicit Step(ReplicaTeam& team);

@@ -7,6 +7,7 @@
 #include "context/replica_team.hpp"
 #include "context/step.hpp"
 
+#include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 
 namespace lockstep {
@@ -28,6 +29,12 @@ ThreadDefault& thread_default() {
   return state.fallback;
 }
 
+Strategy& current_strategy() {
+  if (state.context.mode != Mode::outside) return *state.context.strategy;
+  LOCKSTEP_CHECK(state.fallback.strategy != nullptr);  // get_replica_context, the way to here, makes it
+  return *state.fallback.strategy;
+}
+
 void leave_ended_scopes() noexcept {
   ThreadContext& context = state.context;
   // a scope's own level: not a step, a merge or an update that began in it
@@ -45,12 +52,6 @@ bool has_strategy() noexcept {
 
 bool in_cross_replica_context() noexcept {
   return state.context.mode == Mode::cross_replica || state.context.mode == Mode::update;
-}
-
-ReplicaContext* get_replica_context() {
-  const ThreadContext& context = state.context;
-  if (context.mode == Mode::outside) return &thread_default().team->first_replica();
-  return context.mode == Mode::replica ? context.replica : nullptr;
 }
 
 namespace detail {

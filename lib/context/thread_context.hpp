@@ -5,8 +5,6 @@
 
 #pragma once
 
-#include <lockstep/context/context.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -14,8 +12,10 @@
 
 namespace lockstep {
 
+class ReplicaContext;
 class ReplicaTeam;
 class Step;
+class Strategy;
 
 struct ScopeRecord;
 
@@ -45,9 +45,12 @@ struct ScopeRecord {
 /// What this thread is in when it is outside everything: made on first use, ends with the thread.
 struct ThreadDefault {
   std::shared_ptr<ReplicaTeam> team;
-  std::shared_ptr<Strategy> strategy;  // set by lib/strategy, which alone can make one
+  std::shared_ptr<Strategy> strategy;  // set by get_strategy; only lib/strategy can make one
 };
 [[nodiscard]] ThreadDefault& thread_default();
+
+/// The strategy that this thread is in; outside of all the default one, if `get_strategy` has made it.
+[[nodiscard]] Strategy& current_strategy();
 
 /// Leaves the scopes on top of this thread's context that were closed while something ran inside of them.
 void leave_ended_scopes() noexcept;

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives of replicas that need what reduces and gathers distributed values: all_gather, and all_reduce of
-// sparse values. Each replica brings its part to a meeting, where the first one does the work for the rank.
+// The collectives of replicas that need the strategy's cross-device operations: all_gather, and all_reduce of sparse
+// values. The first local replica runs them for the rank, on the parts of all.
 
-#include "base/check.hpp"
 #include "context/replica_team.hpp"
 #include "context/step.hpp"
 #include "cross_device/distributed_items.hpp"
@@ -17,28 +16,11 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
 namespace {
-
-struct GatherPart {
-  std::span<const ConstTensorView> inputs;
-  int axis = 0;
-  const CommunicationOptions& options;
-  std::vector<Tensor>& results;
-};
-
-struct MixedPart {
-  ReduceOp op = ReduceOp::sum;
-  std::span<const ConstTensorView> inputs;
-  std::span<const TensorView> outputs;
-  std::span<const IndexedSlices* const> sparse_inputs;
-  std::span<IndexedSlices* const> sparse_outputs;
-  const CommunicationOptions& options;
-};
 
 template <class Part>
 const Part& part_of(std::span<const detail::MergePart> parts, std::size_t i) {
@@ -57,7 +39,9 @@ void require_equal(ReplicaTeam& team, std::string_view call, std::string_view wh
             {team.communicator().rank(), first + static_cast<int>(i), std::string(call), -1}));
 }
 
-void gather_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
+}  // namespace
+
+void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
   ReplicaTeam& team = StrategyAccess::team(strategy);
   const GatherPart& first = part_of<GatherPart>(parts, 0);
   std::vector<std::vector<ConstTensorView>> values(first.inputs.size());
@@ -78,6 +62,8 @@ void gather_parts(void* /*object*/, std::span<const detail::MergePart> parts, St
     }
   });
 }
+
+namespace {
 
 /// Leaf k of all replicas, as the items of one collective.
 struct MixedItems {
@@ -127,7 +113,9 @@ std::vector<Device> places_of(const std::vector<const IndexedSlices*>& component
   return places;
 }
 
-void reduce_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
+}  // namespace
+
+void all_reduce_mixed_parts(void* /*object*/, std::span<const detail::MergePart> parts, Strategy& strategy) {
   ReplicaTeam& team = StrategyAccess::team(strategy);
   const MixedPart& first = part_of<MixedPart>(parts, 0);
   MixedItems mixed = items_of(team, parts);
@@ -149,23 +137,6 @@ void reduce_parts(void* /*object*/, std::span<const detail::MergePart> parts, St
       for (std::size_t i = 0; i < parts.size(); ++i) *mixed.sparse_outputs[k][i] = std::move(results[k][i]);
     }
   });
-}
-
-}  // namespace
-
-std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOptions& options) {
-  std::vector<Tensor> results;
-  GatherPart part{inputs_, axis, options, results};
-  step_.meet(
-      local_,
-      {CallKind::all_gather, ReduceOp::sum, {}, {}, {&typeid(GatherPart), &part, nullptr}, {nullptr, &gather_parts}});
-  return results;
-}
-
-void ReplicaContext::all_reduce_mixed(ReduceOp op, const CommunicationOptions& options) {
-  MixedPart part{op, inputs_, outputs_, sparse_inputs_, sparse_outputs_, options};
-  step_.meet(local_,
-             {CallKind::all_reduce_mixed, op, {}, {}, {&typeid(MixedPart), &part, nullptr}, {nullptr, &reduce_parts}});
 }
 
 }  // namespace lockstep

@@ -8,14 +8,22 @@
 #include "base/log.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
+#include "strategy/strategy_access.hpp"
 
-#include <lockstep/context/context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include <memory>
 #include <thread>
+#include <utility>
 
 namespace lockstep {
 namespace {
+
+/// Current outside of every scope: one replica, no devices of its own, nothing mirrored.
+class DefaultStrategy final : public Strategy {
+ public:
+  explicit DefaultStrategy(std::shared_ptr<ReplicaTeam> team) : Strategy(std::move(team)) {}
+};
 
 /// Whether `record` is a scope that this thread is in.
 bool is_open(const ScopeRecord& record) noexcept {
@@ -74,6 +82,20 @@ Scope::~Scope() {
   }
   thread_context() = record_->replaced;
   leave_ended_scopes();
+}
+
+Strategy& get_strategy() {
+  if (thread_context().mode == Mode::outside) {
+    ThreadDefault& fallback = thread_default();
+    if (!fallback.strategy) fallback.strategy = std::make_shared<DefaultStrategy>(fallback.team);
+  }
+  return current_strategy();
+}
+
+ReplicaContext* get_replica_context() {
+  const ThreadContext& context = thread_context();
+  if (context.mode == Mode::outside) return &StrategyAccess::team(get_strategy()).first_replica();
+  return context.mode == Mode::replica ? context.replica : nullptr;
 }
 
 void experimental_set_strategy(Strategy* strategy) {

@@ -7,6 +7,7 @@
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
 #include "device/host/steady_memory.hpp"
+#include "strategy/strategy_access.hpp"
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 
@@ -35,13 +36,18 @@ Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDevic
       communication_options_(options_for(*team_, options)),
       result_memory_(detail::steady_memory()),
       extended_(*this) {
-  // the team outlives the strategy where variables hold it
-  team_->set_reducer(
-      [held = ops_, of_strategy = communication_options_](Communicator& communicator, std::span<const Item> items,
-                                                          ReduceOp op, const CommunicationOptions& of_call) {
-        held->batch_reduce(communicator, items, op, of_strategy.merged(of_call));
-      },
-      ops_are_given_ || !options.is_default(), detail::route_of(communication_options_));
+  using Use = StrategyHooks::ReducerUse;
+  // the reducer holds what it uses: variables keep the team alive after the strategy
+  team_->set_hooks(
+      {.reducer =
+           [held = ops_, of_strategy = communication_options_](Communicator& communicator, std::span<const Item> items,
+                                                               ReduceOp op, const CommunicationOptions& of_call) {
+             held->batch_reduce(communicator, items, op, of_strategy.merged(of_call));
+           },
+       .reducer_use = ops_are_given_ || !options.is_default() ? Use::all_calls : Use::calls_with_options,
+       .route = detail::route_of(communication_options_),
+       .all_gather = &all_gather_parts,
+       .all_reduce_mixed = &all_reduce_mixed_parts});
 }
 Strategy::~Strategy() {
   ThreadContext& context = thread_context();

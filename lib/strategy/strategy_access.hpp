@@ -5,6 +5,8 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#include <span>
+
 namespace lockstep {
 
 /// The library's own access to what a strategy reduces with.
@@ -15,5 +17,9 @@ struct StrategyAccess {
     return strategy.communication_options_;
   }
 };
+
+/// StrategyHooks::all_gather and all_reduce_mixed of every strategy, in replica_collectives.cpp.
+void all_gather_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);
+void all_reduce_mixed_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 
 #include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
+#include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/values/per_replica.hpp>
 

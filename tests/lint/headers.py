@@ -31,7 +31,7 @@ def options_of(entry):
     return kept
 
 
-def options(build, output_part='liblockstep.so'):
+def options(build, output_part='liblockstep-strategy'):
     """The compiler and its options for a target, the library if none is named, outputs left out."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
         entry = next(e for e in json.load(file) if output_part in e['output'])

@@ -24,6 +24,7 @@ EXTENDED = 'strategy/strategy_extended.hpp StrategyExtended'
 V1 = 'strategy/v1.hpp '
 REPLICA = 'context/replica_context.hpp ReplicaContext'
 CONTEXT = 'context/context.hpp '
+SCOPE = 'strategy/scope.hpp '
 PER_REPLICA = 'values/per_replica.hpp '
 INPUT_CONTEXT = 'input/input_context.hpp InputContext'
 OPTIONS = 'collectives/communication_options.hpp CommunicationOptions'
@@ -83,7 +84,7 @@ PAGES = [
     ]),
     ('tf.distribute.Strategy', [
         ('Strategy', STRATEGY, 'StrategyPage.distribute_datasets_from_function'),
-        ('the default strategy', CONTEXT + 'get_strategy()', 'Default.has_one_replica_and_no_devices_of_its_own'),
+        ('the default strategy', SCOPE + 'get_strategy()', 'Default.has_one_replica_and_no_devices_of_its_own'),
         ('cluster_resolver', STRATEGY + '::cluster_resolver', 'StrategyPage.cluster_resolver'),
         ('extended', STRATEGY + '::extended', 'StrategyExtendedPage.locality'),
         ('num_replicas_in_sync', STRATEGY + '::num_replicas_in_sync',
@@ -153,11 +154,11 @@ PAGES = [
         ('broadcast_to', EXTENDED + '::broadcast_to', 'BroadcastTo.puts_the_first_ranks_value_on_each_device'),
     ]),
     ('what the pages name besides', [
-        ('get_strategy', CONTEXT + 'get_strategy()', 'Context.inside_a_scope_is_cross_replica'),
+        ('get_strategy', SCOPE + 'get_strategy()', 'Context.inside_a_scope_is_cross_replica'),
         ('has_strategy', CONTEXT + 'has_strategy()', 'conformance_context.P36'),
-        ('experimental_set_strategy', CONTEXT + 'experimental_set_strategy()',
+        ('experimental_set_strategy', SCOPE + 'experimental_set_strategy()',
          'SetStrategy.makes_a_strategy_current_until_the_next_call'),
-        ('get_replica_context', CONTEXT + 'get_replica_context()', 'V1MirroredStrategyPage.reduce'),
+        ('get_replica_context', SCOPE + 'get_replica_context()', 'V1MirroredStrategyPage.reduce'),
         ('in_cross_replica_context', CONTEXT + 'in_cross_replica_context()',
          'StrategyExtendedPage.replica_context_and_cross_replica_context'),
         ('ReplicaContext', REPLICA, 'Run.calls_the_function_once_per_replica_with_its_id'),

@@ -7,7 +7,6 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communication_options.hpp>
-#include <lockstep/context/context.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/reduce_op_argument.hpp>
@@ -32,7 +31,9 @@
 
 namespace lockstep {
 
+class ReplicaContext;
 class Step;
+class Strategy;
 struct StepAccess;
 
 namespace detail {

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <lockstep/base/export.hpp>
-#include <lockstep/context/context.hpp>
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 #include <lockstep/variables/variable.hpp>

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// The current strategy of a thread, and how to change it.
 
 #pragma once
 
@@ -9,8 +11,23 @@
 
 namespace lockstep {
 
+class ReplicaContext;
 class Strategy;
 struct ScopeRecord;
+
+/// Returns the strategy whose scope, step, merge or update this thread is in; outside of all, the thread's default
+/// strategy. Local. The reference is valid as long as that strategy lives; the default one lives as long as its thread.
+[[nodiscard]] LOCKSTEP_API Strategy& get_strategy();
+
+/// Returns the replica that this thread computes, null in cross-replica and update context. Outside of every scope,
+/// step, merge and update: the default strategy's only replica. Local.
+[[nodiscard]] LOCKSTEP_API ReplicaContext* get_replica_context();
+
+/// Makes `strategy` current on this thread, in cross-replica context, as a scope does, but until the next call. With
+/// null or the default strategy, no strategy is current.
+/// Local. Throws Error(failed_precondition) inside a scope, step, merge_call or update.
+/// The strategy must live until the next call; if it is destroyed on this thread before, no strategy is current.
+LOCKSTEP_API void experimental_set_strategy(Strategy* strategy);
 
 /// Makes a strategy current on this thread, in cross-replica context, until it is destroyed. Made by `Strategy::scope`,
 /// and entered by that, once. Pinned.

@@ -10,7 +10,6 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
-#include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>

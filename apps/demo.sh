@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds, trains on real images under mpirun in several layouts, measures all-reduce; ends with
-# a summary and a plot. Takes no argument.
+# Installs missing packages, builds, trains on real images under mpirun in several layouts, and measures all-reduce. Ends
+# with a summary and a plot. Takes no argument.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -13,19 +13,19 @@ sh tests/setup.sh build data || exit $?
 
 build='build-demo'
 train=$build/apps/train/lockstep-train
-perf=$build/bench/lockstep-perf
+perf=$build/bench/perf/lockstep-perf
 results=$build/demo
 jobs=$(nproc 2>/dev/null || echo 2)
 
 note() { printf '\n== %s\n' "$*"; }
 run() {
   printf '+ %s\n' "$*"
-  "$@" </dev/null || { echo "lockstep: the demo stops here: the last command ended with code $?" >&2; exit 1; }
+  "$@" </dev/null || { echo "lockstep: the demo stops: the last command failed with exit code $?" >&2; exit 1; }
 }
 
 compile() {
   if [ ! -f "$build/build.ninja" ]; then
-    # several sources at once, and nothing that only GPUs need: less than half of the time
+    # several sources per compilation, and nothing for GPUs: less than half of the time
     meson setup "$build" -Dbuildtype=release -Dunity=on -Dunity_size=16 -Dcuda=disabled -Dtests=disabled -Dapps=enabled \
       -Dbench=enabled || return 1
   fi
@@ -36,7 +36,7 @@ note "build ($build)"
 log=$(mktemp)
 if ! compile >"$log" 2>&1; then
   tail -n 40 "$log"
-  echo "lockstep: the build failed; all of its output is in $log" >&2
+  echo "lockstep: the build failed; its complete output is in $log" >&2
   exit 1
 fi
 rm -f "$log"
@@ -50,9 +50,7 @@ note "the same 4 replicas in two layouts: on 1 rank, and on 2"
 run mpirun -n 1 "$train" --steps 200 --global-batch 240 --replicas-per-rank 4 --quiet --json "$results"/one.json
 run mpirun -n 2 "$train" --steps 200 --global-batch 240 --replicas-per-rank 2,2 --quiet --json "$results"/two.json
 
-note "all-reduce, beside the MPI library's own"
-# Where more ranks than cores are allowed Open MPI yields while it waits, which makes its small calls slow: not here.
-[ "$(nproc 2>/dev/null || echo 1)" -lt 2 ] || export OMPI_MCA_mpi_yield_when_idle=0
+note "all-reduce, compared with MPI_Allreduce"
 plot=$results/perf.txt
 if sh tests/setup.sh plot >/dev/null 2>&1; then
   run mpirun -n 2 "$perf" -b 8 -e 16M -f 8 --memory arena --compare mpi --json "$results"/perf.json --plot "$plot"
@@ -81,7 +79,7 @@ def size(count):
 
 train, one, two, perf = load('train'), load('one'), load('two'), load('perf')
 same = one['parameters'] == two['parameters']
-print(f'test accuracy      {train["test_accuracy"]:.4f}   (10000 images that training never saw, after 5 epochs)')
+print(f'test accuracy      {train["test_accuracy"]:.4f}   (10000 test images, after 5 epochs)')
 print(f'images per second  {train["images_per_second"]:,.0f}   ({len(train["layout"])} ranks)')
 print(f'communication      {100 * train["communication_share"]:.1f} % of the time')
 print(f'waiting for input  {100 * train["input_wait_share"]:.2f} % of the time')
@@ -102,6 +100,6 @@ summary=$?
 if [ -s "$plot" ]; then
   cat "$plot"
 else
-  echo "no plot of these times: gnuplot is missing (Debian package gnuplot-nox)"
+  echo "no plot: gnuplot is missing (Debian package gnuplot-nox)"
 fi
 exit $summary

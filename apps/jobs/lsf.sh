@@ -4,7 +4,7 @@
 #
 # LSF.
 #
-#   bsub <lsf.sh         with the last line as you need it
+#   bsub <lsf.sh         after changing the last line
 #
 #BSUB -J lockstep
 #BSUB -n 4
@@ -12,6 +12,6 @@
 #BSUB -W 1:00
 #BSUB -o lockstep-%J.out
 
-# The file has a line for each rank. An Open MPI that was built for LSF would find it alone; Debian's was not.
+# The file has a line for each rank. An Open MPI that is built for LSF finds it by itself; Debian's is not.
 # shellcheck disable=SC2086
 exec mpirun --hostfile "$LSB_DJOB_HOSTFILE" -n "$(wc -l <"$LSB_DJOB_HOSTFILE")" ${PROGRAM:-lockstep-train --epochs 5}

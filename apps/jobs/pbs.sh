@@ -4,7 +4,7 @@
 #
 # PBS (OpenPBS, PBS Professional).
 #
-#   qsub pbs.sh          with the last line as you need it, or: qsub -v PROGRAM="lockstep-train --epochs 5" pbs.sh
+#   qsub pbs.sh          after changing the last line, or: qsub -v PROGRAM="lockstep-train --epochs 5" pbs.sh
 #
 #PBS -N lockstep
 #PBS -l select=2:ncpus=2:mpiprocs=2
@@ -13,6 +13,6 @@
 
 cd "$PBS_O_WORKDIR" || exit 1
 
-# The file has a line for each rank. An Open MPI that was built for PBS would find it alone; Debian's was not.
+# The file has a line for each rank. An Open MPI that is built for PBS finds it by itself; Debian's is not.
 # shellcheck disable=SC2086
 exec mpirun --hostfile "$PBS_NODEFILE" -n "$(wc -l <"$PBS_NODEFILE")" ${PROGRAM:-lockstep-train --epochs 5}

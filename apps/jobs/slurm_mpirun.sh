@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Slurm, ranks started by mpirun inside the allocation; mpirun finds the nodes and their tasks itself.
+# Slurm; mpirun starts the ranks inside the allocation, and finds the nodes and their tasks itself.
 #
 #   sbatch slurm_mpirun.sh [PROGRAM [ARGUMENT...]]
 #
@@ -14,5 +14,5 @@
 
 [ $# -gt 0 ] || set -- lockstep-train --epochs 5
 
-# Under mpirun, SLURM_PROCID and SLURM_LOCALID are those of mpirun's daemon. lockstep asks MPI instead.
+# Under mpirun, SLURM_PROCID and SLURM_LOCALID are those of mpirun's daemon. lockstep queries MPI instead.
 exec mpirun "$@"

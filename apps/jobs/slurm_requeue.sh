@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Slurm, with an end before the end: two minutes before its time is over, or when it has to make room, the job saves a
-# checkpoint, goes back into the queue, and continues from there, to the same bits as if it had never stopped.
+# Slurm, for a job that may be preempted: two minutes before its time limit, or when it is preempted, the job saves a
+# checkpoint, is queued again, and resumes from the checkpoint, with the same bits as an uninterrupted run.
 #
 #   sbatch slurm_requeue.sh [PROGRAM [ARGUMENT...]]
 #
-# The program has a lockstep::PreemptionGuard, which all ranks leave at the same step with exit code 75.
+# The program has a lockstep::PreemptionGuard, so that all ranks exit after the same step with code 75.
 #
 #SBATCH --job-name=lockstep
 #SBATCH --nodes=2
@@ -20,18 +20,18 @@
 
 [ $# -gt 0 ] || set -- lockstep-train --epochs 50 --checkpoint-dir "checkpoints-$SLURM_JOB_ID" --save-every 500 --resume
 
-# B: above gives the signal to this script alone; mpirun hands it to all ranks. (srun does so, too.)
+# "B:" above sends the signal to this script only; mpirun passes it on to all ranks, as srun would.
 mpirun "$@" &
 ranks=$!
 trap 'kill -USR1 "$ranks"' USR1 TERM
 
-# A signal to this script only wakes its wait.
+# A signal ends this script's wait, not the ranks.
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks"; done
 wait "$ranks"
 code=$?
 echo "ranks ended with exit code $code"
 if [ "$code" = 75 ]; then
   scontrol requeue "$SLURM_JOB_ID"
-  sleep 60 # Slurm ends this script meanwhile
+  sleep 60 # Slurm ends this script during this time
 fi
 exit "$code"

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Slurm, ranks started by srun, for an MPI with PMIx ("srun --mpi=list" must show pmix).
+# Slurm; srun starts the ranks, for an MPI with PMIx ("srun --mpi=list" must show pmix).
 #
 #   sbatch slurm_srun.sh [PROGRAM [ARGUMENT...]]
 #
@@ -14,5 +14,5 @@
 
 [ $# -gt 0 ] || set -- lockstep-train --epochs 5
 
-# Without --kill-on-bad-exit the step waits for the other ranks when one is gone.
+# Without --kill-on-bad-exit, the step waits for the other ranks after one has failed.
 exec srun --mpi=pmix --kill-on-bad-exit=1 "$@"

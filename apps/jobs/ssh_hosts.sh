@@ -11,7 +11,7 @@ hosts=${1:?usage: ssh_hosts.sh HOSTS [PROGRAM [ARGUMENT...]]}
 shift
 [ $# -gt 0 ] || set -- lockstep-train --epochs 5
 
-# Where hosts have networks that do not reach one another (docker0, virbr0), name the one that does:
+# If hosts have networks that do not connect them (docker0, virbr0), name the network that does:
 #   export OMPI_MCA_btl_tcp_if_include=10.0.0.0/8 OMPI_MCA_oob_tcp_if_include=10.0.0.0/8
-# -x hands variables to all ranks; mpirun itself sends only its own. Without -n there is a rank for each slot.
+# -x passes variables to all ranks; mpirun passes only its own. Without -n there is one rank per slot.
 exec mpirun --hostfile "$hosts" -x PATH -x LD_LIBRARY_PATH "$@"

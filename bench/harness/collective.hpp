@@ -40,7 +40,7 @@ enum class Length : std::uint8_t {
 /// The ranks that have an input, or an output.
 enum class Holder : std::uint8_t { every_rank, root };
 
-/// What an output must hold.
+/// The expected contents of an output.
 enum class Expected : std::uint8_t {
   nothing,
   reduction,

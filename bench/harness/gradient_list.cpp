@@ -13,7 +13,7 @@ namespace {
 
 using Counts = std::vector<std::int64_t>;
 
-/// Weights without bias, then scale and shift of the batch normalisation behind it.
+/// Weights without bias, then scale and shift of the following batch normalisation.
 void add_convolution(Counts& counts, std::int64_t in, std::int64_t out, std::int64_t kernel) {
   for (const std::int64_t count : {in * out * kernel * kernel, out, out}) counts.push_back(count);
 }

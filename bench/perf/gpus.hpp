@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers on GPUs: where they are, and what the memory of one GPU allows.
+// Buffers on GPUs: their devices, and the limit of the memory of one GPU.
 
 #pragma once
 

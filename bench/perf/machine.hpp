@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of a measurement: what a reader must know to believe or repeat it.
+// The environment of a measurement, as far as a reader needs it to judge or repeat the measurement.
 
 #pragma once
 

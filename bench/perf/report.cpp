@@ -151,7 +151,7 @@ void Report::header() const {
   if (options_.compare == Peer::mpi && m.mpi_yields && m.ranks_of_node <= m.cores_of_node) {
     say("# NOTE        MPI yields while it waits, although every rank has a core: its small calls are slower than "
         "necessary");
-    say("#             (OMPI_MCA_mpi_yield_when_idle=0; mpirun sets it to 1 where it allows more ranks than cores)");
+    say("#             (OMPI_MCA_mpi_yield_when_idle=0; mpirun sets it to 1 if there are more ranks than slots)");
   }
   std::fflush(stdout);
 }

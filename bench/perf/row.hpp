@@ -71,7 +71,7 @@ struct Row {
 /// to two states of the machine. False if one of them was not measured.
 [[nodiscard]] bool cache_line_differs(std::optional<double> before_us, std::optional<double> after_us) noexcept;
 
-/// The row as an object without nesting; what was not measured is null.
+/// The row as an object without nesting; values that were not measured are null.
 [[nodiscard]] nlohmann::ordered_json to_json(const Row& row, const Options& options);
 
 /// The identity of a row that to_json() made. Throws nlohmann::json::exception if it is not such a row.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// lockstep-perf --strategy: what the strategy layer adds to the calls below it.
+// lockstep-perf --strategy: the time that the strategy layer adds to the calls below it.
 
 #pragma once
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""lockstep-train beside PyTorch on the same model, in turns, in one run: images per second, medians, ratios.
+"""Compares lockstep-train with PyTorch on the same model, alternating in one run: images per second, medians, ratios.
 
   beside_pytorch.py LOCKSTEP_TRAIN [--rounds N] [--python PYTHON_WITH_TORCH] [--bind-to core|none]
 
-Contestants: lockstep-train on 1 and 2 ranks (global batch 256; one core per rank, also for the thread that prepares its input, unless
+Measured: lockstep-train on 1 and 2 ranks (global batch 256; one core per rank, also for the thread that prepares its input, unless
 --bind-to none), PyTorch in 1 process (batch 256, one thread), and PyTorch DDP over
 Gloo in 2 processes (batch 128 each, global batch 256 like ours). Exit 77 without torch.
 """

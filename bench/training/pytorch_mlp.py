@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""The baseline of lockstep-train's mlp: the same model in PyTorch, one thread per process, trained on synthetic images.
+"""Baseline for the mlp of lockstep-train: the same model in PyTorch, one thread per process, trained on synthetic images.
 
-    python3 bench/pytorch_mlp.py [--processes N] [--batch B] [--seconds S]
+    python3 bench/training/pytorch_mlp.py [--processes N] [--batch B] [--seconds S]
 
-With N > 1 it is DistributedDataParallel over Gloo; --batch is per process, and images_per_s is of all processes together. Exits with 77
-when PyTorch is absent. The last line of the output is JSON.
+With N > 1 it uses DistributedDataParallel over Gloo; --batch is per process, and images_per_s is the sum over all processes. Exits with 77
+if PyTorch is absent. The last line of the output is JSON.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-NUM_IMAGES = 60000  # as many as Fashion-MNIST has, so that the data does not fit into the caches here either
+NUM_IMAGES = 60000  # as many as in Fashion-MNIST, so that the data does not fit into the caches here either
 
 
 def train(rank, processes, batch, seconds, store, results):
@@ -47,7 +47,7 @@ def train(rank, processes, batch, seconds, store, results):
             optimizer.step()
         return loss.item()
 
-    # Every process must make the same number of steps: the first one's speed, measured after a warm-up, decides.
+    # All processes make the same number of steps, chosen by the speed of process 0 after a warm-up.
     run(30, 0)
     begin = time.perf_counter()
     run(50, 30)
@@ -63,7 +63,7 @@ def train(rank, processes, batch, seconds, store, results):
         dist.barrier()
     elapsed = time.perf_counter() - begin
     if not loss == loss:
-        raise RuntimeError("the loss is not a number: a speed without a result")
+        raise RuntimeError("the loss is NaN: the speed means nothing")
     if rank == 0:
         with open(results, "w", encoding="utf-8") as file:
             json.dump({"images_per_s": round(processes * batch * steps / elapsed), "steps": steps, "loss": round(loss, 4)}, file)
@@ -80,7 +80,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--batch", type=int, default=256, help="rows per process and step (default 256)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of the measured part, about (default 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="approximate length of the measured part (default 3)")
     options = parser.parse_args()
     if options.processes < 1 or not 1 <= options.batch <= NUM_IMAGES:
         parser.error(f"--processes is at least 1, --batch is 1 to {NUM_IMAGES}")
@@ -98,7 +98,7 @@ def main():
         if options.processes == 1:
             train(0, *arguments)
         else:
-            # Gloo otherwise looks up the name of the host, which may be nowhere.
+            # Gloo otherwise looks up the host name, which may not resolve.
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
             torch.multiprocessing.spawn(train, args=arguments, nprocs=options.processes)
         with open(results, encoding="utf-8") as file:

@@ -29,7 +29,7 @@ def prints(expected, name, *arguments, ranks=0):
 
 
 def prints_the_same_on_every_layout():
-    """The same replicas on 1, 2 and 4 ranks."""
+    """Expects the same output from the same replicas on 1, 2 and 4 ranks."""
     lines = {launcher.run(ranks, programs["example-workers"], 4 // ranks).stdout for ranks in (1, 2, 4)}
     expect(len(lines) == 1, lines)
     expect(lines.pop().startswith("4 replicas, pi is about 3.14"), lines)

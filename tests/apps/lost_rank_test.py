@@ -19,7 +19,7 @@ def errors_of_the_others(ranks):
     """All other ranks get an error in time that names the lost rank, in this call and in the next."""
 
     def case():
-        # newer launchers end all ranks, whatever they are told, where one has another exit code than 0
+        # newer launchers end all ranks if one has another exit code than 0, whatever their options
         result = launcher.run(ranks, "sh", "-c", '"$@" || true', "sh", program, env=dict(os.environ, LOCKSTEP_TIMEOUT="1,3"), timeout=100)
         output = result.stdout + result.stderr
         expect(result.seconds < 60, f"took {result.seconds} s:\n{output}")

@@ -19,7 +19,7 @@ class Launcher:
         self.command = command
 
     def run(self, ranks, *arguments, env=None, timeout=100):
-        """The finished process; ranks 0 means: without mpiexec."""
+        """Returns the finished process; without mpiexec if ranks is 0."""
         command = [str(a) for a in arguments]
         if ranks:
             command = self.command + ["-n", str(ranks)] + command

@@ -22,7 +22,7 @@ moments, train = int(sys.argv[1]), sys.argv[2]
 launcher = Launcher(sys.argv[3:])
 STEPS = 40
 WORK = ["--data", "synthetic", "--global-batch", "64", "--quiet"]
-# four replicas, always
+# always four replicas
 LAYOUTS = ["1,1,1,1", "4", "2,2", "2,1,1", "1,3", "1,1,2"]
 PREEMPTED = 75
 seed = int(os.environ.get("RESTART_SEED", random.randrange(1 << 30)))
@@ -110,7 +110,7 @@ def kill_once(layout, folder):
     wait_for_checkpoint(process, folder)
     time.sleep(chance.uniform(0, 0.4))
     pids = ranks_under(process)
-    # all at once as when a node goes down, or one, and mpirun ends the others
+    # all at once, as after the failure of a node; or one, and mpirun ends the others
     kill(pids if chance.random() < 0.5 else pids[:1], signal.SIGKILL)
     process.communicate(timeout=60)
     return process.returncode != 0

@@ -206,7 +206,7 @@ class Numbers {
   std::vector<TensorView> outputs_;
 };
 
-TEST_F(GpuCollectives, run_a_plan_again_and_again_on_what_is_there_then) {
+TEST_F(GpuCollectives, run_a_plan_repeatedly_on_new_contents) {
   Communicator comm = communicator_of(4);
   Numbers numbers(sharing_one(4));
   const Item item = numbers.item();
@@ -220,7 +220,7 @@ TEST_F(GpuCollectives, run_a_plan_again_and_again_on_what_is_there_then) {
   }
 }
 
-TEST_F(GpuCollectives, move_what_they_do_not_reduce) {
+TEST_F(GpuCollectives, move_data_without_reduction) {
   constexpr std::size_t bytes = 4004;
   Communicator comm = communicator_of(3);
   std::vector<Bytes> leaves;

@@ -42,7 +42,7 @@ TEST_F(KernelWork, is_wrong_until_tensors_were_packed) {
   }
 }
 
-TEST_F(KernelWork, is_timed_as_often_as_was_asked_for) {
+TEST_F(KernelWork, is_timed_as_often_as_requested) {
   const DeviceClock clock({.round_seconds = 0, .rounds = 3});
   int launches = 0;
   const Launch nothing = [&](detail::cuda::Stream, int) {

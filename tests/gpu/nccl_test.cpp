@@ -74,7 +74,7 @@ class OneRankOfNccl : public test::GpuTest {
   Comm comm_ = nullptr;
 };
 
-TEST_F(OneRankOfNccl, gives_back_what_every_collective_was_given) {
+TEST_F(OneRankOfNccl, returns_the_input_of_every_collective) {
   expect_copy("all_reduce", [&](const void* source, void* target, Stream stream) {
     return api_->all_reduce(source, target, count, DType::f32, RedOp::sum, comm_, stream);
   });
@@ -92,7 +92,7 @@ TEST_F(OneRankOfNccl, gives_back_what_every_collective_was_given) {
   });
 }
 
-TEST_F(OneRankOfNccl, makes_many_calls_of_a_group_one) {
+TEST_F(OneRankOfNccl, combines_the_calls_of_a_group) {
   expect_copy("group", [&](const void* source, void* target, Stream stream) {
     EXPECT_EQ(api_->group_start(), Result::success);
     for (std::int64_t i = 0; i < count; i += 1001) {

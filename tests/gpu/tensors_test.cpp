@@ -22,7 +22,7 @@ Bytes some_bytes(std::size_t count, std::uint64_t seed) {
 
 class GpuTensors : public GpuTest {};
 
-TEST_F(GpuTensors, come_back_as_they_went_whatever_their_length_and_address) {
+TEST_F(GpuTensors, survive_a_round_trip_at_any_length_and_address) {
   for (const std::size_t count :
        {std::size_t{1}, std::size_t{3}, std::size_t{64}, std::size_t{4097}, std::size_t{3'000'001}}) {
     for (const std::size_t distance : {std::size_t{0}, std::size_t{1}, std::size_t{12}}) {
@@ -34,7 +34,7 @@ TEST_F(GpuTensors, come_back_as_they_went_whatever_their_length_and_address) {
   }
 }
 
-TEST_F(GpuTensors, come_from_page_locked_memory_and_go_back_there) {
+TEST_F(GpuTensors, are_copied_from_and_to_pinned_memory) {
   const Bytes bytes = some_bytes(100'003, 7);
   const auto pinned = pinned_memory_resource();
   Tensor source = Tensor::uninitialized(DType::u8, Shape{100'003}, pinned);
@@ -57,7 +57,7 @@ TEST_F(GpuTensors, are_zero_when_they_are_new) {
   }
 }
 
-TEST_F(GpuTensors, are_cloned_where_they_are) {
+TEST_F(GpuTensors, are_cloned_on_their_device) {
   const Bytes bytes = some_bytes(4096, 5);
   Tensor there(DType::u8, Shape{4096}, gpu_memory_resource(logical_gpu(1)), logical_gpu(1));
   there.copy_from(bytes_view(bytes));
@@ -85,7 +85,7 @@ TEST_F(GpuTensors, are_copied_in_the_order_of_the_calls_on_one_stream_and_across
   }
 }
 
-TEST_F(GpuTensors, get_memory_that_was_given_back_only_behind_what_used_it) {
+TEST_F(GpuTensors, reuse_freed_memory_only_after_its_last_use) {
   constexpr std::size_t count = 1 << 20;
   PlacedBytes kept(Bytes(count), logical_gpu(0));
   for (std::uint64_t round = 1; round <= 20; ++round) {

@@ -73,7 +73,7 @@ CUDA_PLACES = ('lib/device/cuda/', 'lib/bindings/cuda/probe.cu', 'apps/')
 # What is searched.
 CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
 SPDX = CODE + ('.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
-SPDX_FILES = ('.clang-format', '.clang-tidy', '.ci/run', 'tests/packages')
+SPDX_FILES = ('.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
 SPDX_LINES = ('SPDX-FileCopyrightText: The lockstep authors', 'SPDX-License-Identifier: Apache-2.0')
 TOP = ('include', 'lib', 'apps', 'bench', 'tests')
 

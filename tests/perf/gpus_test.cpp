@@ -30,7 +30,7 @@ TEST(LeastBytes, are_each_input_once_and_each_output_once) {
   EXPECT_EQ(least(Collective::all_reduce, 1, out), 2 * whole);
 }
 
-TEST(LeastBytes, leave_out_what_is_where_it_belongs) {
+TEST(LeastBytes, exclude_data_that_is_in_place) {
   EXPECT_EQ(least(Collective::broadcast, 4, Placement::in_place), 4 * 24 * 4);
   EXPECT_EQ(least(Collective::all_reduce, 1, Placement::in_place), 0);
   EXPECT_EQ(least(Collective::barrier, 4, Placement::out_of_place), 0);

@@ -50,7 +50,7 @@ TEST(Buckets, hold_every_tensor_once_from_the_last_to_the_first) {
   EXPECT_EQ(buckets[3].tensors, (std::vector<std::size_t>{0}));
 }
 
-TEST(Buckets, give_back_what_was_packed) {
+TEST(Buckets, unpack_to_the_original_tensors) {
   std::vector<std::vector<std::byte>> memory;
   std::vector<Region> tensors;
   std::vector<std::int64_t> bytes;

@@ -3,8 +3,8 @@
 //
 // The options of lockstep-perf, as far as they need no MPI job.
 
-#include "bench/harness/option_values.hpp"
 #include "bench/perf/options.hpp"
+#include "bench/harness/option_values.hpp"
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ struct Refused {
   std::vector<std::string> parts;
 };
 
-TEST(Options, refused_name_the_option_the_value_and_the_rule) {
+TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
   const std::vector<Refused> all{
       {{"-b", "12Q"}, {"--minbytes", "\"12Q\"", "64K"}},
       {{"-b", "0"}, {"--minbytes", "\"0\"", "from 1"}},

@@ -40,7 +40,7 @@ std::vector<Bytes> inputs(DType dtype, ReduceOp op, int ranks, Values values, st
   return leaves;
 }
 
-TEST(Pattern, expects_the_canonical_reduction_of_what_it_writes) {
+TEST(Pattern, expects_the_canonical_reduction_of_its_inputs) {
   constexpr std::size_t count = 2 * Pattern::period + 5;
   for_types_and_ops([&](DType dtype, ReduceOp op) {
     for (const int ranks : {1, 2, 3, 5, 8, 13}) {
@@ -53,7 +53,7 @@ TEST(Pattern, expects_the_canonical_reduction_of_what_it_writes) {
   });
 }
 
-TEST(Pattern, with_mixed_values_tells_the_tree_from_a_left_fold) {
+TEST(Pattern, with_mixed_values_distinguishes_the_tree_from_a_left_fold) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const auto leaves = inputs(dtype, ReduceOp::sum, 5, Values::mixed, Pattern::period, 0);
     const Bytes folded = lockstep::test::left_fold(ReduceOp::sum, dtype, leaves);

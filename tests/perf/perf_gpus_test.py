@@ -112,24 +112,24 @@ def refuses_nccl_with_two_replicas_on_a_gpu(h):
     h.refuses([*CUDA, '--compare', 'nccl', '--replicas', '2'], ['--compare "nccl"', 'one replica for each GPU', '0000:01:00.0'], variables)
 
 
-def refuses_nccl_that_is_not_there(h):
+def refuses_a_missing_nccl(h):
     fake_nccl()
     h.refuses([*CUDA, '--compare', 'nccl'], ['--compare "nccl"', '/no/such/nccl', 'LOCKSTEP_NCCL'],
               on(h.ranks, LOCKSTEP_NCCL='/no/such/nccl'))
 
 
-def refuses_where_there_is_no_gpu(h):
+def refuses_without_a_gpu(h):
     h.refuses(CUDA, ['--memory "cuda"', 'no GPU', 'give arena, malloc or huge'], on(0))
 
 
-def refuses_more_than_a_gpu_holds(h):
+def refuses_more_than_the_memory_of_a_gpu(h):
     h.refuses([*CUDA, '-e', '512M'], ['--maxbytes', 'gpu:0', 'MiB', 'give less'], on(1))
 
 
 TESTS = [reduces_in_nccls_order_unless_another_is_given, follows_the_environment_that_tightens_the_order,
          puts_several_replicas_on_a_gpu, says_what_the_memory_of_one_gpu_allows, does_every_collective, reduces_lists,
          compares_with_mpi_in_host_memory, compares_with_nccl_on_the_same_buffers, refuses_nccl_with_two_replicas_on_a_gpu,
-         refuses_nccl_that_is_not_there, refuses_where_there_is_no_gpu, refuses_more_than_a_gpu_holds]
+         refuses_a_missing_nccl, refuses_without_a_gpu, refuses_more_than_the_memory_of_a_gpu]
 
 if __name__ == '__main__':
     sys.exit(run_tests(TESTS))

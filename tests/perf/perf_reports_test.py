@@ -81,7 +81,7 @@ def compares_with_an_earlier_run(h):
     assert all(row['baseline_us'] is None for row in rows)
 
 
-def refuses_a_baseline_that_does_not_fit(h):
+def refuses_an_unsuitable_baseline(h):
     name = h.file()
     h.run(['-n', '1', '-w', '0', *SWEEP, '--json', name])
     with open(name, encoding='utf-8') as file:
@@ -155,7 +155,7 @@ def measures_readers(h):
 
 
 TESTS = [shows_percentiles, writes_the_rows_as_csv, prints_the_two_columns_of_osu, names_the_kernels_that_run_here,
-         compares_with_an_earlier_run, refuses_a_baseline_that_does_not_fit, draws_into_files, draws_in_the_terminal,
+         compares_with_an_earlier_run, refuses_an_unsuitable_baseline, draws_into_files, draws_in_the_terminal,
          measures_the_strategy_layer, measures_readers, says_that_gnuplot_is_missing]
 
 if __name__ == '__main__':

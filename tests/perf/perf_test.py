@@ -74,7 +74,7 @@ def hands_any_order_to_mpi(h):
     assert all(row['order'] == 'any' and row['wrong'] == 0 for row in rows), rows
 
 
-def does_not_check_when_told_so(h):
+def does_not_check_on_request(h):
     rows, _, text = h.rows(['-b', '64', '-e', '64', '-c', '0'])
     assert all(row['wrong'] is None for row in rows), rows
     assert 'N/A' in text and 'not checked' in text, text
@@ -109,7 +109,7 @@ def explains_itself_once(h):
 
 
 TESTS = [sweeps_and_finds_nothing_wrong, checks_every_dtype_and_op, takes_odd_sizes_and_steps_in_bytes, compares_with_mpi,
-         hands_any_order_to_mpi, does_not_check_when_told_so, reads_the_command_line_before_variables_before_a_file,
+         hands_any_order_to_mpi, does_not_check_on_request, reads_the_command_line_before_variables_before_a_file,
          counts_planted_faults_and_exits_1, refuses_invalid_options_once_and_quickly, explains_itself_once]
 
 

@@ -11,14 +11,14 @@
 
 namespace train::gpu {
 
-/// The mlp in the memory of a GPU: as Model says, but
-/// - all arrays lie in the memory of `device`; they are read and written in order with its stream;
-/// - gradients are final on that stream, not yet for the host, when `ready` is called. At the first batch of a size it
-///   is called when all is on the stream, since CUDA loads kernels at their first launch and may wait there for what
-///   runs on the GPU: an exchange that waits for this very replica;
-/// - equal bits need the same kind of GPU and version of cuBLAS, in place of oneDNN's;
-/// - a batch has less than 2^31 rows.
-/// Also throws std::runtime_error when CUDA or cuBLAS fails, and lockstep::Error as lockstep::copy does. `backend` has
+/// The mlp in the memory of a GPU. It differs from the contract of Model:
+/// - All arrays reside in the memory of `device`; they are read and written in order with its stream.
+/// - When `ready` is called, gradients are final on that stream, not yet for the host. For the first batch of a size
+///   `ready` is called once all work is on the stream, since CUDA loads kernels at their first launch and may then wait
+///   for the work on the GPU, which may be an exchange that waits for this replica.
+/// - Equal bits need the same kind of GPU and the same version of cuBLAS, rather than of oneDNN.
+/// - A batch has fewer than 2^31 rows.
+/// Also throws std::runtime_error if CUDA or cuBLAS fails, and lockstep::Error like lockstep::copy. `backend` has
 /// both tables.
 [[nodiscard]] std::unique_ptr<Model> make_mlp(lockstep::Device device, const Backend& backend);
 

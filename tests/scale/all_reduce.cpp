@@ -10,7 +10,7 @@
 // library's own none is counted: its order is its own).
 
 #include "collectives/call/descriptor.hpp"
-#include "collectives/host/mixed_radix_exchange.hpp"
+#include "collectives/host/operations.hpp"
 #include "collectives/host/schedule_cache.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/planner.hpp"
@@ -133,8 +133,8 @@ long measure(Job& job, const std::string& radices, std::int64_t bytes) {
   for (std::size_t e = 0; e < values.size(); e += step) wrong += values[e] != canonical_sum(job.ranks, e) ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (job.rank == 0) {
-    const ScheduleChoice model = priced(*schedule->layout, {}, schedule->schedule.radices(), bytes, schedule->chunks);
-    std::printf("%s %d %lld %.3f %.3f %ld\n", to_string(model.radices).c_str(), schedule->chunks,
+    const ScheduleChoice model = priced(schedule->layout(), {}, schedule->radices(), bytes, schedule->segments());
+    std::printf("%s %d %lld %.3f %.3f %ld\n", to_string(model.radices).c_str(), schedule->segments(),
                 static_cast<long long>(bytes), us, model.time_us, wrong);
     std::fflush(stdout);
   }

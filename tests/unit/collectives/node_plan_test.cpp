@@ -18,7 +18,7 @@ std::vector<HostItem> list(std::initializer_list<std::pair<DType, std::int64_t>>
   return items;
 }
 
-/// Every element is in exactly one slice; staging places do not overlap and stay within what is said.
+/// Every element is in exactly one slice; places in staging memory do not overlap and stay within the stated sizes.
 void check_rounds(const std::vector<HostItem>& items, int ranks, const std::vector<NodeRound>& rounds) {
   ASSERT_FALSE(rounds.empty());
   std::vector<std::map<std::int64_t, std::int64_t>> covered(items.size());
@@ -52,7 +52,7 @@ void check_rounds(const std::vector<HostItem>& items, int ranks, const std::vect
   }
 }
 
-/// Results of one owner do not overlap and stay within what is said.
+/// Results of one owner do not overlap and stay within the stated sizes.
 void check_results(const std::vector<HostItem>& items, const std::vector<NodeRound>& rounds) {
   for (const NodeRound& round : rounds) {
     for (const auto& slice : round.slices) {

@@ -239,7 +239,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   if (chosen.radices.empty()) chosen.radices = settings.radices;
   state->schedules = std::make_shared<detail::ScheduleCache>(
       state->layout, state->engine->transport().node_leaders(), state->rank, chosen,
-      state->engine->transport().local_group() != nullptr ? detail::NodeMeans::memory : detail::NodeMeans::messages);
+      state->engine->transport().local_group() != nullptr ? detail::NodePath::memory : detail::NodePath::messages);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {
     communicator.announce_failure("fail_after or warn_after is not positive");
     detail::throw_error(Code::invalid_argument,

@@ -3,12 +3,7 @@
 
 #include "collectives/communicator_state.hpp"
 
-#include "collectives/host/exchange.hpp"
-#include "collectives/host/mixed_radix_exchange.hpp"
-#include "collectives/host/native.hpp"
-#include "collectives/host/node_copy.hpp"
-#include "collectives/host/node_reduce.hpp"
-#include "collectives/host/part_exchange.hpp"
+#include "collectives/host/operations.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -31,7 +26,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   auto descriptor = detail::make_descriptor(call, order, signatures, how.name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
   if (const auto schedule = schedule_of(call, checked)) {
-    detail::add_schedule(descriptor, schedule->fingerprint, schedules->forced_radices());
+    detail::add_schedule(descriptor, schedule->fingerprint(), schedules->forced_radices());
     detail::NodeGroup* const group = schedule->begins_in_node() ? engine->transport().local_group() : nullptr;
     return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked), group);
   }

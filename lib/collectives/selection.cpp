@@ -4,8 +4,8 @@
 #include "collectives/selection.hpp"
 
 #include "cluster/settings.hpp"
+#include "collectives/host/node_operation.hpp"
 #include "collectives/host/node_plan.hpp"
-#include "collectives/host/node_reduce.hpp"
 #include "collectives/make_communicator.hpp"
 #include "schedule/rank_layout.hpp"
 
@@ -42,8 +42,8 @@ std::string selection(const ReplicaLayout& layout, Reach reach, ScheduleCache& b
                       BufferKind buffers) {
   if (layout.ranks() == 1) return "alone";
   if (const auto schedule = book.find(bytes)) {
-    return fmt::format("radices {}, {} {}", to_string(schedule->schedule.radices()), schedule->chunks,
-                       schedule->chunks == 1 ? "segment" : "segments");
+    return fmt::format("radices {}, {} {}", to_string(schedule->radices()), schedule->segments(),
+                       schedule->segments() == 1 ? "segment" : "segments");
   }
   return reach == Reach::shared_memory ? in_node(layout, bytes, buffers) : "direct exchange";
 }
@@ -66,7 +66,7 @@ std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes
   const ReplicaLayout layout(std::vector<int>(static_cast<std::size_t>(cluster.ranks), 1));
   const detail::Settings settings = detail::settings_from_environment();
   detail::ScheduleCache book(layout, leaders, 0, {.radices = settings.radices},
-                             settings.share_memory ? detail::NodeMeans::memory : detail::NodeMeans::messages);
+                             settings.share_memory ? detail::NodePath::memory : detail::NodePath::messages);
   const bool shares = cluster.nodes == 1 && settings.share_memory;
   return detail::selection(layout, shares ? detail::Reach::shared_memory : detail::Reach::messages, book, bytes,
                            buffers);

@@ -74,7 +74,7 @@ TEST(FakeNcclProcesses, see_the_same_gpu_on_the_same_machine) {
   EXPECT_NE(process.nccl.last_error(nullptr).find("Duplicate GPU detected"), std::string::npos);
 }
 
-TEST(FakeNcclProcesses, find_that_they_differ) {
+TEST(FakeNcclProcesses, detect_that_their_calls_differ) {
   Process process(machine_of_this_rank());
   FakeRank rank(*process.cuda, process.nccl, 0, process.id, rank_count(), own_rank());
   ASSERT_EQ(rank.error, Result::success);
@@ -88,7 +88,7 @@ TEST(FakeNcclProcesses, find_that_they_differ) {
   EXPECT_TRUE(process.cuda->wait(rank.stream));
 }
 
-TEST(FakeNcclProcesses, wait_for_who_never_ends_until_they_abort) {
+TEST(FakeNcclProcesses, wait_for_a_hung_rank_until_they_abort) {
   Process process(machine_of_this_rank());
   process.nccl.never_end(0);
   FakeRank rank(*process.cuda, process.nccl, 0, process.id, rank_count(), own_rank());

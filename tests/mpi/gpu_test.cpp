@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives on GPUs between processes, each with GPUs of its own that are not there.
+// Collectives on GPUs between processes, each with fake GPUs of its own.
 
 #include <lockstep/interop/mpi.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
@@ -28,7 +28,7 @@ int world_rank() {
   return rank;
 }
 
-/// GPUs that no other rank has.
+/// GPUs of this rank alone.
 FakeCudaOptions own_gpus(int gpus) {
   return {.devices = gpus, .machine = static_cast<std::uint64_t>(world_rank()) + 1};
 }
@@ -53,13 +53,13 @@ TEST(MpiGpus, have_the_bits_of_the_hosts_in_canonical_order) {
   }
 }
 
-TEST(MpiGpus, leave_no_order_to_nccl_that_it_has_not) {
+TEST(MpiGpus, use_the_canonical_order_for_operations_that_nccl_lacks) {
   const FakeGpus fakes(own_gpus(2));
   Communicator comm = communicator_from(MPI_COMM_WORLD, uneven(2));
   const DeviceOf device_of = gpus_of_rank(0, 2);
   check_all_reduce(comm, ReduceOp::max, {}, device_of);
   check_all_reduce(comm, ReduceOp::bxor, {}, device_of);
-  // integers alone have the same bits in every order
+  // only integers have the same bits in every order
   const std::vector<TensorCase> tensors{{DType::i64, 300'000}, {DType::u8, 77}};
   Batch batch(tensors, comm.layout(), comm.rank(), device_of);
   for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
@@ -86,7 +86,7 @@ TEST(MpiGpus, that_ranks_share_are_led_by_one) {
 }
 
 TEST(MpiGpus, that_ranks_share_in_part_have_the_bits_of_the_hosts) {
-  // every rank has a GPU of its own; the last one is all ranks', and rank 0 leads it
+  // every rank has a GPU of its own; all ranks share the last GPU, and rank 0 leads it
   FakeCudaOptions options = own_gpus(2);
   options.uuids = {{static_cast<std::uint8_t>(world_rank() + 1)}, {0xff}};
   const FakeGpus fakes(options);
@@ -99,7 +99,7 @@ TEST(MpiGpus, that_ranks_share_in_part_have_the_bits_of_the_hosts) {
   EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 
-TEST(MpiGpus, that_a_launcher_shows_to_one_rank_alone_are_all_its_own) {
+TEST(MpiGpus, that_a_launcher_shows_to_only_one_rank_belong_to_it) {
   const FakeGpus fakes(own_gpus(2));
   const Communicator comm = communicator_from(MPI_COMM_WORLD);
   const Device first{DeviceKind::gpu, 0};
@@ -117,7 +117,7 @@ TEST(MpiGpus, that_all_ranks_see_are_divided_among_them) {
   EXPECT_EQ(gpus_of_replicas(comm, 1), (std::vector{Device{DeviceKind::gpu, first}}));
 }
 
-TEST(MpiGpus, fall_back_together_where_nccl_is_not_on_one_rank_or_does_not_start) {
+TEST(MpiGpus, fall_back_together_if_nccl_is_missing_or_does_not_start_on_one_rank) {
   for (const bool is_absent : {true, false}) {
     const bool is_last = world_rank() + 1 == communicator_from(MPI_COMM_WORLD).size();
     const FakeGpus fakes(own_gpus(2), {.absent = is_absent && is_last ? "it was forgotten here" : ""});
@@ -133,7 +133,7 @@ TEST(MpiGpus, fall_back_together_where_nccl_is_not_on_one_rank_or_does_not_start
   }
 }
 
-TEST(MpiGpus, of_other_versions_of_nccl_go_through_host_memory_which_rank_0_says_once) {
+TEST(MpiGpus, with_different_versions_of_nccl_use_host_memory_with_one_warning_of_rank_0) {
   Communicator world = communicator_from(MPI_COMM_WORLD);
   if (world.size() == 1) GTEST_SKIP() << "one rank has one version";
   const bool is_last = world.rank() + 1 == world.size();
@@ -146,7 +146,7 @@ TEST(MpiGpus, of_other_versions_of_nccl_go_through_host_memory_which_rank_0_says
   EXPECT_EQ(said.find("through host memory") != std::string::npos, comm.rank() == 0) << said;
   EXPECT_EQ(said.find("through host memory"), said.rfind("through host memory")) << said;
   if (comm.rank() == 0) expect_all(said, {"rank 0 has NCCL 2.28.9, but " + last + " has 2.27.3"});
-  // where it is demanded the same is the error of every rank
+  // if NCCL is required, the same text is the error of every rank
   MultiWorkerOptions options;
   options.devices = std::vector<Device>{{DeviceKind::gpu, 0}, {DeviceKind::gpu, 1}};
   options.communication_options.implementation = "NCCL";
@@ -155,14 +155,14 @@ TEST(MpiGpus, of_other_versions_of_nccl_go_through_host_memory_which_rank_0_says
   EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 
-TEST(MpiGpus, are_divided_among_ranks_that_see_the_same_and_left_to_those_that_see_them_alone) {
+TEST(MpiGpus, of_a_strategy_are_divided_among_the_ranks_that_see_them) {
   for (const bool sees_own : {false, true}) {
     Communicator world = communicator_from(MPI_COMM_WORLD);
     const FakeGpus fakes(sees_own ? own_gpus(1) : FakeCudaOptions{.devices = world.size() + 1});
     MultiWorkerOptions options;
     options.default_devices = DefaultDevices::gpus;
     MultiWorkerMirroredStrategy strategy(world, options);
-    // of one more GPU than ranks the last rank has two
+    // with one more GPU than ranks, the last rank has two
     std::vector<Device> expected{{DeviceKind::gpu, sees_own ? 0 : world.rank()}};
     if (!sees_own && world.rank() + 1 == world.size()) expected.push_back({DeviceKind::gpu, world.size()});
     const auto devices = strategy.extended().worker_devices();
@@ -177,7 +177,7 @@ TEST(MpiGpus, are_divided_among_ranks_that_see_the_same_and_left_to_those_that_s
   }
 }
 
-TEST(MpiGpus, that_never_end_are_an_error_on_every_rank_after_which_all_works) {
+TEST(MpiGpus, that_hang_are_an_error_on_every_rank_and_then_all_works_again) {
   const FakeGpus fakes(own_gpus(2));
   CommunicatorOptions options = uneven(2);
   options.warn_after = std::chrono::seconds(1);

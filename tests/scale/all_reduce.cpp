@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_reduce as it runs between nodes, on simulated ranks: the transport over SimGrid's SMPI, the planner, the
-// mixed-radix operation. One process, no threads; time passes only in MPI calls and where sums are charged.
+// all_reduce between nodes on simulated ranks: the transport over SimGrid's SMPI, the planner, the mixed-radix
+// operation. One process, no threads; time passes only in MPI calls and in sums, which are charged to it.
 //
-//   all_reduce RADICES:BYTES...     RADICES as in LOCKSTEP_RADICES, "plan", or "mpi" for the library's own
+//   all_reduce RADICES:BYTES...     RADICES as in LOCKSTEP_RADICES, "plan", or "mpi" for the MPI library's own
+//                                   all_reduce
 //
-// Prints for each argument: radices, chunks, bytes, simulated us, modelled us, and how many results were wrong (of the
-// library's own none is counted: its order is its own).
+// Prints for each argument: radices, segments, bytes, simulated us, modelled us, and the number of wrong results (those
+// of the MPI library are not counted: it has an order of its own).
 
 #include "collectives/call/descriptor.hpp"
-#include "collectives/host/mixed_radix_exchange.hpp"
+#include "collectives/host/operations.hpp"
 #include "collectives/host/schedule_cache.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/planner.hpp"
@@ -30,7 +31,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// A value of mixed magnitude: sums of it depend on the order.
+/// A value of varying magnitude: sums depend on the order.
 float leaf(int rank, std::size_t element) {
   std::uint64_t x = static_cast<std::uint64_t>(rank) * 0x9E3779B97F4A7C15u + element * 0xD1B54A32D192ED03u + 1;
   x ^= x >> 29;
@@ -58,7 +59,7 @@ struct Job {
   Workspace workspace;
 };
 
-/// All ranks leave at the same simulated moment, which no barrier can do: there is one clock.
+/// All ranks return at the same simulated time, which a barrier cannot do. There is one clock.
 double meet() {
   const double now = MPI_Wtime();
   const double wait = std::floor(now) + 1 - now;
@@ -75,7 +76,7 @@ double slowest_us(double begin) {
   return seconds * 1e6;
 }
 
-/// Adds, and charges what `reduce` charges for two inputs.
+/// Adds, and charges as much time as `reduce` for two inputs.
 void charged_sum(void* in, void* inout, int* length, MPI_Datatype*) {
   const FoldInput inputs[] = {{inout, false}, {in, false}};
   const std::uint8_t merges[] = {0, 1};
@@ -121,8 +122,8 @@ long measure(Job& job, const std::string& radices, std::int64_t bytes) {
     return 0;
   }
   const ReplicaLayout layout(std::vector<int>(static_cast<std::size_t>(job.ranks), 1));
-  ScheduleCache book(layout, job.transport.node_leaders(), job.rank, {radices == "plan" ? "" : radices, 0});
-  auto schedule = book.find(bytes);
+  ScheduleCache cache(layout, job.transport.node_leaders(), job.rank, {radices == "plan" ? "" : radices, 0});
+  auto schedule = cache.find(bytes);
   if (schedule == nullptr) {
     ScheduleCache direct(layout, job.transport.node_leaders(), job.rank, {"0", 1});
     schedule = direct.find(bytes);
@@ -133,8 +134,8 @@ long measure(Job& job, const std::string& radices, std::int64_t bytes) {
   for (std::size_t e = 0; e < values.size(); e += step) wrong += values[e] != canonical_sum(job.ranks, e) ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (job.rank == 0) {
-    const ScheduleChoice model = priced(*schedule->layout, {}, schedule->schedule.radices(), bytes, schedule->chunks);
-    std::printf("%s %d %lld %.3f %.3f %ld\n", to_string(model.radices).c_str(), schedule->chunks,
+    const ScheduleChoice model = priced(schedule->layout(), {}, schedule->radices(), bytes, schedule->segments());
+    std::printf("%s %d %lld %.3f %.3f %ld\n", to_string(model.radices).c_str(), schedule->segments(),
                 static_cast<long long>(bytes), us, model.time_us, wrong);
     std::fflush(stdout);
   }

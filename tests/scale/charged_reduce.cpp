@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernels/reduce for simulated ranks: sums of f32, right but slow, and charged to simulated time as bytes that one core
-// loads and stores.
+// kernels/reduce for simulated ranks: sums of f32, correct but slow, and charged to simulated time as bytes that one
+// core loads and stores.
 
 #include "kernels/reduce.hpp"
 

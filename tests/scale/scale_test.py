@@ -58,7 +58,7 @@ with tempfile.TemporaryDirectory() as folder:
             (64, 64, ['plan:8', 'f2:8', 'plan:4096', '2.2.2.2.2.2:4096', 'plan:32768']),
             (100, 100, ['plan:8', 'plan:4096', '8.r0:4096', 'plan:32768']),
             (101, 101, ['plan:8', 'plan:4096', 'plan:32768'])]:
-        for radices, chunks, size, us, model_us, wrong in simulate(folder, ranks, nodes, what):
+        for radices, segments, size, us, model_us, wrong in simulate(folder, ranks, nodes, what):
             name = f'{size} B on {ranks} ranks of {nodes} nodes by {radices}'
             check(f'{name}: the bits of the tree', wrong == '0', wrong)
             if ranks == nodes:

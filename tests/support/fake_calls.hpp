@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often each function of a table was called, and which calls fail.
+// Counts the calls of each function of a table, and makes chosen calls fail.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace lockstep::test {
 
-/// Functions go by their names in the table: "malloc_async". Thread-safe.
+/// Functions have their names in the table: "malloc_async". Thread-safe.
 template <class Status>
 class FakeCalls {
  public:
@@ -32,7 +32,7 @@ class FakeCalls {
     return found == entries_.end() ? 0 : found->second.count;
   }
 
-  /// Counts a call. What it must return, where it is one that fails.
+  /// Counts a call. The status that it must return if it is to fail.
   [[nodiscard]] std::optional<Status> enter(std::string_view name) {
     const std::scoped_lock lock(mutex_);
     auto found = entries_.find(name);

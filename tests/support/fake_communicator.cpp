@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calling thread does: connecting, checking, launching, ending. fake_communicator_work.cpp has the rest.
+// The work of the calling thread: connecting, checking, launching, ending. fake_communicator_work.cpp has the rest.
 
 #include "support/fake_communicator.hpp"
 
@@ -100,7 +100,7 @@ void FakeCommunicator::connect() {
   }
 }
 
-// of those that have come; in the same order on every rank
+// of the ranks that have arrived; in the same order on every rank
 std::optional<std::string> FakeCommunicator::fault_of_cards() const {
   for (int second = 0; second < ranks_; ++second) {
     for (int first = 0; first < second; ++first) {
@@ -168,7 +168,7 @@ FakeCommunicator::Result FakeCommunicator::check_place(const char* name, const v
   return Result::success;
 }
 
-// in place is exactly what NCCL takes for it
+// exactly the cases that NCCL treats as in place
 FakeCommunicator::Result FakeCommunicator::check_overlap(const FakeCall& call) {
   const std::size_t read = source_bytes(call, rank_, ranks_);
   const std::size_t written = target_bytes(call, rank_, ranks_);
@@ -214,13 +214,13 @@ void FakeCommunicator::submit(const std::vector<FakeCall>& calls) {
   }
   launch->fault = record_->next_launch(rank_);
   ++outstanding_;
-  // a launch that the device's failure skips ends, too: when it is thrown away
+  // a launch that is skipped because the device has failed ends too: when it is destroyed
   launch->end = std::shared_ptr<void>(nullptr, [self = shared_from_this()](void*) {
     const std::scoped_lock lock(self->mutex_);
     --self->outstanding_;
     self->ended_.notify_all();
   });
-  // none is kept here: its end wants the mutex
+  // none is kept here: its destructor takes the mutex
   cuda_.streams().submit_joint(
       streams, [self = shared_from_this(), launch = std::move(launch)] { return self->carry_out(*launch); });
 }
@@ -264,7 +264,7 @@ void FakeCommunicator::abort() {
     std::unique_lock lock(mutex_);
     is_aborted_ = true;
     FakeMailbox::ring();
-    // what other work is before on its streams will find that it is over
+    // earlier work on its streams will find that it is over
     if (!ended_.wait_for(lock, options_.patience, [&] { return running_ == 0; })) {
       detail::log_warning("a fake NCCL communicator does not end: rank {}", rank_);
     }
@@ -272,7 +272,7 @@ void FakeCommunicator::abort() {
   leave();
 }
 
-// the last one takes the directory away
+// the last one removes the directory
 void FakeCommunicator::leave() {
   static_cast<void>(mailbox_.post({name_of_rank("left", rank_)}, {}));
   if (mailbox_.count("left.") == static_cast<std::size_t>(ranks_)) mailbox_.remove();

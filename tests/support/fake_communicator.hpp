@@ -26,7 +26,7 @@
 namespace lockstep::test {
 
 /// Messages from one rank to another are numbered in the order of the launches, in one launch collectives first: when
-/// two ranks do not do the same, the next message between them is another than is waited for. Thread-safe, but for
+/// two ranks make different calls, the next message between them is not the expected one. Thread-safe except for
 /// launches.
 class FakeCommunicator : public std::enable_shared_from_this<FakeCommunicator> {
  public:
@@ -35,41 +35,41 @@ class FakeCommunicator : public std::enable_shared_from_this<FakeCommunicator> {
   FakeCommunicator(FakeCuda& cuda, std::shared_ptr<FakeNcclRecord> record, const FakeNcclOptions& options,
                    const std::filesystem::path& directory, int ranks, int rank);
 
-  /// Tells the others that this rank is here.
+  /// Announces this rank to the others.
   [[nodiscard]] Result join();
-  /// Whether it is connected, launched, flushed; or in progress; or what is wrong. Goes on with what is in progress.
+  /// Success if it is connected, launched and flushed; in_progress; or the error. Makes progress.
   [[nodiscard]] Result poll();
-  /// Whether it takes `call` now; else the text of last_error says why not.
+  /// Whether it accepts `call` now; if not, the text of last_error gives the reason.
   [[nodiscard]] Result check(const FakeCall& call);
-  /// Whether it sends itself what it receives from itself, which would never come otherwise.
+  /// Whether every receive from itself has a send to itself, without which it would hang.
   [[nodiscard]] Result check_group(const std::vector<FakeCall>& calls);
   /// The calls of one group.
   [[nodiscard]] Result launch(std::vector<FakeCall> calls);
   [[nodiscard]] Result finalize();
   /// Waits for its work, unless that has failed.
   void destroy();
-  /// Ends its work wherever it is.
+  /// Ends its work at once.
   void abort();
 
   [[nodiscard]] int rank() const { return rank_; }
 
  private:
-  /// What a rank tells all others when it comes.
+  /// The announcement of a rank to all others.
   struct Card {
     std::int32_t version = 0;
     std::int32_t ranks = 0;
     std::array<std::uint8_t, 16> uuid = {};
     std::uint64_t seed = 0;
   };
-  /// A call, its place in the order, and what came of it.
+  /// A call, its place in the order, and its messages.
   struct Step {
     FakeCall call;
     std::uint64_t number = 0;             // among collectives
     std::vector<std::uint64_t> sends;     // numbers of messages, by receiver
     std::vector<std::uint64_t> receives;  // by sender
-    std::byte* source = nullptr;          // where the bytes are
+    std::byte* source = nullptr;          // address of the bytes
     std::byte* target = nullptr;
-    Bytes own;                    // the source's bytes, taken before anything is written
+    Bytes own;                    // the source's bytes, copied before anything is written
     std::vector<Bytes> received;  // messages, by sender
   };
   struct Launch;
@@ -103,7 +103,7 @@ class FakeCommunicator : public std::enable_shared_from_this<FakeCommunicator> {
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] bool goes_to(const FakeCall& call, int receiver) const;
 
-  FakeCuda& cuda_;  // whose streams may keep this one alive
+  FakeCuda& cuda_;  // its streams may keep this communicator alive
   const std::shared_ptr<FakeNcclRecord> record_;
   const FakeNcclOptions options_;
   const FakeMailbox mailbox_;
@@ -112,18 +112,18 @@ class FakeCommunicator : public std::enable_shared_from_this<FakeCommunicator> {
   const int device_;
 
   mutable std::mutex mutex_;
-  std::condition_variable ended_;           // a launch has
-  std::vector<std::optional<Card>> cards_;  // all guarded by mutex_
+  std::condition_variable ended_;           // notified when a launch has ended
+  std::vector<std::optional<Card>> cards_;  // this and the rest guarded by mutex_
   std::uint64_t seed_ = 0;
   bool is_connected_ = false;
   bool is_finalized_ = false;
-  bool is_closing_ = false;  // failed work need not wait any longer
+  bool is_closing_ = false;  // failed work does not wait any longer
   bool is_aborted_ = false;
   int polls_left_;
   Result error_ = Result::success;
   std::vector<FakeCall> held_;  // to be launched at a poll
   int outstanding_ = 0;         // launches on streams
-  int running_ = 0;             // of them, on a stream's thread
+  int running_ = 0;             // outstanding launches on a stream's thread
   std::uint64_t collectives_ = 0;
   std::vector<std::uint64_t> sent_;      // messages, by receiver
   std::vector<std::uint64_t> received_;  // by sender

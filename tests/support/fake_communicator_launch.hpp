@@ -11,11 +11,11 @@
 
 namespace lockstep::test {
 
-/// The calls of one group, on their way.
+/// The pending calls of one group.
 struct FakeCommunicator::Launch {
   std::vector<Step> steps;  // collectives first
   std::optional<FakeFault> fault;
-  std::shared_ptr<void> end;  // counts this one out
+  std::shared_ptr<void> end;  // its destructor counts this launch as ended
 };
 
 }  // namespace lockstep::test

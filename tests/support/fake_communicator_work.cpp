@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stream does for a fake communicator. All that a launch sends is posted first, then all that it wants is
-// awaited, then its targets are written: no mix of calls waits for itself. What is sent is taken before a launch ends.
+// The work of a stream for a fake communicator. A launch first posts everything that it sends, then waits for
+// everything that it receives, then writes its targets: no mix of calls waits for itself. Sent data is read before a
+// launch ends.
 
 #include "support/fake_communicator.hpp"
 
@@ -23,7 +24,7 @@ namespace {
 
 using detail::cuda::Status;
 
-constexpr const char* failure_name = "failure";  // the text of the first one, for all ranks
+constexpr const char* failure_name = "failure";  // the text of the first failure, for all ranks
 
 }  // namespace
 
@@ -72,7 +73,7 @@ bool FakeCommunicator::find_places(Launch& launch) {
 }
 
 bool FakeCommunicator::post(const Launch& launch) {
-  // a communicator that has failed does nothing any more
+  // a failed communicator does no more work
   if (!wait_for("its turn", [] { return true; })) return false;
   for (const Step& step : launch.steps) {
     if (post_step(step)) continue;
@@ -136,7 +137,7 @@ bool FakeCommunicator::collect_from(Step& step, int sender) {
   return false;
 }
 
-// what a rank put in: its message, or of this rank what was taken, but for what it sent itself
+// the contribution of a rank: its message, or for this rank the bytes copied from the source, except sends to itself
 const std::byte* FakeCommunicator::body_from(const Step& step, int rank) const {
   if (rank == rank_ && step.call.kind != FakeKind::recv) return step.own.data();
   return step.received[static_cast<std::size_t>(rank)].data() + sizeof(FakeHeading);
@@ -173,7 +174,7 @@ void FakeCommunicator::fold_into(std::byte* target, const Step& step, std::size_
     const std::scoped_lock lock(mutex_);
     seed = seed_;
   }
-  // the same on every rank, as NCCL adds each piece once; parts of a reduce_scatter are different pieces
+  // the same on every rank, since NCCL adds each block once; the parts of a reduce_scatter are different blocks
   fold_as_nccl(target, sources, step.call.count, step.call.dtype, step.call.op, seed + step.number + (offset << 20));
 }
 
@@ -187,7 +188,7 @@ bool FakeCommunicator::wait_until_taken(const Launch& launch) {
   });
 }
 
-// False where the communicator is over or has failed.
+// False if the communicator is over or has failed.
 bool FakeCommunicator::wait_for(const std::string& what, const std::function<bool()>& has_come) {
   const auto end = std::chrono::steady_clock::now() + options_.patience;
   for (;;) {
@@ -210,7 +211,7 @@ bool FakeCommunicator::wait_for(const std::string& what, const std::function<boo
   }
 }
 
-// as a kernel, which only an abort ends
+// like a kernel, it ends only by an abort
 void FakeCommunicator::wait_for_end() {
   const auto end = std::chrono::steady_clock::now() + options_.patience;
   while (!is_over()) {

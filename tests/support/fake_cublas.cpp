@@ -13,7 +13,7 @@ namespace {
 
 using CudaStatus = lockstep::detail::cuda::Status;
 
-/// A matrix of a product: what the stored one has in each column, and how many of them.
+/// A matrix of a product: the length of a stored column, and the number of columns.
 struct Stored {
   Stored(const gpu::Columns& matrix, int rows, int columns)
       : data(matrix.data),
@@ -33,7 +33,7 @@ struct Stored {
   int width;
 };
 
-/// [rows, columns] of `matrix`, whose elements are there, column after column, without gaps.
+/// The elements [rows, columns] of `matrix`, column by column, without gaps.
 std::vector<float> dense(const gpu::Columns& matrix, const float* elements, int rows, int columns) {
   std::vector<float> result;
   result.reserve(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
@@ -46,7 +46,7 @@ std::vector<float> dense(const gpu::Columns& matrix, const float* elements, int 
   return result;
 }
 
-/// c[m, n] = alpha * a[m, k] b[k, n] + beta * c, without gaps but in c.
+/// c[m, n] = alpha * a[m, k] b[k, n] + beta * c, without gaps except in c.
 struct Product {
   int m, n, k;
   float alpha, beta;

@@ -16,9 +16,9 @@
 
 namespace train::test {
 
-/// Stricter than cuBLAS where cuBLAS leaves room: a handle multiplies on a stream, with a workspace, that were set,
-/// with its device as the current one, and matrices have elements, all of them in blocks of the device. Multiplies in
-/// the order of the definition. Thread-safe.
+/// Stricter than cuBLAS: a handle multiplies only if its stream and workspace were set and its device is the current
+/// one, and matrices are not empty and reside in blocks of the device. Multiplies in the order of the definition.
+/// Thread-safe.
 class FakeCublas final : public gpu::Cublas {
  public:
   using Status = gpu::CublasStatus;
@@ -39,7 +39,7 @@ class FakeCublas final : public gpu::Cublas {
 
   // For tests.
 
-  /// Calls by name: how many, and which fail.
+  /// Counts calls by name, and makes chosen ones fail.
   [[nodiscard]] lockstep::test::FakeCalls<Status>& calls() { return calls_; }
   [[nodiscard]] std::size_t handles() const;
 
@@ -50,7 +50,7 @@ class FakeCublas final : public gpu::Cublas {
     void* workspace = nullptr;
   };
 
-  /// `body(state)` of a handle that there is, unless the call is to fail.
+  /// `body(state)` if the handle is valid and the call is not to fail.
   template <class Body>
   Status call(const std::string& name, gpu::CublasHandle handle, const Body& body);
 

@@ -182,7 +182,7 @@ FakeCuda::Status FakeCuda::memcpy_async(void* target, const void* source, std::s
         const auto to = memory_.find(target, bytes);
         const auto from = memory_.find(source, bytes);
         if (to && from && to->device >= 0 && from->device >= 0 && to->device != from->device)
-          return Status::invalid_value;  // without peer access between them
+          return Status::invalid_value;  // there is no peer access between them
         if (const Status status = copy(target, source, bytes, stream); status != Status::success) return status;
       }
       return streams_.state(device);
@@ -204,14 +204,14 @@ FakeCuda::Status FakeCuda::memcpy_peer_async(void* target, int target_device, co
   });
 }
 
-// Pageable memory is staged: what is copied from it is taken now, and what is copied to it is there on return.
+// Pageable memory is staged: a copy from it reads it now, and a copy to it is complete on return.
 FakeCuda::Status FakeCuda::copy(void* target, const void* source, std::size_t bytes, Stream stream) {
   const auto to = memory_.find(target, bytes);
   const auto from = memory_.find(source, bytes);
   if (!to || !from) return Status::invalid_value;
   const bool staged_source = from->kind == MemoryKind::unregistered;
   const bool staged_target = to->kind == MemoryKind::unregistered;
-  // not on this thread's stack: after a wait that ends by its bound the copy may still come
+  // not on this thread's stack: after a wait that has timed out the copy may still happen
   const auto stage = std::make_shared<std::vector<std::byte>>(staged_source || staged_target ? bytes : 0);
   if (staged_source) std::memcpy(stage->data(), source, bytes);
   streams_.submit(stream, [=, this] {
@@ -259,7 +259,7 @@ FakeCuda::Status FakeCuda::stream_destroy(Stream stream) {
 FakeCuda::Status FakeCuda::stream_query(Stream stream) {
   return call("stream_query", [&] {
     return on_stream(stream, [&](int device) {
-      // what made the stream idle may have been a failure
+      // the stream may be idle because of a failure
       return streams_.is_idle(stream) ? streams_.state(device) : Status::not_ready;
     });
   });
@@ -325,7 +325,7 @@ std::optional<FakeCuda::EventState> FakeCuda::find_event(Event event) const {
 }
 
 FakeCuda::Status FakeCuda::take_last_error() {
-  // without a driver that is the last error, whatever was called
+  // without a driver that is the last error after any call
   if (options_.driver_version == 0) return Status::insufficient_driver;
   const Status last = std::exchange(this_thread().last_error, Status::success);
   if (options_.devices == 0) return last;

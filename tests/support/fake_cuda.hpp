@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA without GPUs: the whole table, on the host. What a GPU would do is done by threads, one per stream, late and in
-// an order that chance says wherever nothing orders it.
+// CUDA without GPUs: the whole table, on the host. The work of a GPU is done by threads, one per stream, late and in
+// random order unless it is ordered by streams and events.
 
 #pragma once
 
@@ -28,27 +28,26 @@ namespace lockstep::test {
 
 struct FakeCudaOptions {
   int devices = 1;
-  /// The machine that has the GPUs: those of one machine and index have the same uuid, in whatever process they are
-  /// seen.
+  /// The machine that has the GPUs: GPUs of the same machine and index have the same uuid in all processes.
   std::uint64_t machine = 0;
-  /// By index, instead of those made of `machine` and index; what is missing is made.
+  /// UUIDs by index, instead of those made from `machine` and index; missing ones are made.
   std::vector<std::array<std::uint8_t, 16>> uuids = {};
-  std::size_t memory_bytes = std::size_t{256} << 20;  ///< of each device
+  std::size_t memory_bytes = std::size_t{256} << 20;  ///< memory of each device
   HostAccess host_access = HostAccess::forbidden;
   int driver_version = 13000;  ///< 0: no driver
   int runtime_version = 13000;
-  std::uint64_t seed = 1;  ///< of how late work is; 0: never
-  /// The longest that anything in here waits; then it says so in the log.
+  std::uint64_t seed = 1;  ///< seed of the delays of work; 0: no delays
+  /// Bound on every wait in the fake; a wait that reaches it is logged.
   std::chrono::milliseconds patience = std::chrono::seconds(120);
 };
 
-/// Stricter than CUDA where CUDA leaves room:
-/// - What a kernel touches is a block, as a whole, of the stream's device or page-locked, and it has arrived: streams
-///   that use it are ordered behind the one that took it. Else the device fails with illegal_address, which every later
-///   call for it returns.
-/// - There is no default stream, no block of 0 bytes, no freeing of null. A handle of what is gone is an
-/// invalid_handle.
-/// - free_host waits for everything that is on any stream.
+/// Stricter than CUDA:
+/// - A kernel touches only ranges inside one block of the stream's device or of pinned memory, whose allocation has
+///   happened: the stream is ordered after the one that allocated it. Otherwise the device fails with illegal_address,
+///   which every later call for it returns.
+/// - There is no default stream, no block of 0 bytes, no freeing of null. A handle of a destroyed object is an
+///   invalid_handle.
+/// - free_host waits for all work on all streams.
 class FakeCuda final : public detail::cuda::Api {
  public:
   using Status = detail::cuda::Status;
@@ -89,25 +88,25 @@ class FakeCuda final : public detail::cuda::Api {
 
   // For tests.
 
-  /// Calls by name, of kernels, too ("reduce"): how many, and which fail.
+  /// Counts calls by name, kernels included ("reduce"), and makes chosen ones fail.
   [[nodiscard]] FakeCalls<Status>& calls() { return calls_; }
   /// The next work on `device` fails, and with it the device.
   void fail_next_work(int device, Status status) { streams_.fail_next_work(device, status); }
-  /// Whether all that is on `stream` was done in time.
+  /// Waits for the work on `stream`. False if that times out.
   [[nodiscard]] bool wait(Stream stream);
-  /// The same of all streams.
+  /// The same for all streams.
   [[nodiscard]] bool wait_for_all() { return streams_.wait_for_all(); }
-  /// The bytes of registered memory, to be read when nothing writes them; null where a byte is not
-  /// registered, or has not arrived yet.
+  /// The bytes of registered memory, to be read while nothing writes them; null if a byte is not registered or not
+  /// allocated yet.
   [[nodiscard]] std::byte* bytes_at(const void* address, std::size_t bytes = 1) const;
   [[nodiscard]] std::size_t used_bytes(int device) const { return memory_.used_bytes(device); }
   [[nodiscard]] std::size_t host_blocks() const { return memory_.host_blocks(); }
-  /// What set_pool_threshold has said; 0 at first.
+  /// The last value of set_pool_threshold; 0 at first.
   [[nodiscard]] std::uint64_t pool_threshold(int device) const;
 
   // For the other fakes.
 
-  /// A kernel of that name: `work` on `stream`, which is of the current device. Null: arguments that no kernel takes.
+  /// A kernel of that name: `work` on `stream`, a stream of the current device. If null, the arguments were invalid.
   Status launch(std::string_view name, Stream stream, FakeStreams::Work work);
   [[nodiscard]] FakeMemory& memory() { return memory_; }
   [[nodiscard]] FakeStreams& streams() { return streams_; }
@@ -122,29 +121,29 @@ class FakeCuda final : public detail::cuda::Api {
   };
   struct EventState {
     int device;
-    FakeStreams::MarkPointer mark;  // of the last record
+    FakeStreams::MarkPointer mark;  // the last record
   };
 
   [[nodiscard]] ThreadState& this_thread() const;
   [[nodiscard]] Status availability() const;
   [[nodiscard]] std::optional<EventState> find_event(Event event) const;
-  /// `body`, unless the call is to fail, or nothing can work.
+  /// `body`, unless the call is to fail or there is no driver.
   template <class Body>
   Status call(std::string_view name, const Body& body);
-  /// `body(device)` where `stream` is one, of a device that works.
+  /// `body(device)` if `stream` is a stream of a device that has not failed.
   template <class Body>
   Status on_stream(Stream stream, const Body& body);
   Status copy(void* target, const void* source, std::size_t bytes, Stream stream);
 
   const FakeCudaOptions options_;
-  const void* const key_ = new_handle();  // to what a thread keeps of this one
+  const void* const key_ = new_handle();  // of the state that a thread keeps for this object
   FakeCalls<Status> calls_;
   FakeMemory memory_;
   mutable std::mutex mutex_;
   std::map<Event, EventState> events_;     // guarded by mutex_
   std::vector<std::uint64_t> thresholds_;  // guarded by mutex_
   std::vector<std::array<std::uint8_t, 16>> uuids_;
-  FakeStreams streams_;  // ends first: its work uses the rest
+  FakeStreams streams_;  // destroyed first: its work uses the rest
 };
 
 }  // namespace lockstep::test

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's words for its errors.
+// CUDA's names and texts of errors.
 
 #include "support/fake_cuda.hpp"
 
@@ -10,7 +10,7 @@
 namespace lockstep::test {
 namespace {
 
-// name and text, as CUDA 13 has them
+// name and text, as in CUDA 13
 std::pair<std::string, std::string> words_of(detail::cuda::Status status) {
   using detail::cuda::Status;
   switch (status) {

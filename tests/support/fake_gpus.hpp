@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs for tests on machines that have none.
+// GPUs for tests on machines without GPUs.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace lockstep::test {
 
-/// While it lives, these are the process's GPUs: `FakeGpus gpus({.devices = 2});`. Everything made of them must be gone
-/// before it is. Not two at once.
+/// The process's GPUs while the object lives: `FakeGpus gpus({.devices = 2});`. Everything on them must be destroyed
+/// first. One object at a time.
 class FakeGpus {
  public:
   explicit FakeGpus(FakeCudaOptions cuda = {}, const FakeNcclOptions& nccl = {});

@@ -8,7 +8,7 @@
 
 namespace lockstep::test {
 
-/// One that this process has not had before, so that a handle of what is gone is known to be none. Never null.
+/// A handle that this process has not used before, so that handles of destroyed objects are detected. Never null.
 inline void* new_handle() {
   static std::atomic<std::uintptr_t> next{0x1000};
   return reinterpret_cast<void*>(next.fetch_add(0x10));

@@ -25,7 +25,7 @@ using detail::cuda::CopyPiece;
 
 namespace {
 
-/// A fold that has its spans.
+/// A fold that owns its spans.
 struct OwnedFold {
   explicit OwnedFold(const Fold& fold)
       : inputs(fold.inputs.begin(), fold.inputs.end()),
@@ -47,7 +47,7 @@ struct OwnedFold {
   Fold terms;
 };
 
-/// Device memory as the kernels of one device reach it, after these are gone, too: its own, and page-locked memory.
+/// The memory that kernels of one device can reach: its own, and pinned memory. May outlive the kernels.
 class Reach {
  public:
   explicit Reach(FakeCuda& cuda) : memory_(cuda.memory()), device_(cuda.current_device()) {}
@@ -55,7 +55,7 @@ class Reach {
   [[nodiscard]] std::byte* bytes(const void* address, std::size_t bytes) const {
     return memory_.reach(address, bytes, device_);
   }
-  /// Null where they are not aligned, too.
+  /// Null also if they are not aligned.
   [[nodiscard]] std::byte* elements(const void* address, std::size_t element_bytes, std::int64_t count) const {
     if (reinterpret_cast<std::uintptr_t>(address) % element_bytes != 0) return nullptr;
     return bytes(address, static_cast<std::size_t>(count) * element_bytes);

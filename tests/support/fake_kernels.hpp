@@ -17,7 +17,7 @@
 
 namespace lockstep::test {
 
-/// Reads what a call points to, other than the device's memory, before it returns. Calls have the table's names in
+/// A call reads its arguments, except memory of the device, before it returns. Calls have the table's names in
 /// `FakeCuda::calls`.
 class FakeKernels final : public detail::cuda::Kernels {
  public:
@@ -41,7 +41,7 @@ class FakeKernels final : public detail::cuda::Kernels {
                    std::span<const float> square, const detail::DirectionFactors& factors, Stream stream) override;
 
  private:
-  /// `body(span...)` on the stream, with the spans where the bytes are.
+  /// `body(span...)` on the stream, with the spans at the addresses of the bytes.
   template <class Body, class... Spans>
   Status launch_on_spans(std::string_view name, Stream stream, Body body, Spans... spans);
 

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto between_looks = std::chrono::milliseconds(1);  // at what other processes do
+constexpr auto between_looks = std::chrono::milliseconds(1);  // of the files of other processes
 constexpr auto long_ago = std::chrono::minutes(10);
 constexpr std::string_view prefix = "lockstep-fake-nccl-";
 
@@ -42,7 +42,7 @@ fs::path parent() {
   return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
 
-// "lockstep-fake-nccl-<pid>-XXXXXX" of a process that is no more
+// "lockstep-fake-nccl-<pid>-XXXXXX" of a process that has ended
 bool is_left_behind(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename();
   if (!name.starts_with(prefix)) return false;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t block_alignment = 512;
 constexpr std::size_t page = 4096;
-constexpr auto patience = std::chrono::seconds(5);  // for blocks that are on their way back
+constexpr auto timeout = std::chrono::seconds(5);  // for blocks whose release is pending
 
 constexpr std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -57,7 +57,7 @@ FakeMemory::~FakeMemory() {
 void* FakeMemory::allocate(int device, std::size_t bytes) {
   std::unique_lock lock(mutex_);
   const Slab& slab = slabs_[static_cast<std::size_t>(device)];
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   std::byte* block = take(device, bytes);
   while (block == nullptr && slab.leaving > 0) {
     if (freed_.wait_until(lock, end) == std::cv_status::timeout) break;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of GPUs that are not there: which addresses are whose, and where the bytes are.
+// Memory of fake GPUs: the owners of addresses, and the addresses of the bytes.
 
 #pragma once
 
@@ -20,11 +20,11 @@ namespace lockstep::test {
 
 /// Whether the host may touch the addresses of device memory.
 enum class HostAccess : std::uint8_t {
-  forbidden,  ///< a touch is a fault, as with a GPU: the bytes are at other addresses, which only the fakes know
-  allowed,    ///< it is plain memory: for tests whose own code computes there
+  forbidden,  ///< an access is a fault, as with a GPU: the bytes are at other addresses, which only the fakes know
+  allowed,    ///< plain memory: for tests with code that computes on it
 };
 
-/// New blocks, and freed ones, are full of `unset`. Thread-safe.
+/// New and freed blocks are filled with `unset`. Thread-safe.
 class FakeMemory {
  public:
   static constexpr int unset = 0xdb;
@@ -34,11 +34,11 @@ class FakeMemory {
   FakeMemory& operator=(const FakeMemory&) = delete;
   ~FakeMemory();
 
-  /// A block of device memory that is there from `arrive` on; null when there is no room. Waits for blocks that are on
-  /// their way back, for a bounded time.
+  /// A block of device memory that may be used from `arrive` on; null when out of memory. Waits, for a bounded time,
+  /// for blocks whose release is pending.
   [[nodiscard]] void* allocate(int device, std::size_t bytes);
   void arrive(void* block);
-  /// Whether `block` is one that can be freed. What has begun must end: until then it stays what it is.
+  /// Whether `block` can be freed. If so, the caller must end the release; until then the block is unchanged.
   [[nodiscard]] bool begin_free(void* block);
   void end_free(void* block);
 
@@ -50,10 +50,9 @@ class FakeMemory {
     detail::cuda::MemoryKind kind = detail::cuda::MemoryKind::unregistered;
     int device = -1;
   };
-  /// What [address, address + bytes) is; none where it is the host's plain memory in no part, but in no block as a
-  /// whole.
+  /// The kind of [address, address + bytes); none if it overlaps a block but is not inside one.
   [[nodiscard]] std::optional<Place> find(const void* address, std::size_t bytes) const;
-  /// The bytes of a registered place, or null. None of `device` where it has not arrived, or is another's.
+  /// The bytes of a registered range, or null. Null also if it is not allocated yet on `device`, or another device's.
   [[nodiscard]] std::byte* reach(const void* address, std::size_t bytes, std::optional<int> device) const;
 
   [[nodiscard]] std::size_t used_bytes(int device) const;
@@ -63,14 +62,14 @@ class FakeMemory {
   using Address = std::uintptr_t;
   struct Block {
     std::size_t bytes;
-    int device;  // -1: of the host
+    int device;  // -1: pinned memory of the host
     bool has_arrived = true;
     bool is_leaving = false;
   };
-  // Addresses are given out first fit, from a range larger than the memory: pages have no holes between them.
+  // Addresses are allocated first fit, from a range larger than the memory: real memory is paged and has no holes.
   struct Slab {
     std::byte* begin = nullptr;
-    std::byte* bytes = nullptr;  // the same where the host may touch it
+    std::byte* bytes = nullptr;  // equal to the address if the host may touch it
     std::size_t used = 0;
     int leaving = 0;
     std::map<Address, std::size_t> free;

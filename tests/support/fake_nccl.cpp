@@ -18,7 +18,7 @@ using detail::nccl::UniqueId;
 
 namespace {
 
-/// For ranks of other processes that are about to leave.
+/// Timeout for ranks of other processes that are about to leave.
 constexpr auto farewell = std::chrono::seconds(2);
 
 }  // namespace
@@ -157,7 +157,7 @@ FakeNccl::Result FakeNccl::group_end() {
   return launch(group);
 }
 
-// One call, which fails the group that it is in.
+// One call; if it fails, its group fails.
 FakeNccl::Result FakeNccl::enter(std::string_view name, Comm comm, const FakeCall& call) {
   const auto failure = calls_.enter(name);
   const Result result = failure ? *failure : add(comm, call);
@@ -174,7 +174,7 @@ FakeNccl::Result FakeNccl::add(Comm comm, const FakeCall& call) {
   return result;
 }
 
-// Those of one communicator together.
+// The calls of one communicator together.
 FakeNccl::Result FakeNccl::launch(Group& group) {
   const auto calls = std::exchange(group.calls, {});
   Result result = std::exchange(group.error, Result::success);

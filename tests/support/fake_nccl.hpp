@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL without GPUs: the whole table, over a fake CUDA's memory and streams. Ranks are threads of one process or
-// processes of one host, in any mix. Sums are added in the elements' own type and an order that chance says: their bits
-// are not those of the canonical tree.
+// processes of one host, in any mix. Sums are computed in the elements' own type and in random order: their bits are
+// not those of the canonical tree.
 
 #pragma once
 
@@ -28,15 +28,14 @@
 
 namespace lockstep::test {
 
-/// Stricter than NCCL where NCCL leaves room:
-/// - What is in progress goes on when comm_get_async_error asks for it, and never else.
-/// - A send ends when it has been received, however small it is.
-/// - All ranks of a collective wait for each other, and compare what they do. When they differ, that is recorded, and
-/// the
-///   communicator's error becomes internal_error where it was found and remote_error elsewhere. The streams stand still
+/// Stricter than NCCL:
+/// - Work in progress advances only in comm_get_async_error.
+/// - A send ends when it has been received, even if it is small.
+/// - All ranks of a collective wait for each other and compare their calls. A difference is recorded; the
+///   communicator's error becomes internal_error on the rank that found it and remote_error elsewhere. The streams hang
 ///   until the communicator is aborted or destroyed, as NCCL's kernels do.
-/// - Host memory is refused unless it is page-locked, as is an overlap that is not in place.
-/// The end aborts what communicators are left.
+/// - Host memory is refused unless it is pinned, as is an overlap that is not in place.
+/// The destructor aborts the remaining communicators.
 class FakeNccl final : public detail::nccl::Api {
  public:
   using Result = detail::nccl::Result;
@@ -74,13 +73,13 @@ class FakeNccl final : public detail::nccl::Api {
   Result send(const void* source, std::size_t count, DType dtype, int peer, Comm comm, Stream stream) override;
   Result recv(void* target, std::size_t count, DType dtype, int peer, Comm comm, Stream stream) override;
 
-  // For tests. Ranks are those of communicators; launches are counted over all of them, a group of calls as one.
+  // For tests. Ranks are those of communicators; launches are counted over all communicators, a group of calls as one.
 
-  /// Calls by name: how many, and which fail at once.
+  /// Counts calls by name, and makes chosen ones fail at once.
   [[nodiscard]] FakeCalls<Result>& calls() { return calls_; }
   /// The `nth` launch of `rank` from now on, 1 being the next, runs until it is aborted.
   void never_end(int rank, int nth = 1) { record_->add_fault(rank, nth, {.kind = FakeFault::Kind::never_ends}); }
-  /// That, and the communicator's error becomes `result`.
+  /// The same, and the communicator's error becomes `result`.
   void fail_launch(int rank, Result result, int nth = 1) {
     record_->add_fault(rank, nth, {.kind = FakeFault::Kind::fails, .result = result});
   }
@@ -88,9 +87,9 @@ class FakeNccl final : public detail::nccl::Api {
   void exit_inside(int rank, int exit_code, int nth = 1) {
     record_->add_fault(rank, nth, {.kind = FakeFault::Kind::exits, .exit_code = exit_code});
   }
-  /// What `rank` tells the others when it comes to a communicator.
+  /// The announcement of `rank` to the others when it joins a communicator.
   void pretend_version(int rank, int version) { record_->pretend_version(rank, version); }
-  /// What ranks of this process have found that others did not do as they.
+  /// Differences between the calls of ranks that ranks of this process have found.
   [[nodiscard]] std::vector<std::string> mismatches() const { return record_->mismatches(); }
   /// Communicators neither destroyed nor aborted.
   [[nodiscard]] std::size_t communicators() const;
@@ -99,7 +98,7 @@ class FakeNccl final : public detail::nccl::Api {
   using CommunicatorPointer = std::shared_ptr<FakeCommunicator>;
   struct Group {
     int depth = 0;
-    Result error = Result::success;  // of the first call in it that failed
+    Result error = Result::success;  // error of the first call in it that failed
     std::vector<std::pair<CommunicatorPointer, FakeCall>> calls;
   };
 
@@ -113,7 +112,7 @@ class FakeNccl final : public detail::nccl::Api {
 
   const std::shared_ptr<FakeCuda> cuda_;
   const FakeNcclOptions options_;
-  const void* const key_ = new_handle();  // to what a thread keeps of this one
+  const void* const key_ = new_handle();  // of the state that a thread keeps for this object
   const std::shared_ptr<FakeNcclRecord> record_ = std::make_shared<FakeNcclRecord>();
   FakeCalls<Result> calls_;
   mutable std::mutex mutex_;

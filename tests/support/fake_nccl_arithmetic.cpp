@@ -19,9 +19,9 @@ namespace {
 
 using detail::nccl::RedOp;
 
-constexpr std::size_t piece_elements = 64;  // that are added in one order
+constexpr std::size_t block_elements = 64;  // elements that are added in the same order
 
-// NCCL's: a NaN is ignored by min and max, integers wrap, what has 16 bits is rounded at each step
+// As NCCL: min and max ignore a NaN, integers wrap, 16-bit floats are rounded at each step
 template <class T>
 T combine_as_nccl(T a, T b, RedOp op) {
   using Wide = detail::sum_t<T>;
@@ -64,9 +64,9 @@ void fold_as_nccl(std::byte* target, std::span<const std::byte* const> sources, 
   std::iota(order.begin(), order.end(), std::size_t{0});
   detail::visit_dtype(dtype, [&]<class Named>() {
     using T = std::conditional_t<std::is_same_v<Named, bool>, std::uint8_t, Named>;
-    for (std::size_t begin = 0; begin < count; begin += piece_elements) {
+    for (std::size_t begin = 0; begin < count; begin += block_elements) {
       std::shuffle(order.begin(), order.end(), random);
-      fold_piece<T>(target, sources, order, begin, std::min(count, begin + piece_elements), op);
+      fold_piece<T>(target, sources, order, begin, std::min(count, begin + block_elements), op);
     }
   });
 }

@@ -13,8 +13,9 @@
 
 namespace lockstep::test {
 
-/// `target` becomes what NCCL may make of `sources`, one per rank, of `count` elements each, none of which is `target`:
-/// added in the elements' own type, in an order of ranks that `seed` says for each piece of the elements.
+/// Sets `target` to a result that NCCL may compute from `sources`, one per rank, of `count` elements each, not
+/// including `target`: in the elements' own type, and for each block of elements in an order of ranks that `seed`
+/// decides.
 void fold_as_nccl(std::byte* target, std::span<const std::byte* const> sources, std::size_t count, DType dtype,
                   detail::nccl::RedOp op, std::uint64_t seed);
 

@@ -45,7 +45,7 @@ FakeHeading heading_of(const FakeCall& call) {
   FakeHeading heading;
   heading.count = call.count;
   heading.kind = call.kind == FakeKind::recv ? FakeKind::send : call.kind;
-  heading.dtype = call.dtype == DType::boolean ? DType::u8 : call.dtype;  // NCCL does not know it
+  heading.dtype = call.dtype == DType::boolean ? DType::u8 : call.dtype;  // which NCCL does not have
   if (is_reduction(call.kind)) heading.op = call.op;
   if (call.kind == FakeKind::reduce || call.kind == FakeKind::broadcast) heading.root = call.root;
   return heading;

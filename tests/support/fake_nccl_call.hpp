@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One collective, send or receive as it was called, and what of it concerns the other ranks.
+// One collective, send or receive as it was called, and the part of it that all ranks must agree on.
 
 #pragma once
 
@@ -30,11 +30,11 @@ struct FakeCall {
 
 [[nodiscard]] constexpr bool is_collective(FakeKind kind) { return kind < FakeKind::send; }
 
-/// What `rank` of `ranks` reads and writes; 0 where it does neither.
+/// The elements that `rank` of `ranks` reads and writes; 0 if none.
 [[nodiscard]] std::size_t source_bytes(const FakeCall& call, int rank, int ranks);
 [[nodiscard]] std::size_t target_bytes(const FakeCall& call, int rank, int ranks);
 
-/// What all ranks must have in common; it opens every message. No padding: it travels as its bytes.
+/// The part that all ranks must agree on; the head of every message. No padding: it travels as its bytes.
 struct FakeHeading {
   std::uint64_t count = 0;
   std::int32_t root = -1;
@@ -47,7 +47,7 @@ struct FakeHeading {
 };
 static_assert(sizeof(FakeHeading) == 16);
 
-/// Of a receive, that of the send which it wants.
+/// For a receive, the heading of the send that it expects.
 [[nodiscard]] FakeHeading heading_of(const FakeCall& call);
 
 /// "all_reduce of 10 f32 (sum)", "broadcast of 3 i32 from 1", "send of 2 u8".

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fake NCCL must compute, for ranks of any kind.
+// Cases that a fake NCCL must compute, for ranks of any kind.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace lockstep::test {
 
-/// Small numbers that say who wrote them.
+/// Small numbers that identify the rank that wrote them.
 inline std::vector<std::int32_t> numbers_of(int rank, std::size_t count, int salt = 0) {
   std::vector<std::int32_t> numbers(count);
   for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<std::int32_t>(i % 7) + 3 * rank + salt + 1;
@@ -58,7 +58,7 @@ inline std::vector<std::int32_t> gathered(int ranks, std::size_t count, int salt
   return all;
 }
 
-/// Calls that wait for their results: where these are, and what they must be.
+/// Pending calls: the addresses of their results, and the expected values.
 class FakeNcclCases {
  public:
   using Result = detail::nccl::Result;
@@ -163,7 +163,7 @@ inline void check_every_call(FakeNccl& nccl, FakeRank& rank) {
   cases.check();
 }
 
-/// Groups of what chance says, which is the same on all ranks.
+/// Random groups of calls, the same on all ranks.
 inline void check_random_groups(FakeNccl& nccl, FakeRank& rank, std::uint64_t seed, int groups) {
   using detail::nccl::RedOp;
   FakeNcclCases cases(nccl, rank);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a test asks of a fake NCCL, and what it is told: shared by all communicators of one.
+// A test's settings of a fake NCCL, and its records for the test: shared by all its communicators.
 
 #pragma once
 
@@ -20,19 +20,19 @@ namespace lockstep::test {
 
 struct FakeNcclOptions {
   int version = 22809;
-  std::uint64_t seed = 1;  ///< of the order in which ranks are added; rank 0's counts
-  int init_polls = 2;      ///< how often a new communicator is in progress, at least
-  int launch_polls = 0;    ///< how often it is after each launch, which begins then
-  /// The longest that anything in here waits; then it says so in the log.
+  std::uint64_t seed = 1;  ///< seed of the order in which ranks are added; that of rank 0 is used
+  int init_polls = 2;      ///< the least number of polls for which a new communicator is in progress
+  int launch_polls = 0;    ///< the same after each launch, which begins then
+  /// Bound on every wait in the fake; a wait that reaches it is logged.
   std::chrono::milliseconds patience = std::chrono::seconds(120);
-  std::string absent = {};  ///< why there is no NCCL; empty: there is
+  std::string absent = {};  ///< why NCCL is unavailable; empty if it is available
 };
 
-/// What becomes of a launch instead of its work. It runs until its communicator is aborted, unless the process ends.
+/// Replaces the work of a launch. It runs until its communicator is aborted, unless the process ends.
 struct FakeFault {
   enum class Kind : std::uint8_t { never_ends, fails, exits };
   Kind kind = Kind::never_ends;
-  detail::nccl::Result result = detail::nccl::Result::success;  ///< what the communicator's error becomes
+  detail::nccl::Result result = detail::nccl::Result::success;  ///< the error that the communicator gets
   int exit_code = 0;
 };
 
@@ -43,7 +43,7 @@ class FakeNcclRecord {
     const std::scoped_lock lock(mutex_);
     faults_[{rank, launches_[rank] + nth}] = fault;
   }
-  /// Counts a launch of `rank`; what becomes of it.
+  /// Counts a launch of `rank`; the replacement of its work, if any.
   [[nodiscard]] std::optional<FakeFault> next_launch(int rank) {
     const std::scoped_lock lock(mutex_);
     const auto found = faults_.find({rank, ++launches_[rank]});
@@ -69,7 +69,7 @@ class FakeNcclRecord {
     return mismatches_;
   }
 
-  /// Never forgotten before the next one, as NCCL's.
+  /// Kept until the next error, as in NCCL.
   void set_last_error(std::string text) {
     const std::scoped_lock lock(mutex_);
     last_error_ = std::move(text);
@@ -81,7 +81,7 @@ class FakeNcclRecord {
 
  private:
   mutable std::mutex mutex_;
-  std::map<int, int> launches_;  // by rank; all guarded by mutex_
+  std::map<int, int> launches_;  // by rank; this and the rest guarded by mutex_
   std::map<std::pair<int, int>, FakeFault> faults_;
   std::map<int, int> versions_;
   std::vector<std::string> mismatches_;

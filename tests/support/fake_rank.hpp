@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank of a fake communicator with what it needs, for tests of the fakes themselves.
+// A rank of a fake communicator with its GPU and stream, for tests of the fakes themselves.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace lockstep::test {
 
-/// A GPU, a stream of it, and a communicator there, which is ready unless `error` says why not. For one thread.
+/// A GPU, a stream of it, and a communicator on it, which is ready unless `error` is set. For one thread.
 class FakeRank {
  public:
   using Result = detail::nccl::Result;
@@ -40,7 +40,7 @@ class FakeRank {
   void destroy() { EXPECT_EQ(nccl_.comm_destroy(std::exchange(comm, nullptr)), Result::success); }
   void abort() { EXPECT_EQ(nccl_.comm_abort(std::exchange(comm, nullptr)), Result::success); }
 
-  /// What the communicator has to say when nothing is in progress any more.
+  /// The communicator's error when nothing is in progress any more.
   [[nodiscard]] Result settled() {
     Result state = Result::in_progress;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -50,7 +50,7 @@ class FakeRank {
     }
     return state;
   }
-  /// Polls until the communicator fails; success when it does not.
+  /// Polls until the communicator fails; success if it does not.
   [[nodiscard]] Result failure() {
     Result state = Result::success;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -61,7 +61,7 @@ class FakeRank {
     return state;
   }
 
-  /// A block with these values; it is the fake's own to free.
+  /// A block with these values; the fake frees it.
   template <class T>
   [[nodiscard]] T* put(const std::vector<T>& values) {
     void* block = nullptr;

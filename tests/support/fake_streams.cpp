@@ -160,7 +160,7 @@ void FakeStreams::serve(Line& line) {
     line.items.pop_front();
     lock.unlock();
     carry_out(line, item);
-    const auto mark = std::exchange(item, {}).mark;  // what it held is gone before anybody sees that it is done
+    const auto mark = std::exchange(item, {}).mark;  // its resources are released before it is seen to be done
     lock.lock();
     ++line.done;
     if (mark) mark->is_passed = true;
@@ -187,7 +187,7 @@ void FakeStreams::carry_out(Line& line, const Item& item) {
   if (device.state == Status::success) device.state = status;
 }
 
-// half of it at once, the rest within 200 us, and now and then something very late
+// half of the work at once, the rest within 200 us, and sometimes very late
 void FakeStreams::lag(Line& line) const {
   if (seed_ == 0) return;
   const std::uint64_t chance = line.random() % 128;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order on GPUs that are not there: streams, each carried out by a thread of its own, late by a little that chance
-// says; and marks on them, of which events are made.
+// Order on fake GPUs: streams, each run by a thread of its own with small random delays, and marks on them, which
+// events are made of.
 
 #pragma once
 
@@ -24,50 +24,50 @@
 
 namespace lockstep::test {
 
-/// Thread-safe. The end waits for all work.
+/// Thread-safe. The destructor waits for all work.
 class FakeStreams {
  public:
   using Stream = detail::cuda::Stream;
   using Status = detail::cuda::Status;
-  /// What is no success is from then on the state of the device, and nothing more is done there.
+  /// A result other than success becomes the state of the device, and no more work is done there.
   using Work = std::function<Status()>;
 
-  /// A place on a stream that is passed or not.
+  /// A place on a stream that work has passed or not.
   struct Mark {
     bool is_passed = false;  // guarded by the streams' mutex
   };
   using MarkPointer = std::shared_ptr<const Mark>;
 
-  /// `seed` 0: nothing is late. No wait takes longer than `patience`.
+  /// `seed` 0: no delays. No wait takes longer than `patience`.
   FakeStreams(int devices, std::uint64_t seed, std::chrono::milliseconds patience);
   FakeStreams(const FakeStreams&) = delete;
   FakeStreams& operator=(const FakeStreams&) = delete;
   ~FakeStreams();
 
   [[nodiscard]] Stream create(int device);
-  /// What is on it is still done. False where it is no stream.
+  /// Pending work is still done. False if it is not a stream.
   [[nodiscard]] bool destroy(Stream stream);
   [[nodiscard]] std::optional<int> device_of(Stream stream) const;
 
-  /// What work does on the device.
+  /// Work on the device.
   void submit(Stream stream, Work work);
-  /// What the driver does, be the device in whatever state: never late.
+  /// Work of the driver, in any state of the device: never delayed.
   void submit_service(Stream stream, std::function<void()> service);
-  /// Work that is on all of `streams`, which wait for each other.
+  /// Work on all of `streams`, which wait for each other.
   void submit_joint(const std::vector<Stream>& streams, Work work);
 
   [[nodiscard]] MarkPointer mark(Stream stream);
   void hold_back(Stream stream, MarkPointer mark);
   [[nodiscard]] bool is_passed(const Mark& mark) const;
   [[nodiscard]] bool is_idle(Stream stream) const;
-  /// False when it was not passed in time, which is written to the log.
+  /// False after a timeout, which is logged.
   [[nodiscard]] bool wait(const Mark& mark) const;
-  /// Waits for all that is on any stream now.
+  /// Waits for all work that is on any stream now.
   [[nodiscard]] bool wait_for_all() const;
 
-  /// The state of a device: success, or what its work failed with.
+  /// The state of a device: success, or the error of its work.
   [[nodiscard]] Status state(int device) const;
-  /// The next work on `device` is not done, but fails so.
+  /// The next work on `device` is not done but fails with `status`.
   void fail_next_work(int device, Status status);
 
  private:
@@ -106,9 +106,9 @@ class FakeStreams {
   const std::uint64_t seed_;
   const std::chrono::milliseconds patience_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable passed_;  // a mark was, or an item is done
-  std::map<Stream, LinePointer> lines_;     // all guarded by mutex_, as is what is in a line
-  std::vector<LinePointer> closed_;         // whose workers have not been joined
+  mutable std::condition_variable passed_;  // notified when a mark is passed or an item is done
+  std::map<Stream, LinePointer> lines_;     // guarded by mutex_, like the rest and the contents of a line
+  std::vector<LinePointer> closed_;         // lines with workers that have not been joined
   std::vector<Device> devices_;
   std::uint64_t created_ = 0;
 };

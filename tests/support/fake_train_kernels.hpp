@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of lockstep-train on GPUs that are not there: the bodies of the real ones, on the stream's thread.
+// The kernels of lockstep-train on fake GPUs: the bodies of the real ones, on the stream's thread.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace train::test {
 
-/// The memory of the fake GPUs is the host's to touch (HostAccess::allowed). A launch is a "launch" in their calls.
+/// The host may touch the memory of the fake GPUs (HostAccess::allowed). A launch counts as "launch" in their calls.
 class FakeTrainKernels final : public gpu::Kernels {
  public:
   explicit FakeTrainKernels(lockstep::test::FakeCuda& cuda) : cuda_(cuda) {}

@@ -66,7 +66,7 @@ class FoldExchange final : public GpuReduction {
   struct Partials {
     std::vector<std::vector<FoldInput>> own;   ///< its own blocks, by bucket and block; leaves if it is the only GPU
     std::vector<void*> results;                ///< by bucket: memory for the slices of the result
-    std::vector<std::vector<void*>> received;  ///< the others' blocks, by piece of its slice and block of all
+    std::vector<std::vector<void*>> received;  ///< the others' blocks, by range of its slice and block of all
   };
 
   bool do_step(int step) override {
@@ -98,7 +98,7 @@ class FoldExchange final : public GpuReduction {
   [[nodiscard]] DType travel_dtype(const Block& block, const Bucket& bucket) const {
     return block.last - block.first == 1 ? bucket.dtype : accumulation_of(bucket);
   }
-  [[nodiscard]] const Bucket& bucket_of(const TensorRange& piece) const { return buckets()[piece.item]; }
+  [[nodiscard]] const Bucket& bucket_of(const TensorRange& range) const { return buckets()[range.item]; }
 
   void prepare(std::size_t stream) {
     Partials& partials = partials_[stream];
@@ -110,17 +110,17 @@ class FoldExchange final : public GpuReduction {
       partials.results.push_back(!outputs.empty() ? outputs.front() : needs_scratch ? scratch(stream, bytes) : nullptr);
     }
     if (is_alone()) return;
-    for (const TensorRange& piece : slice(group().leader_of_stream(stream))) {
+    for (const TensorRange& range : slice(group().leader_of_stream(stream))) {
       auto& received = partials.received.emplace_back();
       for (const LeaderBlock& from : group().leaders().blocks()) {
         const bool is_own = from.leader == group().leader_of_stream(stream);
-        received.push_back(is_own ? nullptr : scratch(stream, travel_bytes(from.block, piece)));
+        received.push_back(is_own ? nullptr : scratch(stream, travel_bytes(from.block, range)));
       }
     }
   }
 
-  [[nodiscard]] std::size_t travel_bytes(const Block& block, const TensorRange& piece) const {
-    return bytes_of(piece.end - piece.begin, travel_dtype(block, bucket_of(piece)));
+  [[nodiscard]] std::size_t travel_bytes(const Block& block, const TensorRange& range) const {
+    return bytes_of(range.end - range.begin, travel_dtype(block, bucket_of(range)));
   }
 
   std::vector<FoldInput> leaves(std::size_t stream, std::size_t bucket) {
@@ -164,7 +164,7 @@ class FoldExchange final : public GpuReduction {
       const int own = group().leader_of_stream(stream);
       for (int peer = 0; peer < leaders.size(); ++peer) {
         if (peer == own) continue;
-        for (const TensorRange& piece : slice(peer)) send_blocks(calls, stream, peer, piece);
+        for (const TensorRange& range : slice(peer)) send_blocks(calls, stream, peer, range);
       }
       for (std::size_t p = 0; p < slice(own).size(); ++p) {
         for (std::size_t b = 0; b < leaders.blocks().size(); ++b) {
@@ -179,13 +179,13 @@ class FoldExchange final : public GpuReduction {
     calls.end();
   }
 
-  void send_blocks(const NcclGroup& calls, std::size_t stream, int peer, const TensorRange& piece) {
+  void send_blocks(const NcclGroup& calls, std::size_t stream, int peer, const TensorRange& range) {
     const NcclComms& comms = *group().comms();
     const std::vector<Block>& blocks = leader_of(stream).blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      const void* const value = partials_[stream].own[piece.item][b].data;
-      calls.add(comms.api().send(at(value, piece.begin, travel_dtype(blocks[b], bucket_of(piece))),
-                                 travel_bytes(blocks[b], piece), DType::u8, peer, comms[stream], cuda_stream(stream)),
+      const void* const value = partials_[stream].own[range.item][b].data;
+      calls.add(comms.api().send(at(value, range.begin, travel_dtype(blocks[b], bucket_of(range))),
+                                 travel_bytes(blocks[b], range), DType::u8, peer, comms[stream], cuda_stream(stream)),
                 "ncclSend");
     }
   }
@@ -193,31 +193,31 @@ class FoldExchange final : public GpuReduction {
   void fold_slice(std::size_t stream) {
     const int own = group().leader_of_stream(stream);
     for (std::size_t p = 0; p < slice(own).size(); ++p) {
-      const TensorRange& piece = slice(own)[p];
+      const TensorRange& range = slice(own)[p];
       const std::vector<FoldInput> inputs = inputs_of(stream, p);
-      const std::vector<void*> outputs = outputs_of(stream, piece);
+      const std::vector<void*> outputs = outputs_of(stream, range);
       fold(stream,
            {.op = descriptor().op,
-            .dtype = bucket_of(piece).dtype,
+            .dtype = bucket_of(range).dtype,
             .inputs = inputs,
             .merges = merges_,
             .outputs = outputs,
             .result = FoldResult::finished,
             .replicas = group().layout().replicas()},
-           piece.end - piece.begin);
+           range.end - range.begin);
     }
   }
 
   /// In id order: what others sent, and this GPU's own.
   std::vector<FoldInput> inputs_of(std::size_t stream, std::size_t index) {
     const int own = group().leader_of_stream(stream);
-    const TensorRange& piece = slice(own)[index];
-    const DType leaf = bucket_of(piece).dtype;
-    const std::vector<FoldInput>& values = partials_[stream].own[piece.item];
+    const TensorRange& range = slice(own)[index];
+    const DType leaf = bucket_of(range).dtype;
+    const std::vector<FoldInput>& values = partials_[stream].own[range.item];
     std::vector<FoldInput> inputs;
     const auto add_own = [&](const FoldInput& value) {
-      const DType dtype = value.accumulated ? accumulation_of(bucket_of(piece)) : leaf;
-      inputs.push_back({at(value.data, piece.begin, dtype), value.accumulated});
+      const DType dtype = value.accumulated ? accumulation_of(bucket_of(range)) : leaf;
+      inputs.push_back({at(value.data, range.begin, dtype), value.accumulated});
     };
     if (is_alone()) {
       std::for_each(values.begin(), values.end(), add_own);
@@ -235,16 +235,16 @@ class FoldExchange final : public GpuReduction {
     return inputs;
   }
 
-  std::vector<void*> outputs_of(std::size_t stream, const TensorRange& piece) {
-    const DType dtype = result_of(bucket_of(piece));
+  std::vector<void*> outputs_of(std::size_t stream, const TensorRange& range) {
+    const DType dtype = result_of(bucket_of(range));
     if (is_scattered()) {
-      const std::int64_t replica = piece.begin / (piece.end - piece.begin);
-      return {output_of(items()[piece.item], static_cast<int>(replica))};
+      const std::int64_t replica = range.begin / (range.end - range.begin);
+      return {output_of(items()[range.item], static_cast<int>(replica))};
     }
     std::vector<void*> outputs;
-    for (void* const output : placed(stream, piece.item).outputs) outputs.push_back(at(output, piece.begin, dtype));
-    void* const result = partials_[stream].results[piece.item];
-    if (outputs.empty() && result != nullptr) outputs.push_back(at(result, piece.begin, dtype));
+    for (void* const output : placed(stream, range.item).outputs) outputs.push_back(at(output, range.begin, dtype));
+    void* const result = partials_[stream].results[range.item];
+    if (outputs.empty() && result != nullptr) outputs.push_back(at(result, range.begin, dtype));
     return outputs;
   }
 
@@ -255,15 +255,15 @@ class FoldExchange final : public GpuReduction {
       const int own = group().leader_of_stream(stream);
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == own) continue;
-        for (const TensorRange& piece : slice(own)) {
+        for (const TensorRange& range : slice(own)) {
           if (!wants_result(peer)) break;
-          calls.add(comms.api().send(result_at(stream, piece), result_bytes(piece), DType::u8, peer, comms[stream],
+          calls.add(comms.api().send(result_at(stream, range), result_bytes(range), DType::u8, peer, comms[stream],
                                      cuda_stream(stream)),
                     "ncclSend");
         }
-        for (const TensorRange& piece : slice(peer)) {
+        for (const TensorRange& range : slice(peer)) {
           if (!wants_result(own)) break;
-          calls.add(comms.api().recv(result_at(stream, piece), result_bytes(piece), DType::u8, peer, comms[stream],
+          calls.add(comms.api().recv(result_at(stream, range), result_bytes(range), DType::u8, peer, comms[stream],
                                      cuda_stream(stream)),
                     "ncclRecv");
         }
@@ -271,11 +271,11 @@ class FoldExchange final : public GpuReduction {
     }
     calls.end();
   }
-  [[nodiscard]] void* result_at(std::size_t stream, const TensorRange& piece) const {
-    return at(partials_[stream].results[piece.item], piece.begin, result_of(bucket_of(piece)));
+  [[nodiscard]] void* result_at(std::size_t stream, const TensorRange& range) const {
+    return at(partials_[stream].results[range.item], range.begin, result_of(bucket_of(range)));
   }
-  [[nodiscard]] std::size_t result_bytes(const TensorRange& piece) const {
-    return bytes_of(piece.end - piece.begin, result_of(bucket_of(piece)));
+  [[nodiscard]] std::size_t result_bytes(const TensorRange& range) const {
+    return bytes_of(range.end - range.begin, result_of(bucket_of(range)));
   }
 
   /// Copies the slices that other GPUs have folded to the outputs that they were not received in.
@@ -284,11 +284,11 @@ class FoldExchange final : public GpuReduction {
       std::vector<cuda::CopyPiece> pieces;
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == group().leader_of_stream(stream)) continue;
-        for (const TensorRange& piece : slice(peer)) {
-          for (void* const output : placed(stream, piece.item).outputs) {
-            void* const target = at(output, piece.begin, result_of(bucket_of(piece)));
-            if (target != result_at(stream, piece))
-              pieces.push_back({result_at(stream, piece), target, result_bytes(piece)});
+        for (const TensorRange& range : slice(peer)) {
+          for (void* const output : placed(stream, range.item).outputs) {
+            void* const target = at(output, range.begin, result_of(bucket_of(range)));
+            if (target != result_at(stream, range))
+              pieces.push_back({result_at(stream, range), target, result_bytes(range)});
           }
         }
       }

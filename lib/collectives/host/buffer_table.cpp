@@ -11,7 +11,7 @@
 namespace lockstep::detail {
 namespace {
 
-// In words of 64 bits: the number of all words; then per item the number of outputs, the inputs, the outputs.
+// A table is words of 64 bits: the number of words; then for each item the number of outputs, the inputs, the outputs.
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -41,7 +41,7 @@ OwnTable::OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp o
   words_.front() = words_.size();
   const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
   memory_ = group.allocate(bytes);
-  if (memory_.data() == nullptr) {  // no room to say it: everything is staged
+  if (memory_.data() == nullptr) {  // out of shared memory: everything is staged
     is_visible_ = false;
     for (const Offsets& item : items_) {
       for (std::size_t i = item.inputs; i < item.outputs; ++i) words_[i] = 0;

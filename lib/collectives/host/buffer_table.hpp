@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the buffers of one operation lie, told once to the other ranks of the node.
+// The addresses of the buffers of one operation, published once to the other ranks of the node.
 
 #pragma once
 
@@ -17,16 +17,16 @@
 
 namespace lockstep::detail {
 
-/// This rank's buffers, written down in memory that the others see. They must not move or change while others may read:
-/// until everybody has done his part of the operation.
+/// This rank's buffers, listed in shared memory. They must not move or change while other ranks may read them: until
+/// all ranks have done their work of the operation.
 class OwnTable {
  public:
   OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op);
 
-  /// Whether the others see all buffers.
+  /// Whether the other ranks can map all buffers.
   [[nodiscard]] bool is_visible() const noexcept { return is_visible_; }
   [[nodiscard]] NodeAddress address() const noexcept { return address_; }
-  /// Never 0, and another one for every table of this process.
+  /// Never 0, and different for every table of this process.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] NodeAddress input(std::size_t item, std::size_t replica) const {
     return word(items_[item].inputs + replica);
@@ -34,12 +34,12 @@ class OwnTable {
   [[nodiscard]] NodeAddress output(std::size_t item, std::size_t index) const {
     return word(items_[item].outputs + index);
   }
-  /// Somebody may still read: never frees the memory.
+  /// Another rank may still read the table: leaks its memory.
   void leak() noexcept { memory_.leak(); }
 
  private:
   struct Offsets {
-    std::size_t inputs;  // of the first word
+    std::size_t inputs;  // index of the first word
     std::size_t outputs;
   };
   [[nodiscard]] NodeAddress word(std::size_t index) const { return static_cast<NodeAddress>(words_[index]); }
@@ -55,12 +55,12 @@ class OwnTable {
 /// Another rank's table, as pointers of this process.
 class PeerTable {
  public:
-  /// The table that was read last; 0 if none.
+  /// The id of the table that was read last; 0 if none.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   /// Reads the table at `address` of `rank`, which has `replicas` replicas.
   void read(const NodeGroup& group, int rank, NodeAddress address, std::uint64_t id, std::span<const HostItem> items,
             int replicas, ReduceOp op);
-  /// Null where this rank cannot see the buffer.
+  /// Null if this rank cannot map the buffer.
   [[nodiscard]] const std::byte* input(std::size_t item, std::size_t replica) const {
     return inputs_[item * replicas_ + replica];
   }

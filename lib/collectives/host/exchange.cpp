@@ -1,12 +1,25 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/host/exchange.hpp"
+//
+// The host collectives as one pattern: direct exchange.
+//
+// The result, a list of tensors, is cut into slices, one per rank, its owner. First every rank sends each owner its
+// contribution to that owner's slice: its partial results (a reduction), a part of the value (the root of a broadcast),
+// or nothing (a gather: the owner has all of it). The owner makes its slice. Then the owners send their slices to the
+// ranks that want them. Small results are not cut: every rank that wants the result receives all contributions and
+// makes all of it.
+//
+// Cost of an all_reduce of n bytes over P ranks: 2 (P-1) messages and 2 (P-1)/P n bytes sent per rank if ranks own
+// aligned powers of two of replicas (several partials per rank otherwise, see aligned_blocks); P-1 messages of n bytes
+// if small. Steps: 2 or 1. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH
+// (2005), with a direct reduce-scatter.
 
 #include "base/check.hpp"
 #include "collectives/call/element_address.hpp"
 #include "collectives/engine/transfers.hpp"
 #include "collectives/host/exchange_plan.hpp"
+#include "collectives/host/operations.hpp"
 #include "kernels/reduce.hpp"
 
 #include <algorithm>
@@ -45,7 +58,7 @@ class Exchange final : public Operation {
     if (stage_ == Stage::results) {
       if (!transfers_.all_received(transport)) return false;
       deliver_results();
-      stage_ = Stage::leaving;
+      stage_ = Stage::sending;
     }
     if (!transfers_.all_sent(transport)) return false;
     transfers_.release(workspace);
@@ -56,43 +69,43 @@ class Exchange final : public Operation {
   bool abandon(Transport& transport) noexcept override { return transfers_.abandon(transport); }
 
  private:
-  enum class Stage : std::uint8_t { contributions, results, leaving };
+  enum class Stage : std::uint8_t { contributions, results, sending };
 
   void receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes) {
     receive_from_[static_cast<std::size_t>(source)] = transfers_.receive(transport, workspace, source, bytes);
   }
 
-  /// Sends `owner` what its slice needs of this rank. Everything is copied: outputs may be written while it travels.
+  /// Sends `owner` this rank's contribution to its slice. All of it is copied: outputs may be written while it travels.
   void contribute(Transport& transport, Workspace& workspace, int owner) {
     const std::span<std::byte> buffer = transfers_.new_buffer(workspace, plan_.contribution_bytes(rank_, owner));
     std::byte* next = buffer.data();
-    for (const TensorRange& piece : plan_.slice(owner)) {
-      const HostItem& item = items_[piece.item];
+    for (const TensorRange& range : plan_.slice(owner)) {
+      const HostItem& item = items_[range.item];
       if (plan_.assembly() == Assembly::scatter) {
-        std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype),
-                    static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
-        next += padded_bytes(piece.end - piece.begin, item.dtype);
+        std::memcpy(next, at(item.inputs[0], range.begin, item.dtype),
+                    static_cast<std::size_t>(range.end - range.begin) * size_of(item.dtype));
+        next += padded_bytes(range.end - range.begin, item.dtype);
       } else {
-        next = pack_partials(piece, item, next);
+        next = pack_partials(range, item, next);
       }
     }
     transfers_.send(transport, owner, buffer);
   }
 
-  /// Writes this rank's partial results of `piece`; returns the end of what it wrote.
-  std::byte* pack_partials(const TensorRange& piece, const HostItem& item, std::byte* next) {
-    const std::int64_t count = piece.end - piece.begin;
+  /// Writes this rank's partial results of `range`; returns the end of what it wrote.
+  std::byte* pack_partials(const TensorRange& range, const HostItem& item, std::byte* next) {
+    const std::int64_t count = range.end - range.begin;
     const auto& blocks = plan_.blocks(rank_);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       const DType dtype = plan_.travel_dtype(blocks[b], item);
       const int first = blocks[b].first - layout_.first(rank_);
       if (blocks[b].last - blocks[b].first == 1) {
-        std::memcpy(next, at(item.inputs[static_cast<std::size_t>(first)], piece.begin, dtype),
+        std::memcpy(next, at(item.inputs[static_cast<std::size_t>(first)], range.begin, dtype),
                     static_cast<std::size_t>(count) * size_of(dtype));
       } else {
         inputs_.clear();
         for (int i = first; i < first + blocks[b].last - blocks[b].first; ++i) {
-          inputs_.push_back({at(item.inputs[static_cast<std::size_t>(i)], piece.begin, item.dtype), false});
+          inputs_.push_back({at(item.inputs[static_cast<std::size_t>(i)], range.begin, item.dtype), false});
         }
         void* const output = next;
         reduce({.op = descriptor().op,
@@ -108,7 +121,7 @@ class Exchange final : public Operation {
     return next;
   }
 
-  /// Makes this rank's slice and sends it to those who want it.
+  /// Makes this rank's slice and sends it to the ranks that want it.
   void make_result(Transport& transport, Workspace& workspace) {
     bool is_shared = false;
     for (int peer = 0; peer < layout_.ranks(); ++peer) is_shared = is_shared || plan_.distributes(rank_, peer);
@@ -133,14 +146,14 @@ class Exchange final : public Operation {
     std::vector<void*> outputs;
     std::byte* next = result.data();
     const bool is_scattered = descriptor().traits().has_own_outputs();
-    for (const TensorRange& piece : plan_.slice(rank_)) {
-      const HostItem& item = items_[piece.item];
+    for (const TensorRange& range : plan_.slice(rank_)) {
+      const HostItem& item = items_[range.item];
       const DType out = plan_.result_dtype_of(item);
-      collect_inputs(piece, item, cursors);
+      collect_inputs(range, item, cursors);
       outputs.clear();
       if (!result.empty()) outputs.push_back(next);
       if (plan_.wants_result(rank_) && !is_scattered) {
-        for (void* const output : item.outputs) outputs.push_back(at(output, piece.begin, out));
+        for (void* const output : item.outputs) outputs.push_back(at(output, range.begin, out));
       }
       reduce({.op = descriptor().op,
               .dtype = item.dtype,
@@ -149,42 +162,42 @@ class Exchange final : public Operation {
               .outputs = outputs,
               .result = FoldResult::finished,
               .replicas = layout_.replicas()},
-             piece.end - piece.begin);
-      if (is_scattered) deliver_scattered(piece, item, next);
-      if (!result.empty()) next += padded_bytes(piece.end - piece.begin, out);
+             range.end - range.begin);
+      if (is_scattered) deliver_scattered(range, item, next);
+      if (!result.empty()) next += padded_bytes(range.end - range.begin, out);
     }
   }
 
-  /// The inputs of `piece` in id order: partials from the other ranks, leaves of this one.
-  void collect_inputs(const TensorRange& piece, const HostItem& item, std::vector<const std::byte*>& cursors) {
+  /// The inputs of `range` in id order: partials from the other ranks, leaves of this one.
+  void collect_inputs(const TensorRange& range, const HostItem& item, std::vector<const std::byte*>& cursors) {
     inputs_.clear();
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
       if (rank == rank_) {
-        for (const void* const input : item.inputs) inputs_.push_back({at(input, piece.begin, item.dtype), false});
+        for (const void* const input : item.inputs) inputs_.push_back({at(input, range.begin, item.dtype), false});
         continue;
       }
       auto& cursor = cursors[static_cast<std::size_t>(rank)];
       for (const Block& block : plan_.blocks(rank)) {
         inputs_.push_back({cursor, block.last - block.first > 1});
-        cursor += padded_bytes(piece.end - piece.begin, plan_.travel_dtype(block, item));
+        cursor += padded_bytes(range.end - range.begin, plan_.travel_dtype(block, item));
       }
     }
   }
 
   void concatenate_slice(std::span<std::byte> result) {
     std::byte* next = result.data();
-    for (const TensorRange& piece : plan_.slice(rank_)) {
-      const HostItem& item = items_[piece.item];
+    for (const TensorRange& range : plan_.slice(rank_)) {
+      const HostItem& item = items_[range.item];
       for (std::size_t i = 0; i < item.inputs.size(); ++i) {
         const int replica = layout_.first(rank_) + static_cast<int>(i);
         const std::int64_t begin = item.part_begin(replica);
         const auto part = static_cast<std::size_t>(item.part_begin(replica + 1) - begin) * size_of(item.dtype);
         if (part == 0) continue;
-        if (!result.empty()) std::memcpy(at(next, begin - piece.begin, item.dtype), item.inputs[i], part);
+        if (!result.empty()) std::memcpy(at(next, begin - range.begin, item.dtype), item.inputs[i], part);
         if (!plan_.wants_result(rank_)) continue;
         for (void* const output : item.outputs) std::memmove(at(output, begin, item.dtype), item.inputs[i], part);
       }
-      if (!result.empty()) next += padded_bytes(piece.end - piece.begin, item.dtype);
+      if (!result.empty()) next += padded_bytes(range.end - range.begin, item.dtype);
     }
   }
 
@@ -208,11 +221,11 @@ class Exchange final : public Operation {
   void pack_own_slice(std::span<std::byte> result) {
     std::byte* next = result.data();
     if (result.empty()) return;
-    for (const TensorRange& piece : plan_.slice(rank_)) {
-      const HostItem& item = items_[piece.item];
-      std::memcpy(next, at(item.inputs[0], piece.begin, item.dtype),
-                  static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype));
-      next += padded_bytes(piece.end - piece.begin, item.dtype);
+    for (const TensorRange& range : plan_.slice(rank_)) {
+      const HostItem& item = items_[range.item];
+      std::memcpy(next, at(item.inputs[0], range.begin, item.dtype),
+                  static_cast<std::size_t>(range.end - range.begin) * size_of(item.dtype));
+      next += padded_bytes(range.end - range.begin, item.dtype);
     }
   }
 
@@ -224,21 +237,21 @@ class Exchange final : public Operation {
 
   /// Writes `owner`'s slice to the outputs.
   void deliver(int owner, const std::byte* data) {
-    for (const TensorRange& piece : plan_.slice(owner)) {
-      const HostItem& item = items_[piece.item];
+    for (const TensorRange& range : plan_.slice(owner)) {
+      const HostItem& item = items_[range.item];
       const DType dtype = plan_.result_dtype_of(item);
       for (void* const output : item.outputs) {
-        std::memcpy(at(output, piece.begin, dtype), data,
-                    static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
+        std::memcpy(at(output, range.begin, dtype), data,
+                    static_cast<std::size_t>(range.end - range.begin) * size_of(dtype));
       }
-      data += padded_bytes(piece.end - piece.begin, dtype);
+      data += padded_bytes(range.end - range.begin, dtype);
     }
   }
 
   /// Gives each local replica its part of a reduce_scatter.
-  void deliver_scattered(const TensorRange& piece, const HostItem& item, const std::byte* data) {
+  void deliver_scattered(const TensorRange& range, const HostItem& item, const std::byte* data) {
     const DType dtype = plan_.result_dtype_of(item);
-    const auto part = static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype) / item.outputs.size();
+    const auto part = static_cast<std::size_t>(range.end - range.begin) * size_of(dtype) / item.outputs.size();
     for (std::size_t replica = 0; replica < item.outputs.size(); ++replica) {
       std::memcpy(item.outputs[replica], data + replica * part, part);
     }
@@ -250,7 +263,7 @@ class Exchange final : public Operation {
   ExchangePlan plan_;
   Stage stage_ = Stage::contributions;
   Transfers transfers_;
-  std::vector<const std::byte*> receive_from_;  // by rank: where its last message lies
+  std::vector<const std::byte*> receive_from_;  // the last message of each rank, by rank
   std::vector<FoldInput> inputs_;
 };
 

@@ -8,7 +8,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Results up to this many bytes are made by everybody who wants them, which saves the second step.
+/// Results of up to this many bytes are made by every rank that wants them, which saves the second step.
 constexpr std::int64_t one_step_bytes = 2048;
 
 Assembly assembly_of(const Traits& kind) {
@@ -20,11 +20,7 @@ Assembly assembly_of(const Traits& kind) {
 
 ExchangePlan::ExchangePlan(const Descriptor& descriptor, const ReplicaLayout& layout, int rank,
                            std::span<const HostItem> items)
-    : descriptor_(descriptor),
-      layout_(layout),
-      rank_(rank),
-      items_(items),
-      assembly_(assembly_of(descriptor.traits())) {
+    : descriptor_(descriptor), layout_(layout), rank_(rank), items_(items), assembly_(assembly_of(descriptor.traits())) {
   cut(items);
   if (assembly_ == Assembly::fold) plan_folds();
 }
@@ -112,17 +108,17 @@ std::size_t ExchangePlan::contribution_bytes(int rank, int owner) const {
   if (!contributes(rank, owner)) return 0;
   if (assembly_ == Assembly::scatter) return result_bytes(owner);
   std::size_t bytes = 0;
-  for (const TensorRange& piece : slice(owner)) {
+  for (const TensorRange& range : slice(owner)) {
     for (const Block& block : blocks(rank))
-      bytes += padded_bytes(piece.end - piece.begin, travel_dtype(block, items_[piece.item]));
+      bytes += padded_bytes(range.end - range.begin, travel_dtype(block, items_[range.item]));
   }
   return bytes;
 }
 
 std::size_t ExchangePlan::result_bytes(int owner) const {
   std::size_t bytes = 0;
-  for (const TensorRange& piece : slice(owner))
-    bytes += padded_bytes(piece.end - piece.begin, result_dtype_of(items_[piece.item]));
+  for (const TensorRange& range : slice(owner))
+    bytes += padded_bytes(range.end - range.begin, result_dtype_of(items_[range.item]));
   return bytes;
 }
 

@@ -27,11 +27,11 @@ inline constexpr std::size_t array_alignment = 64;
   return (static_cast<std::size_t>(count) * size_of(dtype) + array_alignment - 1) / array_alignment * array_alignment;
 }
 
-/// How the parts of a result come together.
+/// How a result is made.
 enum class Assembly : std::uint8_t {
-  fold,         ///< every rank gives partial results
-  concatenate,  ///< every rank owns its replicas' part already
-  scatter,      ///< the root gives each owner its slice
+  fold,         ///< from every rank's partial results
+  concatenate,  ///< every rank has the parts of its replicas already
+  scatter,      ///< the root sends each owner its slice
 };
 
 class ExchangePlan {
@@ -39,29 +39,27 @@ class ExchangePlan {
   ExchangePlan(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::span<const HostItem> items);
 
   [[nodiscard]] Assembly assembly() const noexcept { return assembly_; }
-  /// Elements of the result that `owner` makes; in result space: for gathers that is R times the input.
-  [[nodiscard]] const std::vector<TensorRange>& slice(int owner) const {
-    return slices_[static_cast<std::size_t>(owner)];
-  }
-  /// Whether `rank` sends `owner` something in the first step.
+  /// Elements of the result that `owner` makes. For gathers the result is R times as long as an input.
+  [[nodiscard]] const std::vector<TensorRange>& slice(int owner) const { return slices_[static_cast<std::size_t>(owner)]; }
+  /// Whether `rank` sends a message to `owner` in the first step.
   [[nodiscard]] bool contributes(int rank, int owner) const;
-  /// Whether `owner`'s slice goes to `rank` in the second step.
+  /// Whether `owner` sends its slice to `rank` in the second step.
   [[nodiscard]] bool distributes(int owner, int rank) const;
   /// Whether `rank` wants the result (its own slice at least).
   [[nodiscard]] bool wants_result(int rank) const;
 
-  /// The tree nodes that `rank` computes of its own replicas.
+  /// The blocks of the tree that `rank` computes from its own replicas.
   [[nodiscard]] const std::vector<Block>& blocks(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
-  /// The element type in which `block`'s value of `item` travels.
+  /// The element type of `block`'s partial result of `item` in a message.
   [[nodiscard]] DType travel_dtype(const Block& block, const HostItem& item) const;
-  /// Bytes that `rank` sends `owner` in the first step, and `owner` everybody in the second.
+  /// Bytes that `rank` sends to `owner` in the first step, and that `owner` sends to each rank in the second.
   [[nodiscard]] std::size_t contribution_bytes(int rank, int owner) const;
   [[nodiscard]] std::size_t result_bytes(int owner) const;
   [[nodiscard]] DType result_dtype_of(const HostItem& item) const;
 
-  /// How this rank folds the others' partials and its own leaves, all in id order.
+  /// The fold of the others' partial results and this rank's own leaves, all in id order.
   [[nodiscard]] std::span<const std::uint8_t> owner_merges() const noexcept { return owner_merges_; }
-  /// How this rank folds the leaves of `blocks(rank)[index]`.
+  /// The fold of the leaves of `blocks(rank)[index]`.
   [[nodiscard]] std::span<const std::uint8_t> block_merges(std::size_t index) const { return block_merges_[index]; }
 
  private:
@@ -73,7 +71,7 @@ class ExchangePlan {
   int rank_;
   std::span<const HostItem> items_;
   Assembly assembly_;
-  bool one_step_ = false;  ///< small: no second step
+  bool one_step_ = false;  ///< small results have no second step
   std::vector<std::vector<TensorRange>> slices_;
   std::vector<std::vector<Block>> blocks_;
   std::vector<std::uint8_t> owner_merges_;

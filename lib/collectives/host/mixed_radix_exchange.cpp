@@ -1,219 +1,367 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of the operation, and the order of its steps.
+// all_reduce by the mixed-radix schedules of schedule/mixed_radix.
+//
+// The vector is cut into segments, each of which goes through all stages; while one segment is added another travels,
+// and while one is inside the node another is between nodes. A rank starts the steps of its segments in an order that
+// is the same on all ranks: segment c enters stage s when segment c + 2 enters stage s - 1. So messages between a pair
+// match without tags.
+//
+// If the ranks of a node share memory, the first stage is done there: a rank reads its slice of all inputs of its node,
+// and the rank that gets results of that slice from other nodes writes them to all outputs of its node.
+//
+// Cost: see schedule/mixed_radix; and at most 3 n bytes of staging memory, less with more segments.
 
-#include "collectives/host/mixed_radix_exchange.hpp"
-
-#include "collectives/host/mixed_radix_operation.hpp"
+#include "collectives/host/mixed_radix_folds.hpp"
+#include "collectives/host/operations.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
 
-std::vector<std::int64_t> counts_of(const std::vector<HostItem>& items) {
-  std::vector<std::int64_t> counts;
-  counts.reserve(items.size());
-  for (const HostItem& item : items) counts.push_back(item.count());
-  return counts;
-}
-
-template <class TypeOf>
-std::vector<std::size_t> sizes_of(const std::vector<HostItem>& items, TypeOf type_of) {
-  std::vector<std::size_t> sizes;
-  sizes.reserve(items.size());
-  for (const HostItem& item : items) sizes.push_back(size_of(type_of(item)));
-  return sizes;
-}
-
-/// While one chunk's messages are added, those of the next one fill the wire: so two chunks are in each stage at a
+/// While the messages of one segment are added, those of the next are on the wire: two segments are in each stage at a
 /// time.
-constexpr int chunks_between_stages = 2;
+constexpr int segments_between_stages = 2;
 
-/// Chunk `index` of a space of `size` elements.
-ElementRange chunk_of(std::int64_t size, std::int64_t index, std::int64_t chunks) {
-  const auto cut = [&](std::int64_t i) { return size / chunks * i + size % chunks * i / chunks; };
+/// Segment `index` of a space of `size` elements.
+ElementRange segment_of(std::int64_t size, std::int64_t index, std::int64_t segments) {
+  const auto cut = [&](std::int64_t i) { return size / segments * i + size % segments * i / segments; };
   return {cut(index), cut(index + 1)};
 }
 
-}  // namespace
+enum class Phase : std::uint8_t { reduce_scatter, all_gather };
 
-MixedRadixExchange::MixedRadixExchange(const Descriptor& descriptor, std::shared_ptr<const RankSchedule> plan, int rank,
-                                       std::vector<HostItem> items, NodeGroup* group)
-    : Operation(descriptor),
-      plan_(std::move(plan)),
-      schedule_(plan_->schedule),
-      rank_(rank),
-      items_(std::move(items)),
-      space_(counts_of(items_)),
-      leaves_(space_, sizes_of(items_, [](const HostItem& item) { return item.dtype; })),
-      partials_(
-          space_,
-          sizes_of(items_, [op = descriptor.op](const HostItem& item) { return accumulation_dtype(op, item.dtype); })),
-      results_(space_,
-               sizes_of(items_, [op = descriptor.op](const HostItem& item) { return result_dtype(op, item.dtype); })),
-      first_replica_(schedule_.layout().first_replica[static_cast<std::size_t>(rank)]) {
-  if (group != nullptr && group->size() > 1) make_node(*group);
-}
+/// One step of one segment: a stage in one of the phases.
+struct PlannedStep {
+  std::size_t segment;
+  int stage;
+  Phase phase;
+  int index;  // among the steps of its segment on this rank
+  int tick;   // its time, the same on every rank
+};
 
-void MixedRadixExchange::arrive(std::uint64_t tag, Arrival& arrival) {
-  if (node_) node_->arrive(tag, arrival);
-}
-
-void MixedRadixExchange::start(Transport& transport, Workspace& workspace) {
-  shares_node_ = node_ && node_->start();
-  const auto& radices = schedule_.radices();
-  const auto first_message = radices.begin() + (shares_node_ ? 1 : 0);
-  const bool returns = first_message != radices.end() && first_message->kind != StageKind::replicate;
-  const std::size_t bytes = results_.bytes({0, space_.size()});
-  if (shares_node_) image_ = node_->results(bytes);
-  if (returns && image_ == nullptr) {
-    image_buffer_ = workspace.take(bytes);
-    image_ = image_buffer_.data();
-  }
-  line_up_steps();
-  post_ready_steps(transport, workspace);
-}
-
-bool MixedRadixExchange::advance(Transport& transport, Workspace& workspace) {
-  bool moved = true;
-  while (moved) {
-    moved = false;
-    for (Step& step : under_way_) {
-      std::erase_if(step.receives, [&](const Receive& receive) { return transport.test(receive.transfer); });
-      if (!step.receives.empty() || !complete(step, workspace)) continue;
-      step.is_complete = true;
-      moved = true;
-    }
-    std::erase_if(under_way_, [](const Step& step) { return step.is_complete; });
-    moved = post_ready_steps(transport, workspace) || moved;
-  }
-  std::erase_if(sends_, [&](const Send& send) {
-    if (!transport.test(send.transfer)) return false;
-    --chunks_[send.chunk].open_sends;
-    return true;
-  });
-  for (Chunk& chunk : chunks_) {
-    if (!chunk.buffers.empty() && chunk.left == 0 && chunk.open_sends == 0) give_back(chunk, workspace);
-  }
-  if (next_ < order_.size() || !under_way_.empty()) return false;
-  if (!has_left_node() || !sends_.empty()) return false;
-  workspace.give_back(std::move(image_buffer_));
-  return true;
-}
-
-std::vector<int> MixedRadixExchange::awaited_ranks() const {
-  std::vector<int> ranks;
-  for (const Step& step : under_way_) {
-    for (const Receive& receive : step.receives) ranks.push_back(receive.source);
-  }
-  if (shares_node_ && ranks.empty()) {
-    for (const int member : node_->unfinished()) ranks.push_back(rank_ - node_->member() + member);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
-bool MixedRadixExchange::abandon(Transport& transport) noexcept {
-  const bool has_transfers = !sends_.empty() || !under_way_.empty();
-  const bool is_watched = shares_node_ && node_->abandon(has_transfers);
-  transport.quarantine(std::move(image_buffer_));
-  for (Chunk& chunk : chunks_) {
-    for (auto& buffer : chunk.buffers) transport.quarantine(std::move(buffer));
-    chunk.buffers.clear();
-  }
-  return has_transfers || is_watched;
-}
-
-void MixedRadixExchange::line_up_steps() {
-  const int stages = schedule_.stages();
-  chunks_.resize(static_cast<std::size_t>(plan_->chunks));
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    Chunk& chunk = chunks_[c];
-    chunk.elements = chunk_of(space_.size(), static_cast<std::int64_t>(c), plan_->chunks);
+/// The steps of this rank in the order that all ranks have. With `shares_node` the results of the first stage are
+/// written inside the node, so that stage has no all-gather.
+std::vector<PlannedStep> order_steps(const RankSchedule& schedule, bool shares_node) {
+  const int stages = schedule.stage_count();
+  std::vector<PlannedStep> order;
+  for (int segment = 0; segment < schedule.segments(); ++segment) {
+    int steps = 0;
     for (int index = 0; index < 2 * stages; ++index) {
-      const Way way = index < stages ? Way::forth : Way::back;
-      const int stage = way == Way::forth ? index : 2 * stages - 1 - index;
-      const bool replicates = schedule_.radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
-      if (!stage_at(stage).has_peers || (way == Way::back && replicates)) continue;
-      if (shares_node_ && stage == 0 && way == Way::back) continue;
-      order_.push_back({c, stage, way, chunk.left++, static_cast<int>(c) + chunks_between_stages * index});
+      const Phase phase = index < stages ? Phase::reduce_scatter : Phase::all_gather;
+      const int stage = phase == Phase::reduce_scatter ? index : 2 * stages - 1 - index;
+      const bool replicates = schedule.radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
+      if (!schedule.stage(stage).has_peers) continue;
+      if (phase == Phase::all_gather && (replicates || (shares_node && stage == 0))) continue;
+      order.push_back(
+          {static_cast<std::size_t>(segment), stage, phase, steps++, segment + segments_between_stages * index});
     }
   }
-  std::sort(order_.begin(), order_.end(), [](const Planned& a, const Planned& b) {
-    return std::tie(a.tick, a.chunk, a.turn) < std::tie(b.tick, b.chunk, b.turn);
+  std::sort(order.begin(), order.end(), [](const PlannedStep& a, const PlannedStep& b) {
+    return std::tie(a.tick, a.segment, a.index) < std::tie(b.tick, b.segment, b.index);
   });
+  return order;
 }
 
-bool MixedRadixExchange::post_ready_steps(Transport& transport, Workspace& workspace) {
-  bool posted = false;
-  for (; next_ < order_.size() && chunks_[order_[next_].chunk].done == order_[next_].turn; ++next_) {
-    const Planned& planned = order_[next_];
-    if (shares_node_ && planned.stage == 0) {
-      if (!fold_node(planned, workspace)) return posted;
-    } else {
-      post(planned, transport, workspace);
+class MixedRadixExchange final : public Operation {
+ public:
+  MixedRadixExchange(const Descriptor& descriptor, std::shared_ptr<const RankSchedule> schedule, int rank,
+                     std::vector<HostItem> items, NodeGroup* group)
+      : Operation(descriptor),
+        schedule_(std::move(schedule)),
+        rank_(rank),
+        reduction_(descriptor.op, std::move(items)),
+        writer_(reduction_),
+        folder_(*schedule_, reduction_, writer_, rank) {
+    if (group != nullptr && group->size() > 1) make_node(*group);
+  }
+
+  void arrive(std::uint64_t tag, Arrival& arrival) override {
+    if (node_) node_->arrive(tag, arrival);
+  }
+
+  void start(Transport& transport, Workspace& workspace) override {
+    shares_node_ = node_ && node_->start();
+    const auto& radices = schedule_->radices();
+    const auto first_message = radices.begin() + (shares_node_ ? 1 : 0);
+    const bool gathers = first_message != radices.end() && first_message->kind != StageKind::replicate;
+    const std::size_t bytes = reduction_.result_bytes();
+    std::byte* packed = shares_node_ ? node_->results(bytes) : nullptr;
+    if (gathers && packed == nullptr) {
+      packed_results_ = workspace.take(bytes);
+      packed = packed_results_.data();
     }
-    posted = true;
+    const NodeStage* const node = shares_node_ ? &*node_ : nullptr;
+    writer_.start(packed, node);
+    folder_.start(node);
+    order_ = order_steps(*schedule_, shares_node_);
+    for (int i = 0; i < schedule_->segments(); ++i)
+      segments_.push_back(Progress{Segment(segment_of(reduction_.space.size(), i, schedule_->segments()))});
+    for (const PlannedStep& planned : order_) ++segments_[planned.segment].left;
+    post_ready_steps(transport, workspace);
   }
-  return posted;
-}
 
-bool MixedRadixExchange::fold_node(const Planned& planned, Workspace& workspace) {
-  if (!node_->begin_work()) return false;
-  Step step;
-  step.chunk = planned.chunk;
-  const StageStep what = schedule_.step(rank_, 0, chunks_[planned.chunk].elements);
-  for (const SliceStep& lane : what.slices) step.lanes.push_back({space_.snapped(lane.kept), {}});
-  complete_forth(step, workspace);
-  node_->end_work();
-  return true;
-}
-
-void MixedRadixExchange::post(const Planned& planned, Transport& transport, Workspace& workspace) {
-  Step step;
-  step.chunk = planned.chunk;
-  step.stage = planned.stage;
-  step.way = planned.way;
-  const StageStep what = schedule_.step(rank_, planned.stage, chunks_[planned.chunk].elements);
-  if (planned.way == Way::forth) {
-    for (const SliceStep& lane : what.slices) receive_partials(step, what, lane, transport, workspace);
-    for (const SliceStep& lane : what.slices) send_partials(step, lane, transport, workspace);
-  } else {
-    for (const SliceStep& lane : what.slices) receive_results(step, lane, transport);
-    for (const SliceStep& lane : what.slices) send_results(step, lane, transport);
+  bool advance(Transport& transport, Workspace& workspace) override {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (Step& step : under_way_) {
+        std::erase_if(step.receives, [&](const Receive& receive) { return transport.test(receive.transfer); });
+        if (!step.receives.empty() || !complete(step, workspace)) continue;
+        step.is_complete = true;
+        moved = true;
+      }
+      std::erase_if(under_way_, [](const Step& step) { return step.is_complete; });
+      moved = post_ready_steps(transport, workspace) || moved;
+    }
+    std::erase_if(sends_, [&](const Send& send) {
+      if (!transport.test(send.transfer)) return false;
+      --segments_[send.segment].open_sends;
+      return true;
+    });
+    for (Progress& each : segments_) {
+      if (each.segment.has_buffers() && each.left == 0 && each.open_sends == 0) each.segment.release(workspace);
+    }
+    if (next_ < order_.size() || !under_way_.empty()) return false;
+    if (!has_left_node() || !sends_.empty()) return false;
+    workspace.give_back(std::move(packed_results_));
+    return true;
   }
-  if (!step.receives.empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
-}
 
-bool MixedRadixExchange::complete(const Step& step, Workspace& workspace) {
-  const bool is_seen = shares_node_ && (step.way == Way::back || step.stage + 1 == schedule_.stages());
-  if (is_seen && !node_->begin_work()) return false;
-  if (step.way == Way::forth) {
-    complete_forth(step, workspace);
-  } else {
-    for (const ElementRange& elements : step.arriving) deliver(elements);
+  std::vector<int> awaited_ranks() const override {
+    std::vector<int> ranks;
+    for (const Step& step : under_way_) {
+      for (const Receive& receive : step.receives) ranks.push_back(receive.source);
+    }
+    if (shares_node_ && ranks.empty()) {
+      for (const int member : node_->unfinished()) ranks.push_back(rank_of(member));
+    }
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+  }
+
+  bool abandon(Transport& transport) noexcept override {
+    const bool has_transfers = !sends_.empty() || !under_way_.empty();
+    const bool is_in_use = shares_node_ && node_->abandon(has_transfers);
+    transport.quarantine(std::move(packed_results_));
+    for (Progress& each : segments_) each.segment.quarantine(transport);
+    return has_transfers || is_in_use;
+  }
+
+ private:
+  struct Receive {
+    Transfer transfer;
+    int source;
+  };
+  struct Send {
+    Transfer transfer;
+    std::size_t segment;
+  };
+  struct Progress {
+    Segment segment;
+    int done = 0;  // complete steps
+    int left = 0;  // further steps
+    int open_sends = 0;
+  };
+  /// A step whose messages are posted.
+  struct Step {
+    PlannedStep planned;
+    std::vector<Receive> receives;
+    std::vector<SliceInputs> slices;     // in the reduce-scatter phase
+    std::vector<ElementRange> arriving;  // in the all-gather phase
+    bool is_complete = false;
+  };
+
+  [[nodiscard]] Segment& segment_of_step(const Step& step) { return segments_[step.planned.segment].segment; }
+  [[nodiscard]] StageStep work_of(int rank, int stage, ElementRange elements) const {
+    return schedule_->step(reduction_.space, rank, stage, elements);
+  }
+
+  // steps
+
+  /// Whether a step was posted. Every rank posts in the same order; a step waits for its segment's step before it.
+  bool post_ready_steps(Transport& transport, Workspace& workspace) {
+    bool posted = false;
+    for (; next_ < order_.size() && segments_[order_[next_].segment].done == order_[next_].index; ++next_) {
+      const PlannedStep& planned = order_[next_];
+      if (shares_node_ && planned.stage == 0) {
+        if (!fold_node(planned, workspace)) return posted;
+      } else {
+        post(planned, transport, workspace);
+      }
+      posted = true;
+    }
+    return posted;
+  }
+
+  /// The first stage in memory: folds this rank's slices of the node's inputs. False if another rank of the node has
+  /// abandoned the operation.
+  bool fold_node(const PlannedStep& planned, Workspace& workspace) {
+    if (!node_->begin_work()) return false;
+    Step step{planned, {}, {}, {}};
+    const StageStep work = work_of(rank_, 0, segments_[planned.segment].segment.elements());
+    for (const SliceStep& slice : work.slices) step.slices.push_back({slice.kept, {}});
+    fold_slices(step, workspace);
+    node_->end_work();
+    return true;
+  }
+
+  void post(const PlannedStep& planned, Transport& transport, Workspace& workspace) {
+    Step step{planned, {}, {}, {}};
+    const StageStep work = work_of(rank_, planned.stage, segments_[planned.segment].segment.elements());
+    if (planned.phase == Phase::reduce_scatter) {
+      for (const SliceStep& slice : work.slices)
+        receive_partials(step, slice, work.bounds.size() - 1, transport, workspace);
+      for (const SliceStep& slice : work.slices) send_partials(step, slice, transport, workspace);
+    } else {
+      for (const SliceStep& slice : work.slices) receive_results(step, slice, transport);
+      for (const SliceStep& slice : work.slices) send_results(step, slice, transport);
+    }
+    if (!step.receives.empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
+  }
+
+  /// False if the step writes to other ranks of the node, and one of them has abandoned the operation.
+  bool complete(const Step& step, Workspace& workspace) {
+    const bool is_all_gather = step.planned.phase == Phase::all_gather;
+    const bool is_seen = shares_node_ && (is_all_gather || step.planned.stage + 1 == schedule_->stage_count());
+    if (is_seen && !node_->begin_work()) return false;
+    if (is_all_gather) {
+      for (const ElementRange& elements : step.arriving) writer_.deliver(elements);
+      count_done(step);
+    } else {
+      fold_slices(step, workspace);
+    }
+    if (is_seen) node_->end_work();
+    return true;
+  }
+
+  void fold_slices(const Step& step, Workspace& workspace) {
+    std::vector<Partials> partials;
+    for (const SliceInputs& slice : step.slices)
+      partials.push_back(folder_.fold(segment_of_step(step), step.planned.stage, slice, workspace));
+    segment_of_step(step).set_partials(std::move(partials));
     count_done(step);
   }
-  if (is_seen) node_->end_work();
-  return true;
-}
 
-void MixedRadixExchange::complete_forth(const Step& step, Workspace& workspace) {
-  std::vector<Held> held;
-  for (const Lane& lane : step.lanes) held.push_back(fold(step, lane, workspace));
-  chunks_[step.chunk].held = std::move(held);
-  count_done(step);
-}
+  void count_done(const Step& step) {
+    ++segments_[step.planned.segment].done;
+    --segments_[step.planned.segment].left;
+  }
 
-void MixedRadixExchange::count_done(const Step& step) {
-  ++chunks_[step.chunk].done;
-  --chunks_[step.chunk].left;
-}
+  // messages of the reduce-scatter phase: partial results
+
+  void receive_partials(Step& step, const SliceStep& slice, std::size_t groups, Transport& transport,
+                        Workspace& workspace) {
+    SliceInputs& inputs = step.slices.emplace_back(SliceInputs{slice.kept, {}});
+    inputs.received.resize(groups, nullptr);
+    for (const auto& source : slice.receives) {
+      const auto group = static_cast<std::size_t>(source.group);
+      const std::vector<Block>& blocks = schedule_->stage(step.planned.stage).fold.inputs[group];
+      const std::size_t bytes = reduction_.message_bytes(blocks, slice.kept);
+      if (bytes == 0) continue;
+      const std::span<std::byte> buffer = segment_of_step(step).new_buffer(bytes, workspace);
+      inputs.received[group] = buffer.data();
+      step.receives.push_back({transport.receive(source.peer, buffer), source.peer});
+    }
+  }
+
+  void send_partials(const Step& step, const SliceStep& slice, Transport& transport, Workspace& workspace) {
+    const int stage = step.planned.stage;
+    ElementRange packed{-1, -1};
+    std::span<const std::byte> message;
+    for (const auto& target : slice.sends) {
+      if (reduction_.message_bytes(schedule_->stage(stage).shipped, target.elements) == 0) continue;
+      // packed once if all targets get the same elements
+      if (target.elements != packed) message = folder_.pack(segment_of_step(step), stage, target.elements, workspace);
+      packed = target.elements;
+      send(step, target.peer, message, transport);
+    }
+  }
+
+  // messages of the all-gather phase: results, in place in the packed results
+
+  void receive_results(Step& step, const SliceStep& slice, Transport& transport) {
+    for (const auto& source : slice.sends) {
+      if (source.elements.size() == 0) continue;
+      step.receives.push_back({transport.receive(source.peer, writer_.packed(source.elements)), source.peer});
+      step.arriving.push_back(source.elements);
+    }
+  }
+
+  void send_results(const Step& step, const SliceStep& slice, Transport& transport) {
+    if (slice.kept.size() == 0) return;
+    for (const auto& target : slice.receives) send(step, target.peer, writer_.packed(slice.kept), transport);
+  }
+
+  void send(const Step& step, int target, std::span<const std::byte> data, Transport& transport) {
+    sends_.push_back({transport.send(target, data), step.planned.segment});
+    ++segments_[step.planned.segment].open_sends;
+  }
+
+  // inside the node
+
+  void make_node(NodeGroup& group) {
+    const RankLayout& layout = schedule_->layout();
+    std::vector<int> replicas;
+    for (int member = 0; member < group.size(); ++member) {
+      const auto rank = static_cast<std::size_t>(rank_ - group.rank() + member);
+      replicas.push_back(layout.first_replica[rank + 1] - layout.first_replica[rank]);
+    }
+    node_.emplace(group, reduction_.items, descriptor().op, std::move(replicas));
+  }
+
+  [[nodiscard]] int rank_of(int member) const { return rank_ - node_->member() + member; }
+
+  /// Whether all ranks of the node have read and written everything, and this rank has copied the results that others
+  /// could not write.
+  bool has_left_node() {
+    if (!shares_node_) return true;
+    node_->finish();
+    if (!node_->have_all_finished()) return false;
+    if (node_->all_seen() || has_taken_results_) return true;
+    if (!node_->begin_work()) return false;
+    const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());
+    for (const Progress& each : segments_) {
+      for (int member = 0; member < members; ++member) {
+        if (member != node_->member()) take_results(member, each.segment.elements());
+      }
+    }
+    node_->end_work();
+    has_taken_results_ = true;
+    return true;
+  }
+
+  /// Copies `member`'s slices of `elements` to the outputs of this rank that it could not write.
+  void take_results(int member, ElementRange elements) {
+    const std::byte* const results = node_->results_of(member, reduction_.result_bytes());
+    for (const SliceStep& slice : work_of(rank_of(member), 0, elements).slices)
+      writer_.deliver_unseen(slice.kept, results);
+  }
+
+  const std::shared_ptr<const RankSchedule> schedule_;
+  int rank_;
+  const ReductionSpace reduction_;
+  ResultWriter writer_;
+  PartialFolder folder_;
+  std::optional<NodeStage> node_;
+  bool shares_node_ = false;        // in this operation
+  bool has_taken_results_ = false;  // those that other ranks could not write
+  Buffer packed_results_;           // empty if staging memory of the node is used instead
+  std::vector<Progress> segments_;
+  std::vector<PlannedStep> order_;
+  std::size_t next_ = 0;  // in order_
+  std::vector<Step> under_way_;
+  std::vector<Send> sends_;
+};
+
+}  // namespace
 
 std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                      std::shared_ptr<const RankSchedule> schedule, int rank,

@@ -1,10 +1,17 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/host/node_copy.hpp"
+//
+// broadcast, all_gather and gather inside a node, through shared memory: the consumers of an input copy it from where
+// it is; its producer only waits until all have. A barrier is the case without bytes.
+//
+// Up to `flat_bytes` from the control blocks: one crossing, and the producers do not wait for the consumers. Above that
+// in place: every byte is read and written once by each rank that wants it, and a second crossing releases the
+// producers.
 
 #include "base/processor.hpp"
 #include "collectives/call/element_address.hpp"
+#include "collectives/host/node_operation.hpp"
 #include "kernels/copy.hpp"
 
 #include <algorithm>
@@ -14,7 +21,7 @@
 namespace lockstep::detail {
 namespace {
 
-int inputs_given(const Descriptor& descriptor, const ReplicaLayout& layout, int rank) {
+int inputs_produced(const Descriptor& descriptor, const ReplicaLayout& layout, int rank) {
   switch (descriptor.traits().inputs) {
     case Place::none: return 0;
     case Place::root: return rank == descriptor.root ? 1 : 0;
@@ -25,11 +32,11 @@ int inputs_given(const Descriptor& descriptor, const ReplicaLayout& layout, int 
 NodeRoles roles_of(const Descriptor& descriptor, const ReplicaLayout& layout, int own) {
   const auto wants = [&](int rank) { return descriptor.traits().outputs != Place::root || rank == descriptor.root; };
   NodeRoles roles;
-  for (int rank = 0; rank < layout.ranks(); ++rank) roles.inputs.push_back(inputs_given(descriptor, layout, rank));
+  for (int rank = 0; rank < layout.ranks(); ++rank) roles.inputs.push_back(inputs_produced(descriptor, layout, rank));
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     if (rank == own) continue;
-    if (wants(own) && roles.inputs[static_cast<std::size_t>(rank)] > 0) roles.givers.push_back(rank);
-    if (wants(rank) && roles.inputs[static_cast<std::size_t>(own)] > 0) roles.takers.push_back(rank);
+    if (wants(own) && roles.inputs[static_cast<std::size_t>(rank)] > 0) roles.producers.push_back(rank);
+    if (wants(rank) && roles.inputs[static_cast<std::size_t>(own)] > 0) roles.consumers.push_back(rank);
   }
   return roles;
 }
@@ -47,12 +54,12 @@ class NodeCopy final : public NodeOperation {
       : NodeOperation(descriptor, layout, group, items, without_outputs(items),
                       cut_rounds(items, ReduceOp::sum, 1, tuning.round_bytes),
                       roles_of(descriptor, layout, group.rank()), tuning) {
-    // the own inputs first; then every rank begins with another giver
+    // own inputs first, then those of the producers in rotated order
     if (inputs_of(rank()) > 0) sources_.push_back(rank());
-    const auto& givers = roles().givers;
-    const auto after = std::upper_bound(givers.begin(), givers.end(), rank());
-    sources_.insert(sources_.end(), after, givers.end());
-    sources_.insert(sources_.end(), givers.begin(), after);
+    const auto& producers = roles().producers;
+    const auto after = std::upper_bound(producers.begin(), producers.end(), rank());
+    sources_.insert(sources_.end(), after, producers.end());
+    sources_.insert(sources_.end(), producers.begin(), after);
     int inputs = 0;
     for (const int count : roles().inputs) inputs += count;
     std::size_t bytes = 0;
@@ -72,17 +79,18 @@ class NodeCopy final : public NodeOperation {
 
   void do_flat() override {
     for_each_copy(
-        rounds().front(), [&](int rank, const StagedPiece& part, std::size_t i) { return inline_input(rank, part, i); },
+        rounds().front(),
+        [&](int rank, const StagedRange& staged, std::size_t i) { return payload_input(rank, staged, i); },
         [](const Copy& copy) { copy_bytes(copy.target, copy.source, copy.bytes); });
   }
 
-  /// The copies are written down, so that a call repeated does nothing but them.
+  /// Keeps the list of copies, so that a repeated call only makes them.
   void do_direct(bool has_changed) override {
     if (has_changed) {
       copies_.clear();
       for_each_copy(
           cut_rounds(items(), ReduceOp::sum, 1, unlimited_round_bytes).front(),
-          [&](int rank, const StagedPiece& part, std::size_t i) { return visible_input(rank, part.piece, i); },
+          [&](int rank, const StagedRange& staged, std::size_t i) { return visible_input(rank, staged.range, i); },
           [&](const Copy& copy) { copies_.push_back(copy); });
     }
     for (const Copy& copy : copies_) copy_bytes(copy.target, copy.source, copy.bytes, kind_);
@@ -90,21 +98,21 @@ class NodeCopy final : public NodeOperation {
 
   void do_round() override {
     for_each_copy(
-        round(), [&](int rank, const StagedPiece& part, std::size_t i) { return input_of_round(rank, part, i); },
+        round(), [&](int rank, const StagedRange& staged, std::size_t i) { return input_of_round(rank, staged, i); },
         [&](const Copy& copy) { copy_bytes(copy.target, copy.source, copy.bytes, kind_); });
   }
 
-  /// Calls `visit` for all that this rank copies of `round`; `find` says where an input's piece lies.
+  /// Calls `visit` for each copy that this rank makes in `round`; `find` gives the address of a range of an input.
   template <class Find, class Visit>
   void for_each_copy(const NodeRound& round, const Find& find, const Visit& visit) {
     for (const int rank : sources_) {
-      for (const StagedPiece& part : round.slices.front()) {
-        const HostItem& item = items()[part.piece.item];
+      for (const StagedRange& staged : round.slices.front()) {
+        const HostItem& item = items()[staged.range.item];
         if (item.outputs.empty()) continue;
-        const std::size_t bytes = static_cast<std::size_t>(part.piece.end - part.piece.begin) * size_of(item.dtype);
+        const std::size_t bytes = static_cast<std::size_t>(staged.range.end - staged.range.begin) * size_of(item.dtype);
         for (int i = 0; i < inputs_of(rank); ++i) {
-          const std::byte* const source = find(rank, part, static_cast<std::size_t>(i));
-          const std::int64_t begin = first_element(item, rank, i) + part.piece.begin;
+          const std::byte* const source = find(rank, staged, static_cast<std::size_t>(i));
+          const std::int64_t begin = first_element(item, rank, i) + staged.range.begin;
           for (void* const output : item.outputs) {
             std::byte* const target = at(static_cast<std::byte*>(output), begin, item.dtype);
             if (target != source) visit({target, source, bytes});
@@ -114,15 +122,15 @@ class NodeCopy final : public NodeOperation {
     }
   }
 
-  /// Where input `i` of `rank` begins in an output.
+  /// The first element of input `i` of `rank` in an output.
   [[nodiscard]] std::int64_t first_element(const HostItem& item, int rank, int i) const {
     return descriptor().traits().inputs == Place::root ? 0 : (layout().first(rank) + i) * item.count();
   }
 
-  std::vector<int> sources_;  ///< whose inputs this rank copies
+  std::vector<int> sources_;  ///< ranks whose inputs this rank copies
   CopyKind kind_ = CopyKind::cached;
 
-  // kept from life to life
+  // kept between runs
   std::vector<Copy> copies_;
 };
 

@@ -19,7 +19,7 @@ ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_in
 }
 
 NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-                             std::vector<HostItem> items, std::span<const HostItem> shown,
+                             std::vector<HostItem> items, std::span<const HostItem> published,
                              std::vector<NodeRound> rounds, NodeRoles roles, const NodeTuning& tuning)
     : Operation(descriptor),
       layout_(layout),
@@ -31,7 +31,7 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       roles_(std::move(roles)),
       control_block_use_(
           control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning)),
-      own_(group, shown, descriptor.op),
+      own_(group, published, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
   for (const NodeRound& round : rounds_) most_round_bytes_ = std::max(most_round_bytes_, round.input_bytes);
 }
@@ -45,7 +45,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   next_ = 0;
   if (inputs_of(rank_) == 0) return;
   if (control_block_use_.always_flat) {
-    copy_in(rounds_.front(), own_payload(), Stage::everything);
+    stage_inputs(rounds_.front(), own_payload(), Staging::everything);
     return;
   }
   arrival.table = static_cast<std::uint64_t>(own_.address());
@@ -53,13 +53,13 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
   if (own_.is_visible()) return;
   arrival.flags = flag_staged;
   if (control_block_use_.fits) {
-    copy_in(rounds_.front(), own_payload(), Stage::everything);
+    stage_inputs(rounds_.front(), own_payload(), Staging::everything);
     return;
   }
   NodeMemory& staging = group_.staging().inputs;
   group_.reserve(staging, 2 * staging_stride(rank_));
   arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), 2 * staging_stride(rank_)));
-  copy_in(rounds_.front(), staging.data(), Stage::what_others_need);
+  stage_inputs(rounds_.front(), staging.data(), Staging::what_others_need);
 }
 
 void NodeOperation::start(Transport&, Workspace&) {
@@ -75,8 +75,8 @@ void NodeOperation::start(Transport&, Workspace&) {
   mode_ = !any_staged ? Mode::direct : (all_staged && control_block_use_.fits ? Mode::flat : Mode::staged);
 }
 
-// Clocks: in round k a rank does its work and ticks (2k + 1 since its arrival), then has its inputs of the next round
-// ready and ticks again (2k + 2). In the last round there is no second tick.
+// Clocks: in round k a rank does its work and ticks (2k + 1 ticks since its arrival), then prepares its inputs of the
+// next round and ticks again (2k + 2). There is no second tick in the last round.
 
 bool NodeOperation::advance(Transport&, Workspace&) {
   if (mode_ == Mode::flat) {
@@ -86,23 +86,23 @@ bool NodeOperation::advance(Transport&, Workspace&) {
   const std::size_t rounds = mode_ == Mode::direct ? 1 : rounds_.size();
   while (round_ < rounds) {
     if (phase_ == Phase::gather) {
-      // arrivals say that the first round is ready
-      if (round_ > 0 && !all_clocks_reached(roles_.givers, 2 * round_)) return false;
-      if (!work_.begin(roles_.givers)) return false;
-      const bool has_changed = look_up_givers();
+      // an arrival implies that the first round is ready
+      if (round_ > 0 && !all_clocks_reached(roles_.producers, 2 * round_)) return false;
+      if (!work_.begin(roles_.producers)) return false;
+      const bool has_changed = look_up_producers();
       mode_ == Mode::direct ? do_direct(has_changed) : do_round();
       work_.end();
       work_.tick();
       if (round_ + 1 < rounds) {
         if (!own_.is_visible()) {
           std::byte* const staging = group_.staging().inputs.data() + (round_ + 1) % 2 * staging_stride(rank_);
-          copy_in(rounds_[round_ + 1], staging, Stage::what_others_need);
+          stage_inputs(rounds_[round_ + 1], staging, Staging::what_others_need);
         }
         work_.tick();
       }
       phase_ = Phase::spread;
     }
-    if (!all_clocks_reached(roles_.takers, 2 * round_ + 1)) return false;
+    if (!all_clocks_reached(roles_.consumers, 2 * round_ + 1)) return false;
     if (mode_ == Mode::staged) finish_round();
     phase_ = Phase::gather;
     ++round_;
@@ -113,7 +113,7 @@ bool NodeOperation::advance(Transport&, Workspace&) {
 std::vector<int> NodeOperation::awaited_ranks() const {
   const bool is_gathering = phase_ == Phase::gather;
   std::vector<int> ranks;
-  for (const int rank : is_gathering ? roles_.givers : roles_.takers) {
+  for (const int rank : is_gathering ? roles_.producers : roles_.consumers) {
     if (!work_.has_ticked(rank, is_gathering ? 2 * round_ : 2 * round_ + 1)) ranks.push_back(rank);
   }
   return ranks;
@@ -121,36 +121,36 @@ std::vector<int> NodeOperation::awaited_ranks() const {
 
 bool NodeOperation::abandon(Transport&) noexcept {
   if (mode_ == Mode::flat) return false;
-  return work_.abandon(roles_.takers, own_);
+  return work_.abandon(roles_.consumers, own_);
 }
 
 bool NodeOperation::is_staged(int rank) const { return work_.arrival_of(rank).flags.get() == flag_staged; }
 
-const std::byte* NodeOperation::visible_input(int rank, const TensorRange& piece, std::size_t i) const {
+const std::byte* NodeOperation::visible_input(int rank, const TensorRange& range, std::size_t i) const {
   const auto* const base =
-      rank == rank_ ? static_cast<const std::byte*>(items_[piece.item].inputs[i]) : table_of(rank).input(piece.item, i);
-  return base == nullptr ? nullptr : at(base, piece.begin, items_[piece.item].dtype);
+      rank == rank_ ? static_cast<const std::byte*>(items_[range.item].inputs[i]) : table_of(rank).input(range.item, i);
+  return base == nullptr ? nullptr : at(base, range.begin, items_[range.item].dtype);
 }
 
-const std::byte* NodeOperation::input_of_round(int rank, const StagedPiece& part, std::size_t i) const {
-  const std::byte* const visible = visible_input(rank, part.piece, i);
-  return visible != nullptr ? visible : staging_of(rank) + i * round().input_bytes + part.input_offset;
+const std::byte* NodeOperation::input_of_round(int rank, const StagedRange& staged, std::size_t i) const {
+  const std::byte* const visible = visible_input(rank, staged.range, i);
+  return visible != nullptr ? visible : staging_of(rank) + i * round().input_bytes + staged.input_offset;
 }
 
-const std::byte* NodeOperation::inline_input(int rank, const StagedPiece& part, std::size_t i) const {
-  const TensorRange& piece = part.piece;
+const std::byte* NodeOperation::payload_input(int rank, const StagedRange& staged, std::size_t i) const {
+  const TensorRange& range = staged.range;
   if (rank == rank_)
-    return at(static_cast<const std::byte*>(items_[piece.item].inputs[i]), piece.begin, items_[piece.item].dtype);
+    return at(static_cast<const std::byte*>(items_[range.item].inputs[i]), range.begin, items_[range.item].dtype);
   return group_.control_block(rank).payloads[work_.slot()].bytes.data() + i * rounds_.front().input_bytes +
-         part.input_offset;
+         staged.input_offset;
 }
 
-/// Bytes that `rank` stages in one round, at most.
+/// The most bytes that `rank` stages in one round.
 std::size_t NodeOperation::staging_stride(int rank) const {
   return most_round_bytes_ * static_cast<std::size_t>(inputs_of(rank));
 }
 
-/// Where the staged inputs of `rank` begin in this round.
+/// The address of the staged inputs of `rank` in this round.
 const std::byte* NodeOperation::staging_of(int rank) const {
   if (control_block_use_.fits) return group_.control_block(rank).payloads[work_.slot()].bytes.data();
   const std::size_t stride = staging_stride(rank);
@@ -158,27 +158,27 @@ const std::byte* NodeOperation::staging_of(int rank) const {
          round_ % 2 * stride;
 }
 
-/// Copies this rank's inputs of `round` to where the others read them.
-void NodeOperation::copy_in(const NodeRound& round, std::byte* staging, Stage what) {
+/// Copies this rank's inputs of `round` to memory that the other ranks read.
+void NodeOperation::stage_inputs(const NodeRound& round, std::byte* staging, Staging what) {
   for (std::size_t owner = 0; owner < round.slices.size(); ++owner) {
-    if (what == Stage::what_others_need && static_cast<int>(owner) == private_owner()) continue;
-    for (const StagedPiece& part : round.slices[owner]) {
-      const TensorRange& piece = part.piece;
-      const HostItem& item = items_[piece.item];
-      const std::size_t bytes = static_cast<std::size_t>(piece.end - piece.begin) * size_of(item.dtype);
+    if (what == Staging::what_others_need && static_cast<int>(owner) == private_owner()) continue;
+    for (const StagedRange& staged : round.slices[owner]) {
+      const TensorRange& range = staged.range;
+      const HostItem& item = items_[range.item];
+      const std::size_t bytes = static_cast<std::size_t>(range.end - range.begin) * size_of(item.dtype);
       for (std::size_t i = 0; i < item.inputs.size(); ++i) {
-        if (what == Stage::what_others_need && own_.input(piece.item, i) != NodeAddress::none) continue;
-        std::memcpy(staging + i * round.input_bytes + part.input_offset,
-                    at(static_cast<const std::byte*>(item.inputs[i]), piece.begin, item.dtype), bytes);
+        if (what == Staging::what_others_need && own_.input(range.item, i) != NodeAddress::none) continue;
+        std::memcpy(staging + i * round.input_bytes + staged.input_offset,
+                    at(static_cast<const std::byte*>(item.inputs[i]), range.begin, item.dtype), bytes);
       }
     }
   }
 }
 
-/// Looks up where the givers' buffers lie. Whether anything has changed since the last time; yes in the first.
-bool NodeOperation::look_up_givers() {
+/// Looks up the producers' buffers. Whether any has changed since the last time; true the first time.
+bool NodeOperation::look_up_producers() {
   bool has_changed = !std::exchange(has_looked_up_, true);
-  for (const int rank : roles_.givers) {
+  for (const int rank : roles_.producers) {
     PeerTable& peer = peers_[static_cast<std::size_t>(rank)];
     const Arrival& arrival = work_.arrival_of(rank);
     if (inputs_of(rank) == 0 || peer.id() == arrival.table_id.get()) continue;

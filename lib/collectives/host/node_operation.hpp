@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that every operation takes inside a node, through memory that all ranks see: show the others where the
-// inputs lie, read those of others, wait until the others have read.
+// The steps of every operation inside a node, through shared memory: publish the addresses of the inputs, read the
+// inputs of other ranks, wait until the other ranks have read.
 //
-// Up to `flat_bytes` everybody puts a copy of its inputs on its control block: one crossing. Above, they are read in
-// place: two crossings. Memory that the others cannot see is staged in rounds: two crossings each.
+// Up to `flat_bytes` every rank copies its inputs to its control block: one crossing. Above that, inputs are read in
+// place: two crossings. Memory that the other ranks cannot map is staged in rounds: two crossings each.
 
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "collectives/host/buffer_table.hpp"
 #include "collectives/host/node_plan.hpp"
 #include "collectives/host/node_work.hpp"
+#include "collectives/host/operations.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <cstddef>
@@ -25,25 +26,19 @@
 
 namespace lockstep::detail {
 
-/// Sizes that decide how data goes, never what arrives. Equal on all ranks.
-struct NodeTuning {
-  std::size_t flat_bytes = 2048;                     ///< at most this much per rank goes over the control blocks
-  std::size_t round_bytes = std::size_t{512} << 10;  ///< per replica, of memory that is staged
-};
-
-/// What goes over the control blocks. The same on all ranks.
+/// Whether inputs go over the control blocks. The same on all ranks.
 struct ControlBlockUse {
-  bool fits = false;         ///< what one rank brings has room on its control block
-  bool always_flat = false;  ///< and is so little that it goes there wherever its buffers lie
+  bool fits = false;         ///< the inputs of one rank fit on its control block
+  bool always_flat = false;  ///< and are so small that they go there even if the other ranks can read them in place
 };
 [[nodiscard]] ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs,
                                                 const NodeTuning& tuning);
 
-/// Who brings what, and who looks at whose memory. The same on all ranks but for the last two.
+/// The number of inputs of each rank, and the ranks whose memory is read.
 struct NodeRoles {
-  std::vector<int> inputs;  ///< by rank: how many it brings of each item
-  std::vector<int> givers;  ///< the other ranks whose memory this one touches
-  std::vector<int> takers;  ///< the other ranks that touch this one's
+  std::vector<int> inputs;     ///< number of inputs per item, by rank; the same on all ranks
+  std::vector<int> producers;  ///< the other ranks whose memory this rank touches
+  std::vector<int> consumers;  ///< the other ranks that touch the memory of this rank
 };
 
 class NodeOperation : public Operation {
@@ -56,9 +51,9 @@ class NodeOperation : public Operation {
   bool abandon(Transport& transport) noexcept final;
 
  protected:
-  /// `rounds` is how the inputs are staged where they must be. `shown` is what the others may be told of `items`.
+  /// `rounds` are used for memory that must be staged. `published` are the buffers of `items` that others may touch.
   NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-                std::vector<HostItem> items, std::span<const HostItem> shown, std::vector<NodeRound> rounds,
+                std::vector<HostItem> items, std::span<const HostItem> published, std::vector<NodeRound> rounds,
                 NodeRoles roles, const NodeTuning& tuning);
 
   [[nodiscard]] const ReplicaLayout& layout() const noexcept { return layout_; }
@@ -68,41 +63,41 @@ class NodeOperation : public Operation {
   [[nodiscard]] const NodeRoles& roles() const noexcept { return roles_; }
   [[nodiscard]] const std::vector<NodeRound>& rounds() const noexcept { return rounds_; }
   [[nodiscard]] int inputs_of(int rank) const { return roles_.inputs[static_cast<std::size_t>(rank)]; }
-  /// The present round, counted from the first.
+  /// Index of the present round.
   [[nodiscard]] std::size_t round_index() const noexcept { return round_; }
   [[nodiscard]] const NodeRound& round() const noexcept { return rounds_[round_]; }
   [[nodiscard]] const OwnTable& own_table() const noexcept { return own_; }
   [[nodiscard]] const PeerTable& table_of(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
-  /// Whether some memory of `rank`, another one, is staged.
+  /// Whether some inputs of `rank`, another rank, are staged.
   [[nodiscard]] bool is_staged(int rank) const;
 
-  /// Where input `i` of `rank` has `piece`; null when it lies in staging memory.
-  [[nodiscard]] const std::byte* visible_input(int rank, const TensorRange& piece, std::size_t i) const;
-  /// The same in this round, wherever it lies.
-  [[nodiscard]] const std::byte* input_of_round(int rank, const StagedPiece& part, std::size_t i) const;
-  /// The same where all inputs lie on the control blocks.
-  [[nodiscard]] const std::byte* inline_input(int rank, const StagedPiece& part, std::size_t i) const;
+  /// The address of `range` in input `i` of `rank`; null if it is in staging memory.
+  [[nodiscard]] const std::byte* visible_input(int rank, const TensorRange& range, std::size_t i) const;
+  /// The same in this round, in place or in staging memory.
+  [[nodiscard]] const std::byte* input_of_round(int rank, const StagedRange& staged, std::size_t i) const;
+  /// The same if all inputs are on the control blocks.
+  [[nodiscard]] const std::byte* payload_input(int rank, const StagedRange& staged, std::size_t i) const;
 
  private:
   enum class Mode : std::uint8_t {
-    flat,    ///< all inputs lie on the control blocks
+    flat,    ///< all inputs are on the control blocks
     direct,  ///< one round, in place
-    staged,  ///< rounds, since some buffers cannot be seen
+    staged,  ///< in rounds, since some buffers cannot be mapped
   };
   enum class Phase : std::uint8_t { gather, spread };
-  /// What is copied for the others: or not what they see themselves, or what is this rank's own to read.
-  enum class Stage : std::uint8_t { everything, what_others_need };
+  /// The inputs to stage: all, or only those that other ranks read and cannot map.
+  enum class Staging : std::uint8_t { everything, what_others_need };
 
   /// Does all of this rank's work; all inputs are on the control blocks.
   virtual void do_flat() = 0;
-  /// Does all of this rank's work where the buffers lie; `has_changed` when some lie elsewhere than in the last life,
-  /// and in the first.
+  /// Does all of this rank's work in place. `has_changed`: some buffers have other addresses than in the last run, or
+  /// this is the first run.
   virtual void do_direct(bool has_changed) = 0;
   /// Does this rank's work of one round.
   virtual void do_round() = 0;
-  /// Everybody has done the work of the round.
+  /// Called when all ranks have done the work of the round.
   virtual void finish_round() {}
-  /// The rank whose slices of a round are nobody's to read but this one's own; -1 if there is none.
+  /// The owner whose slices of this rank's inputs are read by this rank alone; -1 if there is none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
   [[nodiscard]] std::byte* own_payload() const {
@@ -110,8 +105,8 @@ class NodeOperation : public Operation {
   }
   [[nodiscard]] std::size_t staging_stride(int rank) const;
   [[nodiscard]] const std::byte* staging_of(int rank) const;
-  void copy_in(const NodeRound& round, std::byte* staging, Stage what);
-  [[nodiscard]] bool look_up_givers();
+  void stage_inputs(const NodeRound& round, std::byte* staging, Staging what);
+  [[nodiscard]] bool look_up_producers();
 
   [[nodiscard]] bool all_clocks_reached(const std::vector<int>& ranks, std::size_t steps);
 
@@ -122,17 +117,17 @@ class NodeOperation : public Operation {
   const std::vector<HostItem> items_;
   const std::vector<NodeRound> rounds_;
   const NodeRoles roles_;
-  std::size_t most_round_bytes_ = 64;  ///< of one input of each item in one round
+  std::size_t most_round_bytes_ = 64;  ///< bytes of one input of each item in one round
   const ControlBlockUse control_block_use_;
   OwnTable own_;
   std::vector<PeerTable> peers_;
   bool has_looked_up_ = false;
 
-  // this life
+  // this run
   Mode mode_ = Mode::flat;
   Phase phase_ = Phase::gather;
   std::size_t round_ = 0;
-  std::size_t next_ = 0;  ///< of those that this rank waits for: all before have come
+  std::size_t next_ = 0;  ///< among the ranks waited for: all before it have arrived
 };
 
 }  // namespace lockstep::detail

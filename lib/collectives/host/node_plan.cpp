@@ -12,14 +12,14 @@
 namespace lockstep::detail {
 namespace {
 
-/// A slice below this is not worth an owner: the lines of its ends cost more than its sums.
+/// A smaller slice is not worth an owner: the cache lines at its ends cost more than its sums.
 constexpr std::size_t least_slice_bytes = 2048;
 
 std::size_t padded(std::int64_t elements, DType dtype) {
   return whole_lines(static_cast<std::size_t>(elements) * size_of(dtype));
 }
 
-/// One round over `ranges`, pieces of the list in order.
+/// One round over `ranges` of the list, which are in order.
 NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std::span<const TensorRange> ranges) {
   std::vector<std::int64_t> counts;
   std::size_t bytes = 0;
@@ -48,7 +48,7 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
   return round;
 }
 
-/// One round of a reduce_scatter over `ranges`, pieces of the first replica's part.
+/// One round of a reduce_scatter over `ranges` of the first replica's part.
 NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout& layout,
                             std::span<const TensorRange> ranges) {
   NodeRound round;
@@ -70,7 +70,7 @@ NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout
 /// Ranges of `counts` elements of each item, in order, for rounds of about `round_bytes` bytes; an element counts
 /// `copies` times.
 std::vector<std::vector<TensorRange>> cut_ranges(std::span<const HostItem> items, std::span<const std::int64_t> counts,
-                                                 std::size_t copies, std::size_t round_bytes) {
+                                           std::size_t copies, std::size_t round_bytes) {
   std::vector<std::vector<TensorRange>> rounds(1);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -80,7 +80,7 @@ std::vector<std::vector<TensorRange>> cut_ranges(std::span<const HostItem> items
         rounds.emplace_back();
         bytes = 0;
       }
-      // whole lines of elements, so that every round starts aligned
+      // whole cache lines of elements, so that every round starts aligned
       const auto room = static_cast<std::int64_t>(
           std::max<std::size_t>((round_bytes - bytes) / element / line_bytes, 1) * line_bytes);
       const std::int64_t end = std::min(begin + room, counts[i]);

@@ -1,10 +1,20 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/host/node_reduce.hpp"
+//
+// all_reduce, reduce and reduce_scatter inside a node, through shared memory.
+//
+// The elements of the list are cut into one *slice* per rank, its owner; in a reduce_scatter the slice is the parts of
+// the owner's replicas. A slice is a list of ranges, each of one tensor. The owner of a slice reads all inputs of the
+// node, adds them along the canonical tree in registers and writes all outputs, in one pass: every byte is read once
+// and written once. Up to `flat_bytes` there are no slices: every rank adds all that it wants from the control blocks.
+// If some memory must be staged, the list goes in *rounds* that fit the staging memory, each with slices of its own. If
+// this rank's other replicas wait for the result, their threads share the work on its slice in *tasks*.
+// (Movement-avoiding reduction, Peng et al., SC 2023.)
 
 #include "base/processor.hpp"
 #include "collectives/call/element_address.hpp"
+#include "collectives/host/node_operation.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/canonical_tree.hpp"
 
@@ -15,17 +25,17 @@
 namespace lockstep::detail {
 namespace {
 
-/// Bytes of input in one turn of a parallel loop: long against the microsecond that waking somebody takes.
-constexpr std::size_t turn_bytes = std::size_t{256} << 10;
+/// Bytes of input in one task of a parallel loop: takes long compared to the microsecond that waking a thread takes.
+constexpr std::size_t task_bytes = std::size_t{256} << 10;
 
-/// Everybody brings an input per replica, and looks at everybody's memory.
+/// Every rank has one input per replica, and reads the memory of every other rank.
 NodeRoles roles_of(const ReplicaLayout& layout, int own) {
   NodeRoles roles;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     roles.inputs.push_back(layout.count(rank));
-    if (rank != own) roles.givers.push_back(rank);
+    if (rank != own) roles.producers.push_back(rank);
   }
-  roles.takers = roles.givers;
+  roles.consumers = roles.producers;
   return roles;
 }
 
@@ -37,8 +47,8 @@ std::vector<NodeRound> cut(const Descriptor& descriptor, const ReplicaLayout& la
                                 : cut_rounds(items, descriptor.op, layout.ranks(), round_bytes);
 }
 
-/// What is shown to the others. The outputs of a reduce_scatter are written by their own rank alone.
-std::vector<HostItem> shown(const Descriptor& descriptor, std::vector<HostItem> items) {
+/// The buffers that other ranks may touch. The outputs of a reduce_scatter are written by their own rank alone.
+std::vector<HostItem> published(const Descriptor& descriptor, std::vector<HostItem> items) {
   if (is_scatter(descriptor)) {
     for (HostItem& item : items) item.outputs.clear();
   }
@@ -49,7 +59,7 @@ class NodeReduce final : public NodeOperation {
  public:
   NodeReduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
              const std::vector<HostItem>& items, const NodeTuning& tuning, std::shared_ptr<ParallelLoop> loop)
-      : NodeOperation(descriptor, layout, group, items, shown(descriptor, items),
+      : NodeOperation(descriptor, layout, group, items, published(descriptor, items),
                       cut(descriptor, layout, items, tuning.round_bytes), roles_of(layout, group.rank()), tuning),
         loop_(std::move(loop)),
         scatters_(is_scatter(descriptor)),
@@ -73,16 +83,16 @@ class NodeReduce final : public NodeOperation {
     std::int64_t count;
   };
 
-  /// Everybody makes all that it wants.
+  /// Every rank makes all results that it wants.
   void do_flat() override {
     const auto& slices = rounds().front().slices;
     for (std::size_t owner = 0; owner < slices.size(); ++owner) {
       if (scatters_ && static_cast<int>(owner) != rank()) continue;
-      for (const StagedPiece& part : slices[owner]) {
-        collect_inputs([&](int rank, std::size_t i) { return inline_input(rank, part, i); });
+      for (const StagedRange& staged : slices[owner]) {
+        collect_inputs([&](int rank, std::size_t i) { return payload_input(rank, staged, i); });
         outputs_.clear();
-        add_own_outputs(part.piece);
-        fold(part.piece);
+        add_own_outputs(staged.range);
+        fold(staged.range);
       }
     }
   }
@@ -92,32 +102,32 @@ class NodeReduce final : public NodeOperation {
     const auto run = [this](std::size_t begin, std::size_t end) {
       for (std::size_t k = begin; k < end; ++k) direct_[k].function(direct_[k].fold, direct_[k].count);
     };
-    if (turn_ends_.size() < 2) {
+    if (task_ends_.size() < 2) {
       run(0, direct_.size());
       return;
     }
-    loop_->run(static_cast<std::uint32_t>(turn_ends_.size()),
-               [&](std::uint32_t turn) { run(turn == 0 ? 0 : turn_ends_[turn - 1], turn_ends_[turn]); });
+    loop_->run(static_cast<std::uint32_t>(task_ends_.size()),
+               [&](std::uint32_t task) { run(task == 0 ? 0 : task_ends_[task - 1], task_ends_[task]); });
   }
 
   void do_round() override {
     const bool are_results_wanted = !scatters_ && others_take_results();
     if (are_results_wanted) make_results();
-    for (const StagedPiece& part : round().slices[static_cast<std::size_t>(rank())]) {
-      collect_inputs([&](int rank, std::size_t i) { return input_of_round(rank, part, i); });
+    for (const StagedRange& staged : round().slices[static_cast<std::size_t>(rank())]) {
+      collect_inputs([&](int rank, std::size_t i) { return input_of_round(rank, staged, i); });
       outputs_.clear();
-      add_own_outputs(part.piece);
-      for (const int other : roles().givers) add_visible_outputs(other, part.piece);
+      add_own_outputs(staged.range);
+      for (const int other : roles().producers) add_visible_outputs(other, staged.range);
       if (are_results_wanted)
-        outputs_.push_back(results_of_round(group().staging().results.data()) + part.result_offset);
-      fold(part.piece);
+        outputs_.push_back(results_of_round(group().staging().results.data()) + staged.result_offset);
+      fold(staged.range);
     }
   }
 
-  /// Takes the others' slices of this round to outputs that they could not write.
+  /// Copies the other owners' slices of this round to the outputs that they could not write.
   void finish_round() override {
     if (scatters_ || own_table().is_visible()) return;
-    for (const int owner : roles().givers) {
+    for (const int owner : roles().producers) {
       const auto& slice = round().slices[static_cast<std::size_t>(owner)];
       if (slice.empty()) continue;
       const auto address =
@@ -128,7 +138,7 @@ class NodeReduce final : public NodeOperation {
 
   int private_owner() const noexcept override { return rank(); }
 
-  /// Sets `inputs_` to what `find` says of each replica.
+  /// Sets `inputs_` to the result of `find` for each replica.
   template <class Find>
   void collect_inputs(const Find& find) {
     std::size_t next = 0;
@@ -137,38 +147,38 @@ class NodeReduce final : public NodeOperation {
     }
   }
 
-  void add_own_outputs(const TensorRange& piece) {
-    const HostItem& item = items()[piece.item];
-    const DType dtype = dtype_of_result(piece);
+  void add_own_outputs(const TensorRange& range) {
+    const HostItem& item = items()[range.item];
+    const DType dtype = dtype_of_result(range);
     if (scatters_) {
       const std::int64_t part = item.count() / layout().replicas();
-      const auto replica = static_cast<std::size_t>(piece.begin / part - layout().first(rank()));
-      outputs_.push_back(at(static_cast<std::byte*>(item.outputs[replica]), piece.begin % part, dtype));
+      const auto replica = static_cast<std::size_t>(range.begin / part - layout().first(rank()));
+      outputs_.push_back(at(static_cast<std::byte*>(item.outputs[replica]), range.begin % part, dtype));
       return;
     }
-    for (void* const output : item.outputs) outputs_.push_back(at(static_cast<std::byte*>(output), piece.begin, dtype));
+    for (void* const output : item.outputs) outputs_.push_back(at(static_cast<std::byte*>(output), range.begin, dtype));
   }
 
-  void add_visible_outputs(int rank, const TensorRange& piece) {
-    const DType dtype = dtype_of_result(piece);
-    for (std::byte* const output : table_of(rank).outputs(piece.item)) {
-      if (output != nullptr) outputs_.push_back(at(output, piece.begin, dtype));
+  void add_visible_outputs(int rank, const TensorRange& range) {
+    const DType dtype = dtype_of_result(range);
+    for (std::byte* const output : table_of(rank).outputs(range.item)) {
+      if (output != nullptr) outputs_.push_back(at(output, range.begin, dtype));
     }
   }
 
-  [[nodiscard]] DType dtype_of_result(const TensorRange& piece) const {
-    return result_dtype(descriptor().op, items()[piece.item].dtype);
+  [[nodiscard]] DType dtype_of_result(const TensorRange& range) const {
+    return result_dtype(descriptor().op, items()[range.item].dtype);
   }
 
-  void fold(const TensorRange& piece) {
+  void fold(const TensorRange& range) {
     if (outputs_.empty()) return;
-    functions_[piece.item](fold_of(piece, inputs_, outputs_), piece.end - piece.begin);
+    functions_[range.item](fold_of(range, inputs_, outputs_), range.end - range.begin);
   }
 
-  [[nodiscard]] Fold fold_of(const TensorRange& piece, std::span<const FoldInput> inputs,
+  [[nodiscard]] Fold fold_of(const TensorRange& range, std::span<const FoldInput> inputs,
                              std::span<void* const> outputs) const {
     return {.op = descriptor().op,
-            .dtype = items()[piece.item].dtype,
+            .dtype = items()[range.item].dtype,
             .inputs = inputs,
             .merges = merges_,
             .outputs = outputs,
@@ -176,28 +186,28 @@ class NodeReduce final : public NodeOperation {
             .replicas = layout().replicas()};
   }
 
-  /// Lines that were just read are in the cache: to write them past it would cost more.
+  /// In place, the output is in the cache already: non-temporal stores would cost more.
   [[nodiscard]] static bool is_out_of_place(std::span<const FoldInput> inputs, std::span<void* const> outputs) {
     return std::none_of(outputs.begin(), outputs.end(), [&](const void* output) {
       return std::any_of(inputs.begin(), inputs.end(), [&](const FoldInput& input) { return input.data == output; });
     });
   }
 
-  /// Writes down the folds of this rank's slice, so that a call repeated does nothing but them.
+  /// Prepares the folds of this rank's slice, so that a repeated call only runs them.
   void prepare_direct() {
     const auto rounds = cut(descriptor(), layout(), items(), unlimited_round_bytes);
-    const auto slice = in_turns(rounds.front().slices[static_cast<std::size_t>(rank())]);
+    const auto slice = split_for_tasks(rounds.front().slices[static_cast<std::size_t>(rank())]);
     const std::size_t replicas = inputs_.size();
     direct_.clear();
     direct_inputs_.clear();
     direct_outputs_.clear();
     std::vector<std::size_t> ends;
-    for (const StagedPiece& part : slice) {
-      collect_inputs([&](int rank, std::size_t i) { return visible_input(rank, part.piece, i); });
+    for (const StagedRange& staged : slice) {
+      collect_inputs([&](int rank, std::size_t i) { return visible_input(rank, staged.range, i); });
       direct_inputs_.insert(direct_inputs_.end(), inputs_.begin(), inputs_.end());
       outputs_.clear();
-      add_own_outputs(part.piece);
-      for (const int other : roles().givers) add_visible_outputs(other, part.piece);
+      add_own_outputs(staged.range);
+      for (const int other : roles().producers) add_visible_outputs(other, staged.range);
       direct_outputs_.insert(direct_outputs_.end(), outputs_.begin(), outputs_.end());
       ends.push_back(direct_outputs_.size());
     }
@@ -207,44 +217,44 @@ class NodeReduce final : public NodeOperation {
       begin = ends[k];
       if (outputs.empty()) continue;
       const auto inputs = std::span(direct_inputs_).subspan(k * replicas, replicas);
-      const TensorRange& piece = slice[k].piece;
-      direct_.push_back({functions_[piece.item], fold_of(piece, inputs, outputs), piece.end - piece.begin});
+      const TensorRange& range = slice[k].range;
+      direct_.push_back({functions_[range.item], fold_of(range, inputs, outputs), range.end - range.begin});
       direct_.back().fold.stream = leaves_caches_ && is_out_of_place(inputs, outputs);
     }
-    end_turns();
+    cut_tasks();
   }
 
-  [[nodiscard]] std::int64_t elements_of_turn(std::size_t item) const {
-    return static_cast<std::int64_t>(turn_bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
+  [[nodiscard]] std::int64_t elements_of_task(std::size_t item) const {
+    return static_cast<std::int64_t>(task_bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
   }
 
-  /// No piece is longer than a turn, where there are threads to take turns.
-  [[nodiscard]] std::vector<StagedPiece> in_turns(const std::vector<StagedPiece>& slice) const {
+  /// The slice with no range longer than a task, if other threads share the work.
+  [[nodiscard]] std::vector<StagedRange> split_for_tasks(const std::vector<StagedRange>& slice) const {
     if (!loop_) return slice;
-    std::vector<StagedPiece> result;
-    for (const StagedPiece& part : slice) {
-      const std::int64_t most = elements_of_turn(part.piece.item);
-      for (std::int64_t begin = part.piece.begin; begin < part.piece.end; begin += most)
-        result.push_back({{part.piece.item, begin, std::min(begin + most, part.piece.end)}, 0, 0});
+    std::vector<StagedRange> result;
+    for (const StagedRange& staged : slice) {
+      const std::int64_t most = elements_of_task(staged.range.item);
+      for (std::int64_t begin = staged.range.begin; begin < staged.range.end; begin += most)
+        result.push_back({{staged.range.item, begin, std::min(begin + most, staged.range.end)}, 0, 0});
     }
     return result;
   }
 
-  /// Puts as many folds into each turn as belong to `turn_bytes`, so that a list of small tensors is few turns.
-  void end_turns() {
-    turn_ends_.clear();
+  /// Puts as many folds into each task as make `task_bytes`, so that a list of small tensors is few tasks.
+  void cut_tasks() {
+    task_ends_.clear();
     if (!loop_) return;
     std::size_t bytes = 0;
     for (std::size_t k = 0; k < direct_.size(); ++k) {
       bytes += static_cast<std::size_t>(direct_[k].count) * size_of(direct_[k].fold.dtype) * inputs_.size();
-      if (bytes < turn_bytes && k + 1 < direct_.size()) continue;
-      turn_ends_.push_back(k + 1);
+      if (bytes < task_bytes && k + 1 < direct_.size()) continue;
+      task_ends_.push_back(k + 1);
       bytes = 0;
     }
   }
 
   [[nodiscard]] bool others_take_results() const {
-    return std::any_of(roles().givers.begin(), roles().givers.end(), [&](int rank) { return is_staged(rank); });
+    return std::any_of(roles().producers.begin(), roles().producers.end(), [&](int rank) { return is_staged(rank); });
   }
 
   [[nodiscard]] std::byte* results_of_round(std::byte* results) const {
@@ -254,35 +264,35 @@ class NodeReduce final : public NodeOperation {
   void make_results() {
     NodeMemory& results = group().staging().results;
     group().reserve(results, 2 * most_result_bytes_);
-    // before the tick that says that they are there
+    // before the tick that publishes them
     group().own_control_block().results.value.store(
         static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes_)),
         std::memory_order_relaxed);
   }
 
-  void copy_out(std::span<const StagedPiece> slice, const std::byte* results) {
-    for (const StagedPiece& part : slice) {
-      const TensorRange& piece = part.piece;
-      const HostItem& item = items()[piece.item];
-      const DType dtype = dtype_of_result(piece);
+  void copy_out(std::span<const StagedRange> slice, const std::byte* results) {
+    for (const StagedRange& staged : slice) {
+      const TensorRange& range = staged.range;
+      const HostItem& item = items()[range.item];
+      const DType dtype = dtype_of_result(range);
       for (std::size_t i = 0; i < item.outputs.size(); ++i) {
-        if (own_table().output(piece.item, i) != NodeAddress::none) continue;
-        std::memcpy(at(static_cast<std::byte*>(item.outputs[i]), piece.begin, dtype), results + part.result_offset,
-                    static_cast<std::size_t>(piece.end - piece.begin) * size_of(dtype));
+        if (own_table().output(range.item, i) != NodeAddress::none) continue;
+        std::memcpy(at(static_cast<std::byte*>(item.outputs[i]), range.begin, dtype), results + staged.result_offset,
+                    static_cast<std::size_t>(range.end - range.begin) * size_of(dtype));
       }
     }
   }
 
-  const std::shared_ptr<ParallelLoop> loop_;  ///< null: nobody shares this rank's work
+  const std::shared_ptr<ParallelLoop> loop_;  ///< null if no other thread shares this rank's work
   const bool scatters_;
   const std::vector<std::uint8_t> merges_;
   std::vector<ReduceFunction> functions_;  // by item
-  bool leaves_caches_ = false;             ///< so large that nothing of it stays in the caches
-  std::size_t most_result_bytes_ = 64;     ///< of one owner in one round
+  bool leaves_caches_ = false;             ///< the list is so large that nothing of it stays in the caches
+  std::size_t most_result_bytes_ = 64;     ///< bytes of the results of one owner in one round
 
-  // kept from life to life
+  // kept between runs
   std::vector<PreparedFold> direct_;
-  std::vector<std::size_t> turn_ends_;  // in direct_, where a loop is shared
+  std::vector<std::size_t> task_ends_;  // in direct_; empty without a loop
   std::vector<FoldInput> direct_inputs_;
   std::vector<void*> direct_outputs_;
   std::vector<FoldInput> inputs_;

@@ -93,7 +93,7 @@ bool NodeStage::start() {
   return is_shared;
 }
 
-/// Where the others' buffers lie.
+/// Looks up the others' buffers.
 void NodeStage::look_up() {
   for (auto& list : outputs_) list.clear();
   for (const int other : others_) {
@@ -132,7 +132,7 @@ std::byte* NodeStage::results(std::size_t bytes) {
   NodeMemory& memory = group_.staging().results;
   group_.reserve(memory, std::max(bytes, line_bytes));
   group_.own_control_block().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
-                                                 std::memory_order_relaxed);  // before the clock
+                                                 std::memory_order_relaxed);  // published by the tick
   return memory.data();
 }
 
@@ -142,7 +142,7 @@ const std::byte* NodeStage::results_of(int member, std::size_t bytes) const {
   return group_.resolve(member, address, bytes);
 }
 
-// The clock ticks once in an operation: when a rank has finished.
+// The clock ticks once per operation: when a rank has finished.
 
 void NodeStage::finish() {
   if (has_finished_) return;
@@ -150,7 +150,7 @@ void NodeStage::finish() {
   work_.tick();
 }
 
-bool NodeStage::has_everybody_finished() const {
+bool NodeStage::have_all_finished() const {
   at_flag();
   return std::all_of(others_.begin(), others_.end(), [this](int other) { return work_.has_ticked(other, 1); });
 }

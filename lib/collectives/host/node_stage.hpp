@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inside of a node in an all_reduce between nodes: every rank reads the others' inputs where they lie and writes
-// its results to their outputs. Buffers that the others cannot see are staged whole: inputs before the agreement,
-// results until everybody has finished.
+// The stage inside the node of an all_reduce between nodes: every rank reads the other ranks' inputs in place and
+// writes its results to their outputs. Buffers that the other ranks cannot map are staged whole: inputs before the
+// agreement, results until all ranks have finished.
 
 #pragma once
 
@@ -20,50 +20,51 @@
 
 namespace lockstep::detail {
 
-/// More inputs of a rank than this are not staged, nor are those for which there is no room: the ranks of that node
-/// then exchange messages. Changed by tests alone.
+/// The most bytes of inputs that a rank stages. If it has more, or staging memory cannot be allocated, the ranks of its
+/// node exchange messages instead. Changed by tests alone.
 inline std::atomic<std::size_t> most_staged_bytes{std::size_t{256} << 20};
 
 /// Not thread-safe: the engine calls under its lock.
 class NodeStage {
  public:
-  /// `replicas[m]` is how many member m of the group has, of every one of `items`, which must outlive this.
+  /// `replicas[m]` is the number of replicas of member m of the group. `items` must outlive this.
   NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas);
 
-  /// This rank comes to the operation: says where its buffers lie.
+  /// This rank arrives at the operation: publishes the addresses of its buffers.
   void arrive(std::uint64_t tag, Arrival& arrival);
-  /// All have come. Whether the node shares memory in this operation: the same on all its ranks.
+  /// Called when all ranks have arrived. Whether the node shares memory in this operation: the same on all its ranks.
   [[nodiscard]] bool start();
 
-  /// This rank is about to touch the others' memory; false, and it must not, when one of them has given up. Between
-  /// this and `end_work`, where nothing waits, it may ask for `input`, `outputs` and `results_of`.
+  /// This rank is about to touch the others' memory. If false, one of them has abandoned the operation, and this rank
+  /// must not touch it. `input`, `outputs` and `results_of` are valid between this and `end_work`; the caller does not
+  /// wait there.
   [[nodiscard]] bool begin_work();
   void end_work() { work_.end(); }
 
   [[nodiscard]] int member() const noexcept { return group_.rank(); }
-  /// Where an input of `member` begins.
+  /// The address of an input of `member`.
   [[nodiscard]] const std::byte* input(int member, std::size_t item, std::size_t replica) const;
   /// The others' outputs that this rank can write.
   [[nodiscard]] std::span<std::byte* const> outputs(std::size_t item) const { return outputs_[item]; }
-  /// Whether the others see output `index` of `item` of this rank.
+  /// Whether the other ranks can write output `index` of `item` of this rank.
   [[nodiscard]] bool is_seen(std::size_t item, std::size_t index) const {
     return own_.output(item, index) != NodeAddress::none;
   }
   [[nodiscard]] bool all_seen() const noexcept { return own_.is_visible(); }
-  /// Memory for all results, where another rank takes some of them from there; else null.
+  /// Memory for all results, if another rank copies some of them from there; else null.
   [[nodiscard]] std::byte* results(std::size_t bytes);
-  /// The same of `member`, who has finished.
+  /// The same memory of `member`, which has finished.
   [[nodiscard]] const std::byte* results_of(int member, std::size_t bytes) const;
 
-  /// This rank has read all that it reads and written all that it writes. Once.
+  /// This rank has done all its reads and writes. Calls after the first have no effect.
   void finish();
-  /// Whether all others have.
-  [[nodiscard]] bool has_everybody_finished() const;
-  /// Members that have not.
+  /// Whether all other ranks have.
+  [[nodiscard]] bool have_all_finished() const;
+  /// The members that have not.
   [[nodiscard]] std::vector<int> unfinished() const;
 
-  /// As Operation's, after the engine has marked the operation as abandoned. Nobody begins to work on it any more; who
-  /// is in the middle of it gets a moment to end. `has_transfers`: messages may still arrive in the results.
+  /// As Operation's, after the engine has marked the operation as abandoned. See NodeWork::abandon. `has_transfers`:
+  /// messages may still arrive in the results.
   [[nodiscard]] bool abandon(bool has_transfers) noexcept;
 
  private:
@@ -78,11 +79,11 @@ class NodeStage {
   std::span<const HostItem> items_;
   ReduceOp op_;
   std::vector<int> replicas_;
-  std::vector<std::size_t> item_offsets_;  ///< of one replica's inputs in staging memory; one more than items
+  std::vector<std::size_t> item_offsets_;  ///< offset of each item in staging memory, per replica; one more than items
   std::vector<int> others_;
   OwnTable own_;
   std::vector<PeerTable> peers_;                  ///< by member
-  std::vector<const std::byte*> staging_;         ///< by member; null where it stages nothing
+  std::vector<const std::byte*> staging_;         ///< by member; null if the member stages nothing
   std::vector<std::vector<std::byte*>> outputs_;  ///< by item
   bool others_staged_ = false;
   bool has_looked_up_ = false;

@@ -14,16 +14,17 @@ void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
   tag_ = tag;
   slot_ = ControlBlock::slot_of(tag);
   arrival.clock =
-      group_.own_control_block().clock.value.load(std::memory_order_relaxed);  // its only writer is this rank
+      group_.own_control_block().clock.value.load(std::memory_order_relaxed);  // this rank is its only writer
 }
 
-/// Sequentially consistent on both sides: either we see that it was given up, or they see that we are at work.
-bool NodeWork::begin(std::span<const int> givers) {
+/// Sequentially consistent on both sides: either this rank sees that the operation was abandoned, or the other rank
+/// sees that this one is working.
+bool NodeWork::begin(std::span<const int> producers) {
   at_flag();
   group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
-  for (const int giver : givers) {
-    // one that was stopped for long may find the note of a later operation
-    if (arrival_of(giver).abandoned.load(std::memory_order_seq_cst) >= tag_) {
+  for (const int producer : producers) {
+    // a rank that was stopped for long may find the mark of a later operation
+    if (arrival_of(producer).abandoned.load(std::memory_order_seq_cst) >= tag_) {
       end();
       return false;
     }
@@ -44,10 +45,10 @@ bool NodeWork::has_ticked(int member, std::size_t steps) const {
          arrival_of(member).clock.get() + steps;
 }
 
-bool NodeWork::abandon(std::span<const int> takers, OwnTable& table) noexcept {
+bool NodeWork::abandon(std::span<const int> consumers, OwnTable& table) noexcept {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (const int taker : takers) {
-    while (group_.control_block(taker).working.value.load(std::memory_order_seq_cst) == tag_) {
+  for (const int consumer : consumers) {
+    while (group_.control_block(consumer).working.value.load(std::memory_order_seq_cst) == tag_) {
       if (std::chrono::steady_clock::now() > end) {
         group_.staging().inputs.leak();
         group_.staging().results.leak();

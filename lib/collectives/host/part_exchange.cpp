@@ -1,11 +1,18 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/host/part_exchange.hpp"
+//
+// scatter and all_to_all: every replica gets a part of its own from every source, which is the root's input in a
+// scatter and the inputs of all replicas in an all_to_all.
+//
+// Each rank sends one message to each other rank that it has parts for; all are posted at once, that for the next rank
+// first: the direct algorithm ("spread out" in MPICH), P-1 messages and (P-1)/P of the inputs' bytes per rank. In an
+// all_to_all_v the numbers of rows are compared first, see RowAgreement.
 
 #include "collectives/call/element_address.hpp"
 #include "collectives/engine/row_agreement.hpp"
 #include "collectives/engine/transfers.hpp"
+#include "collectives/host/operations.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +22,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Parts that lie one after the other.
+/// Consecutive parts.
 struct PartRange {
   int first = 0;
   int last = 0;
@@ -35,7 +42,7 @@ void copy(void* target, const void* source, std::size_t bytes) {
   if (bytes != 0) std::memmove(target, source, bytes);
 }
 
-/// Whether an output is an input too.
+/// Whether some output is also an input.
 bool is_in_place(const HostItem& item) {
   return std::any_of(item.outputs.begin(), item.outputs.end(), [&](const void* output) {
     return output != nullptr && std::find(item.inputs.begin(), item.inputs.end(), output) != item.inputs.end();
@@ -63,7 +70,7 @@ class PartExchange final : public Operation {
       if (!agreement_->advance(transport, workspace, transfers_)) return false;
       failure_ = agreement_->failure();
       if (failure_) {
-        stage_ = Stage::leaving;
+        stage_ = Stage::sending;
       } else {
         move_parts(transport, workspace);
       }
@@ -73,7 +80,7 @@ class PartExchange final : public Operation {
       for (int source = 0; source < layout_.ranks(); ++source) {
         if (const std::byte* const parts = received_[static_cast<std::size_t>(source)]) deliver(source, parts);
       }
-      stage_ = Stage::leaving;
+      stage_ = Stage::sending;
     }
     if (!transfers_.all_sent(transport)) return false;
     transfers_.release(workspace);
@@ -85,7 +92,7 @@ class PartExchange final : public Operation {
   bool abandon(Transport& transport) noexcept override { return transfers_.abandon(transport); }
 
  private:
-  enum class Stage : std::uint8_t { agreeing, moving, leaving };
+  enum class Stage : std::uint8_t { agreeing, moving, sending };
 
   /// The parts of an input that are for `rank`.
   [[nodiscard]] PartRange targets_on(int rank) const { return {layout_.first(rank), layout_.first(rank + 1)}; }
@@ -125,7 +132,7 @@ class PartExchange final : public Operation {
       const int target = (rank_ + step) % ranks;
       if (bytes_to(target) != 0) transfers_.send(transport, target, pack(workspace, target));
     }
-    // all that leaves is copied by now: inputs may be overwritten
+    // all messages are packed by now: inputs may be overwritten
     if (std::any_of(items_.begin(), items_.end(), is_in_place)) {
       deliver(rank_, pack(workspace, rank_).data());
     } else {
@@ -133,7 +140,7 @@ class PartExchange final : public Operation {
     }
   }
 
-  /// What `target` gets of this rank: by item, by replica that sends, by replica that gets.
+  /// The parts for `target`: by item, by sending replica, by receiving replica.
   [[nodiscard]] std::span<const std::byte> pack(Workspace& workspace, int target) {
     const std::span<std::byte> message = transfers_.new_buffer(workspace, bytes_to(target));
     std::byte* next = message.data();
@@ -149,7 +156,7 @@ class PartExchange final : public Operation {
     return message;
   }
 
-  /// Writes what `source` has packed for this rank to the outputs.
+  /// Writes the parts that `source` has packed for this rank to the outputs.
   void deliver(int source, const std::byte* next) const {
     const PartRange sources = sources_on(source);
     for (const HostItem& item : items_) {
@@ -183,11 +190,11 @@ class PartExchange final : public Operation {
   const ReplicaLayout layout_;
   int rank_;
   std::vector<HostItem> items_;
-  std::optional<RowAgreement> agreement_;  // where each rank knows its own rows only
+  std::optional<RowAgreement> agreement_;  // if each rank knows only its own rows
   std::optional<Failure> failure_;
   Stage stage_ = Stage::moving;
   Transfers transfers_;
-  std::vector<const std::byte*> received_;  // by rank: where its parts will lie, null where there are none
+  std::vector<const std::byte*> received_;  // the parts from each rank, by rank; null if there are none
 };
 
 }  // namespace

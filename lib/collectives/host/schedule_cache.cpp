@@ -41,30 +41,40 @@ std::uint64_t fingerprint_of(const std::string& text) {
 
 }  // namespace
 
-RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& ranks, int rank, const Radices& radices, int parts)
-    : layout(ranks),
-      schedule(*layout, radices),
-      chunks(parts),
-      fingerprint(fingerprint_of(fmt::format("{} in {}", to_string(schedule.radices()), chunks))) {
-  first = schedule.stages();
-  for (int j = 0; j < schedule.stages(); ++j) {
-    Stage& stage = stages.emplace_back();
-    const StageStep step = schedule.step(rank, j, {0, 0});
-    stage.has_peers = step.bounds.size() > 2;
+RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices,
+                           int segments)
+    : layout_(layout),
+      schedule_(*layout_, radices),
+      segments_(segments),
+      first_stage_(schedule_.stages()),
+      fingerprint_(fingerprint_of(fmt::format("{} in {}", to_string(schedule_.radices()), segments_))) {
+  for (int j = 0; j < schedule_.stages(); ++j) {
+    Stage& stage = stages_.emplace_back();
+    const StageStep work = schedule_.step(rank, j, {0, 0});  // without elements: nothing to snap
+    stage.has_peers = work.bounds.size() > 2;
     if (!stage.has_peers) continue;
-    first = std::min(first, j);
-    const auto own = first == j ? std::optional(step.group) : std::nullopt;
-    if (j == 0) node_fold = stage_fold(step.bounds, layout->replicas(), every_group);
-    stage.fold = stage_fold(step.bounds, layout->replicas(), own);
-    const auto part = static_cast<std::size_t>(step.group);
-    stage.shipped = aligned_blocks(step.bounds[part], step.bounds[part + 1], layout->replicas());
+    first_stage_ = std::min(first_stage_, j);
+    const auto own = first_stage_ == j ? std::optional(work.part) : std::nullopt;
+    if (j == 0) node_fold_ = stage_fold(work.bounds, layout_->replicas(), every_group);
+    stage.fold = stage_fold(work.bounds, layout_->replicas(), own);
+    const auto group = static_cast<std::size_t>(work.part);
+    stage.shipped = aligned_blocks(work.bounds[group], work.bounds[group + 1], layout_->replicas());
     for (const Block& block : stage.shipped) stage.shipped_merges.push_back(fold_merges_of_leaves(block));
   }
 }
 
+StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage, ElementRange elements) const {
+  StageStep work = schedule_.step(rank, stage, elements);
+  for (SliceStep& slice : work.slices) {
+    slice.kept = space.snapped(slice.kept);
+    for (auto& send : slice.sends) send.elements = space.snapped(send.elements);
+  }
+  return work;
+}
+
 ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
-                             const ScheduleOptions& options, NodeMeans means)
-    : layout_(rank_layout(layout, node_leaders)), rank_(rank), options_(options), means_(means) {
+                             const ScheduleOptions& options, NodePath path)
+    : layout_(rank_layout(layout, node_leaders)), rank_(rank), options_(options), path_(path) {
   if (!options.radices.empty()) forced_.emplace(options.radices);
 }
 
@@ -73,7 +83,7 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find(std::int64_t bytes) {
   if (!forced_ && (layout_->ranks() == 2 || layout_->nodes() == 1)) return nullptr;
   const auto size_class =
       static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(8, bytes) - 1)));
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = plans_.find(size_class);
   if (known != plans_.end()) return known->second;
   return plans_[size_class] = plan(std::int64_t{1} << std::min(size_class, 44));
@@ -83,14 +93,14 @@ std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) cons
   const CostParameters parameters;
   ScheduleChoice plan;
   if (forced_) {
-    plan = priced(*layout_, parameters, forced_->stages(layout_->ranks(), layout_->nodes()), bytes, options_.chunks);
+    plan = priced(*layout_, parameters, forced_->stages(layout_->ranks(), layout_->nodes()), bytes, options_.segments);
   } else {
-    const bool shares_nodes = means_ == NodeMeans::memory && layout_->nodes() < layout_->ranks();
+    const bool shares_nodes = path_ == NodePath::memory && layout_->nodes() < layout_->ranks();
     plan = plan_all_reduce(*layout_, parameters, bytes, shares_nodes ? FirstStage::node : FirstStage::any);
     if (plan.radices.size() == 1 && plan.segments == 1) return nullptr;
   }
   return std::make_shared<RankSchedule>(layout_, rank_, plan.radices,
-                                        options_.chunks != 0 ? options_.chunks : plan.segments);
+                                        options_.segments != 0 ? options_.segments : plan.segments);
 }
 
 }  // namespace lockstep::detail

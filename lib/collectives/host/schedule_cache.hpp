@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which schedule a communicator runs for which size: looked up, planned when new.
+// The mixed-radix schedules of a communicator by size: planned at the first use of a size class, then looked up.
 
 #pragma once
 
 #include <lockstep/cluster/replica_layout.hpp>
 
+#include "base/mutex.hpp"
+#include "collectives/call/element_space.hpp"
 #include "schedule/mixed_radix.hpp"
 #include "schedule/radices.hpp"
 #include "schedule/rank_layout.hpp"
@@ -15,7 +17,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,47 +24,65 @@
 
 namespace lockstep::detail {
 
-/// A schedule as one rank runs it, but for the elements. Immutable, shared by the operations that run it.
-struct RankSchedule {
+/// The schedule of one rank, for any elements. Immutable, shared by the operations that run it.
+class RankSchedule {
+ public:
   struct Stage {
-    bool has_peers = false;  ///< otherwise this rank has nothing to do in it
+    bool has_peers = false;  ///< if not, this rank has no work in the stage
     StageFold fold;
-    std::vector<Block> shipped;                             ///< what this rank sends of each element
-    std::vector<std::vector<std::uint8_t>> shipped_merges;  ///< how to add those of its own replicas
+    std::vector<Block> shipped;                             ///< blocks that this rank sends of each element
+    std::vector<std::vector<std::uint8_t>> shipped_merges;  ///< the folds of those made of its own replicas alone
   };
-  RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int chunks);
+  RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int segments);
 
-  /// Whether the ranks of a node begin by sharing the work, so that they can do it in memory that they share.
-  [[nodiscard]] bool begins_in_node() const { return schedule.radices().front().kind == StageKind::node; }
+  [[nodiscard]] const RankLayout& layout() const noexcept { return *layout_; }
+  [[nodiscard]] const Radices& radices() const noexcept { return schedule_.radices(); }
+  [[nodiscard]] int segments() const noexcept { return segments_; }
+  /// Equal if radices and segments are.
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  /// Whether the ranks of a node share the work of the first stage, so that they can do it in shared memory.
+  [[nodiscard]] bool begins_in_node() const { return radices().front().kind == StageKind::node; }
 
-  std::shared_ptr<const RankLayout> layout;
-  MixedRadix schedule;
-  int chunks = 1;
-  std::vector<Stage> stages;
-  StageFold node_fold;            ///< of the first stage, where this rank reads all inputs of its node itself
-  int first = 0;                  ///< the first stage with peers: its own inputs are single replicas
-  std::uint64_t fingerprint = 0;  ///< equal where radices and chunks are
+  [[nodiscard]] int stage_count() const noexcept { return schedule_.stages(); }
+  [[nodiscard]] const Stage& stage(int index) const { return stages_[static_cast<std::size_t>(index)]; }
+  /// The first stage in which this rank has peers: there its own inputs are single replicas.
+  [[nodiscard]] int first_stage() const noexcept { return first_stage_; }
+  /// The fold of the first stage if this rank reads all inputs of its node itself.
+  [[nodiscard]] const StageFold& node_fold() const noexcept { return node_fold_; }
+
+  /// The work of `rank` in `stage` for `elements` of `space`. All ranges are snapped, on all ranks alike: both ends of
+  /// a message have the same elements.
+  [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage, ElementRange elements) const;
+
+ private:
+  std::shared_ptr<const RankLayout> layout_;
+  MixedRadix schedule_;
+  int segments_;
+  std::vector<Stage> stages_;
+  StageFold node_fold_;
+  int first_stage_;
+  std::uint64_t fingerprint_;
 };
 
-/// What overrules the planner. Never able to change bits.
+/// Choices that override the planner. They never change bits.
 struct ScheduleOptions {
-  std::string radices;  ///< as RadixPattern reads them; empty: the planner's
-  int chunks = 0;       ///< 0: the planner's
+  std::string radices;  ///< in the syntax of RadixPattern; empty: chosen by the planner
+  int segments = 0;     ///< 0: chosen by the planner
 };
 
-/// How the ranks of one node reach one another.
-enum class NodeMeans : std::uint8_t { messages, memory };
+/// The path between the ranks of one node.
+enum class NodePath : std::uint8_t { messages, memory };
 
 /// Thread-safe.
 class ScheduleCache {
  public:
-  /// `node_leaders` has for every rank the lowest rank of its node; where nodes are no contiguous ranges of ranks, each
-  /// rank counts as a node. Throws Error(invalid_argument) for radices that cannot be.
+  /// `node_leaders` has the lowest rank of each rank's node; if nodes are not contiguous ranges of ranks, each rank
+  /// counts as a node. Throws Error(invalid_argument) for invalid radices.
   ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
-                const ScheduleOptions& options, NodeMeans means = NodeMeans::messages);
+                const ScheduleOptions& options, NodePath path = NodePath::messages);
 
-  /// The schedule for an all-reduce of `bytes` bytes; none where direct exchange is the plan, and inside one node. It
-  /// begins inside the nodes where their ranks share memory.
+  /// The schedule for an all-reduce of `bytes` bytes; null inside one node, and if the planner prefers direct exchange.
+  /// It begins inside the nodes if their ranks share memory.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find(std::int64_t bytes);
   [[nodiscard]] const std::string& forced_radices() const noexcept { return options_.radices; }
 
@@ -73,10 +92,10 @@ class ScheduleCache {
   std::shared_ptr<const RankLayout> layout_;
   int rank_;
   ScheduleOptions options_;
-  NodeMeans means_;
+  NodePath path_;
   std::optional<RadixPattern> forced_;
-  std::mutex mutex_;
-  std::map<int, std::shared_ptr<const RankSchedule>> plans_;  // by size class; guarded by mutex_
+  Mutex mutex_;
+  std::map<int, std::shared_ptr<const RankSchedule>> plans_ LOCKSTEP_GUARDED_BY(mutex_);  // by size class
 };
 
 }  // namespace lockstep::detail

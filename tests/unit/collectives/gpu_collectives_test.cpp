@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every collective on GPUs, by every route: the bits of the hosts in canonical order, the same values in NCCL's own.
+// Every collective on GPUs, by every path: the bits of the hosts in canonical order, the same values in NCCL's own.
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
@@ -73,7 +73,7 @@ Bytes exact_values(DType dtype, ReduceOp op, std::int64_t count, int replica) {
   return bytes;
 }
 
-/// One all_reduce of a tensor of `dtype`, short ones in a list or a long one, in NCCL's order where it has one.
+/// One all_reduce of `dtype`, of a list of short tensors or of a long one, in NCCL's order if it has one.
 void check_values(Communicator& comm, const DeviceOf& device_of, ReduceOp op, DType dtype,
                   const std::vector<std::int64_t>& counts) {
   const int replicas = comm.layout().replicas();
@@ -121,7 +121,7 @@ TEST_P(GpuCollectives, reduce_to_the_same_values_in_the_order_of_nccl) {
   EXPECT_EQ(fakes.nccl().calls().count("all_reduce") > 0, GetParam().all_gpus() > 1);
 }
 
-// 1 to 4 ranks with 1 to 3 GPUs each, on some of which several replicas are
+// 1 to 4 ranks with 1 to 3 GPUs each, some of them with several replicas
 INSTANTIATE_TEST_SUITE_P(Layouts, GpuCollectives,
                          testing::ValuesIn(some_of<GpuLayout>(
                              {GpuLayout{{3}, 1}, GpuLayout{{1, 1, 1}, 1}, GpuLayout{{3}, 3}, GpuLayout{{5}, 2},
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, GpuCollectives,
                            return name + "on_" + std::to_string(instance.param.gpus);
                          });
 
-TEST(GpuTensors, that_are_too_long_for_packs_have_the_bits_of_the_hosts) {
+TEST(GpuTensors, that_are_too_long_for_buckets_have_the_bits_of_the_hosts) {
   const std::vector<TensorCase> tensors{{DType::f32, 300'000}, {DType::bf16, 3}, {DType::bf16, 524'289}};
   const std::vector<RowCase> rows{{DType::f32, {100'001}}, {DType::u8, {3}}, {DType::f64, {131'072}}};
   for (const GpuLayout& layout : some_of<GpuLayout>({{{3, 2}, 2}, {{2}, 1}, {{1, 1}, 1}})) {
@@ -189,7 +189,7 @@ TEST(GpuAllReduce, is_within_the_error_of_a_sum_in_the_order_of_nccl) {
   });
 }
 
-TEST(GpuAllReduce, follows_the_tree_where_the_environment_asks_for_it) {
+TEST(GpuAllReduce, follows_the_tree_if_the_environment_asks_for_it) {
   const GpuLayout layout{{1, 1, 1}, 1};
   const FakeGpus fakes(gpus_for(layout));
   ASSERT_EQ(setenv("LOCKSTEP_ORDER", "canonical", 1), 0);

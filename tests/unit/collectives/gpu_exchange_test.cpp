@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_to_all_v between GPUs, of ranks' own and shared: what goes by NCCL, and what each rank hears where rows differ or
-// something fails. Its bits are checked with those of all collectives.
+// all_to_all_v between GPUs, shared or not: the use of NCCL, and the error of each rank if rows differ or something
+// fails. Its bits are checked with those of all collectives.
 
 #include "support/errors.hpp"
 #include "support/part_cases.hpp"
@@ -23,12 +23,12 @@ namespace {
 
 using ExchangeBody = std::function<void(Communicator&, const DeviceOf&)>;
 
-/// Three ranks and four replicas: each rank has a GPU, two share one, one is a guest and a leader, all share one.
+/// Three ranks and four replicas: each rank has a GPU; two share one; one is a proxy and has a proxy; all share one.
 const std::vector<SharedGpus> exchange_layouts{
     {{0}, {1, 1}, {2}}, {{0}, {0, 0}, {1}}, {{0}, {0, 1}, {1}}, {{0}, {0, 0}, {0}}};
 const std::vector<SharedGpus> own_and_shared{exchange_layouts[0], exchange_layouts[2]};
 
-/// The errors that `body` gives on the ranks, by rank; before and afterwards rows are exchanged.
+/// The errors of `body`, by rank; exchanges rows before and after it.
 std::vector<std::string> exchange_errors(const FakeGpus& fakes, const SharedGpus& ranks, const ExchangeBody& body) {
   std::vector<std::string> errors(ranks.size());
   on_sharing_ranks(fakes, ranks, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -54,7 +54,7 @@ ReduceOptions within(std::chrono::milliseconds patience) {
   return options;
 }
 
-TEST(GpuExchange, goes_by_nccl_where_replicas_are_on_several_gpus) {
+TEST(GpuExchange, uses_nccl_if_replicas_are_on_several_gpus) {
   for (const SharedGpus& ranks : exchange_layouts) {
     const FakeGpus fakes(cuda_of(ranks));
     on_sharing_ranks(fakes, ranks, [](Communicator& comm, const DeviceOf& device_of) {
@@ -65,7 +65,7 @@ TEST(GpuExchange, goes_by_nccl_where_replicas_are_on_several_gpus) {
   }
 }
 
-TEST(GpuExchange, is_a_mismatch_where_sender_and_receiver_differ_before_nccl_is_called) {
+TEST(GpuExchange, is_a_mismatch_before_nccl_is_called_if_sender_and_receiver_differ) {
   for (const SharedGpus& ranks : exchange_layouts) {
     for (const auto& [sent, expected] : {std::pair(5, 4), std::pair(0, 2), std::pair(100'000, 0)}) {
       const FakeGpus fakes(cuda_of(ranks));
@@ -83,7 +83,7 @@ TEST(GpuExchange, is_a_mismatch_where_sender_and_receiver_differ_before_nccl_is_
   }
 }
 
-TEST(GpuExchange, is_a_mismatch_where_rows_differ_in_type) {
+TEST(GpuExchange, is_a_mismatch_if_rows_differ_in_type) {
   for (const SharedGpus& ranks : exchange_layouts) {
     const FakeGpus fakes(cuda_of(ranks));
     const auto errors = exchange_errors(fakes, ranks, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -93,7 +93,7 @@ TEST(GpuExchange, is_a_mismatch_where_rows_differ_in_type) {
   }
 }
 
-TEST(GpuExchange, is_late_on_every_rank_when_one_does_not_come) {
+TEST(GpuExchange, times_out_on_every_rank_if_one_is_missing) {
   for (const SharedGpus& ranks : own_and_shared) {
     const FakeGpus fakes(cuda_of(ranks));
     const auto errors = exchange_errors(fakes, ranks, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -107,7 +107,7 @@ TEST(GpuExchange, is_late_on_every_rank_when_one_does_not_come) {
   }
 }
 
-TEST(GpuExchange, that_nccl_does_not_end_or_fails_is_the_error_of_every_rank) {
+TEST(GpuExchange, fails_on_every_rank_if_nccl_hangs_or_fails) {
   for (const SharedGpus& ranks : own_and_shared) {
     for (const bool is_fault : {false, true}) {
       const FakeGpus fakes(cuda_of(ranks));
@@ -128,12 +128,12 @@ TEST(GpuExchange, that_nccl_does_not_end_or_fails_is_the_error_of_every_rank) {
   }
 }
 
-TEST(GpuExchange, that_cuda_fails_is_the_error_of_every_rank) {
+TEST(GpuExchange, fails_on_every_rank_if_cuda_fails) {
   for (const SharedGpus& ranks : exchange_layouts) {
     const FakeGpus fakes(cuda_of(ranks));
     const auto errors = exchange_errors(fakes, ranks, [&](Communicator& comm, const DeviceOf& device_of) {
       comm.barrier();
-      // when the ranks have agreed on their rows
+      // after the ranks have agreed on their rows
       if (comm.rank() == 0) fakes.cuda().calls().fail("copy", 1, detail::cuda::Status::launch_failure);
       comm.barrier();
       exchange_rows(comm, DType::f32, 1, 1, device_of);
@@ -142,7 +142,7 @@ TEST(GpuExchange, that_cuda_fails_is_the_error_of_every_rank) {
   }
 }
 
-/// One call that fails: the `nth` of `name` from when all is settled, whichever rank's it is.
+/// One call that fails: the `nth` of `name` after the negotiation, on any rank.
 struct BadExchangeCall {
   std::string name;
   int nth;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs and NCCL that fail: every rank gets an error in bounded time, and the communicator works afterwards or says why
-// it does not.
+// GPUs and NCCL that fail: every rank gets an error in bounded time, and afterwards the communicator works or gives the
+// reason why it does not.
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
@@ -24,7 +24,7 @@ using CudaStatus = detail::cuda::Status;
 
 const GpuLayout two_ranks{{1, 2}, 2};
 
-/// Sums one tensor of `count` elements.
+/// One sum of a tensor of `count` elements.
 void sum(Communicator& comm, const DeviceOf& device_of, std::int64_t count) {
   const std::vector<TensorCase> tensors{{DType::f32, count}};
   Batch batch(tensors, comm.layout(), comm.rank(), device_of);
@@ -32,7 +32,7 @@ void sum(Communicator& comm, const DeviceOf& device_of, std::int64_t count) {
   comm.all_reduce(batch.items(), ReduceOp::sum);
 }
 
-/// The errors that `body` gives on the ranks, by rank; afterwards the communicators work.
+/// The errors of `body`, by rank; afterwards the communicators work.
 std::vector<std::string> errors_of(const FakeGpus& fakes, const GpuLayout& layout,
                                    const std::function<void(Communicator&, const DeviceOf&)>& body,
                                    const CommunicatorOptions& options = impatient(4000)) {
@@ -74,7 +74,7 @@ TEST(GpuMismatch, of_hosts_and_gpus_is_found_before_and_after_the_first_call) {
   }
 }
 
-TEST(GpuPlaces, stay_what_they_were_at_the_first_call) {
+TEST(GpuPlaces, cannot_change_after_the_first_call) {
   const FakeGpus fakes({.devices = 4});
   const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
     sum(comm, device_of, 10);
@@ -84,7 +84,7 @@ TEST(GpuPlaces, stay_what_they_were_at_the_first_call) {
   expect_all(errors[1], {"unavailable:", "rank 0", "gpu:1"});
 }
 
-TEST(GpuPlaces, must_be_here) {
+TEST(GpuPlaces, must_exist_on_this_machine) {
   const FakeGpus fakes({.devices = 4});
   const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
     float value = 0;
@@ -98,7 +98,7 @@ TEST(GpuPlaces, must_be_here) {
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 
-TEST(GpuPlaces, have_the_elements_that_views_say) {
+TEST(GpuPlaces, must_contain_the_elements_of_the_views) {
   const FakeGpus fakes({.devices = 4});
   for (const bool is_on_another : {false, true}) {
     const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -122,7 +122,7 @@ TEST(GpuPlaces, have_the_elements_that_views_say) {
   }
 }
 
-TEST(GpuPlaces, have_their_elements_in_broadcasts_and_messages_too) {
+TEST(GpuPlaces, must_contain_them_in_broadcasts_and_messages_too) {
   const FakeGpus fakes({.devices = 4});
   const auto errors = errors_of(fakes, two_ranks, [&](Communicator& comm, const DeviceOf& device_of) {
     float value = 0;
@@ -140,7 +140,7 @@ TEST(GpuPlaces, have_their_elements_in_broadcasts_and_messages_too) {
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 
-/// What rank 0 says of the route at the first call.
+/// Rank 0's warning about the path at the first call.
 std::string warning_of(const FakeGpus& fakes, const GpuLayout& layout, int gpus_apart) {
   testing::internal::CaptureStderr();
   on_ranks(layout.replicas, [&](Communicator& comm) {
@@ -157,14 +157,14 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(GpuPathOfRanks, is_the_host_where_there_is_no_nccl_which_is_said_once) {
+TEST(GpuPathOfRanks, is_the_host_without_nccl_with_one_warning) {
   const FakeGpus fakes({.devices = 4}, {.absent = "libnccl.so.2 was eaten"});
   const std::string text = warning_of(fakes, two_ranks, 1);
   expect_all(text, {"through host memory", "no NCCL on rank 0: libnccl.so.2 was eaten"});
   EXPECT_EQ(count_of(text, "through host memory"), 1U);
 }
 
-TEST(GpuPathOfRanks, is_by_the_leader_of_a_gpu_that_they_share_which_is_said_once) {
+TEST(GpuPathOfRanks, is_by_the_proxy_if_they_share_a_gpu_with_one_warning) {
   const FakeGpus fakes({.devices = 2});
   const std::string text = warning_of(fakes, {{1, 1}, 1}, 0);
   expect_all(text, {"through host memory: ranks 0 and 1 share GPU-", "led by rank 0"});
@@ -172,7 +172,7 @@ TEST(GpuPathOfRanks, is_by_the_leader_of_a_gpu_that_they_share_which_is_said_onc
   EXPECT_EQ(fakes.nccl().calls().count("get_unique_id"), 0);
 }
 
-TEST(GpuPathOfRanks, is_the_host_where_nccl_does_not_start_on_one) {
+TEST(GpuPathOfRanks, is_the_host_if_nccl_does_not_start_on_one_rank) {
   {
     const FakeGpus fakes({.devices = 4});
     fakes.nccl().pretend_version(2, 22703);
@@ -190,7 +190,7 @@ TEST(GpuPathOfRanks, is_the_host_where_nccl_does_not_start_on_one) {
   }
 }
 
-TEST(GpuPathOfRanks, is_told_with_its_reason) {
+TEST(GpuPathOfRanks, is_reported_with_its_reason) {
   const FakeGpus fakes({.devices = 4});
   on_gpu_ranks(fakes, two_ranks, [](Communicator& comm, const DeviceOf& device_of) {
     std::vector<Device> devices;
@@ -201,7 +201,7 @@ TEST(GpuPathOfRanks, is_told_with_its_reason) {
   });
 }
 
-TEST(GpuFaults, of_an_operation_that_never_ends_meet_the_deadline_on_every_rank) {
+TEST(GpuFaults, of_a_hung_operation_are_the_deadline_on_every_rank) {
   for (const Order order : {Order::any, Order::canonical}) {
     const FakeGpus fakes({.devices = 4});
     const auto begin = std::chrono::steady_clock::now();
@@ -236,7 +236,7 @@ TEST(GpuFaults, that_nccl_reports_are_the_error_of_every_rank) {
   EXPECT_EQ(errors[0], errors[1]);
 }
 
-TEST(GpuFaults, end_requests_that_are_under_way_and_those_behind_them) {
+TEST(GpuFaults, end_pending_requests_and_those_behind_them) {
   const FakeGpus fakes({.devices = 4});
   errors_of(
       fakes, two_ranks,
@@ -259,7 +259,7 @@ TEST(GpuFaults, end_requests_that_are_under_way_and_those_behind_them) {
       impatient(1500));
 }
 
-TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs) {
+TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs_unchanged) {
   const FakeGpus fakes({.devices = 4});
   CommunicatorOptions options = impatient(4000);
   options.order = Order::canonical;
@@ -280,10 +280,11 @@ TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs) {
         if (error) throw Error(*error);
       },
       options);
-  for (const std::string& error : errors) expect_all(error, {"unavailable:", "out of memory on gpu:", "bytes requested"});
+  for (const std::string& error : errors)
+    expect_all(error, {"unavailable:", "out of memory on gpu:", "bytes requested"});
 }
 
-TEST(GpuFaults, of_a_device_that_is_lost_are_told_to_all_and_harm_no_other_communicator) {
+TEST(GpuFaults, of_a_lost_device_reach_all_ranks_and_no_other_communicator) {
   const FakeGpus fakes({.devices = 4});
   const auto begin = std::chrono::steady_clock::now();
   on_ranks(
@@ -308,7 +309,7 @@ TEST(GpuFaults, of_a_device_that_is_lost_are_told_to_all_and_harm_no_other_commu
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
-/// One call that fails: the `nth` of `name` from when all is settled.
+/// One call that fails: the `nth` of `name` after the negotiation.
 struct BadCall {
   std::string name;
   int nth;

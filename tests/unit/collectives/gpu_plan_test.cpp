@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks work out about GPUs before they touch one: the route, who speaks for whom, and how folds and lists are
-// cut.
+// The decisions about GPUs that need no GPU: the path, the leaders, and how folds and lists are split.
 
 #include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/reduction.hpp"
@@ -20,7 +19,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// A claim on the GPU with this number in the job, which its rank calls `device`.
+/// The descriptor of the GPU with this number in the job, which is `device` on its rank.
 DeviceDescriptor on_gpu(std::uint8_t gpu, int device, int nccl_version = 22809) {
   DeviceDescriptor result;
   result.uuid[15] = gpu;
@@ -29,7 +28,7 @@ DeviceDescriptor on_gpu(std::uint8_t gpu, int device, int nccl_version = 22809) 
   return result;
 }
 
-TEST(GpuPath, is_one_device_where_all_replicas_are_on_one_whatever_nccl_is) {
+TEST(GpuPath, is_one_device_if_all_replicas_are_on_one_gpu_with_or_without_nccl) {
   const GpuDecision decision = decide_path(std::vector{on_gpu(1, 0, 0), on_gpu(1, 0, 0)}, ReplicaLayout({2}));
   EXPECT_EQ(decision.path, GpuPath::one_device);
 }
@@ -42,7 +41,7 @@ TEST(GpuPath, is_nccl_among_gpus_of_one_rank_and_of_many) {
   EXPECT_EQ(decision.text, "NCCL 2.28.9 among 2 GPUs");
 }
 
-TEST(GpuPath, is_the_host_where_nccl_is_missing_and_says_on_which_rank_and_why) {
+TEST(GpuPath, is_the_host_if_nccl_is_missing_and_names_the_rank_and_the_reason) {
   DeviceDescriptor without = on_gpu(2, 0, 0);
   std::strcpy(without.why_no_nccl.data(), "libnccl.so.2 is not here");
   const GpuDecision decision = decide_path(std::vector{on_gpu(1, 0), without}, ReplicaLayout({1, 1}));
@@ -50,7 +49,7 @@ TEST(GpuPath, is_the_host_where_nccl_is_missing_and_says_on_which_rank_and_why) 
   EXPECT_EQ(decision.text, "no NCCL on rank 1: libnccl.so.2 is not here");
 }
 
-TEST(GpuPath, is_the_host_where_versions_differ_and_names_both) {
+TEST(GpuPath, is_the_host_if_versions_differ_and_names_both) {
   const GpuDecision decision =
       decide_path(std::vector{on_gpu(1, 0), on_gpu(2, 0), on_gpu(3, 0, 22703)}, ReplicaLayout({1, 1, 1}));
   EXPECT_EQ(decision.path, GpuPath::host);
@@ -71,7 +70,7 @@ TEST(GpuPath, names_the_ranks_that_share_a_gpu_and_the_one_that_leads_it) {
   EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0), on_gpu(2, 0)}, ReplicaLayout({2, 1})).sharing, "");
 }
 
-TEST(GpuPath, asks_no_rank_for_nccl_that_is_only_a_guest) {
+TEST(GpuPath, needs_nccl_only_on_ranks_that_lead_a_gpu) {
   const ReplicaLayout layout({1, 1, 1});
   EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0, 0), on_gpu(2, 0)}, layout).path, GpuPath::nccl);
   EXPECT_EQ(decide_path(std::vector{on_gpu(1, 0), on_gpu(1, 0, 22703), on_gpu(2, 0)}, layout).path, GpuPath::nccl);
@@ -105,7 +104,7 @@ TEST(Leaders, are_the_gpus_of_each_rank_by_their_first_replicas) {
   EXPECT_EQ(leaders.most_replicas(), 2);
 }
 
-TEST(Leaders, are_the_lowest_ranks_that_have_replicas_on_a_gpu_and_the_others_are_guests) {
+TEST(Leaders, are_the_lowest_ranks_with_replicas_on_a_gpu_and_proxies_of_the_others) {
   // rank 0: A, B; rank 1: C, B, B, A; rank 2: C
   const Leaders leaders(std::vector{on_gpu(0xa, 0), on_gpu(0xb, 1), on_gpu(0xc, 0), on_gpu(0xb, 5), on_gpu(0xb, 5),
                                     on_gpu(0xa, 4), on_gpu(0xc, 7)},
@@ -118,7 +117,7 @@ TEST(Leaders, are_the_lowest_ranks_that_have_replicas_on_a_gpu_and_the_others_ar
   EXPECT_EQ(leaders[2].replicas, (std::vector{2, 6}));
   EXPECT_EQ(leaders[2].rank, 1);
   EXPECT_EQ(leaders.first(1), 2);
-  EXPECT_EQ(leaders.first(2), 3);  // rank 2 leads nothing
+  EXPECT_EQ(leaders.first(2), 3);  // rank 2 does not lead a GPU
   EXPECT_EQ(leaders.first(3), 3);
   EXPECT_EQ(leaders.of_rank(1), 2);
   EXPECT_EQ(leaders.of_rank(2), 2);
@@ -145,7 +144,7 @@ TEST(Leaders, have_blocks_that_tile_the_tree_however_replicas_are_dealt) {
         const int gpu = (r * 7 + r / 3) % gpus;
         descriptors.push_back(on_gpu(static_cast<std::uint8_t>(gpu), gpu));
       }
-      const int of_rank_0 = replicas / 3 + 1;  // the other rank's are on the same GPUs
+      const int of_rank_0 = replicas / 3 + 1;  // the replicas of the other rank are on the same GPUs
       const Leaders leaders(
           descriptors, replicas < 3 ? ReplicaLayout({replicas}) : ReplicaLayout({of_rank_0, replicas - of_rank_0}));
       std::vector<Block> blocks;
@@ -158,7 +157,7 @@ TEST(Leaders, have_blocks_that_tile_the_tree_however_replicas_are_dealt) {
   }
 }
 
-/// A fold by a function that shows every order.
+/// A fold by a function whose result depends on the order.
 double evaluate(const std::vector<double>& inputs, std::span<const std::uint8_t> merges) {
   std::vector<double> stack;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -173,7 +172,7 @@ double evaluate(const std::vector<double>& inputs, std::span<const std::uint8_t>
   return stack.front();
 }
 
-TEST(SplitFold, fold_to_the_same_bits) {
+TEST(SplitFold, gives_the_same_bits) {
   for (const int replicas : {1, 2, 3, 5, 8, 63, 64, 65, 100, 128, 129, 300}) {
     for (const std::size_t most : {1U, 2U, 3U, 7U, 64U}) {
       std::vector<double> inputs;
@@ -190,7 +189,7 @@ TEST(SplitFold, fold_to_the_same_bits) {
         next += part.merges.size();
       }
       EXPECT_EQ(next, inputs.size());
-      EXPECT_EQ(evaluate(values, cut.merges), evaluate(inputs, merges)) << replicas << " in parts of " << most;
+      EXPECT_EQ(evaluate(values, cut.merges), evaluate(inputs, merges)) << replicas << " in folds of " << most;
     }
   }
 }
@@ -202,7 +201,7 @@ HostItem item_of(DType dtype, std::int64_t count) {
   return item;
 }
 
-TEST(Buckets, pack_what_is_short_by_dtype_and_leave_out_what_is_empty) {
+TEST(Buckets, pack_short_tensors_by_dtype_and_skip_empty_ones) {
   const auto buckets = buckets_of(std::vector{item_of(DType::f32, 5), item_of(DType::f16, 3), item_of(DType::f32, 0),
                                               item_of(DType::f32, 1 << 20), item_of(DType::f32, 40)});
   ASSERT_EQ(buckets.size(), 3U);
@@ -215,7 +214,7 @@ TEST(Buckets, pack_what_is_short_by_dtype_and_leave_out_what_is_empty) {
   EXPECT_EQ(buckets[2].members.front().item, 3U);
 }
 
-TEST(Buckets, are_closed_when_they_are_long) {
+TEST(Buckets, take_no_further_tensor_when_full) {
   const std::vector<HostItem> items(200, item_of(DType::f32, 200'000));
   std::set<std::size_t> seen;
   for (const Bucket& bucket : buckets_of(items)) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams that wait for a request in place of the host.
+// Streams, instead of the host, that wait for a request.
 
 #include "support/batch.hpp"
 #include "support/errors.hpp"
@@ -21,7 +21,7 @@ namespace {
 const GpuLayout one_and_two_replicas{{1, 2}, 2};
 const TensorCase tensor{DType::f32, 10'007};
 
-TEST(GpuRequest, lets_a_stream_see_the_outputs) {
+TEST(GpuRequest, makes_a_stream_wait_for_the_outputs) {
   const FakeGpus fakes({.devices = 4});
   on_gpu_ranks(
       fakes, one_and_two_replicas,
@@ -47,7 +47,7 @@ TEST(GpuRequest, lets_a_stream_see_the_outputs) {
       canonical());
 }
 
-TEST(GpuRequest, of_an_operation_that_never_ends_holds_a_stream_back_and_not_the_host) {
+TEST(GpuRequest, of_a_hung_operation_blocks_a_stream_but_not_the_host) {
   const FakeGpus fakes({.devices = 4});
   on_gpu_ranks(
       fakes, one_and_two_replicas,
@@ -75,7 +75,7 @@ TEST(GpuRequest, of_an_operation_that_never_ends_holds_a_stream_back_and_not_the
       impatient(5000));
 }
 
-TEST(GpuRequest, keeps_tensors_that_go_while_it_is_under_way) {
+TEST(GpuRequest, keeps_tensors_alive_that_are_destroyed_while_it_is_pending) {
   const FakeGpus fakes({.devices = 4});
   on_gpu_ranks(
       fakes, one_and_two_replicas,
@@ -97,7 +97,7 @@ TEST(GpuRequest, keeps_tensors_that_go_while_it_is_under_way) {
       canonical());
 }
 
-TEST(GpuRequest, that_is_dropped_is_waited_for_also_without_its_communicator) {
+TEST(GpuRequest, that_is_dropped_completes_even_without_its_communicator) {
   const FakeGpus fakes({.devices = 4});
   on_gpu_ranks(
       fakes, one_and_two_replicas,
@@ -116,7 +116,7 @@ TEST(GpuRequest, that_is_dropped_is_waited_for_also_without_its_communicator) {
       canonical());
 }
 
-TEST(GpuRequest, that_never_ends_holds_nobody_up_for_ever_who_drops_it_and_its_communicator) {
+TEST(GpuRequest, that_hangs_does_not_block_its_destructor_or_its_communicators) {
   const FakeGpus fakes({.devices = 4});
   const auto begin = std::chrono::steady_clock::now();
   on_ranks(
@@ -143,7 +143,7 @@ TEST(GpuRequest, that_never_ends_holds_nobody_up_for_ever_who_drops_it_and_its_c
   EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 
-TEST(GpuRequest, that_needs_the_host_to_its_end_is_complete_then) {
+TEST(GpuRequest, that_needs_the_host_is_complete_when_the_stream_may_go_on) {
   const FakeGpus fakes({.devices = 4}, {.absent = "nobody has installed it"});
   on_gpu_ranks(fakes, one_and_two_replicas, [&](Communicator& comm, const DeviceOf& device_of) {
     const Bytes expected =

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that share GPUs: one leads each, and what the others have there goes to it through host memory. The same bits,
-// and the same errors on every rank.
+// Ranks that share GPUs: one leads each and is the proxy of the others, through host memory. The same bits, and the
+// same errors on every rank.
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
@@ -28,7 +28,7 @@ using SharedCudaStatus = detail::cuda::Status;
 
 class GpuSharing : public testing::TestWithParam<SharedGpus> {};
 
-TEST_P(GpuSharing, has_the_bits_of_the_hosts_in_canonical_order_with_the_leaders_alone_in_nccl) {
+TEST_P(GpuSharing, has_the_bits_of_the_hosts_in_canonical_order_with_only_the_leaders_in_nccl) {
   const FakeGpus fakes(cuda_of(GetParam()));
   on_sharing_ranks(
       fakes, GetParam(), [](Communicator& comm, const DeviceOf& device_of) { check_every_collective(comm, device_of); },
@@ -39,15 +39,15 @@ TEST_P(GpuSharing, has_the_bits_of_the_hosts_in_canonical_order_with_the_leaders
 
 TEST_P(GpuSharing, leaves_the_order_to_nccl_between_the_leaders) {
   const FakeGpus fakes(cuda_of(GetParam()), {.launch_polls = 1});
-  // integers alone have the same bits in every order
+  // only integers have the same bits in every order
   const std::vector<TensorCase> tensors{{DType::i64, 200'000}, {DType::u8, 77}, {DType::i32, 0}};
   on_sharing_ranks(fakes, GetParam(),
                    [&](Communicator& comm, const DeviceOf& device_of) { check_in_place(comm, device_of, tensors); });
   EXPECT_EQ(fakes.nccl().calls().count("all_reduce") > 0, count_gpus(GetParam()) > 1);
 }
 
-// 2 of 2, 2 of 3 and 3 of 4 ranks share one; then ranks that lead one GPU and are guests on another, two that share
-// two, and roots whose first or last replica is a guest.
+// 2 of 2, 2 of 3 and 3 of 4 ranks share one; then ranks that lead one GPU and have a proxy on another, two that share
+// two, and roots with a proxy for their first or last replica.
 INSTANTIATE_TEST_SUITE_P(
     Layouts, GpuSharing,
     testing::ValuesIn(some_of<SharedGpus>({SharedGpus{{0}, {0}}, SharedGpus{{0, 0}, {0}}, SharedGpus{{0}, {0}, {1}},
@@ -77,7 +77,7 @@ TEST(GpuSharingOfSome, of_long_tensors_and_of_a_call_without_results_has_the_sam
         check_scatter(comm, 2, -1, device_of, rows);
         check_all_to_all(comm, AllToAllForm::even_in_place, device_of, rows);
         check_all_to_all(comm, AllToAllForm::uneven, device_of, rows);
-        // nobody but rank 0 wants a result
+        // only rank 0 wants a result
         Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
         if (comm.rank() == 0) batch.add_output(0, DType::f32, 1000, device_of(0));
         comm.all_reduce(batch.items(), ReduceOp::sum);
@@ -88,7 +88,7 @@ TEST(GpuSharingOfSome, of_long_tensors_and_of_a_call_without_results_has_the_sam
       canonical());
 }
 
-TEST(GpuSharingOfSome, lets_a_stream_of_a_guest_and_of_a_leader_see_the_outputs) {
+TEST(GpuSharingOfSome, makes_streams_of_clients_and_proxies_wait_for_the_outputs) {
   const SharedGpus ranks{{0}, {0}, {1}};
   const FakeGpus fakes(cuda_of(ranks));
   const TensorCase tensor{DType::f32, 10'007};
@@ -113,7 +113,7 @@ TEST(GpuSharingOfSome, lets_a_stream_of_a_guest_and_of_a_leader_see_the_outputs)
       canonical());
 }
 
-/// The errors that `body` gives on the ranks, by rank; afterwards the communicators work.
+/// The errors of `body`, by rank; afterwards the communicators work.
 std::vector<std::string> errors_of_sharing(const FakeGpus& fakes, const SharedGpus& ranks,
                                            const std::function<void(Communicator&, const DeviceOf&)>& body,
                                            int fail_ms = 2000) {
@@ -140,7 +140,7 @@ void sum_once(Communicator& comm, const DeviceOf& device_of) {
 
 const SharedGpus two_of_three{{0}, {0}, {1}};
 
-TEST(GpuSharingFaults, of_a_leader_or_a_guest_that_does_not_come_are_the_deadline_on_every_rank) {
+TEST(GpuSharingFaults, of_a_missing_proxy_or_client_are_the_deadline_on_every_rank) {
   for (const int absent : {0, 1}) {
     const FakeGpus fakes(cuda_of(two_of_three));
     const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -155,7 +155,7 @@ TEST(GpuSharingFaults, of_a_leader_or_a_guest_that_does_not_come_are_the_deadlin
   }
 }
 
-TEST(GpuSharingFaults, of_a_guest_or_a_leader_whose_gpu_stands_still_are_the_deadline_on_every_rank) {
+TEST(GpuSharingFaults, of_a_client_or_proxy_with_a_hung_gpu_are_the_deadline_on_every_rank) {
   for (const int rank : {0, 1}) {
     const FakeGpus fakes(cuda_of(two_of_three));
     std::promise<void> release;
@@ -179,7 +179,7 @@ TEST(GpuSharingFaults, of_a_guest_or_a_leader_whose_gpu_stands_still_are_the_dea
                       SharedCudaStatus::success);
           }
           errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
-          // its GPU may do the rest later: nothing of it is used again
+          // its GPU may finish the work later: its memory is not used again
           expect_all(error_of([&] { comm.barrier(patient()); }), {"unavailable:", "is lost since"});
           if (comm.rank() == rank) release.set_value();
         },
@@ -189,7 +189,7 @@ TEST(GpuSharingFaults, of_a_guest_or_a_leader_whose_gpu_stands_still_are_the_dea
   }
 }
 
-TEST(GpuSharingFaults, of_nccl_on_a_leader_are_the_error_of_guests_too) {
+TEST(GpuSharingFaults, of_nccl_on_a_proxy_are_the_error_of_clients_too) {
   for (const int leader : {0, 1}) {
     const FakeGpus fakes(cuda_of(two_of_three));
     const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -203,7 +203,7 @@ TEST(GpuSharingFaults, of_nccl_on_a_leader_are_the_error_of_guests_too) {
   }
 }
 
-TEST(GpuSharingFaults, of_an_operation_that_never_ends_meet_the_deadline_of_guests_too) {
+TEST(GpuSharingFaults, of_a_hung_operation_are_the_deadline_of_clients_too) {
   const FakeGpus fakes(cuda_of(two_of_three));
   testing::internal::CaptureStderr();
   const auto errors = errors_of_sharing(fakes, two_of_three, [&](Communicator& comm, const DeviceOf& device_of) {
@@ -213,11 +213,11 @@ TEST(GpuSharingFaults, of_an_operation_that_never_ends_meet_the_deadline_of_gues
   });
   for (const std::string& error : errors)
     expect_all(error, {"deadline_exceeded:", "the GPUs have not done their part within 2 s"});
-  // where the guest's result would have come to lie
+  // the memory for the client's result
   expect_all(testing::internal::GetCapturedStderr(), {"leaking ", "bytes of pinned memory"});
 }
 
-TEST(GpuSharingFaults, of_a_device_of_a_guest_a_leader_or_neither_are_the_error_of_every_rank) {
+TEST(GpuSharingFaults, of_a_device_of_a_client_a_proxy_or_neither_are_the_error_of_every_rank) {
   for (const int rank : {0, 1, 2}) {
     const FakeGpus fakes(cuda_of(two_of_three));
     std::vector<std::string> errors(3);
@@ -241,7 +241,7 @@ TEST(GpuSharingFaults, of_a_device_of_a_guest_a_leader_or_neither_are_the_error_
   }
 }
 
-/// One call of CUDA that fails: the `nth` of `name` from when all is settled, whichever rank's it is.
+/// One call of CUDA that fails: the `nth` of `name` after the negotiation, on any rank.
 struct BadSharedCall {
   std::string name;
   int nth;

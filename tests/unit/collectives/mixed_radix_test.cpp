@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_reduce by mixed-radix schedules: ranks are threads, on pretended nodes, and radices are forced.
+// all_reduce by mixed-radix schedules: ranks are threads, on simulated nodes, and radices are forced.
 
-#include "collectives/host/mixed_radix_exchange.hpp"
+#include "collectives/host/operations.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
@@ -25,7 +25,7 @@ const std::vector<std::string> patterns{"0",    "r0",     "2.2.2.0", "f2",     "
                                         "2.r0", "3.0",    "r3.r2",   "3.2.r2", "n.0",   "n.f2",   "n.r0",
                                         "n",    "n.2.f3", "f3",      "5.0",    "2.3.0", "2.2.r3", "r2.r2.r2"};
 
-/// Ranks of nodes of `per_node`, the last with what is left.
+/// The leader of each rank's node, for nodes of `per_node` ranks; the last node has the rest.
 std::vector<int> leaders(std::size_t ranks, std::size_t per_node) {
   std::vector<int> result;
   for (std::size_t rank = 0; rank < ranks; ++rank) result.push_back(static_cast<int>(rank / per_node * per_node));
@@ -34,10 +34,10 @@ std::vector<int> leaders(std::size_t ranks, std::size_t per_node) {
 
 std::vector<Communicator> communicators(const std::vector<int>& counts, std::size_t per_node,
                                         const detail::ScheduleOptions& schedules, const CommunicatorOptions& base = {},
-                                        detail::NodeMeans means = detail::NodeMeans::messages) {
+                                        detail::NodePath path = detail::NodePath::messages) {
   std::vector<Communicator> result;
   auto transports =
-      detail::make_loopback_transports(leaders(counts.size(), per_node), means == detail::NodeMeans::memory);
+      detail::make_loopback_transports(leaders(counts.size(), per_node), path == detail::NodePath::memory);
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     CommunicatorOptions options = base;
     options.local_replicas = counts[rank];
@@ -99,40 +99,40 @@ int wrong_results(Communicator& comm, const OpCase& op, Placement placement) {
   return wrong;
 }
 
-using detail::NodeMeans;
+using detail::NodePath;
 
 class MixedRadixAllReduce : public testing::TestWithParam<std::vector<int>> {};
 
-TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_chunks) {
+TEST_P(MixedRadixAllReduce, has_the_bits_of_the_tree_with_any_radices_and_segments) {
   const std::vector<int>& counts = GetParam();
   const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
-  int turn = 0;
+  int count = 0;
   for (const std::string& pattern : some_of(patterns)) {
-    for (const int chunks : {1, 3}) {
+    for (const int segments : {1, 3}) {
       std::atomic<int> wrong{0};
-      const std::size_t per_node = 1 + static_cast<std::size_t>(turn++) % 4;
-      on(communicators(counts, per_node, {pattern, chunks}), [&](Communicator& comm) {
+      const std::size_t per_node = 1 + static_cast<std::size_t>(count++) % 4;
+      on(communicators(counts, per_node, {pattern, segments}), [&](Communicator& comm) {
         for (const OpCase& op : ops)
-          wrong += wrong_results(comm, op, chunks == 1 ? Placement::apart : Placement::in_place);
+          wrong += wrong_results(comm, op, segments == 1 ? Placement::apart : Placement::in_place);
       });
-      EXPECT_EQ(wrong.load(), 0) << pattern << " in " << chunks << " chunks, " << per_node << " ranks per node";
+      EXPECT_EQ(wrong.load(), 0) << pattern << " in " << segments << " segments, " << per_node << " ranks per node";
     }
   }
 }
 
-TEST_P(MixedRadixAllReduce, has_them_where_the_ranks_of_a_node_share_memory) {
+TEST_P(MixedRadixAllReduce, has_them_if_the_ranks_of_a_node_share_memory) {
   const std::vector<int>& counts = GetParam();
   const auto ops = every_op(std::accumulate(counts.begin(), counts.end(), 0));
-  int turn = 0;
+  int count = 0;
   for (const std::string pattern : {"n.0", "n.r0", "n.2.f2", "n.f3", "2.0", ""}) {
-    for (const int chunks : {1, 3}) {
+    for (const int segments : {1, 3}) {
       std::atomic<int> wrong{0};
-      const std::size_t per_node = 1 + static_cast<std::size_t>(turn++) % 4;
-      on(communicators(counts, per_node, {pattern, chunks}, {}, NodeMeans::memory), [&](Communicator& comm) {
+      const std::size_t per_node = 1 + static_cast<std::size_t>(count++) % 4;
+      on(communicators(counts, per_node, {pattern, segments}, {}, NodePath::memory), [&](Communicator& comm) {
         for (const OpCase& op : ops)
-          wrong += wrong_results(comm, op, chunks == 1 ? Placement::apart : Placement::in_place);
+          wrong += wrong_results(comm, op, segments == 1 ? Placement::apart : Placement::in_place);
       });
-      EXPECT_EQ(wrong.load(), 0) << pattern << " in " << chunks << " chunks, " << per_node << " ranks per node";
+      EXPECT_EQ(wrong.load(), 0) << pattern << " in " << segments << " segments, " << per_node << " ranks per node";
     }
   }
 }
@@ -146,10 +146,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, MixedRadixAllReduce,
                               std::vector{3, 1, 2, 2, 1, 4, 3}, std::vector{1, 1, 1, 1, 1, 1, 1, 1},
                               std::vector{2, 2, 2, 2, 2, 2, 2, 2}, std::vector{3, 1, 1, 4, 2, 1, 3, 1}})));
 
-TEST(MixedRadix, does_large_lists_in_many_chunks) {
-  for (const NodeMeans means : {NodeMeans::messages, NodeMeans::memory}) {
+TEST(MixedRadix, reduces_large_lists_in_many_segments) {
+  for (const NodePath path : {NodePath::messages, NodePath::memory}) {
     for (const char* const pattern : {"4.0", "n.2.r2", "f2"}) {
-      on(communicators({1, 2, 1, 1, 1}, 2, {pattern, 7}, {}, means), [](Communicator& comm) {
+      on(communicators({1, 2, 1, 1, 1}, 2, {pattern, 7}, {}, path), [](Communicator& comm) {
         check_all_reduce(comm, ReduceOp::sum);
         check_in_place(comm);
       });
@@ -157,9 +157,9 @@ TEST(MixedRadix, does_large_lists_in_many_chunks) {
   }
 }
 
-TEST(MixedRadix, serves_communicators_of_several_nodes_by_itself) {
-  for (const NodeMeans means : {NodeMeans::messages, NodeMeans::memory}) {
-    on(communicators({1, 1, 2, 1, 1, 1, 1, 1}, 3, {}, {}, means), [](Communicator& comm) {
+TEST(MixedRadix, is_the_default_of_communicators_of_several_nodes) {
+  for (const NodePath path : {NodePath::messages, NodePath::memory}) {
+    on(communicators({1, 1, 2, 1, 1, 1, 1, 1}, 3, {}, {}, path), [](Communicator& comm) {
       EXPECT_EQ(comm.nodes(), 3);
       check_every_collective(comm);
     });
@@ -171,28 +171,28 @@ TEST(MixedRadix, leaves_the_other_collectives_alone) {
   on(communicators({1, 2, 1, 1}, 2, {"2.r2", 2}), [](Communicator& comm) { check_every_collective(comm); });
 }
 
-TEST(MixedRadix, is_chosen_between_nodes_where_the_model_says_so) {
+TEST(MixedRadix, is_chosen_between_nodes_by_the_cost_model) {
   const ReplicaLayout layout(std::vector<int>(16, 1));
   detail::ScheduleCache spread(layout, leaders(16, 1), 0, {});
   ASSERT_NE(spread.find(8), nullptr);
   EXPECT_EQ(spread.find(5), spread.find(8)) << "plans are kept by size class";
-  EXPECT_GT(spread.find(64 << 20)->chunks, 1);
+  EXPECT_GT(spread.find(64 << 20)->segments(), 1);
   for (const std::int64_t bytes : {8, 8192, 8 << 20}) {
-    detail::ScheduleCache shared(layout, leaders(16, 4), 0, {}, NodeMeans::memory);
+    detail::ScheduleCache shared(layout, leaders(16, 4), 0, {}, NodePath::memory);
     EXPECT_TRUE(shared.find(bytes)->begins_in_node());
-    detail::ScheduleCache pair(layout, leaders(16, 8), 0, {}, NodeMeans::memory);
-    EXPECT_EQ(detail::to_string(pair.find(bytes)->schedule.radices()), "n.r2");
+    detail::ScheduleCache pair(layout, leaders(16, 8), 0, {}, NodePath::memory);
+    EXPECT_EQ(detail::to_string(pair.find(bytes)->radices()), "n.r2");
   }
   detail::ScheduleCache near(layout, leaders(16, 16), 0, {});
   EXPECT_EQ(near.find(8), nullptr);
   detail::ScheduleCache forced(layout, leaders(16, 16), 0, {"2.f4", 0});
-  EXPECT_EQ(detail::to_string(forced.find(8)->schedule.radices()), "2.r4.r2");
+  EXPECT_EQ(detail::to_string(forced.find(8)->radices()), "2.r4.r2");
 }
 
-TEST(MixedRadix, of_nodes_that_are_no_neighbours_takes_every_rank_for_a_node) {
+TEST(MixedRadix, treats_every_rank_as_a_node_if_nodes_are_not_contiguous) {
   const std::vector<int> round_robin{0, 1, 0, 1};
-  detail::ScheduleCache book(ReplicaLayout({1, 1, 1, 1}), round_robin, 0, {"n.0", 0});
-  EXPECT_EQ(detail::to_string(book.find(1 << 20)->schedule.radices()), "4");
+  detail::ScheduleCache cache(ReplicaLayout({1, 1, 1, 1}), round_robin, 0, {"n.0", 0});
+  EXPECT_EQ(detail::to_string(cache.find(1 << 20)->radices()), "4");
 }
 
 TEST(MixedRadix, is_agreed_on_like_everything_else) {
@@ -211,7 +211,7 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
   }
 }
 
-class MixedRadixFailures : public testing::TestWithParam<NodeMeans> {};
+class MixedRadixFailures : public testing::TestWithParam<NodePath> {};
 
 TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
   on(communicators({1, 1, 1, 1, 1}, 2, {"n.r2.r2", 3}, impatient(5000), GetParam()), [](Communicator& comm) {
@@ -228,7 +228,7 @@ TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
     comm.barrier();
     check_all_reduce(comm, ReduceOp::sum);
   });
-  const std::size_t per_node = GetParam() == NodeMeans::memory ? 2 : 1;
+  const std::size_t per_node = GetParam() == NodePath::memory ? 2 : 1;
   on(communicators({1, 1, 1, 1}, per_node, {"n.2", 2}, impatient(1000), GetParam()), [](Communicator& comm) {
     if (comm.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2500));
@@ -242,11 +242,11 @@ TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(InsideANode, MixedRadixFailures, testing::Values(NodeMeans::messages, NodeMeans::memory),
-                         [](const auto& means) { return means.param == NodeMeans::memory ? "memory" : "messages"; });
+INSTANTIATE_TEST_SUITE_P(InsideANode, MixedRadixFailures, testing::Values(NodePath::messages, NodePath::memory),
+                         [](const auto& path) { return path.param == NodePath::memory ? "memory" : "messages"; });
 
 TEST(MixedRadix, finds_mismatches_across_nodes_that_share_memory) {
-  on(communicators({1, 1, 1, 1, 1}, 2, {}, impatient(5000), NodeMeans::memory), [](Communicator& comm) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {}, impatient(5000), NodePath::memory), [](Communicator& comm) {
     for (const int odd : {0, 1, 3, 4}) {
       std::vector<float> values(comm.rank() == odd ? 4 : 3, 1.0f);
       const std::string error = error_of([&] { comm.all_reduce(std::span(values), ReduceOp::sum); });
@@ -258,7 +258,7 @@ TEST(MixedRadix, finds_mismatches_across_nodes_that_share_memory) {
   });
 }
 
-/// A transport that never moves anything: what an operation waits for.
+/// A transport that never moves data: shows what an operation waits for.
 class Silent final : public detail::Transport {
  public:
   explicit Silent(std::vector<int> node_leaders) : leaders_(std::move(node_leaders)) {}
@@ -298,16 +298,16 @@ class Silent final : public detail::Transport {
   std::vector<int> leaders_;
 };
 
-TEST(MixedRadix, tells_whom_it_waits_for_and_quarantines_what_they_may_still_write) {
+TEST(MixedRadix, names_the_awaited_ranks_and_quarantines_memory_that_they_may_write) {
   Silent transport(leaders(8, 8));
   detail::Workspace workspace;
-  detail::ScheduleCache book(ReplicaLayout(std::vector<int>(8, 1)), transport.node_leaders(), 0, {"4.0", 1});
+  detail::ScheduleCache cache(ReplicaLayout(std::vector<int>(8, 1)), transport.node_leaders(), 0, {"4.0", 1});
   std::vector<float> values(4096, 1.0f);
   detail::HostItem item{DType::f32, Shape{4096}, {values.data()}, {values.data()}};
   const detail::ItemSignature signature{DType::f32, Shape{4096}};
-  const auto descriptor =
-      detail::make_descriptor(detail::Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&signature, 1), "");
-  const auto operation = detail::make_mixed_radix_exchange(descriptor, book.find(16384), 0, {item});
+  const auto descriptor = detail::make_descriptor(detail::OperationKind::all_reduce, ReduceOp::sum, Order::canonical,
+                                                  -1, std::span(&signature, 1), "");
+  const auto operation = detail::make_mixed_radix_exchange(descriptor, cache.find(16384), 0, {item});
   operation->start(transport, workspace);
   EXPECT_FALSE(operation->advance(transport, workspace));
   EXPECT_EQ(operation->awaited_ranks(), (std::vector{1, 2, 3}));

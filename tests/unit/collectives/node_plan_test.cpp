@@ -18,7 +18,7 @@ std::vector<HostItem> list(std::initializer_list<std::pair<DType, std::int64_t>>
   return items;
 }
 
-/// Every element is in exactly one slice; staging places do not overlap and stay within what is said.
+/// Every element is in exactly one slice; places in staging memory do not overlap and stay within the stated sizes.
 void check_rounds(const std::vector<HostItem>& items, int ranks, const std::vector<NodeRound>& rounds) {
   ASSERT_FALSE(rounds.empty());
   std::vector<std::map<std::int64_t, std::int64_t>> covered(items.size());
@@ -26,11 +26,11 @@ void check_rounds(const std::vector<HostItem>& items, int ranks, const std::vect
     ASSERT_EQ(round.slices.size(), static_cast<std::size_t>(ranks));
     std::map<std::size_t, std::size_t> inputs;
     for (const auto& slice : round.slices) {
-      for (const StagedPiece& part : slice) {
-        const HostItem& item = items[part.piece.item];
-        ASSERT_LT(part.piece.begin, part.piece.end);
-        EXPECT_TRUE(covered[part.piece.item].emplace(part.piece.begin, part.piece.end).second);
-        const auto count = static_cast<std::size_t>(part.piece.end - part.piece.begin);
+      for (const StagedRange& part : slice) {
+        const HostItem& item = items[part.range.item];
+        ASSERT_LT(part.range.begin, part.range.end);
+        EXPECT_TRUE(covered[part.range.item].emplace(part.range.begin, part.range.end).second);
+        const auto count = static_cast<std::size_t>(part.range.end - part.range.begin);
         EXPECT_TRUE(inputs.emplace(part.input_offset, part.input_offset + count * size_of(item.dtype)).second);
         EXPECT_EQ(part.input_offset % 64, 0u);
       }
@@ -52,16 +52,16 @@ void check_rounds(const std::vector<HostItem>& items, int ranks, const std::vect
   }
 }
 
-/// Results of one owner do not overlap and stay within what is said.
+/// Results of one owner do not overlap and stay within the stated sizes.
 void check_results(const std::vector<HostItem>& items, const std::vector<NodeRound>& rounds) {
   for (const NodeRound& round : rounds) {
     for (const auto& slice : round.slices) {
       std::size_t end = 0;
-      for (const StagedPiece& part : slice) {
+      for (const StagedRange& part : slice) {
         EXPECT_GE(part.result_offset, end);
         EXPECT_EQ(part.result_offset % 64, 0u);
-        end = part.result_offset + static_cast<std::size_t>(part.piece.end - part.piece.begin) *
-                                       size_of(result_dtype(ReduceOp::mean, items[part.piece.item].dtype));
+        end = part.result_offset + static_cast<std::size_t>(part.range.end - part.range.begin) *
+                                       size_of(result_dtype(ReduceOp::mean, items[part.range.item].dtype));
       }
       EXPECT_LE(end, round.most_result_bytes);
     }
@@ -102,12 +102,12 @@ TEST(NodePlan, gives_every_rank_the_parts_of_its_replicas) {
       check_rounds(items, layout.ranks(), rounds);
       for (const NodeRound& round : rounds) {
         for (int owner = 0; owner < layout.ranks(); ++owner) {
-          for (const StagedPiece& staged : round.slices[static_cast<std::size_t>(owner)]) {
-            const std::int64_t part = items[staged.piece.item].count() / replicas;
-            const std::int64_t replica = staged.piece.begin / part;
+          for (const StagedRange& staged : round.slices[static_cast<std::size_t>(owner)]) {
+            const std::int64_t part = items[staged.range.item].count() / replicas;
+            const std::int64_t replica = staged.range.begin / part;
             EXPECT_GE(replica, layout.first(owner));
             EXPECT_LT(replica, layout.first(owner + 1));
-            EXPECT_LE(staged.piece.end, part * (replica + 1));
+            EXPECT_LE(staged.range.end, part * (replica + 1));
           }
         }
       }

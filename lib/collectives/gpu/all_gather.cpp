@@ -45,7 +45,7 @@ class NcclAllGather final : public GpuOperation {
     const std::vector<int>& replicas = leader_of(lane).replicas;
     if (is_straight(bundle)) return input_of(items()[bundle.members.front().item], replicas.front());
     void* const pack = scratch(lane, static_cast<std::size_t>(replicas_each() * bundle.count) * size_of(bundle.dtype));
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t i = 0; i < replicas.size(); ++i) {
       for (const BundleMember& member : bundle.members) {
         const HostItem& item = items()[member.item];
@@ -86,7 +86,7 @@ class NcclAllGather final : public GpuOperation {
   }
 
   void deliver(std::size_t lane) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) {
       for (const BundleMember& member : bundles_[bundle].members) add_copies(lane, bundle, member, pieces);
     }
@@ -94,7 +94,7 @@ class NcclAllGather final : public GpuOperation {
   }
 
   void add_copies(std::size_t lane, std::size_t index, const BundleMember& member,
-                  std::vector<cuda::CopyPiece>& pieces) const {
+                  std::vector<cuda::CopyRegion>& pieces) const {
     const Bundle& bundle = bundles_[index];
     const HostItem& item = items()[member.item];
     const void* const gathered = runs_[lane][index].target;

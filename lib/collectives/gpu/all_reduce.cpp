@@ -110,7 +110,7 @@ class NcclAllReduce final : public GpuReduction {
     if (outputs.empty()) return;
     const void* const reduced = runs_[lane][index].target;
     if (is_straight(bundle)) {
-      std::vector<cuda::CopyPiece> further;
+      std::vector<cuda::CopyRegion> further;
       for (void* const output : outputs) {
         if (output != reduced) further.push_back({reduced, output, bytes_of(bundle.count, result_of(bundle))});
       }

@@ -58,7 +58,7 @@ class GpuBroadcast final : public GpuOperation {
   void load(std::size_t lane, std::size_t index) {
     const Bundle& bundle = bundles_[index];
     void* const buffer = buffers_[lane][index];
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (const BundleMember& member : bundle.members) {
       const HostItem& item = items()[member.item];
       const std::size_t bytes = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
@@ -94,7 +94,7 @@ class GpuBroadcast final : public GpuOperation {
   }
 
   void deliver(std::size_t lane) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t bundle = 0; bundle < bundles_.size(); ++bundle) {
       for (const BundleMember& member : bundles_[bundle].members) {
         const HostItem& item = items()[member.item];

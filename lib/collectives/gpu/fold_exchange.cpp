@@ -275,7 +275,7 @@ class FoldExchange final : public GpuReduction {
   /// What others have folded, to the further outputs.
   void copy_results() {
     for (std::size_t lane = 0; lane < lanes(); ++lane) {
-      std::vector<cuda::CopyPiece> pieces;
+      std::vector<cuda::CopyRegion> pieces;
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == group().leader_of_lane(lane)) continue;
         for (const TensorRange& piece : slice(peer)) {

@@ -180,13 +180,13 @@ void GpuOperation::fold_at_once(std::size_t lane, const Fold& fold, std::int64_t
   cuda::check(backend.api(), backend.kernels().reduce(launched, count, stream_of(lane)), "reduce kernel");
   const DType dtype =
       fold.result == FoldResult::partial ? accumulation_dtype(fold.op, fold.dtype) : result_dtype(fold.op, fold.dtype);
-  std::vector<cuda::CopyPiece> further;
+  std::vector<cuda::CopyRegion> further;
   for (void* const output : fold.outputs.subspan(launched.outputs.size()))
     further.push_back({fold.outputs.front(), output, static_cast<std::size_t>(count) * size_of(dtype)});
   copy(lane, further);
 }
 
-void GpuOperation::copy(std::size_t lane, std::span<const cuda::CopyPiece> pieces) {
+void GpuOperation::copy(std::size_t lane, std::span<const cuda::CopyRegion> pieces) {
   if (pieces.empty()) return;
   const cuda::CurrentDevice current(device_of(lane));
   cuda::Backend& backend = cuda::Backend::of_this_process();

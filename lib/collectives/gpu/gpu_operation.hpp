@@ -68,7 +68,7 @@ class GpuOperation : public Operation {
   [[nodiscard]] void* scratch(std::size_t lane, std::size_t bytes);
   /// kernels/reduce's `reduce` on a lane, of any number of inputs and outputs.
   void fold(std::size_t lane, const Fold& fold, std::int64_t count);
-  void copy(std::size_t lane, std::span<const cuda::CopyPiece> pieces);
+  void copy(std::size_t lane, std::span<const cuda::CopyRegion> pieces);
   /// What comes later on lane `later` waits for what is on `earlier`.
   void order(std::size_t earlier, std::size_t later);
 

@@ -172,7 +172,7 @@ class PartMoves final : public GpuOperation {
   /// The inputs of an all_to_all where no output overwrites them: copies of those that are outputs too.
   std::vector<const void*> inputs_apart(const HostItem& item) {
     std::vector<const void*> inputs = item.inputs;
-    std::vector<std::vector<cuda::CopyPiece>> pieces(lanes());
+    std::vector<std::vector<cuda::CopyRegion>> pieces(lanes());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (std::find(item.outputs.begin(), item.outputs.end(), inputs[i]) == item.outputs.end()) continue;
       const GpuPlace& place = item.input_places[i];
@@ -190,7 +190,7 @@ class PartMoves final : public GpuOperation {
   /// Makes room for what comes; copies what stays on the GPU, and what leaves it in packs.
   void load(std::size_t lane) {
     Traffic& traffic = traffic_[lane];
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t peer = 0; peer < traffic.out.size(); ++peer) {
       traffic.in_packs.push_back(new_pack(lane, traffic.in[peer]));
       for (Move& move : traffic.in[peer]) {
@@ -216,7 +216,7 @@ class PartMoves final : public GpuOperation {
     return bytes != 0 ? scratch(lane, bytes) : nullptr;
   }
 
-  static void add_copies(const void* source, const Move& move, std::vector<cuda::CopyPiece>& pieces) {
+  static void add_copies(const void* source, const Move& move, std::vector<cuda::CopyRegion>& pieces) {
     for (void* const target : move.targets) {
       if (target != source) pieces.push_back({source, target, move.bytes});
     }
@@ -254,7 +254,7 @@ class PartMoves final : public GpuOperation {
   }
 
   void deliver(std::size_t lane) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t peer = 0; peer < traffic_[lane].in.size(); ++peer) {
       const auto* next = static_cast<const std::byte*>(traffic_[lane].in_packs[peer]);
       for (const Move& move : traffic_[lane].in[peer]) {

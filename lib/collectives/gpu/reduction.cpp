@@ -20,7 +20,7 @@ void GpuReduction::place(std::size_t lane, const Bundle& bundle, Part& part) con
 }
 
 void GpuReduction::place_packed(std::size_t lane, const Bundle& bundle, Part& part,
-                                std::vector<cuda::CopyPiece>& pieces) {
+                                std::vector<cuda::CopyRegion>& pieces) {
   for (const int replica : leader_of(lane).replicas) {
     void* const packed = scratch(lane, bytes_of(bundle.count, bundle.dtype));
     part.inputs.push_back(packed);
@@ -45,7 +45,7 @@ void GpuReduction::place_packed(std::size_t lane, const Bundle& bundle, Part& pa
 void GpuReduction::pack() {
   parts_.resize(lanes());
   for (std::size_t lane = 0; lane < lanes(); ++lane) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (const Bundle& bundle : bundles_) {
       Part& part = parts_[lane].emplace_back();
       if (bundle.is_packed()) {
@@ -60,7 +60,7 @@ void GpuReduction::pack() {
 
 void GpuReduction::unpack() {
   for (std::size_t lane = 0; lane < lanes(); ++lane) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (const Part& part : parts_[lane]) pieces.insert(pieces.end(), part.unpack.begin(), part.unpack.end());
     copy(lane, pieces);
   }

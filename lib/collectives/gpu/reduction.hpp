@@ -22,7 +22,7 @@ class GpuReduction : public GpuOperation {
   struct Part {
     std::vector<const void*> inputs;  ///< of the GPU's replicas, in id order
     std::vector<void*> outputs;       ///< each gets the result; none where nobody wants it there
-    std::vector<cuda::CopyPiece> unpack;
+    std::vector<cuda::CopyRegion> unpack;
   };
 
   [[nodiscard]] const std::vector<Bundle>& bundles() const noexcept { return bundles_; }
@@ -42,7 +42,7 @@ class GpuReduction : public GpuOperation {
 
  private:
   void place(std::size_t lane, const Bundle& bundle, Part& part) const;
-  void place_packed(std::size_t lane, const Bundle& bundle, Part& part, std::vector<cuda::CopyPiece>& pieces);
+  void place_packed(std::size_t lane, const Bundle& bundle, Part& part, std::vector<cuda::CopyRegion>& pieces);
 
   const std::vector<Bundle> bundles_;
   std::vector<std::vector<Part>> parts_;  // by lane, by bundle

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies as kernels, and their launches. For CUDA's compiler.
+// The bodies as kernels, and their launches. Compiled by CUDA's compiler.
 
 #pragma once
 
@@ -38,8 +38,8 @@ struct WordOf<16> {
   using Type = uint4;
 };
 
-/// Each word is one load or store of global memory, which is said by name: plain assignments are taken apart again.
-/// What is loaded is not kept in the caches, since it is read once.
+/// Accesses global memory with one load or store per word, by intrinsics: plain assignments would be split again.
+/// Loaded words are not cached, since they are read once.
 struct DeviceMemory {
   template <class Word>
   static __device__ Word load(const void* source) {
@@ -54,7 +54,8 @@ struct DeviceMemory {
 
 inline __device__ Worker this_worker() { return {blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x)}; }
 
-/// Launches `kernel` with blocks for that many tiles, or as many as keep all multiprocessors busy; nothing for none.
+/// Launches `kernel` with one block per tile, but no more blocks than keep all multiprocessors busy; no launch for no
+/// tiles.
 template <class Arguments>
 Status launch(void (*kernel)(const Arguments), const Arguments& arguments, std::int64_t tiles, Stream stream) {
   constexpr int blocks_per_multiprocessor = 16;

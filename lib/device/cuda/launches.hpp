@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches of what has a kernel for each dtype: one source per function, so that they compile side by side.
+// Launches of kernels that exist per dtype: one source per function, so that they compile in parallel.
 
 #pragma once
 
@@ -17,6 +17,6 @@ namespace lockstep::detail::cuda {
 [[nodiscard]] Status launch_maximum(const Fold& fold, std::int64_t count, Stream stream);
 [[nodiscard]] Status launch_product(const Fold& fold, std::int64_t count, Stream stream);
 [[nodiscard]] Status launch_bits(const Fold& fold, std::int64_t count, Stream stream);
-[[nodiscard]] Status launch_rows(const RowUpdate& update, void* carried, Stream stream);
+[[nodiscard]] Status launch_sparse_update(const SparseUpdate& update, void* carried, Stream stream);
 
 }  // namespace lockstep::detail::cuda

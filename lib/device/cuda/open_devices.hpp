@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this process holds on its GPUs.
+// The resources that this process holds on its GPUs.
 
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace lockstep::detail::cuda {
 
-/// Streams and memory of the Backend's devices, of each device from its first use on. Devices that are not here throw
-/// Error(unavailable). Thread-safe.
+/// Streams and memory of the Backend's devices; those of a device exist from its first use on. Throws
+/// Error(unavailable) for devices that are not available. Thread-safe.
 class OpenDevices {
  public:
   [[nodiscard]] Stream stream(Device device);
@@ -38,8 +38,8 @@ class OpenDevices {
 
   std::mutex mutex_;  // guards what follows; what is in the maps stays where it is
   std::shared_ptr<MemoryResource> pinned_;
-  std::map<int, Staging> staging_;     // of each GPU that is open
-  std::map<Device, Logical> logical_;  // ends first, with what is on the streams
+  std::map<int, Staging> staging_;     // by GPU, for the GPUs that are open
+  std::map<Device, Logical> logical_;  // destroyed first, after the work on the streams
 };
 
 }  // namespace lockstep::detail::cuda

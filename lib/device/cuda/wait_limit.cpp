@@ -35,7 +35,8 @@ WaitClaim::WaitClaim(std::chrono::milliseconds limit) : limit_(limit), fork_dept
 }
 
 WaitClaim::~WaitClaim() {
-  if (fork_depth() != fork_depth_) return;  // the mutex may have been another thread's at the fork, for ever
+  if (fork_depth() != fork_depth_)
+    return;  // at the fork another thread may have held the mutex, which is locked for ever then
   const std::scoped_lock lock(claims().mutex);
   claims().limits.erase(claims().limits.find(limit_));
 }

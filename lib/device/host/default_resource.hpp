@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library's own choice of where tensors live.
+// The default memory resource that the library chooses.
 
 #pragma once
 

@@ -28,7 +28,7 @@ struct Default {
   bool is_chosen = false;                                                             // guarded by mutex
 };
 Default& the_default() {
-  static auto* const value = new Default;  // tensors may be made while static objects die
+  static auto* const value = new Default;  // tensors may be created while static objects are destroyed
   return *value;
 }
 

@@ -24,7 +24,7 @@ class SteadyMemory final : public MemoryResource {
   }
 
  private:
-  /// In front of what is given out lies the block's place in the list.
+  /// The block's index in the list is stored in front of the memory that is returned.
   static constexpr std::size_t header_bytes = alignment;
 
   struct Block {
@@ -33,8 +33,8 @@ class SteadyMemory final : public MemoryResource {
     bool is_free = false;
   };
   struct Blocks {
-    std::vector<Block> all;  // in the order in which they were made
-    std::size_t next = 0;    // none before it is free
+    std::vector<Block> all;  // in order of creation
+    std::size_t next = 0;    // no block before this index is free
   };
 
   void* do_allocate(std::size_t bytes) override {

@@ -13,7 +13,7 @@ namespace {
 
 void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_val_t{control_block_alignment}); }
 
-/// What all ends keep alive together.
+/// The objects that all ends keep alive together.
 struct Shared {
   explicit Shared(int size) : control_blocks(static_cast<std::size_t>(size)) {}
   std::vector<ControlBlock> control_blocks;
@@ -35,7 +35,7 @@ class ThreadGroup final : public NodeGroup {
     return static_cast<NodeAddress>(reinterpret_cast<std::uintptr_t>(data));
   }
   std::byte* resolve(int, NodeAddress address, std::size_t) const override {
-    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): it was one
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): made from a pointer
   }
   NodeMemory allocate(std::size_t bytes) const override {
     return {::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap};

@@ -106,7 +106,7 @@ TEST(GpuBackend, says_what_a_driver_that_is_too_old_knows) {
   Machine machine;
   machine.driver = 11040;
   machine.count_status = Status::insufficient_driver;
-  EXPECT_EQ(why_not(machine), "the driver is too old: it knows CUDA 11.4, and this is built with CUDA 12.8");
+  EXPECT_EQ(why_not(machine), "the driver is too old: it supports CUDA 11.4, but lockstep was built with CUDA 12.8");
 }
 
 TEST(GpuBackend, says_that_no_gpu_is_visible) {
@@ -120,14 +120,14 @@ TEST(GpuBackend, says_that_no_gpu_is_visible) {
 TEST(GpuBackend, says_in_cuda_s_words_why_it_does_not_start) {
   Machine machine;
   machine.count_status = Status::unknown;
-  EXPECT_EQ(why_not(machine), "CUDA does not start: unknown error (cudaErrorUnknown)");
+  EXPECT_EQ(why_not(machine), "cannot initialize CUDA: unknown error (cudaErrorUnknown)");
 }
 
 TEST(GpuBackend, takes_a_gpu_that_does_not_answer_for_a_failed_start) {
   Machine machine;
   machine.devices = 2;
   machine.broken_device = 1;
-  EXPECT_EQ(why_not(machine), "CUDA does not start: unknown error (cudaErrorUnknown)");
+  EXPECT_EQ(why_not(machine), "cannot initialize CUDA: unknown error (cudaErrorUnknown)");
 }
 
 TEST(GpuBackend, finds_every_gpu) {
@@ -147,18 +147,18 @@ TEST(GpuBackend, says_what_is_here_when_another_gpu_is_required) {
   const Backend two({.api = machine, .kernels = nullptr, .nccl = nullptr});
   two.require(gpu(0), "copy");
   two.require(gpu(1, 3), "copy");
-  expect_error(Code::unavailable, {"copy: gpu:2 is not here; this process has gpu:0 to gpu:1"},
+  expect_error(Code::unavailable, {"copy: gpu:2 is not available; this process has gpu:0 to gpu:1"},
                [&] { two.require(gpu(2), "copy"); });
-  expect_error(Code::unavailable, {"copy: gpu:-1 is not here"}, [&] { two.require(gpu(-1), "copy"); });
-  expect_error(Code::invalid_argument, {"copy: cpu:0 is no GPU"}, [&] { two.require(Device{}, "copy"); });
+  expect_error(Code::unavailable, {"copy: gpu:-1 is not available"}, [&] { two.require(gpu(-1), "copy"); });
+  expect_error(Code::invalid_argument, {"copy: cpu:0 is not a GPU"}, [&] { two.require(Device{}, "copy"); });
 
   const Backend one({.api = std::make_shared<Machine>(), .kernels = nullptr, .nccl = nullptr});
-  expect_error(Code::unavailable, {"copy: gpu:1 is not here; this process has gpu:0"},
+  expect_error(Code::unavailable, {"copy: gpu:1 is not available; this process has gpu:0"},
                [&] { one.require(gpu(1), "copy"); });
 }
 
 TEST(GpuBackend, says_why_no_gpu_is_here_when_one_is_required) {
-  expect_error(Code::unavailable, {"copy: gpu:0 is not here: built without CUDA"},
+  expect_error(Code::unavailable, {"copy: gpu:0 is not available: built without CUDA"},
                [] { Backend({}).require(gpu(0), "copy"); });
 }
 

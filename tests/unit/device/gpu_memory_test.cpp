@@ -60,9 +60,9 @@ TEST_F(GpuMemory, that_is_used_up_is_bad_alloc_and_leaves_no_error_behind) {
   const Tensor held = numbers(1000).to(gpu(0));
   try {
     Tensor(DType::u8, Shape{65 << 20}, nullptr, gpu(0));
-    ADD_FAILURE() << "there is room for more than there is";
+    ADD_FAILURE() << "more memory was allocated than the GPU has";
   } catch (const std::bad_alloc& error) {
-    EXPECT_STREQ(error.what(), "gpu:0 has no 68157440 bytes of memory left");
+    EXPECT_STREQ(error.what(), "out of memory on gpu:0: 68157440 bytes requested");
   }
   EXPECT_EQ(cuda().take_last_error(), Status::success);
   const Tensor smaller(DType::u8, Shape{32 << 20}, nullptr, gpu(0));
@@ -156,7 +156,7 @@ TEST_F(GpuMemory, that_cannot_be_pinned_is_bad_alloc) {
     static_cast<void>(pinned_memory_resource()->allocate(10));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const std::bad_alloc& error) {
-    EXPECT_STREQ(error.what(), "the host has no 4096 bytes left that can be page-locked");
+    EXPECT_STREQ(error.what(), "cannot allocate 4096 bytes of pinned memory");
   }
   EXPECT_EQ(cuda().take_last_error(), Status::success);
 }

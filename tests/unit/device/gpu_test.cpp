@@ -44,8 +44,8 @@ TEST(GpuStatus, says_why_there_is_none) {
   EXPECT_EQ(status_with({.driver_version = 0}, {.version = 22809}),
             "no GPU: no CUDA driver; CUDA 13.0; NCCL 2.28.9 of a fake NCCL");
   EXPECT_EQ(status_with({.driver_version = 12020}, {.absent = "libnccl.so.2 is not here"}),
-            "no GPU: the driver is too old: it knows CUDA 12.2, and this is built with CUDA 13.0; CUDA 13.0, driver "
-            "12.2; no NCCL: libnccl.so.2 is not here");
+            "no GPU: the driver is too old: it supports CUDA 12.2, but lockstep was built with CUDA 13.0; "
+            "CUDA 13.0, driver 12.2; no NCCL: libnccl.so.2 is not here");
 }
 
 TEST(GpuStatus, is_in_the_error_where_a_gpu_is_asked_for) {
@@ -61,7 +61,8 @@ TEST_F(Gpu, that_is_not_here_is_refused_with_those_that_are) {
     expect_error(Code::unavailable, {to_string(device), "gpu:0 to gpu:1"},
                  [&] { static_cast<void>(stream_handle(device)); });
   }
-  expect_error(Code::invalid_argument, {"cpu:0", "no GPU"}, [] { static_cast<void>(gpu_memory_resource(Device{})); });
+  expect_error(Code::invalid_argument, {"cpu:0", "not a GPU"},
+               [] { static_cast<void>(gpu_memory_resource(Device{})); });
 }
 
 TEST_F(Gpu, makes_tensors_of_zeroes) {
@@ -86,7 +87,7 @@ TEST_F(Gpu, keeps_clones_and_shares_reshaped_tensors) {
 
 TEST_F(Gpu, does_not_let_the_host_read_its_elements) {
   Tensor tensor(DType::f32, Shape{2}, nullptr, gpu(0, 1));
-  const std::string text = "elements: the tensor is on gpu:0#1, which the host cannot read; copy it with to(Device{})";
+  const std::string text = "elements: the tensor is on gpu:0#1, but must be in host memory; copy it with to(Device{})";
   expect_error(Code::failed_precondition, {text}, [&] { static_cast<void>(tensor.elements<float>()); });
   expect_error(Code::failed_precondition, {text}, [&] { static_cast<void>(std::as_const(tensor).elements<float>()); });
   expect_error(Code::invalid_argument, {"f32", "f64"}, [&] { static_cast<void>(tensor.elements<double>()); });

@@ -31,7 +31,7 @@ TEST_F(NoGpu, is_counted_and_explained) {
 }
 
 TEST_F(NoGpu, is_what_errors_name_when_one_is_asked_for) {
-  const std::vector<std::string> words{"gpu:0", "not here", "built without CUDA"};
+  const std::vector<std::string> words{"gpu:0", "not available", "built without CUDA"};
   expect_error(Code::unavailable, words, [] { Tensor(DType::f32, Shape{2}, nullptr, gpu); });
   expect_error(Code::unavailable, words, [] { static_cast<void>(Tensor(DType::f32, Shape{2}).to(gpu)); });
   expect_error(Code::unavailable, words, [] { static_cast<void>(gpu_memory_resource(gpu)); });

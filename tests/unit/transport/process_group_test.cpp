@@ -47,7 +47,7 @@ TEST(ProcessGroup, finds_the_same_bytes_from_every_member) {
 TEST(ProcessGroup, is_not_made_when_one_member_cannot_share) {
   std::string why;
   EXPECT_EQ(group_of_two(false, [](std::byte*, std::size_t) {}, why), nullptr);
-  EXPECT_EQ(why, "it is switched off");
+  EXPECT_EQ(why, "it is disabled");
   why.clear();
   // the other one has no segment, or says later that it could not map ours
   EXPECT_EQ(group_of_two(true, [](std::byte* part, std::size_t bytes) { std::memset(part, 0, bytes); }, why), nullptr);

@@ -3,7 +3,7 @@
 //
 // The bodies of the kernels that step parameters, as a GPU's threads run them, on the host.
 
-#include "kernels/descent.hpp"
+#include "kernels/optimizer_step.hpp"
 #include "support/run_on_host.hpp"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace lockstep::detail::cuda {
 namespace {
 
 /// Four arrays, each at a distance of its own from where it is allocated, and elements around them.
-struct Descended {
-  Descended(std::size_t number, const std::vector<std::size_t>& distances) : count(number), firsts(distances) {
+struct OptimizerState {
+  OptimizerState(std::size_t number, const std::vector<std::size_t>& distances) : count(number), firsts(distances) {
     std::mt19937 random(static_cast<unsigned>(number) + 1);
     for (std::vector<float>& array : arrays) {
       array.resize(count + 16);
@@ -45,13 +45,14 @@ struct Descended {
   std::vector<float> arrays[4];
 };
 
-void expect_same_steps(const std::function<void(Descended&)>& on_gpu, const std::function<void(Descended&)>& on_host) {
+void expect_same_steps(const std::function<void(OptimizerState&)>& on_gpu,
+                       const std::function<void(OptimizerState&)>& on_host) {
   const std::vector<std::size_t> all_distances[]{{0, 0, 0, 0}, {1, 1, 1, 1}, {7, 3, 3, 7}, {0, 1, 2, 3}};
   for (const std::vector<std::size_t>& distances : all_distances) {
     for (const std::size_t count :
          std::initializer_list<std::size_t>{0, 1, 2, 3, 4, 5, 70, 1023, 1024, 1025, 1030, 5000, 20'001}) {
-      Descended got(count, distances);
-      Descended expected(count, distances);
+      OptimizerState got(count, distances);
+      OptimizerState expected(count, distances);
       on_gpu(got);
       on_host(expected);
       ASSERT_EQ(got.bits(), expected.bits()) << count << " elements";
@@ -59,33 +60,33 @@ void expect_same_steps(const std::function<void(Descended&)>& on_gpu, const std:
   }
 }
 
-constexpr AdaptFactors adapt_factors{.rate = 0.013F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
-constexpr DirectionFactors factors_of_direction{
+constexpr AdamFactors adam_factors{.rate = 0.013F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
+constexpr LambFactors lamb_factors{
     .correction_1 = 0.1F, .correction_2 = 0.001F, .epsilon = 1e-6F, .weight_decay = 0.01F};
 
-TEST(GpuDescent, gives_the_bits_of_the_host) {
-  expect_same_steps([](Descended& a) { descend_on_host(a[0], a[3], 0.013F); },
-                    [](Descended& a) { detail::descend(a[0], a[3], 0.013F); });
+TEST(GpuOptimizerStep, gives_the_bits_of_the_host) {
+  expect_same_steps([](OptimizerState& a) { sgd_step_on_host(a[0], a[3], 0.013F); },
+                    [](OptimizerState& a) { detail::sgd_step(a[0], a[3], 0.013F); });
 }
 
-TEST(GpuDescent, with_momentum_gives_the_bits_of_the_host) {
-  expect_same_steps([](Descended& a) { descend_with_momentum_on_host(a[0], a[1], a[3], 0.013F, 0.9F); },
-                    [](Descended& a) { descend_with_momentum(a[0], a[1], a[3], 0.013F, 0.9F); });
+TEST(GpuOptimizerStep, with_momentum_gives_the_bits_of_the_host) {
+  expect_same_steps([](OptimizerState& a) { momentum_step_on_host(a[0], a[1], a[3], 0.013F, 0.9F); },
+                    [](OptimizerState& a) { momentum_step(a[0], a[1], a[3], 0.013F, 0.9F); });
 }
 
-TEST(GpuDescent, that_adapts_gives_the_bits_of_the_host) {
-  expect_same_steps([](Descended& a) { adapt_on_host(a[0], a[1], a[2], a[3], adapt_factors); },
-                    [](Descended& a) { adapt(a[0], a[1], a[2], a[3], adapt_factors); });
+TEST(GpuOptimizerStep, of_adam_gives_the_bits_of_the_host) {
+  expect_same_steps([](OptimizerState& a) { adam_step_on_host(a[0], a[1], a[2], a[3], adam_factors); },
+                    [](OptimizerState& a) { adam_step(a[0], a[1], a[2], a[3], adam_factors); });
 }
 
-TEST(GpuDescent, that_adapts_moments_alone_gives_the_bits_of_the_host) {
-  expect_same_steps([](Descended& a) { adapt_moments_on_host(a[1], a[2], a[3], 0.9F, 0.999F); },
-                    [](Descended& a) { adapt_moments(a[1], a[2], a[3], 0.9F, 0.999F); });
+TEST(GpuOptimizerStep, of_adams_moments_alone_gives_the_bits_of_the_host) {
+  expect_same_steps([](OptimizerState& a) { adam_moments_on_host(a[1], a[2], a[3], 0.9F, 0.999F); },
+                    [](OptimizerState& a) { adam_moments(a[1], a[2], a[3], 0.9F, 0.999F); });
 }
 
-TEST(GpuDirection, gives_the_bits_of_the_host) {
-  expect_same_steps([](Descended& a) { direction_on_host(a[3], a[0], a[1], a[2], factors_of_direction); },
-                    [](Descended& a) { direction(a[3], a[0], a[1], a[2], factors_of_direction); });
+TEST(GpuOptimizerStep, of_lamb_gives_the_bits_of_the_host) {
+  expect_same_steps([](OptimizerState& a) { lamb_direction_on_host(a[3], a[0], a[1], a[2], lamb_factors); },
+                    [](OptimizerState& a) { lamb_direction(a[3], a[0], a[1], a[2], lamb_factors); });
 }
 
 }  // namespace

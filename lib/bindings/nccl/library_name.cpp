@@ -3,16 +3,17 @@
 
 #include "bindings/nccl/library_name.hpp"
 
+#include "base/mutex.hpp"
+
 #include <cstdlib>
-#include <mutex>
 
 namespace lockstep::detail::nccl {
 namespace {
 
 struct Named {
-  std::mutex mutex;
-  std::string file;       // guarded by mutex
-  bool is_taken = false;  // guarded by mutex
+  Mutex mutex;
+  std::string file LOCKSTEP_GUARDED_BY(mutex);
+  bool is_taken LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 
 /// Lives as long as the process: NCCL is opened once.
@@ -25,7 +26,7 @@ Named& named() {
 
 bool name_library(const std::string& file) {
   Named& known = named();
-  const std::scoped_lock lock(known.mutex);
+  const MutexLock lock(known.mutex);
   if (known.is_taken) return false;
   known.file = file;
   return true;
@@ -33,7 +34,7 @@ bool name_library(const std::string& file) {
 
 LibraryName take_library_name() {
   Named& known = named();
-  const std::scoped_lock lock(known.mutex);
+  const MutexLock lock(known.mutex);
   known.is_taken = true;
   if (!known.file.empty()) return {known.file, "EnvironmentOptions::nccl_library"};
   const char* const variable = std::getenv("LOCKSTEP_NCCL");

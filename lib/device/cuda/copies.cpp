@@ -4,6 +4,7 @@
 #include "device/cuda/copies.hpp"
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 #include "device/cuda/memory.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/streams.hpp"
@@ -11,7 +12,6 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,13 +27,13 @@ class LateCopy final : public MemoryUser {
   static void watch(std::unique_ptr<OwnedEvent> end, Device device, MemoryBlock block) {
     const auto copy = std::make_shared<LateCopy>(std::move(end), device);
     auto use = std::make_unique<MemoryUse>(copy, std::make_shared<const std::vector<MemoryBlock>>(1, block));
-    const std::lock_guard lock(copy->mutex_);
+    const MutexLock lock(copy->mutex_);
     copy->use_ = std::move(use);
   }
 
   LateCopy(std::unique_ptr<OwnedEvent> end, Device device) : end_(std::move(end)), device_(device) {}
   bool finish() noexcept override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     try {
       if (!end_->is_done()) return false;
     } catch (const std::exception&) {  // a failed device accesses no memory
@@ -46,8 +46,8 @@ class LateCopy final : public MemoryUser {
  private:
   std::unique_ptr<OwnedEvent> end_;
   Device device_;
-  std::mutex mutex_;
-  std::unique_ptr<MemoryUse> use_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unique_ptr<MemoryUse> use_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 MemoryKind kind_of(Api& api, const void* data) {

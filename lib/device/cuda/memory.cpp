@@ -3,6 +3,7 @@
 
 #include "device/cuda/memory.hpp"
 
+#include "base/mutex.hpp"
 #include "device/cuda/streams.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <mutex>
 #include <new>
 #include <string>
 #include <unordered_map>
@@ -89,7 +89,7 @@ class PinnedMemory final : public MemoryResource {
   void* do_allocate(std::size_t bytes) override {
     const std::size_t size = class_of(bytes);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::vector<void*>& blocks = kept_[size];
       if (!blocks.empty()) {
         kept_bytes_ -= size;
@@ -103,7 +103,7 @@ class PinnedMemory final : public MemoryResource {
   void do_deallocate(void* block, std::size_t bytes) noexcept override {
     const std::size_t size = class_of(bytes);
     try {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (kept_bytes_ + size <= most_kept_bytes_) {
         kept_[size].push_back(block);
         kept_bytes_ += size;
@@ -116,9 +116,9 @@ class PinnedMemory final : public MemoryResource {
 
   const int device_;
   const std::size_t most_kept_bytes_;
-  std::mutex mutex_;  // guards what follows
-  std::unordered_map<std::size_t, std::vector<void*>> kept_;
-  std::size_t kept_bytes_ = 0;
+  Mutex mutex_;
+  std::unordered_map<std::size_t, std::vector<void*>> kept_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::size_t kept_bytes_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

@@ -38,17 +38,17 @@ void OpenDevices::open_gpu(int device) {
 }
 
 Stream OpenDevices::stream(Device device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open(device).stream.get();
 }
 
 std::shared_ptr<MemoryResource> OpenDevices::memory(Device device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open(device).memory;
 }
 
 std::shared_ptr<MemoryResource> OpenDevices::pinned_memory() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pinned_ == nullptr) {
     // through a GPU that is open already, if there is one: CUDA then opens no other GPU for this
     const int device = staging_.empty() ? 0 : staging_.begin()->first;
@@ -58,7 +58,7 @@ std::shared_ptr<MemoryResource> OpenDevices::pinned_memory() {
 }
 
 Staging& OpenDevices::staging(Device device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   static_cast<void>(open(device));
   return staging_.find(device.index)->second;
 }

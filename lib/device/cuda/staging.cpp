@@ -80,20 +80,25 @@ void Staging::to_host(void* target, const void* source, std::size_t bytes, Strea
   }
 }
 
-Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place) {
+Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place), slot_(staging.take(place)) {}
+
+Staging::Slot* Staging::take(Device place) {
   const auto limit = wait_limit();
-  std::unique_lock lock(staging_.mutex_);
-  if (!staging_.given_back_.wait_for(lock, limit, [this] { return !staging_.free_.empty(); })) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  MutexLock lock(mutex_);
+  while (free_.empty()) {
+    if (lock.wait_until(given_back_, deadline) || !free_.empty()) continue;
     throw_error(Code::deadline_exceeded, "copy: timed out after {} s waiting for copies of other threads to {}",
-                std::chrono::duration<double>(limit).count(), to_string(place_));
+                std::chrono::duration<double>(limit).count(), to_string(place));
   }
-  slot_ = staging_.free_.front();
-  staging_.free_.pop_front();
+  Slot* const slot = free_.front();
+  free_.pop_front();
+  return slot;
 }
 
 Staging::Taken::~Taken() {
   {
-    const std::lock_guard lock(staging_.mutex_);
+    const MutexLock lock(staging_.mutex_);
     staging_.free_.push_back(slot_);
   }
   staging_.given_back_.notify_one();

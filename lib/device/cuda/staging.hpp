@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "bindings/cuda/cuda.hpp"
 #include "device/cuda/streams.hpp"
 
@@ -13,7 +14,6 @@
 #include <cstddef>
 #include <deque>
 #include <list>
-#include <mutex>
 
 namespace lockstep::detail::cuda {
 
@@ -61,6 +61,9 @@ class Staging {
     Slot* slot_;
   };
 
+  /// Waits for a free slot and removes it from the list.
+  [[nodiscard]] Slot* take(Device place);
+
   static constexpr std::size_t buffer_bytes = std::size_t{512}
                                               << 10;  // some hundred microseconds of work for the host or the GPU
   static constexpr std::size_t slot_count = 4;        // number of small copies that do not wait for a busy stream
@@ -68,9 +71,9 @@ class Staging {
   const int device_;
   std::byte* memory_;
   std::list<Slot> slots_;
-  std::mutex mutex_;  // guards what follows
+  Mutex mutex_;
   std::condition_variable given_back_;
-  std::deque<Slot*> free_;  // the slot that was released longest ago is first
+  std::deque<Slot*> free_ LOCKSTEP_GUARDED_BY(mutex_);  // the slot that was released longest ago is first
 };
 
 }  // namespace lockstep::detail::cuda

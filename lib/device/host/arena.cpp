@@ -54,7 +54,7 @@ Arena& Arena::of_this_process() {
 }
 
 ArenaStatus Arena::status() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ArenaStatus status;
   status.is_available = segment_ != nullptr;
   status.reserved_bytes = limit_;
@@ -68,7 +68,7 @@ ArenaStatus Arena::status() const {
 void* Arena::allocate(std::size_t bytes) {
   if (!segment_ || bytes > limit_) return nullptr;
   bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto best = free_by_size_.lower_bound({bytes, 0});
   if (best == free_by_size_.end()) {
     if (!grow(bytes)) return nullptr;
@@ -84,7 +84,7 @@ void* Arena::allocate(std::size_t bytes) {
 void Arena::deallocate(void* block, std::size_t bytes) noexcept {
   bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
   auto offset = static_cast<std::size_t>(static_cast<std::byte*>(block) - base_);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   frees_.fetch_add(1, std::memory_order_release);
   used_ -= bytes;
   const auto next = free_by_offset_.lower_bound(offset);
@@ -106,7 +106,7 @@ void Arena::deallocate(void* block, std::size_t bytes) noexcept {
 bool Arena::is_allocated(const void* data, std::size_t bytes) const {
   if (!contains(data, bytes)) return false;
   const auto begin = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base_);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (begin + bytes > populated_) return false;
   // the first free range after the beginning of the block
   auto range = free_by_offset_.upper_bound(begin);

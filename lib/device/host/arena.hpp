@@ -7,6 +7,7 @@
 
 #include <lockstep/device/arena.hpp>
 
+#include "base/mutex.hpp"
 #include "device/host/shared_segment.hpp"
 
 #include <atomic>
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -48,9 +48,9 @@ class Arena {
   [[nodiscard]] std::uint64_t frees() const noexcept { return frees_.load(std::memory_order_acquire); }
 
  private:
-  void add_free(std::size_t offset, std::size_t bytes);
-  void remove_free(std::map<std::size_t, std::size_t>::iterator range);
-  [[nodiscard]] bool grow(std::size_t bytes);
+  void add_free(std::size_t offset, std::size_t bytes) LOCKSTEP_REQUIRES(mutex_);
+  void remove_free(std::map<std::size_t, std::size_t>::iterator range) LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool grow(std::size_t bytes) LOCKSTEP_REQUIRES(mutex_);
 
   std::shared_ptr<SharedSegment> segment_;
   std::string text_;
@@ -58,11 +58,11 @@ class Arena {
   std::size_t limit_ = 0;
   std::atomic<std::uint64_t> frees_{0};
 
-  mutable std::mutex mutex_;  // guards all below
-  std::map<std::size_t, std::size_t> free_by_offset_;
-  std::set<std::pair<std::size_t, std::size_t>> free_by_size_;  // (size, offset)
-  std::size_t populated_ = 0;                                   // everything below this offset is backed by memory
-  std::size_t used_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::size_t, std::size_t> free_by_offset_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::set<std::pair<std::size_t, std::size_t>> free_by_size_ LOCKSTEP_GUARDED_BY(mutex_);  // (size, offset)
+  std::size_t populated_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // everything below this offset is backed by memory
+  std::size_t used_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lockstep::detail

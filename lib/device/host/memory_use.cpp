@@ -4,19 +4,19 @@
 #include "device/host/memory_use.hpp"
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
 
 struct Uses {
-  std::mutex mutex;
-  std::vector<const MemoryUse*> all;  // guarded by mutex
+  Mutex mutex;
+  std::vector<const MemoryUse*> all LOCKSTEP_GUARDED_BY(mutex);
   std::atomic<std::size_t> count{0};  // number of elements of `all`
 };
 Uses& uses() {
@@ -34,13 +34,13 @@ bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
 
 MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks)
     : user_(std::move(user)), blocks_(std::move(blocks)) {
-  const std::scoped_lock lock(uses().mutex);
+  const MutexLock lock(uses().mutex);
   uses().all.push_back(this);
   ++uses().count;
 }
 
 MemoryUse::~MemoryUse() {
-  const std::scoped_lock lock(uses().mutex);
+  const MutexLock lock(uses().mutex);
   std::erase(uses().all, this);
   --uses().count;
 }
@@ -50,7 +50,7 @@ bool has_no_user(const void* data, std::size_t bytes) noexcept {
   try {
     std::vector<std::shared_ptr<MemoryUser>> users;
     {
-      const std::scoped_lock lock(uses().mutex);
+      const MutexLock lock(uses().mutex);
       for (const MemoryUse* const use : uses().all) {
         const auto is_block = [&](const MemoryBlock& block) { return overlap(block, {data, bytes}); };
         if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);

@@ -4,13 +4,13 @@
 #include "transport/loopback/loopback_transport.hpp"
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -37,9 +37,9 @@ class Hub {
   }
 
   struct Inbox {
-    std::mutex mutex;
-    std::deque<ReceivedMessage> messages;                             // guarded by mutex
-    std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data;  // data by source and epoch, guarded by mutex
+    Mutex mutex;
+    std::deque<ReceivedMessage> messages LOCKSTEP_GUARDED_BY(mutex);
+    std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
@@ -52,8 +52,8 @@ class Hub {
 
   /// The hub of `members` in the k-th split of every end; the first end that asks creates it.
   [[nodiscard]] std::shared_ptr<Hub> split(std::size_t k, std::span<const int> members) {
-    const std::scoped_lock lock(mutex_);
-    auto& part = parts_[{k, members.front()}];
+    const MutexLock lock(mutex_);
+    auto& part = splits_[{k, members.front()}];
     if (!part) part = std::make_shared<Hub>(leaders_of(members), share_memory_);
     return part;
   }
@@ -75,8 +75,9 @@ class Hub {
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
   std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used by its end alone
-  std::mutex mutex_;
-  std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> parts_;  // by split and first member, guarded by mutex_
+  Mutex mutex_;
+  std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> splits_
+      LOCKSTEP_GUARDED_BY(mutex_);  // by split and first member
 };
 
 class LoopbackTransport final : public Transport {
@@ -110,19 +111,19 @@ class LoopbackTransport final : public Transport {
     epoch_ = epoch;
     for (auto& waiting : receives_) waiting.clear();
     Hub::Inbox& inbox = hub_->inbox(rank_);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     std::erase_if(inbox.data, [epoch](const auto& entry) { return entry.first.second < epoch; });
   }
 
   void post(int target, const Message& message) override {
     Hub::Inbox& inbox = hub_->inbox(target);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     inbox.messages.push_back({rank_, message});
   }
 
   std::optional<ReceivedMessage> poll() override {
     Hub::Inbox& inbox = hub_->inbox(rank_);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     if (inbox.messages.empty()) return std::nullopt;
     ReceivedMessage received = inbox.messages.front();
     inbox.messages.pop_front();
@@ -186,7 +187,7 @@ class LoopbackTransport final : public Transport {
   Transfer put(int target, std::uint64_t epoch, std::span<const std::byte> data) {
     Hub::Inbox& inbox = hub_->inbox(target);
     Bytes copy(data.begin(), data.end());
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     inbox.data[{rank_, epoch}].push_back(std::move(copy));
     return sent;  // the data was copied at once
   }
@@ -206,7 +207,7 @@ class LoopbackTransport final : public Transport {
   /// Delivers messages that have arrived to receives, in the order in which those were started.
   void match(PendingReceives& receives, std::uint64_t epoch) {
     Hub::Inbox& inbox = hub_->inbox(rank_);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     for (std::size_t source = 0; source < receives.size(); ++source) {
       auto& waiting = receives[source];
       if (waiting.empty()) continue;

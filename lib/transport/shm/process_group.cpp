@@ -4,6 +4,7 @@
 // A node group whose members are processes, each with an arena that all of them map.
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 #include "device/host/arena.hpp"
 #include "device/host/default_resource.hpp"
 #include "transport/shm/node_group.hpp"
@@ -11,7 +12,6 @@
 #include <atomic>
 #include <list>
 #include <map>
-#include <mutex>
 #include <new>
 
 namespace lockstep::detail {
@@ -37,9 +37,9 @@ struct Introduction {
 
 /// The mappings of other processes' segments: one per segment, shared by all groups.
 std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& why) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<std::uint64_t, std::weak_ptr<SharedSegment>>;  // guarded by mutex
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static auto* const known LOCKSTEP_PT_GUARDED_BY(mutex) = new std::map<std::uint64_t, std::weak_ptr<SharedSegment>>;
+  const MutexLock lock(mutex);
   std::weak_ptr<SharedSegment>& entry = (*known)[name.nonce];
   if (auto segment = entry.lock()) return segment;
   auto segment = SharedSegment::open(name, why);
@@ -56,9 +56,9 @@ struct Remains {
 
 /// Frees the memory of groups that all members have left, and adds `remains` to the list.
 void free_when_left(Remains&& remains) {
-  static std::mutex mutex;
-  static auto* const waiting = new std::list<Remains>;  // guarded by mutex
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static auto* const waiting LOCKSTEP_PT_GUARDED_BY(mutex) = new std::list<Remains>;
+  const MutexLock lock(mutex);
   waiting->push_back(std::move(remains));
   waiting->remove_if([](const Remains& left) {
     for (const Closed* const closed : left.closed) {

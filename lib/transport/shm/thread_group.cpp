@@ -3,9 +3,9 @@
 //
 // A node group whose members are threads of one process.
 
+#include "base/mutex.hpp"
 #include "transport/shm/node_group.hpp"
 
-#include <mutex>
 #include <new>
 
 namespace lockstep::detail {
@@ -17,8 +17,8 @@ void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_
 struct Shared {
   explicit Shared(int size) : control_blocks(static_cast<std::size_t>(size)) {}
   std::vector<ControlBlock> control_blocks;
-  std::mutex mutex;
-  std::vector<NodeMemory> retired;  // guarded by mutex
+  Mutex mutex;
+  std::vector<NodeMemory> retired LOCKSTEP_GUARDED_BY(mutex);
 };
 
 class ThreadGroup final : public NodeGroup {
@@ -41,7 +41,7 @@ class ThreadGroup final : public NodeGroup {
     return {::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap};
   }
   void retire(NodeMemory&& memory) final {
-    const std::scoped_lock lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     shared_->retired.push_back(std::move(memory));
   }
 

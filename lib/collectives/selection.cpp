@@ -7,7 +7,7 @@
 #include "collectives/host/node_plan.hpp"
 #include "collectives/host/node_reduce.hpp"
 #include "collectives/make_communicator.hpp"
-#include "schedule/rank_layout.hpp"
+#include "schedule/mixed_radix.hpp"
 
 #include <fmt/format.h>
 

@@ -9,8 +9,6 @@
 
 #include "schedule/mixed_radix.hpp"
 #include "schedule/radices.hpp"
-#include "schedule/rank_layout.hpp"
-#include "schedule/stage_fold.hpp"
 
 #include <cstdint>
 #include <map>

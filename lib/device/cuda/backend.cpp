@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
-#include "bindings/nccl/library_name.hpp"
+#include "bindings/nccl/nccl.hpp"
 #include "device/cuda/open_devices.hpp"
 
 #include <atomic>

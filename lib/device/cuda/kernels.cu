@@ -4,7 +4,6 @@
 #include "device/cuda/kernels.hpp"
 
 #include "device/cuda/launch.cuh"
-#include "device/cuda/launches.hpp"
 
 #include <memory>
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/cuda/arguments.hpp"
+#include "device/cuda/kernels.hpp"
 
 #include <cuda_runtime.h>
 
@@ -87,5 +88,14 @@ Status launch_fold(const Fold& fold, std::int64_t count, Stream stream) {
                   stream);
   });
 }
+
+// Launches of kernels that exist per dtype: one source per function, so that they compile in parallel.
+[[nodiscard]] Status launch_sum(const Fold& fold, std::int64_t count, Stream stream);  ///< and means of floats
+[[nodiscard]] Status launch_integer_mean(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_minimum(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_maximum(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_product(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_bits(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_sparse_update(const SparseUpdate& update, void* carried, Stream stream);
 
 }  // namespace lockstep::detail::cuda

@@ -3,7 +3,7 @@
 
 #include "base/leak.hpp"
 #include "base/mutex.hpp"
-#include "device/host/default_resource.hpp"
+#include "device/host/memory_resources.hpp"
 #include "device/host/memory_use.hpp"
 
 #include <algorithm>

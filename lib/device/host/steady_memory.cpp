@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "device/host/steady_memory.hpp"
+#include "device/host/memory_resources.hpp"
 
 #include "base/mutex.hpp"
 

@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "device/host/arena.hpp"
-#include "device/host/default_resource.hpp"
+#include "device/host/memory_resources.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies of the kernels that copy and fill, as a GPU's threads run them, on the host.
+// The bodies of the kernels that copy and fill, executed on the host by simulated GPU threads.
 
 #include "support/run_on_host.hpp"
 
@@ -25,9 +25,9 @@ std::vector<unsigned char> random_bytes(std::size_t count) {
   return bytes;
 }
 
-/// Pieces of these sizes, each from some place in `source` to some place in `target`, with gaps at odd addresses.
+/// Regions of these sizes, from places in `source` to places in `target`, with gaps and misaligned addresses.
 std::vector<CopyRegion> regions_of(const std::vector<std::size_t>& sizes, const std::vector<unsigned char>& source,
-                                  std::vector<unsigned char>& target) {
+                                   std::vector<unsigned char>& target) {
   std::mt19937 random(5);
   std::vector<CopyRegion> regions;
   std::size_t from = 0;
@@ -64,25 +64,25 @@ TEST(GpuCopy, copies_regions_of_any_size_from_and_to_any_address) {
   expect_copied(sizes);
 }
 
-TEST(GpuCopy, cuts_large_pieces_into_chunks) {
+TEST(GpuCopy, cuts_large_regions_into_chunks) {
   for (const std::size_t chunk : std::initializer_list<std::size_t>{4096, 65536}) {
     expect_copied({chunk - 1, chunk, chunk + 1, 1, 3 * chunk + 5, 7, 200'001});
   }
   expect_copied({3, (std::size_t{1} << 26) + 4097, 5});
 }
 
-TEST(GpuCopy, takes_more_pieces_than_one_launch) {
+TEST(GpuCopy, splits_many_regions_into_several_launches) {
   for (const std::size_t more : std::initializer_list<std::size_t>{0, 1, 2, CopyArguments::most_regions}) {
     expect_copied(std::vector<std::size_t>(CopyArguments::most_regions + more, 33));
   }
 }
 
-TEST(GpuCopy, does_nothing_for_nothing) {
+TEST(GpuCopy, does_nothing_without_regions) {
   copy_on_host({});
   expect_copied({0, 0, 0});
 }
 
-TEST(GpuCopy, keeps_blocks_busy_however_much_there_is) {
+TEST(GpuCopy, keeps_blocks_busy_for_every_size) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20, std::size_t{1} << 26, std::size_t{1} << 38}) {
     const CopyRegion region{nullptr, nullptr, bytes};
     std::span<const CopyRegion> regions(&region, 1);

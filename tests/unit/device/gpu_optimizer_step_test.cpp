@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies of the kernels that step parameters, as a GPU's threads run them, on the host.
+// The bodies of the kernels of optimizers, executed on the host by simulated GPU threads.
 
 #include "kernels/optimizer_step.hpp"
 #include "support/run_on_host.hpp"
@@ -19,7 +19,7 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// Four arrays, each at a distance of its own from where it is allocated, and elements around them.
+/// Four arrays, each at its own distance from the start of its allocation, and elements around them.
 struct OptimizerState {
   OptimizerState(std::size_t number, const std::vector<std::size_t>& distances) : count(number), firsts(distances) {
     std::mt19937 random(static_cast<unsigned>(number) + 1);

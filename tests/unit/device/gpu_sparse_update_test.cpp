@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies of the kernels that write single rows, as a GPU's threads run them, on the host.
+// The bodies of the kernels for sparse updates, executed on the host by simulated GPU threads.
 
 #include "device/cuda/arguments.hpp"
 #include "kernels/sparse_update.hpp"
@@ -22,7 +22,7 @@ using test::Bytes;
 
 constexpr RowOp arithmetic[]{RowOp::add, RowOp::sub, RowOp::mul, RowOp::div, RowOp::min, RowOp::max};
 
-/// A matrix and slices for some of its rows, both some elements from an aligned address.
+/// A matrix and slices for some of its rows, both at some distance from an aligned address.
 struct RowCase {
   DType dtype;
   std::int64_t rows;
@@ -41,7 +41,7 @@ struct RowCase {
   }
 };
 
-/// What becomes of the matrix.
+/// The matrix after `update`.
 Bytes updated(const RowCase& what, RowOp op, int divisor, const std::function<void(const SparseUpdate&)>& update) {
   Bytes target = what.target();
   const Bytes slices = what.slices(op);

@@ -3,6 +3,10 @@
 
 #include <lockstep/base/error.hpp>
 
+#include "base/check.hpp"
+
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 namespace lockstep {
@@ -28,4 +32,13 @@ Error::Error(Code code, const std::string& text, ErrorContext context)
       text_(text),
       context_(std::move(context)) {}
 
+namespace detail {
+
+void check_failed(const char* condition, const char* file, int line) noexcept {
+  std::fprintf(stderr, "lockstep: internal error (a bug in lockstep): the check %s failed (%s:%d); please report it\n",
+               condition, file, line);
+  std::abort();
+}
+
+}  // namespace detail
 }  // namespace lockstep

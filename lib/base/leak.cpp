@@ -3,15 +3,16 @@
 
 #include "base/leak.hpp"
 
-#include <mutex>
+#include "base/mutex.hpp"
+
 #include <vector>
 
 namespace lockstep::detail {
 namespace {
 
 struct Leaked {
-  std::mutex mutex;
-  std::vector<const void*> memory;
+  Mutex mutex;
+  std::vector<const void*> memory LOCKSTEP_GUARDED_BY(mutex);
 };
 
 }  // namespace
@@ -20,7 +21,7 @@ void leak(const void* memory) noexcept {
   try {
     // never destroyed: threads may leak memory while the process ends
     static Leaked& leaked = *new Leaked;
-    const std::lock_guard lock(leaked.mutex);
+    const MutexLock lock(leaked.mutex);
     leaked.memory.push_back(memory);
   } catch (...) {  // out of memory for the list: the block is leaked all the same
   }

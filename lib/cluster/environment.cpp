@@ -7,7 +7,7 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "bindings/mpi/mpi.hpp"
-#include "bindings/nccl/library_name.hpp"
+#include "bindings/nccl/nccl.hpp"
 #include "cluster/abort.hpp"
 #include "cluster/launcher.hpp"
 #include "cluster/placement.hpp"

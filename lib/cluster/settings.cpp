@@ -18,7 +18,7 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace lockstep::detail {
 namespace {
 
-// LOCKSTEP_NCCL is read by bindings/nccl/library_name, when NCCL is first asked for
+// LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first asked for
 constexpr std::array<std::string_view, 6> known{"LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER",
                                                 "LOCKSTEP_RADICES",       "LOCKSTEP_ALLOW_SINGLETON",
                                                 "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL"};

@@ -7,7 +7,7 @@
 #include "collectives/host/node_operation.hpp"
 #include "collectives/host/node_plan.hpp"
 #include "collectives/make_communicator.hpp"
-#include "schedule/rank_layout.hpp"
+#include "schedule/mixed_radix.hpp"
 
 #include <fmt/format.h>
 

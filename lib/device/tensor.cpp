@@ -59,7 +59,8 @@ Tensor Tensor::to(Device device) const {
 
 Tensor Tensor::reshaped(const Shape& shape) const {
   if (shape.element_count() != element_count()) {
-    detail::throw_error(Code::invalid_argument, "reshaped: shape {} has {} elements, but the tensor of shape {} has {}",
+    detail::throw_error(Code::invalid_argument,
+                        "reshaped: shape {} has {} elements but the tensor of shape {} has {}; they must be equal",
                         to_string(shape), shape.element_count(), to_string(view_.shape), element_count());
   }
   Tensor result(*this);
@@ -71,7 +72,7 @@ void Tensor::copy_from(ConstTensorView source) {
   require_dtype(source.dtype);
   if (source.element_count() != element_count()) {
     detail::throw_error(Code::invalid_argument,
-                        "copy_from: the source has {} elements, but the tensor of shape {} has {}",
+                        "copy_from: source has {} elements but the tensor of shape {} has {}; they must be equal",
                         source.element_count(), to_string(shape()), element_count());
   }
   copy(view_, source);
@@ -79,7 +80,7 @@ void Tensor::copy_from(ConstTensorView source) {
 
 void Tensor::require_dtype(DType dtype) const {
   if (dtype != view_.dtype) {
-    detail::throw_error(Code::invalid_argument, "tensor: elements are {}, not {}", to_string(view_.dtype),
+    detail::throw_error(Code::invalid_argument, "tensor: its elements are {}, not {}", to_string(view_.dtype),
                         to_string(dtype));
   }
 }
@@ -88,8 +89,28 @@ void Tensor::require_host_elements(DType dtype) const {
   require_dtype(dtype);
   if (view_.device.kind != DeviceKind::cpu) {
     detail::throw_error(Code::failed_precondition,
-                        "elements: the tensor is on {}, which the host cannot read; copy it with to(Device{{}})",
+                        "elements: the tensor is on {}, but must be in host memory; copy it with to(Device{{}})",
                         to_string(view_.device));
+  }
+}
+
+void copy(TensorView target, ConstTensorView source) {
+  if (target.dtype != source.dtype) {
+    detail::throw_error(Code::invalid_argument, "copy: source has dtype {} but target has dtype {}; they must be equal",
+                        to_string(source.dtype), to_string(target.dtype));
+  }
+  if (target.element_count() != source.element_count()) {
+    detail::throw_error(Code::invalid_argument,
+                        "copy: source of shape {} has {} elements but target of shape {} has {}; they must be equal",
+                        to_string(source.shape), source.element_count(), to_string(target.shape),
+                        target.element_count());
+  }
+  const std::size_t bytes = source.byte_count();
+  if (bytes == 0) return;
+  if (target.device.kind == DeviceKind::cpu && source.device.kind == DeviceKind::cpu) {
+    std::memmove(target.data, source.data, bytes);
+  } else {
+    detail::cuda::copy_bytes(target.data, target.device, source.data, source.device, bytes);
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // Bitwise and, or, exclusive or: computed on bytes, for elements of any type.
 
-#include "kernels/functions.hpp"
+#include "kernels/reduce.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/bits.cpp"

@@ -3,7 +3,7 @@
 //
 // Means of integers, computed in f64.
 
-#include "kernels/functions.hpp"
+#include "kernels/reduce.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/integer_mean.cpp"

@@ -3,7 +3,7 @@
 //
 // Products.
 
-#include "kernels/functions.hpp"
+#include "kernels/reduce.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/product.cpp"

@@ -4,7 +4,6 @@
 #include "kernels/reduce.hpp"
 
 #include "base/check.hpp"
-#include "kernels/functions.hpp"
 
 namespace lockstep::detail {
 namespace {

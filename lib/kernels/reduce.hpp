@@ -54,4 +54,14 @@ using ReduceFunction = void (*)(const Fold& fold, std::int64_t count);
 /// It does not check that its fold has that op and dtype, at least one input, and as many merges as inputs.
 [[nodiscard]] ReduceFunction reduce_function(ReduceOp op, DType dtype);
 
+// The functions from which `reduce_function` chooses: one source per function, compiled for every target, so that they
+// compile in parallel. Each returns the kernel of the best target of this processor, or null for a type that it does
+// not support.
+[[nodiscard]] ReduceFunction sum_function(DType dtype);
+[[nodiscard]] ReduceFunction integer_mean_function(DType dtype);
+[[nodiscard]] ReduceFunction minimum_function(DType dtype);
+[[nodiscard]] ReduceFunction maximum_function(DType dtype);
+[[nodiscard]] ReduceFunction product_function(DType dtype);
+[[nodiscard]] ReduceFunction bits_function(ReduceOp op, DType dtype);
+
 }  // namespace lockstep::detail

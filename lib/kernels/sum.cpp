@@ -3,7 +3,7 @@
 //
 // Sums, which also serve the means of floating-point types.
 
-#include "kernels/functions.hpp"
+#include "kernels/reduce.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/sum.cpp"

@@ -23,13 +23,35 @@
 
 #pragma once
 
+#include "schedule/canonical_tree.hpp"
 #include "schedule/radices.hpp"
-#include "schedule/rank_layout.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace lockstep::detail {
+
+struct RankLayout {
+  std::vector<int> first_replica;  ///< first replica of each rank, and R at the end
+  std::vector<int> first_rank;     ///< first rank of each node, and P at the end
+
+  [[nodiscard]] int ranks() const noexcept { return static_cast<int>(first_replica.size()) - 1; }
+  [[nodiscard]] int replicas() const noexcept { return first_replica.back(); }
+  [[nodiscard]] int nodes() const noexcept { return static_cast<int>(first_rank.size()) - 1; }
+  friend bool operator==(const RankLayout&, const RankLayout&) = default;
+};
+
+/// One replica per rank, and nodes whose numbers of ranks differ by at most one. Requires 1 <= nodes <= ranks.
+[[nodiscard]] inline RankLayout even_rank_layout(int ranks, int nodes) {
+  RankLayout layout;
+  for (int rank = 0; rank <= ranks; ++rank) layout.first_replica.push_back(rank);
+  for (int node = 0; node <= nodes; ++node)
+    layout.first_rank.push_back(static_cast<int>(static_cast<long long>(ranks) * node / nodes));
+  return layout;
+}
 
 /// Elements [begin, end) of the element space of a list of tensors.
 struct ElementRange {
@@ -113,5 +135,25 @@ class MixedRadix {
   std::vector<Level> levels_;
   int splitting_ = 0;  // number of stages before the first that replicates
 };
+
+/// The additions of a stage that joins neighbouring groups: from the canonical tree's nodes that each group holds to
+/// those that all of them cover together. The inputs are in id order: those of group 0, of group 1, and so on; the
+/// outputs consume them in consecutive runs.
+struct StageFold {
+  struct Output {
+    Block block;
+    std::size_t inputs;  ///< number of inputs of this output
+    std::vector<std::uint8_t> merges;
+  };
+  std::vector<std::vector<Block>> inputs;  ///< by group
+  std::vector<Output> outputs;
+};
+
+/// The value of `leaves` for which all groups come as leaves.
+inline constexpr int every_group = -1;
+
+/// The fold of groups that cover replicas [bounds[i], bounds[i+1]) of `replicas`. The inputs of group `leaves`, if
+/// given, are single replicas instead of nodes.
+[[nodiscard]] StageFold stage_fold(std::span<const int> bounds, int replicas, std::optional<int> leaves = std::nullopt);
 
 }  // namespace lockstep::detail

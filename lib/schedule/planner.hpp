@@ -6,8 +6,8 @@
 #pragma once
 
 #include "schedule/cost_model.hpp"
+#include "schedule/mixed_radix.hpp"
 #include "schedule/radices.hpp"
-#include "schedule/rank_layout.hpp"
 
 #include <cstdint>
 #include <vector>

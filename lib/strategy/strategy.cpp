@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
-#include "device/host/steady_memory.hpp"
+#include "device/host/memory_resources.hpp"
 #include "strategy/strategy_access.hpp"
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>

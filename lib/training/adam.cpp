@@ -38,8 +38,8 @@ void Adam::do_apply(ReplicaContext& replica, const GradientList& gradients, floa
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const detail::BroughtGradient gradient(gradients[k], parameter.device);
-      detail::adapt(parameter, detail::copy_to_write(means_[k]), detail::copy_to_write(squares_[k]), gradient.view(),
-                    {rate, options_.beta_1, options_.beta_2, options_.epsilon});
+      detail::adam_step(parameter, detail::copy_to_write(means_[k]), detail::copy_to_write(squares_[k]),
+                        gradient.view(), {rate, options_.beta_1, options_.beta_2, options_.epsilon});
     });
   }
 }

@@ -31,14 +31,14 @@ LambOptions checked(const LambOptions& options) {
 /// whole: computing it twice costs less than the memory traffic.
 template <class Body>
 void for_each_piece(std::span<const float> parameter, std::span<const float> mean, std::span<const float> square,
-                    const detail::DirectionFactors& factors, const Body& body) {
+                    const detail::LambFactors& factors, const Body& body) {
   constexpr std::size_t piece = 1024;
   std::array<float, piece> directions;
   for (std::size_t begin = 0; begin < parameter.size(); begin += piece) {
     const std::size_t count = std::min(piece, parameter.size() - begin);
     const auto part = std::span(directions).first(count);
-    detail::direction(part, parameter.subspan(begin, count), mean.subspan(begin, count), square.subspan(begin, count),
-                      factors);
+    detail::lamb_direction(part, parameter.subspan(begin, count), mean.subspan(begin, count),
+                           square.subspan(begin, count), factors);
     body(begin, std::span<const float>(part));
   }
 }
@@ -57,25 +57,25 @@ std::span<float> written(const TensorView& view) {
 }
 
 void step_in_host_memory(std::span<float> parameter, std::span<const float> mean, std::span<const float> square,
-                         const detail::DirectionFactors& factors, float learning_rate) {
+                         const detail::LambFactors& factors, float learning_rate) {
   detail::SquareSum directions;
   for_each_piece(parameter, mean, square, factors,
                  [&](std::size_t, std::span<const float> part) { directions.add(part); });
   const float rate = learning_rate * trust_ratio(parameter, directions);
   for_each_piece(parameter, mean, square, factors, [&](std::size_t begin, std::span<const float> part) {
-    detail::descend(parameter.subspan(begin, part.size()), part, rate);
+    detail::sgd_step(parameter.subspan(begin, part.size()), part, rate);
   });
 }
 
 /// Parameter and directions are copied to the host, where the norms are summed in the fixed order.
 void step_on_gpu(const TensorView& parameter, const TensorView& mean, const TensorView& square,
-                 const detail::DirectionFactors& factors, float learning_rate) {
+                 const detail::LambFactors& factors, float learning_rate) {
   Tensor directions = Tensor::uninitialized(DType::f32, parameter.shape, nullptr, parameter.device);
-  detail::direction(directions.view(), parameter, mean, square, factors);
+  detail::lamb_direction(directions.view(), parameter, mean, square, factors);
   detail::SquareSum squares;
   squares.add(detail::HostElements(directions.view()).elements<float>());
   const float rate = learning_rate * trust_ratio(detail::HostElements(parameter).elements<float>(), squares);
-  detail::descend(parameter, directions.view(), rate);
+  detail::sgd_step(parameter, directions.view(), rate);
 }
 
 }  // namespace
@@ -99,14 +99,14 @@ void Lamb::do_apply(ReplicaContext& replica, const GradientList& gradients, floa
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
   // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1
   const auto correction = [step](float beta) { return static_cast<float>(1.0 - std::pow(double{beta}, step)); };
-  const detail::DirectionFactors factors{correction(options_.beta_1), correction(options_.beta_2), options_.epsilon,
-                                         options_.weight_decay};
+  const detail::LambFactors factors{correction(options_.beta_1), correction(options_.beta_2), options_.epsilon,
+                                    options_.weight_decay};
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const TensorView mean = detail::copy_to_write(means_[k]);
       const TensorView square = detail::copy_to_write(squares_[k]);
       const detail::BroughtGradient gradient(gradients[k], parameter.device);
-      detail::adapt_moments(mean, square, gradient.view(), options_.beta_1, options_.beta_2);
+      detail::adam_moments(mean, square, gradient.view(), options_.beta_1, options_.beta_2);
       if (detail::is_on_host(parameter.device)) {
         step_in_host_memory(written(parameter), written(mean), written(square), factors, learning_rate);
       } else {

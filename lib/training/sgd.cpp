@@ -30,10 +30,10 @@ void Sgd::do_apply(ReplicaContext& replica, const GradientList& gradients, float
     replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const detail::BroughtGradient gradient(gradients[k], parameter.device);
       if (movements_.empty()) {
-        detail::descend(parameter, gradient.view(), learning_rate);
+        detail::sgd_step(parameter, gradient.view(), learning_rate);
       } else {
-        detail::descend_with_momentum(parameter, detail::copy_to_write(movements_[k]), gradient.view(), learning_rate,
-                                      momentum_);
+        detail::momentum_step(parameter, detail::copy_to_write(movements_[k]), gradient.view(), learning_rate,
+                              momentum_);
       }
     });
   }

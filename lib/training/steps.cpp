@@ -33,46 +33,46 @@ void on_gpu(Device place, const Step& step) {
 
 }  // namespace
 
-void descend(const TensorView& parameter, const ConstTensorView& gradient, float rate) {
-  if (is_on_host(parameter.device)) return descend(written(parameter), read(gradient), rate);
+void sgd_step(const TensorView& parameter, const ConstTensorView& gradient, float rate) {
+  if (is_on_host(parameter.device)) return sgd_step(written(parameter), read(gradient), rate);
   on_gpu(parameter.device, [&](cuda::Kernels& kernels, cuda::Stream stream) {
-    return kernels.descend(written(parameter), read(gradient), rate, stream);
+    return kernels.sgd_step(written(parameter), read(gradient), rate, stream);
   });
 }
 
-void descend_with_momentum(const TensorView& parameter, const TensorView& movement, const ConstTensorView& gradient,
-                           float rate, float momentum) {
+void momentum_step(const TensorView& parameter, const TensorView& movement, const ConstTensorView& gradient, float rate,
+                   float momentum) {
   if (is_on_host(parameter.device)) {
-    return descend_with_momentum(written(parameter), written(movement), read(gradient), rate, momentum);
+    return momentum_step(written(parameter), written(movement), read(gradient), rate, momentum);
   }
   on_gpu(parameter.device, [&](cuda::Kernels& kernels, cuda::Stream stream) {
-    return kernels.descend_with_momentum(written(parameter), written(movement), read(gradient), rate, momentum, stream);
+    return kernels.momentum_step(written(parameter), written(movement), read(gradient), rate, momentum, stream);
   });
 }
 
-void adapt(const TensorView& parameter, const TensorView& mean, const TensorView& square,
-           const ConstTensorView& gradient, const AdaptFactors& factors) {
+void adam_step(const TensorView& parameter, const TensorView& mean, const TensorView& square,
+               const ConstTensorView& gradient, const AdamFactors& factors) {
   if (is_on_host(parameter.device)) {
-    return adapt(written(parameter), written(mean), written(square), read(gradient), factors);
+    return adam_step(written(parameter), written(mean), written(square), read(gradient), factors);
   }
   on_gpu(parameter.device, [&](cuda::Kernels& kernels, cuda::Stream stream) {
-    return kernels.adapt(written(parameter), written(mean), written(square), read(gradient), factors, stream);
+    return kernels.adam_step(written(parameter), written(mean), written(square), read(gradient), factors, stream);
   });
 }
 
-void adapt_moments(const TensorView& mean, const TensorView& square, const ConstTensorView& gradient, float beta_1,
-                   float beta_2) {
-  if (is_on_host(mean.device)) return adapt_moments(written(mean), written(square), read(gradient), beta_1, beta_2);
+void adam_moments(const TensorView& mean, const TensorView& square, const ConstTensorView& gradient, float beta_1,
+                  float beta_2) {
+  if (is_on_host(mean.device)) return adam_moments(written(mean), written(square), read(gradient), beta_1, beta_2);
   on_gpu(mean.device, [&](cuda::Kernels& kernels, cuda::Stream stream) {
-    return kernels.adapt_moments(written(mean), written(square), read(gradient), beta_1, beta_2, stream);
+    return kernels.adam_moments(written(mean), written(square), read(gradient), beta_1, beta_2, stream);
   });
 }
 
-void direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
-               const ConstTensorView& square, const DirectionFactors& factors) {
-  if (is_on_host(out.device)) return direction(written(out), read(parameter), read(mean), read(square), factors);
+void lamb_direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
+                    const ConstTensorView& square, const LambFactors& factors) {
+  if (is_on_host(out.device)) return lamb_direction(written(out), read(parameter), read(mean), read(square), factors);
   on_gpu(out.device, [&](cuda::Kernels& kernels, cuda::Stream stream) {
-    return kernels.direction(written(out), read(parameter), read(mean), read(square), factors, stream);
+    return kernels.lamb_direction(written(out), read(parameter), read(mean), read(square), factors, stream);
   });
 }
 

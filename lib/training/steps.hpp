@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernels/descent on the copies of variables, wherever they lie: by the processor in host memory, on a GPU by the
-// kernels there, in order with its stream. The bits are the same.
+// kernels/optimizer_step on the copies of variables, wherever they lie: by the processor in host memory, on a GPU by
+// the kernels there, in order with its stream. The bits are the same.
 
 #pragma once
 
-#include "kernels/descent.hpp"
+#include "kernels/optimizer_step.hpp"
 
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/tensor.hpp>
@@ -18,15 +18,15 @@ namespace lockstep::detail {
 
 // All views of one call are f32, have as many elements, and lie in one place.
 
-void descend(const TensorView& parameter, const ConstTensorView& gradient, float rate);
-void descend_with_momentum(const TensorView& parameter, const TensorView& movement, const ConstTensorView& gradient,
-                           float rate, float momentum);
-void adapt(const TensorView& parameter, const TensorView& mean, const TensorView& square,
-           const ConstTensorView& gradient, const AdaptFactors& factors);
-void adapt_moments(const TensorView& mean, const TensorView& square, const ConstTensorView& gradient, float beta_1,
-                   float beta_2);
-void direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
-               const ConstTensorView& square, const DirectionFactors& factors);
+void sgd_step(const TensorView& parameter, const ConstTensorView& gradient, float rate);
+void momentum_step(const TensorView& parameter, const TensorView& movement, const ConstTensorView& gradient, float rate,
+                   float momentum);
+void adam_step(const TensorView& parameter, const TensorView& mean, const TensorView& square,
+               const ConstTensorView& gradient, const AdamFactors& factors);
+void adam_moments(const TensorView& mean, const TensorView& square, const ConstTensorView& gradient, float beta_1,
+                  float beta_2);
+void lamb_direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
+                    const ConstTensorView& square, const LambFactors& factors);
 
 /// `gradient` where the parameter lies: itself, or a copy that lives as long as this.
 class BroughtGradient {

@@ -14,7 +14,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Below, a huge page would be mostly empty, and few small pages cost little.
+/// Smaller buffers use small pages: a huge page would be mostly empty, and few small pages cost little.
 constexpr std::size_t least_huge_bytes = std::size_t{64} << 10;
 
 }  // namespace
@@ -25,7 +25,7 @@ Buffer::Buffer(std::size_t bytes) {
   if (size_ == 0) return;
   block_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size_)));
   if (!block_) throw std::bad_alloc();
-  // advice only: without huge pages everything works, somewhat slower
+  // advice only: without huge pages everything works, a little slower
   if (alignment == huge_page_bytes) static_cast<void>(madvise(block_.get(), size_, MADV_HUGEPAGE));
 }
 

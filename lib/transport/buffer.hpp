@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that messages are staged in.
+// Memory for messages that are sent or received.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace lockstep::detail {
 
-/// A block of bytes, contents unspecified, aligned to 64; larger ones lie on huge pages where the system allows it,
-/// since a neighbour who reads them through the kernel pays by the page. Move-only.
+/// A block of bytes, contents unspecified, aligned to 64 bytes. Larger blocks use huge pages if possible, since a rank
+/// that reads them through the kernel pays per page. Move-only.
 class Buffer {
  public:
   Buffer() = default;
@@ -22,7 +22,7 @@ class Buffer {
   [[nodiscard]] std::byte* data() const noexcept { return block_.get(); }
   [[nodiscard]] std::size_t size() const noexcept { return block_ ? size_ : 0; }
   [[nodiscard]] std::span<std::byte> first(std::size_t bytes) const noexcept { return {data(), bytes}; }
-  /// Gives the memory up for ever: somebody may touch it until the process ends. Leak checkers find it reachable.
+  /// Leaks the memory, which may be accessed until the process ends. Leak checkers find it reachable.
   void leak() noexcept;
 
  private:

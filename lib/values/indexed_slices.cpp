@@ -8,7 +8,7 @@
 #include "core/with_extent.hpp"
 #include "device/host/host_elements.hpp"
 #include "kernels/arithmetic.hpp"
-#include "values/row_update.hpp"
+#include "values/sparse_update.hpp"
 
 #include <lockstep/values/reduced.hpp>
 
@@ -41,19 +41,21 @@ Shape IndexedSlices::dense_shape() const { return detail::with_extent(values.sha
 void IndexedSlices::validate(const char* call) const {
   if (indices.dtype() != DType::i64 || indices.shape().rank() != 1) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: the indices of sparse rows are {}{}; they must be i64 with one axis", call,
+                        "{}: the indices of the IndexedSlices are {}{}; they must be i64 with one axis", call,
                         to_string(indices.dtype()), to_string(indices.shape()));
   }
   if (values.shape().rank() == 0 || values.shape()[0] != indices.element_count()) {
-    detail::throw_error(Code::invalid_argument,
-                        "{}: {} indices of sparse rows, but values of shape {}; there must be one row for each index",
-                        call, indices.element_count(), to_string(values.shape()));
+    detail::throw_error(
+        Code::invalid_argument,
+        "{}: the IndexedSlices have {} indices, but values of shape {}; there must be one row for each index", call,
+        indices.element_count(), to_string(values.shape()));
   }
   const detail::HostElements here(indices.view());
   for (const std::int64_t index : here.elements<std::int64_t>()) {
     if (index < 0 || index >= rows) {
       detail::throw_error(Code::invalid_argument,
-                          "{}: index {} of sparse rows is outside of the tensor, which has {} rows", call, index, rows);
+                          "{}: index {} of the IndexedSlices is out of range for a tensor with {} rows", call, index,
+                          rows);
     }
   }
 }
@@ -61,12 +63,12 @@ void IndexedSlices::validate(const char* call) const {
 Tensor to_dense(const IndexedSlices& slices) {
   slices.validate("to_dense");
   if (slices.values.dtype() == DType::boolean) {
-    detail::throw_error(Code::invalid_argument, "to_dense: rows of bool have no sum; convert the values");
+    detail::throw_error(Code::invalid_argument, "to_dense: bool values cannot be added; convert them");
   }
   const Device place = slices.values.device();
   Tensor dense(slices.values.dtype(), slices.dense_shape(), nullptr, place);
   if (!detail::is_on_host(place)) {
-    detail::update_rows(dense.view(), detail::RowOp::add, slices, 1);
+    detail::apply_sparse_update(dense.view(), detail::RowOp::add, slices, 1);
     return dense;
   }
   const detail::HostElements values(slices.values.view());
@@ -83,7 +85,7 @@ namespace detail {
 
 void throw_sparse_not_gathered(const char* call) {
   throw_error(Code::unimplemented,
-              "{}: sparse rows (IndexedSlices) are not gathered; gather to_dense(value), or all_reduce them: their sum "
+              "{}: IndexedSlices cannot be gathered; gather to_dense(value), or all_reduce them: their sum "
               "is the rows of all replicas one after the other",
               call);
 }

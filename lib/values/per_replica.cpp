@@ -11,32 +11,34 @@ namespace lockstep::detail {
 
 void check_components(std::size_t count, int first_replica) {
   if (count == 0)
-    throw_error(Code::invalid_argument, "distributed value: it has no components; every rank has at least one replica");
+    throw_error(Code::invalid_argument,
+                "distributed value: it has no components; it must have one per local replica, at least one");
   if (first_replica < 0) {
-    throw_error(Code::invalid_argument, "distributed value: first replica id {} is negative", first_replica);
+    throw_error(Code::invalid_argument, "distributed value: the first replica id is {}; it must not be negative",
+                first_replica);
   }
 }
 
 void check_component_index(int index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count) {
-    throw_error(Code::out_of_range, "distributed value: component {} does not exist; this rank has {} (0 to {})", index,
-                count, count - 1);
+    throw_error(Code::out_of_range, "distributed value: component {} is out of range; this rank has {} (0 to {})",
+                index, count, count - 1);
   }
 }
 
 void throw_not_one_value(std::size_t count) {
   throw_error(Code::failed_precondition,
-              "PerReplica: used as one value, but it has {} components that may differ; reduce it, or take "
+              "PerReplica: used as one value, but it has {} components that may differ; reduce it, or use "
               "experimental_local_results",
               count);
 }
 
 void throw_structure_differs(const char* what, int local) {
-  throw_error(
-      Code::invalid_argument,
-      "merge of the replicas' values: {} differs between local replica {} and local replica 0; all replicas must give "
-      "the same structure",
-      what, local);
+  throw_error(Code::invalid_argument,
+              "merge of the replicas' values: {} differs between local replica {} and local replica 0; all replicas "
+              "must return "
+              "the same structure",
+              what, local);
 }
 
 }  // namespace lockstep::detail

@@ -7,7 +7,7 @@
 #include "context/replica_team.hpp"
 #include "context/thread_context.hpp"
 #include "device/host/host_elements.hpp"
-#include "values/row_update.hpp"
+#include "values/sparse_update.hpp"
 #include "variables/gathered_slices.hpp"
 #include "variables/variable_state.hpp"
 
@@ -165,17 +165,17 @@ const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) cons
   }
   if (use.place == Place::cross_replica) {
     state.team->told_to_all([&] {
-      for (Tensor& copy : state.copies) detail::update_rows(copy.view(), op, rows, 1);
+      for (Tensor& copy : state.copies) detail::apply_sparse_update(copy.view(), op, rows, 1);
     });
   } else if (use.place != Place::replica) {
-    detail::update_rows(state.copy(use.copy).view(), op, rows, 1);
+    detail::apply_sparse_update(state.copy(use.copy).view(), op, rows, 1);
   } else {
     ReplicaContext& replica = *thread_context().replica;
     const IndexedSlices all = replica.merge_call(
         [&state](Strategy&, const PerReplica<ScatterRequest>& requests) { return joined(*state.team, requests); },
         ScatterRequest{&state, op, rows});
     const bool is_mean = state.options.aggregation == VariableAggregation::mean;
-    detail::update_rows(state.copy(use.copy).view(), op, all, is_mean ? state.team->replicas() : 1);
+    detail::apply_sparse_update(state.copy(use.copy).view(), op, all, is_mean ? state.team->replicas() : 1);
   }
   return *this;
 }

@@ -17,7 +17,7 @@
 namespace lockstep::test {
 
 using detail::cuda::Backend;
-using detail::cuda::CopyPiece;
+using detail::cuda::CopyRegion;
 using detail::cuda::Stream;
 
 namespace {
@@ -86,7 +86,7 @@ class Rates {
     rates_.copy_gbs = rate_of(2 * extent_.copy_bytes, target.data(), source.data());
     rates_.to_host_gbs = rate_of(extent_.copy_bytes, host.data(), source.data());
     rates_.to_device_gbs = rate_of(extent_.copy_bytes, target.data(), host.data());
-    const CopyPiece piece{source.data(), target.data(), bytes};
+    const CopyRegion piece{source.data(), target.data(), bytes};
     const Launch copy = [&](Stream stream, int) {
       return Backend::of_this_process().kernels().copy(std::span(&piece, 1), stream);
     };

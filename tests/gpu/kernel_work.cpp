@@ -187,7 +187,7 @@ Launch PackWork::launch() const {
 
 std::int64_t PackWork::count_wrong() const {
   std::int64_t wrong = 0;
-  for (const detail::cuda::CopyPiece& piece : pieces_) {
+  for (const detail::cuda::CopyRegion& piece : pieces_) {
     const auto size = static_cast<std::int64_t>(piece.bytes);
     auto* const source = static_cast<std::byte*>(const_cast<void*>(piece.source));
     wrong += fetched(source, size) == fetched(static_cast<std::byte*>(piece.target), size) ? 0 : 1;

@@ -103,7 +103,7 @@ class PackWork {
   std::int64_t bytes_ = 0;
   Tensor tensors_;
   Tensor packed_;
-  std::vector<detail::cuda::CopyPiece> pieces_;
+  std::vector<detail::cuda::CopyRegion> pieces_;
 };
 
 }  // namespace lockstep::test

@@ -8,9 +8,9 @@
 #include "device/cuda/backend.hpp"
 #include "device/cuda/streams.hpp"
 #include "gpu/on_gpu.hpp"
-#include "kernels/descent.hpp"
+#include "kernels/optimizer_step.hpp"
 #include "kernels/reduce.hpp"
-#include "kernels/rows.hpp"
+#include "kernels/sparse_update.hpp"
 #include "schedule/canonical_tree.hpp"
 
 #include <fmt/format.h>
@@ -198,7 +198,7 @@ TEST_F(GpuKernels, copy_pieces_of_any_length_to_any_address) {
     there.emplace_back(sources.back(), logical_gpu(0), i % 17);
     targets.emplace_back(Bytes(bytes), logical_gpu(0), i % 13);
   }
-  std::vector<CopyPiece> pieces;
+  std::vector<CopyRegion> pieces;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     pieces.push_back({there[i].data(), targets[i].data(), sources[i].size()});
   }
@@ -243,17 +243,19 @@ TEST_F(GpuKernels, write_rows_as_the_host_does) {
         Bytes target = test::awkward_values(dtype, rows * width, 1);
         PlacedBytes there(target, logical_gpu(0), width == 24 ? size_of(dtype) : 0);
         PlacedBytes carried(Bytes(static_cast<std::size_t>(width) * 8), logical_gpu(0));
-        RowUpdate update{.op = op,
-                         .dtype = dtype,
-                         .target = target.data(),
-                         .slices = slices.data(),
-                         .width = width,
-                         .steps = steps,
-                         .divisor = is_floating_point(dtype) ? 3 : 1};
-        update_rows(update);
+        SparseUpdate update{.op = op,
+                            .dtype = dtype,
+                            .target = target.data(),
+                            .slices = slices.data(),
+                            .width = width,
+                            .steps = steps,
+                            .divisor = is_floating_point(dtype) ? 3 : 1};
+        apply_sparse_update(update);
         update.target = there.data();
         update.slices = slices_there.data();
-        run([&](Kernels& kernels, Stream stream) { return kernels.update_rows(update, carried.data(), stream); });
+        run([&](Kernels& kernels, Stream stream) {
+          return kernels.apply_sparse_update(update, carried.data(), stream);
+        });
         EXPECT_EQ(there.bytes(), target) << to_string(dtype) << ", width " << width << ", op " << static_cast<int>(op);
         EXPECT_TRUE(there.room_is_untouched()) << to_string(dtype) << ", width " << width;
       }
@@ -297,34 +299,34 @@ class Arrays {
 };
 
 TEST_F(GpuKernels, step_parameters_as_the_host_does) {
-  constexpr AdaptFactors adapt_factors{.rate = 0.013F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
-  constexpr DirectionFactors direction_factors{
+  constexpr AdamFactors adam_factors{.rate = 0.013F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
+  constexpr LambFactors lamb_factors{
       .correction_1 = 0.1F, .correction_2 = 0.001F, .epsilon = 1e-6F, .weight_decay = 0.01F};
   for (const std::size_t distance : {std::size_t{0}, std::size_t{4}}) {
     Arrays a(distance);
-    run([&](Kernels& kernels, Stream stream) { return kernels.descend(a.there(0), a.there(3), 0.013F, stream); });
-    descend(a.host(0), a.host(3), 0.013F);
-    a.expect_same("descend");
+    run([&](Kernels& kernels, Stream stream) { return kernels.sgd_step(a.there(0), a.there(3), 0.013F, stream); });
+    sgd_step(a.host(0), a.host(3), 0.013F);
+    a.expect_same("sgd_step");
     run([&](Kernels& kernels, Stream stream) {
-      return kernels.descend_with_momentum(a.there(0), a.there(1), a.there(3), 0.013F, 0.9F, stream);
+      return kernels.momentum_step(a.there(0), a.there(1), a.there(3), 0.013F, 0.9F, stream);
     });
-    descend_with_momentum(a.host(0), a.host(1), a.host(3), 0.013F, 0.9F);
-    a.expect_same("descend_with_momentum");
+    momentum_step(a.host(0), a.host(1), a.host(3), 0.013F, 0.9F);
+    a.expect_same("momentum_step");
     run([&](Kernels& kernels, Stream stream) {
-      return kernels.adapt(a.there(0), a.there(1), a.there(2), a.there(3), adapt_factors, stream);
+      return kernels.adam_step(a.there(0), a.there(1), a.there(2), a.there(3), adam_factors, stream);
     });
-    adapt(a.host(0), a.host(1), a.host(2), a.host(3), adapt_factors);
-    a.expect_same("adapt");
+    adam_step(a.host(0), a.host(1), a.host(2), a.host(3), adam_factors);
+    a.expect_same("adam_step");
     run([&](Kernels& kernels, Stream stream) {
-      return kernels.adapt_moments(a.there(1), a.there(2), a.there(3), 0.9F, 0.999F, stream);
+      return kernels.adam_moments(a.there(1), a.there(2), a.there(3), 0.9F, 0.999F, stream);
     });
-    adapt_moments(a.host(1), a.host(2), a.host(3), 0.9F, 0.999F);
-    a.expect_same("adapt_moments");
+    adam_moments(a.host(1), a.host(2), a.host(3), 0.9F, 0.999F);
+    a.expect_same("adam_moments");
     run([&](Kernels& kernels, Stream stream) {
-      return kernels.direction(a.there(3), a.there(0), a.there(1), a.there(2), direction_factors, stream);
+      return kernels.lamb_direction(a.there(3), a.there(0), a.there(1), a.there(2), lamb_factors, stream);
     });
-    direction(a.host(3), a.host(0), a.host(1), a.host(2), direction_factors);
-    a.expect_same("direction");
+    lamb_direction(a.host(3), a.host(0), a.host(1), a.host(2), lamb_factors);
+    a.expect_same("lamb_direction");
   }
 }
 

@@ -14,26 +14,26 @@ import re
 import subprocess
 import sys
 
-SKIP = 77  # as Meson has it
+SKIP = 77  # Meson's exit code for skipped tests
 SOURCES = ('.hpp', '.cpp', '.cu', '.cuh')
-HANDLE = re.compile(r'\bompi_\w+')  # what MPI's types are in Open MPI; in MPICH they are numbers
+HANDLE = re.compile(r'\bompi_\w+')  # MPI's types in Open MPI; in MPICH they are integers
 
 
 def exported(library):
-    """The mangled names, without weak symbols and the statics of templates: they are every library's."""
+    """The mangled names, without weak symbols and the statics of templates, which every library may have."""
     listing = subprocess.run(['nm', '--dynamic', '--defined-only', library], check=True, capture_output=True, text=True)
     return {name for _, kind, name in map(str.split, listing.stdout.splitlines()) if kind not in 'VvWwu'}
 
 
 def readable(names):
-    """{mangled name: as C++ has it}."""
+    """{mangled name: demangled name}."""
     names = sorted(names)
     done = subprocess.run(['c++filt'], input='\n'.join(names), check=True, capture_output=True, text=True)
     return dict(zip(names, done.stdout.split('\n')))
 
 
 def differences(without, with_cuda):
-    """(where it is missing, its name) of what one of two sets of mangled names lacks."""
+    """(the build that lacks it, the demangled name) for each name that one of two sets of mangled names lacks."""
     names = readable(without | with_cuda)
     functions = {name: text.split('(')[0] for name, text in names.items()}
     with_handles = {functions[name] for name, text in names.items() if HANDLE.search(text)}
@@ -49,7 +49,7 @@ def newest_source(root):
 
 
 def why_not(build, root):
-    """Why there is nothing to compare with; empty where there is."""
+    """The reason why there is nothing to compare with; empty if there is something."""
     library = os.path.join(build, 'lib', 'liblockstep.so')
     if not os.path.exists(library):
         return f'there is no {library}'

@@ -18,7 +18,7 @@ TYPED = '_ZN8lockstep16device_waits_forENS_6DeviceEP11CUstream_st'  # device_wai
 OPEN = '_ZN8lockstep17communicator_fromEP19ompi_communicator_t'  # communicator_from(MPI_Comm) of Open MPI
 NUMBER = '_ZN8lockstep17communicator_fromEi'  # communicator_from(MPI_Comm) of MPICH
 
-# what it is, what is exported without CUDA and with it, what is found: where it is missing
+# description, exported without CUDA, exported with CUDA, result: (the build that lacks it, the name)
 CASES = [
     ('passes the same names', {COUNT, WAITS, OPEN}, {COUNT, WAITS, OPEN}, []),
     ('leaves functions aside that take handles of MPI', {COUNT, NUMBER}, {COUNT, OPEN}, []),
@@ -30,7 +30,7 @@ CASES = [
 
 
 def reason(built, has_cuda, source_time):
-    """Why a build whose library is from second 1000 is not compared with; empty where it is."""
+    """The reason why a build whose library is from second 1000 is not compared with; empty if it is."""
     with tempfile.TemporaryDirectory() as root:
         def put(path, time):
             path = os.path.join(root, path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads which GPUs the objects with kernels have code for.
+"""Checks for which GPUs the objects with kernels contain code.
 
   architectures.py few|all NVCC OBJECT...     prints each object's; exits 1 when one lacks some or has others
 
@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import sys
 
-ALL = ('80', '90', '100')  # one by one: code for 9.0 does not run on 10.0
-SKIP = 77  # as Meson has it
+ALL = ('80', '90', '100')  # all are needed: code for 9.0 does not run on 10.0
+SKIP = 77  # Meson's exit code for skipped tests
 
 
 def output(*command):
@@ -24,7 +24,7 @@ def output(*command):
 
 
 def beside(nvcc, name):
-    """Its path; None where it is not there."""
+    """The path of the program; None if it is not installed."""
     folder = os.path.dirname(os.path.realpath(nvcc))
     return shutil.which(name, path=folder) or shutil.which(name)
 
@@ -37,7 +37,7 @@ def expected(which, nvcc):
 
 
 def found_in(cuobjdump, path):
-    """The same, of what `path` has: lines such as "ELF file    1: sum.1.sm_90.cubin", "PTX file    1: sum.1.sm_90.ptx"."""
+    """The same for the object `path`, from lines such as "ELF file    1: sum.1.sm_90.cubin", "PTX file    1: sum.1.sm_90.ptx"."""
     listing = output(cuobjdump, '--list-elf', '--list-ptx', path)
     return tuple(set(re.findall(kind + r' file .*\.sm_(\d+\w*)\.', listing)) for kind in ('ELF', 'PTX'))
 

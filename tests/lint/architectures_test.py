@@ -16,10 +16,10 @@ def listing(machine, ptx):
                    [f'ELF file    {k}: sum.{k}.sm_{number}.cubin\n' for k, number in enumerate(machine, 1)])
 
 
-NEW = 'sm_75 sm_80 sm_86 sm_90 sm_100 sm_103'  # what the compiler knows
+NEW = 'sm_75 sm_80 sm_86 sm_90 sm_100 sm_103'  # architectures that the compiler supports
 OLD = 'sm_70 sm_80 sm_90'
 
-# what it is, the compiler's list, few or all, what is in the object, the exit code, a part of the output
+# description, the compiler's list, few or all, contents of the object, exit code, a part of the output
 CASES = [
     ('passes what is whole', NEW, 'all', listing(['80', '90', '100'], ['100']), 0, 'machine code for 80 90 100, PTX of 100'),
     ('asks an older compiler for what it knows', OLD, 'all', listing(['80', '90'], ['90']), 0, 'machine code for 80 90'),

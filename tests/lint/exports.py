@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 
-# Private members: exported for the templates in their header, no part of what a user may call.
+# Private members that are exported for the templates in their header; users cannot call them.
 PRIVATE = ('lockstep::ReplicaContext::merge(',)
 
 
@@ -20,7 +20,7 @@ def exported(library):
                              capture_output=True, text=True).stdout
     for line in listing.splitlines():
         found = re.match(r'[0-9a-f]+ (\w) (.*)', line)
-        # Weak symbols (templates and inline functions, typeinfo) are every library's; unique ones are their statics.
+        # Weak symbols (templates and inline functions, typeinfo) may be in every library; unique ones are their statics.
         if found and found.group(1) not in 'VvWwu':
             yield found.group(2)
 

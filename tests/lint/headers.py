@@ -20,7 +20,7 @@ import tempfile
 
 
 def options_of(entry):
-    """The words of an entry of compile_commands.json, without those that name what is read or written, a precompiled header too."""
+    """The words of an entry of compile_commands.json, without those that name inputs, outputs or a precompiled header."""
     words = iter(shlex.split(entry['command']))
     kept = []
     for word in words:
@@ -32,7 +32,7 @@ def options_of(entry):
 
 
 def options(build, output_part='liblockstep-strategy'):
-    """The compiler and its options for a target, the library if none is named, outputs left out."""
+    """The compiler and its options for a target (by default a part of the library), without outputs."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
         entry = next(e for e in json.load(file) if output_part in e['output'])
     return options_of(entry), entry['directory']
@@ -56,7 +56,7 @@ def compile_alone(header, command, directory, scratch):
 
 
 def missing_foreign_header(source, header, command, directory, scratch):
-    """What the header of interop/ includes of others and the compiler does not find, or None."""
+    """The first header of another library that the header of interop/ includes and the compiler does not find, or None."""
     with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
         foreign = re.findall(r'^#include <([^>]+\.h)>', file.read(), re.MULTILINE)
     for name in foreign:
@@ -69,12 +69,12 @@ def missing_foreign_header(source, header, command, directory, scratch):
 
 
 def check(source, header, commands, directory, scratch):
-    """(the code of failure, the compiler's text, why it is skipped)"""
+    """(exit code, the compiler's output, reason for skipping)"""
     interop = '/interop/' in header
     command = commands['interop' if interop else 'plain']
     missing = missing_foreign_header(source, header, command, directory, scratch) if interop else None
     if missing:
-        return 0, '', f' # SKIP <{missing}> is not here'
+        return 0, '', f' # SKIP <{missing}> is not installed'
     return *compile_alone(header, command, directory, scratch), ''
 
 

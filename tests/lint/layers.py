@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the compiler does not: who may include whom, and a few promises about every file.
+"""Checks what the compiler does not: which module may include which, and a few rules for every file.
 
   layers.py [ROOT]     prints each violation as file:line: text; exits 1 when there is one
 
@@ -13,7 +13,7 @@ import os
 import re
 import sys
 
-# Module -> layer. Modules of one layer do not know each other. The rooms of collectives are modules of their own, between two layers.
+# Module -> layer. Modules of one layer do not include each other. The rooms of collectives are modules of their own, between two layers.
 LAYERS = {
     'base': 0,
     'core': 1, 'schedule': 1,
@@ -34,7 +34,7 @@ MODULES_OF_ROOMS = {module.split('/')[0] for module in LAYERS if '/' in module}
 # Public headers of a room; the others of the folder belong to the module.
 PUBLIC_ROOMS = {'lockstep/collectives/item.hpp': 'collectives/call'}
 
-# include/lockstep/interop/x.hpp is implemented by this module and has its place.
+# include/lockstep/interop/x.hpp is implemented by this module and belongs to its layer.
 INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'device'}
 
 # Foreign headers: pattern -> the places that may include it. A place is a path, or a folder that ends in '/'.
@@ -59,18 +59,18 @@ FOREIGN = [
     (r'smpi/.*', ['tests/']),
     (r'benchmark/.*', ['bench/']),
     (r'(gtest|gmock)/.*', ['tests/']),
-    # The operating system and the compiler: never in a public header.
+    # The operating system and the compiler: never in public headers.
     (r'(sys|linux|netinet|arpa|net)/.*', ['lib/'] + PROGRAMS),
     (r'(dirent|dlfcn|errno|fcntl|netdb|poll|pthread|sched|signal|spawn|ucontext|unistd|x86intrin|immintrin|cpuid)\.h',
      ['lib/'] + PROGRAMS),
 ]
 
-# Sources of CUDA's compiler, kernels and what launches them: a build without it leaves these out. The probe is compiled
-# when a build is set up; a program may have some of its own.
+# Sources for CUDA's compiler: kernels and their launches. A build without CUDA omits them. The probe is compiled when a
+# build is set up; programs may have their own.
 CUDA_CODE = ('.cu', '.cuh')
 CUDA_PLACES = ('lib/device/cuda/', 'lib/bindings/cuda/probe.cu', 'apps/')
 
-# What is searched.
+# The suffixes of the files that are checked.
 CODE = ('.hpp', '.h', '.cpp', '.cc', '.cu', '.cuh')
 SPDX = CODE + ('.py', '.sh', 'meson.build', 'meson_options.txt', 'CMakeLists.txt', '.cmake.in', '.supp', '.env')
 SPDX_FILES = ('.clang-format', '.clang-tidy', '.editorconfig', '.ci/run', 'tests/packages')
@@ -81,7 +81,7 @@ TOP = ('include', 'lib', 'apps', 'bench', 'tests')
 KINDS = 'lib/collectives/call/call.hpp'
 
 INCLUDE = re.compile(r'^\s*#\s*(?:include|include_next|import)\s*([<"])([^>"]+)[>"]')
-# Compiler options that make one build compute other bits than another.
+# Compiler options that make results depend on the build.
 FORBIDDEN_OPTIONS = re.compile(r'-m(?:arch|cpu|tune)=native|-ffast-math|-Ofast|-ffp-contract=(?:fast|on)'
                                r'|-use_fast_math|-fmad=true|-ftz=true|-prec-(?:div|sqrt)=false')
 
@@ -95,7 +95,7 @@ def private_module(path):
 
 
 def public_module(name):
-    """'lockstep/core/dtype.hpp' -> 'core'; None for the umbrella, which stands above everything."""
+    """'lockstep/core/dtype.hpp' -> 'core'; None for the umbrella header, which is above all modules."""
     if name in PUBLIC_ROOMS:
         return PUBLIC_ROOMS[name]
     parts = name.split('/')
@@ -134,7 +134,7 @@ class Lint:
                 lines = file.read().split('\n')
             self.check_spdx(path, lines)
             if path.endswith(CUDA_CODE) and not path.startswith(CUDA_PLACES):
-                self.report(path, 1, f'CUDA sources lie only in {", ".join(CUDA_PLACES)}')
+                self.report(path, 1, f'CUDA sources are allowed only in {", ".join(CUDA_PLACES)}')
             if path.endswith(('meson.build', 'meson_options.txt')):
                 self.check_options(path, lines)
             if code:
@@ -170,7 +170,7 @@ class Lint:
                     self.report(path, number, text)
 
     def check_signature(self, line):
-        """The part of the rule that one line shows; exports.py looks at what the library really exports."""
+        """Checks the part of the rule that is visible in one line; exports.py checks the exported symbols."""
         declared = re.match(r'\s*LOCKSTEP_API\b|.*\]\]\s*LOCKSTEP_API\b', line)
         if declared and 'detail::' in line.split('{')[0]:
             return 'lockstep::detail in a public signature'

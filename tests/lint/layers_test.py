@@ -40,7 +40,7 @@ CLEAN = {
     'tests/a.sh': '#!/bin/sh\n' + HASH_HEAD,
 }
 
-# what it is, the file, its planted content, a part of the message
+# description, the file, its planted content, a part of the message
 PLANTED = [
     ('core includes a header of strategy', 'lib/core/a.cpp', HEAD + '#include <lockstep/strategy/a.hpp>\n', 'only lower layers'),
     ('a private header of a higher layer', 'lib/base/a.cpp', HEAD + '#include "transport/a.hpp"\n', 'only lower layers'),
@@ -64,10 +64,10 @@ PLANTED = [
     ('a room includes the root of its module', 'lib/collectives/gpu/b.cpp', HEAD + '#include "collectives/a.hpp"\n', 'only lower layers'),
     ('a room without a layer', 'lib/collectives/cellar/b.cpp', HEAD + '#include "base/a.hpp"\n', 'not in the table'),
     ('a CUDA header in a collective', 'lib/collectives/b.cpp', HEAD + '#include <cuda_runtime_api.h>\n', 'lib/bindings/cuda/'),
-    ('a CUDA source in a collective', 'lib/collectives/b.cu', HEAD + '#include <cstdint>\n', 'lie only in lib/device/cuda/'),
-    ('a CUDA header in a public folder', 'include/lockstep/device/b.cuh', HEAD + '#pragma once\n', 'lie only in'),
-    ('a CUDA source beside the probe', 'lib/bindings/cuda/b.cu', HEAD + '#include <cstdint>\n', 'lie only in'),
-    ('a CUDA source in the tests', 'tests/gpu/b.cu', HEAD + '#include <cstdint>\n', 'lie only in'),
+    ('a CUDA source in a collective', 'lib/collectives/b.cu', HEAD + '#include <cstdint>\n', 'are allowed only in lib/device/cuda/'),
+    ('a CUDA header in a public folder', 'include/lockstep/device/b.cuh', HEAD + '#pragma once\n', 'are allowed only in'),
+    ('a CUDA source beside the probe', 'lib/bindings/cuda/b.cu', HEAD + '#include <cstdint>\n', 'are allowed only in'),
+    ('a CUDA source in the tests', 'tests/gpu/b.cu', HEAD + '#include <cstdint>\n', 'are allowed only in'),
     ('hwloc outside cluster', 'lib/device/host/b.cpp', HEAD + '#include <hwloc.h>\n', 'lib/cluster/'),
     ('Boost in the library', 'lib/base/b.cpp', HEAD + '#include <boost/program_options.hpp>\n', 'only in apps/'),
     ('Eigen in the library', 'lib/training/b.cpp', HEAD + '#include <Eigen/Core>\n', 'eigen.hpp'),

@@ -174,7 +174,7 @@ PAGES = [
         ('ReplicaContext.all_gather', REPLICA + '::all_gather', 'AllGather.gives_every_replica_the_parts_of_all'),
         ('Strategy.gather', STRATEGY + '::gather', 'Gather.puts_uneven_parts_one_after_the_other'),
         ('DistributedValues: PerReplica', PER_REPLICA + 'PerReplica', 'PerReplica.prints_ids_and_components'),
-        ('DistributedValues: Mirrored', PER_REPLICA + 'Mirrored', 'Mirrored.stands_for_its_value'),
+        ('DistributedValues: Mirrored', PER_REPLICA + 'Mirrored', 'Mirrored.converts_to_its_value'),
         ('DistributedDataset', 'input/distributed_dataset.hpp DistributedDataset',
          'StrategyPage.a_custom_training_loop'),
         ('DistributedIterator', 'input/distributed_dataset.hpp DistributedIterator',
@@ -258,7 +258,7 @@ PAGES = [
     ]),
 ]
 
-# What the pages name and no header declares yet. Who declares one gives it a row above.
+# Names of the pages that no header declares yet. A declared name moves to the table above.
 LATER = []
 
 TEST = re.compile(r'^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)', re.MULTILINE)
@@ -292,7 +292,7 @@ def has_word(text, word):
 
 
 def line_of(lines, name):
-    """The number of the line that declares `name` in public, None where none does."""
+    """The number of the line that publicly declares `name`; None if there is none."""
     path, _, parameters = name.partition('(')
     owner, _, member = path.rpartition('::')
     if path == name and not owner:
@@ -323,7 +323,7 @@ class Checker:
                       for folder, _, names in os.walk(include) for name in names if name.endswith('.hpp')}
 
     def place(self, declaration):
-        """The header and line of `declaration`; the line is None where it is not declared."""
+        """The header and line of `declaration`; the line is None if it is not declared."""
         header, name = declaration.split(' ', 1)
         return header, line_of(self.files.get(header, []), name)
 

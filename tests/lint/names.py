@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Looks up what pages for users say in the headers. Prints TAP.
+"""Checks that the names in the pages for users exist in the headers. Prints TAP.
 
   names.py SOURCE BUILD
 
@@ -20,14 +20,14 @@ import headers
 
 BLOCK = re.compile(r'^```(\w*)\n(.*?)^```\n', re.MULTILINE | re.DOTALL)
 NAME = re.compile(r'[A-Za-z_]\w*')
-# Words of code that are no names of ours: the language, placeholders, programs, and what is said not to be here.
+# Words in code that are not names of lockstep: the language, placeholders, programs, and names that do not exist.
 OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'tests', 'lint', 'methods', 'py', 'table', 'names', 'of',
           'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
           'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back'}
 
 
 def declared(source):
-    """Every word of the headers' code; comments declare nothing, though variables and texts may stand there."""
+    """All words of the headers' code, without comments, which may contain names of variables and texts."""
     words = set()
     for header in headers.public_headers(source):
         with open(os.path.join(source, 'include', header), encoding='utf-8') as file:
@@ -36,7 +36,7 @@ def declared(source):
 
 
 def names_of(text):
-    """(line number, name) of the code of a page outside of its blocks; a row's first cell is left out."""
+    """(line number, name) for the code in a page outside of code blocks; the first cell of each row is skipped."""
     text = BLOCK.sub(lambda found: '\n' * found.group().count('\n'), text)
     for number, line in enumerate(text.splitlines(), 1):
         ours = line.split('|', 2)[2] if line.startswith('|') else line
@@ -46,7 +46,7 @@ def names_of(text):
 
 
 def names_of_piece(text):
-    """What a part of a program names of lockstep: what is qualified, and members that are called."""
+    """The names of lockstep in a part of a program: qualified names, and members that are called."""
     text = re.sub(r'//.*', '', text)
     return re.findall(r'lockstep::(\w+)', text) + re.findall(r'(?:\.|->)(\w+)\(', text)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the shared library must find to start: one library serves machines with and without GPUs.
+"""Checks which libraries the shared library needs at startup: one library runs on machines with and without GPUs.
 
   needed.py LIBRARY     exits 1 when the loader would look for CUDA's driver or runtime, or NCCL
 """
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# The runtime is linked into the library; the driver and NCCL are opened at run time, where they are.
+# The CUDA runtime is linked into the library; the driver and NCCL are opened at run time, if they are installed.
 OPTIONAL = re.compile(r'lib(cuda|nccl|nvidia|cublas)')
 
 

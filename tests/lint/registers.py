@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what ptxas says of the kernels: registers, and whether all that a thread holds is in them.
+"""Reads the output of ptxas for the kernels: the number of registers, and whether a thread keeps everything in them.
 
   registers.py LOG...     prints each kernel's registers for each GPU; exits 1 when one spills or has a stack frame
 
@@ -18,7 +18,7 @@ USED = re.compile(r'Used (\d+) registers')
 
 
 def kernels(lines):
-    """(name, gpu, registers, frame) of each; frame is the three numbers of FRAME, the largest of what the kernel calls."""
+    """(name, gpu, registers, frame) of each kernel; frame is the three numbers of FRAME, the largest of the functions that it calls."""
     name = gpu = None
     for line in lines:
         if found := ENTRY.search(line):
@@ -32,7 +32,7 @@ def kernels(lines):
 
 
 def readable(names):
-    """The names as C++ has them; as they are where there is no c++filt."""
+    """The demangled names; the mangled ones if there is no c++filt."""
     try:
         done = subprocess.run(['c++filt'], input='\n'.join(names), capture_output=True, text=True, check=True)
         return done.stdout.split('\n')

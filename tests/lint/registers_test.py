@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Plants what ptxas says of kernels that spill: registers.py must find each. Prints TAP."""
+"""Plants the output of ptxas for kernels that spill: registers.py must find each. Prints TAP."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def frame(stack, stores, loads):
 CLEAN = 'ptxas info    : 0 bytes gmem\n' + said('_Z3addPf', 'sm_80', frame(0, 0, 0)) + said('_Z3addPf', 'sm_90', frame(0, 0, 0))
 CALLED = 'ptxas info    : Function properties for _Z4calli\n'
 
-# what it is, the log, the exit code, a part of the output
+# description, the log, exit code, a part of the output
 CASES = [
     ('passes kernels that spill nothing', CLEAN, 0, '2 kernels, at most 40 registers'),
     ('finds a stack frame', CLEAN + said('_Z3mulPf', 'sm_90', frame(16, 0, 0)), 1, '16 bytes stack frame'),

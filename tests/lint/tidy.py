@@ -20,11 +20,11 @@ import tempfile
 
 from headers import options_of
 
-MOST = 128  # sources at once, so that all processors have something to do
+MOST = 128  # sources per call, so that all processors are busy
 
 
 def sources_of(entry):
-    """What is compiled there: a file, or those that one of Meson's for several sources at once includes."""
+    """The sources of a compile command: a file, or the files that one of Meson's unity sources includes."""
     path = os.path.join(entry['directory'], entry['file'])
     if not re.fullmatch(r'.*-unity\d+\.cpp', path):
         return [path]
@@ -33,7 +33,7 @@ def sources_of(entry):
 
 
 def compile_commands(source, build):
-    """{path: (directory, words)}: without words that name what is read or written, a target's own folder, where nothing is, or warnings."""
+    """{path: (directory, words)} of all sources, without words that name inputs, outputs, the own (empty) folder of a target, or warnings."""
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
         entries = json.load(file)
     commands = {}
@@ -45,13 +45,13 @@ def compile_commands(source, build):
 
 
 def is_alone(source, path):
-    """What Highway includes several times over takes the file's own name for its loop."""
+    """Whether a source must be checked alone: Highway includes such a source several times under its own name."""
     with open(os.path.join(source, path), encoding='utf-8') as file:
         return 'HWY_TARGET_INCLUDE' in file.read()
 
 
 def groups_of(source, paths, commands):
-    """Lists of paths: of the library, of all programs, and each that must be alone."""
+    """Lists of paths: those of the library, those of all programs, and those that must be checked alone."""
     together = {}
     for path in paths:
         together.setdefault(path if is_alone(source, path) else path.startswith('lib/'), []).append(path)
@@ -63,19 +63,19 @@ def groups_of(source, paths, commands):
 
 
 def words_for(group, commands):
-    """The words of its first source, and before them what says more in those of others."""
+    """The words of the first source's command, with the include paths and macros that only other sources of the group have."""
     first = commands[group[0]][1]
     more = dict.fromkeys(word for path in group for word in commands[path][1] if re.match(r'-[DI]|-isystem', word) and word not in first)
     return [first[0], *more, *first[1:]]
 
 
-# A name that hides another one's; where both are.
+# A diagnostic about a name that hides another one, with both places.
 SHADOW = re.compile(r'^(\S+?):\d+:\d+: error: declaration shadows .*\n(?:.*\n)*?(\S+?):\d+:\d+: note: previous declaration is here$',
                     re.MULTILINE)
 
 
 def is_of_joining(output):
-    """Whether names of one source that hide those of another are all there is."""
+    """Whether the only diagnostics are about names of one source that hide names of another source."""
     shadows = SHADOW.findall(output)
     return len(shadows) == len(re.findall(r'^\S+:\d+:\d+: (?:error|warning): ', output, re.MULTILINE)) and \
         all(hidden.endswith('.cpp') and hidden != place for place, hidden in shadows)

@@ -20,8 +20,8 @@ using detail::FoldInput;
 using detail::FoldResult;
 using detail::RowOp;
 using detail::RowStep;
-using detail::RowUpdate;
-using detail::cuda::CopyPiece;
+using detail::SparseUpdate;
+using detail::cuda::CopyRegion;
 
 namespace {
 
@@ -90,13 +90,13 @@ FakeKernels::Status FakeKernels::reduce(const Fold& fold, std::int64_t count, St
   });
 }
 
-FakeKernels::Status FakeKernels::copy(std::span<const CopyPiece> pieces, Stream stream) {
-  std::vector<CopyPiece> owned;
-  for (const CopyPiece& piece : pieces) {
+FakeKernels::Status FakeKernels::copy(std::span<const CopyRegion> pieces, Stream stream) {
+  std::vector<CopyRegion> owned;
+  for (const CopyRegion& piece : pieces) {
     if (piece.bytes != 0) owned.push_back(piece);
   }
   return cuda_->launch("copy", stream, [reach = Reach(*cuda_), owned = std::move(owned)]() mutable {
-    for (CopyPiece& piece : owned) {
+    for (CopyRegion& piece : owned) {
       piece.source = reach.bytes(piece.source, piece.bytes);
       piece.target = reach.bytes(piece.target, piece.bytes);
       if (piece.source == nullptr || piece.target == nullptr) return Status::illegal_address;
@@ -122,12 +122,12 @@ FakeKernels::Status FakeKernels::fill(void* target, const void* element, std::si
   });
 }
 
-FakeKernels::Status FakeKernels::update_rows(const RowUpdate& update, void* carried, Stream stream) {
+FakeKernels::Status FakeKernels::apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) {
   const bool fits = update.op != RowOp::update && update.dtype != DType::boolean && update.width >= 0 &&
                     (carried != nullptr || update.steps.size() <= most_row_steps);
-  if (!fits) return cuda_->launch("update_rows", stream, nullptr);
+  if (!fits) return cuda_->launch("apply_sparse_update", stream, nullptr);
   std::vector<RowStep> steps(update.steps.begin(), update.steps.end());
-  return cuda_->launch("update_rows", stream,
+  return cuda_->launch("apply_sparse_update", stream,
                        [=, placed = update, reach = Reach(*cuda_), steps = std::move(steps)]() mutable {
                          if (steps.empty() || placed.width == 0) return Status::success;
                          const auto later = [](const RowStep& a, const RowStep& b) { return a.slice < b.slice; };
@@ -143,7 +143,7 @@ FakeKernels::Status FakeKernels::update_rows(const RowUpdate& update, void* carr
                            carried = reach.elements(carried, size_of(sums), placed.width);
                            if (carried == nullptr) return Status::illegal_address;
                          }
-                         detail::cuda::update_rows_on_host(placed, carried);
+                         detail::cuda::sparse_update_on_host(placed, carried);
                          return Status::success;
                        });
 }
@@ -166,38 +166,38 @@ FakeKernels::Status FakeKernels::launch_on_spans(std::string_view name, Stream s
   });
 }
 
-FakeKernels::Status FakeKernels::descend(std::span<float> parameter, std::span<const float> gradient, float rate,
-                                         Stream stream) {
-  const auto body = [=](auto... spans) { detail::cuda::descend_on_host(spans..., rate); };
-  return launch_on_spans("descend", stream, body, parameter, gradient);
+FakeKernels::Status FakeKernels::sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate,
+                                          Stream stream) {
+  const auto body = [=](auto... spans) { detail::cuda::sgd_step_on_host(spans..., rate); };
+  return launch_on_spans("sgd_step", stream, body, parameter, gradient);
 }
 
-FakeKernels::Status FakeKernels::descend_with_momentum(std::span<float> parameter, std::span<float> movement,
-                                                       std::span<const float> gradient, float rate, float momentum,
-                                                       Stream stream) {
-  const auto body = [=](auto... spans) { detail::cuda::descend_with_momentum_on_host(spans..., rate, momentum); };
-  return launch_on_spans("descend_with_momentum", stream, body, parameter, movement, gradient);
-}
-
-FakeKernels::Status FakeKernels::adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square,
-                                       std::span<const float> gradient, const detail::AdaptFactors& factors,
-                                       Stream stream) {
-  const auto body = [factors](auto... spans) { detail::cuda::adapt_on_host(spans..., factors); };
-  return launch_on_spans("adapt", stream, body, parameter, mean, square, gradient);
-}
-
-FakeKernels::Status FakeKernels::adapt_moments(std::span<float> mean, std::span<float> square,
-                                               std::span<const float> gradient, float beta_1, float beta_2,
+FakeKernels::Status FakeKernels::momentum_step(std::span<float> parameter, std::span<float> movement,
+                                               std::span<const float> gradient, float rate, float momentum,
                                                Stream stream) {
-  const auto body = [=](auto... spans) { detail::cuda::adapt_moments_on_host(spans..., beta_1, beta_2); };
-  return launch_on_spans("adapt_moments", stream, body, mean, square, gradient);
+  const auto body = [=](auto... spans) { detail::cuda::momentum_step_on_host(spans..., rate, momentum); };
+  return launch_on_spans("momentum_step", stream, body, parameter, movement, gradient);
 }
 
-FakeKernels::Status FakeKernels::direction(std::span<float> out, std::span<const float> parameter,
-                                           std::span<const float> mean, std::span<const float> square,
-                                           const detail::DirectionFactors& factors, Stream stream) {
-  const auto body = [factors](auto... spans) { detail::cuda::direction_on_host(spans..., factors); };
-  return launch_on_spans("direction", stream, body, out, parameter, mean, square);
+FakeKernels::Status FakeKernels::adam_step(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                                           std::span<const float> gradient, const detail::AdamFactors& factors,
+                                           Stream stream) {
+  const auto body = [factors](auto... spans) { detail::cuda::adam_step_on_host(spans..., factors); };
+  return launch_on_spans("adam_step", stream, body, parameter, mean, square, gradient);
+}
+
+FakeKernels::Status FakeKernels::adam_moments(std::span<float> mean, std::span<float> square,
+                                              std::span<const float> gradient, float beta_1, float beta_2,
+                                              Stream stream) {
+  const auto body = [=](auto... spans) { detail::cuda::adam_moments_on_host(spans..., beta_1, beta_2); };
+  return launch_on_spans("adam_moments", stream, body, mean, square, gradient);
+}
+
+FakeKernels::Status FakeKernels::lamb_direction(std::span<float> out, std::span<const float> parameter,
+                                                std::span<const float> mean, std::span<const float> square,
+                                                const detail::LambFactors& factors, Stream stream) {
+  const auto body = [factors](auto... spans) { detail::cuda::lamb_direction_on_host(spans..., factors); };
+  return launch_on_spans("lamb_direction", stream, body, out, parameter, mean, square);
 }
 
 }  // namespace lockstep::test

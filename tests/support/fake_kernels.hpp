@@ -27,18 +27,18 @@ class FakeKernels final : public detail::cuda::Kernels {
   explicit FakeKernels(std::shared_ptr<FakeCuda> cuda) : cuda_(std::move(cuda)) {}
 
   Status reduce(const detail::Fold& fold, std::int64_t count, Stream stream) override;
-  Status copy(std::span<const detail::cuda::CopyPiece> pieces, Stream stream) override;
+  Status copy(std::span<const detail::cuda::CopyRegion> pieces, Stream stream) override;
   Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count, Stream stream) override;
-  Status update_rows(const detail::RowUpdate& update, void* carried, Stream stream) override;
-  Status descend(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override;
-  Status descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
-                               float rate, float momentum, Stream stream) override;
-  Status adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square,
-               std::span<const float> gradient, const detail::AdaptFactors& factors, Stream stream) override;
-  Status adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
-                       float beta_2, Stream stream) override;
-  Status direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
-                   std::span<const float> square, const detail::DirectionFactors& factors, Stream stream) override;
+  Status apply_sparse_update(const detail::SparseUpdate& update, void* carried, Stream stream) override;
+  Status sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override;
+  Status momentum_step(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                       float rate, float momentum, Stream stream) override;
+  Status adam_step(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                   std::span<const float> gradient, const detail::AdamFactors& factors, Stream stream) override;
+  Status adam_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                      float beta_2, Stream stream) override;
+  Status lamb_direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                        std::span<const float> square, const detail::LambFactors& factors, Stream stream) override;
 
  private:
   /// `body(span...)` on the stream, with the spans at the addresses of the bytes.

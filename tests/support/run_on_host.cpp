@@ -63,9 +63,9 @@ Status with_elements(ReduceOp op, DType dtype, const Visit& visit) {
 template <class Step>
 void step_on_host(const Step& step, const std::span<float> (&outputs)[Step::written],
                   const std::span<const float> (&inputs)[Step::read]) {
-  const DescentArguments<Step> arguments = descent_arguments(step, outputs, inputs);
-  for_each_worker(tiles(arguments.split, descent_lanes, 1).count(),
-                  [&](const Worker& worker) { descend<Step, HostMemory>(arguments, worker); });
+  const OptimizerStepArguments<Step> arguments = optimizer_step_arguments(step, outputs, inputs);
+  for_each_worker(tiles(arguments.split, optimizer_step_lanes, 1).count(),
+                  [&](const Worker& worker) { optimizer_step<Step, HostMemory>(arguments, worker); });
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void fold_on_host(const Fold& fold, std::int64_t count) {
   LOCKSTEP_CHECK(status == Status::success);
 }
 
-void copy_on_host(std::span<const CopyPiece> pieces) {
+void copy_on_host(std::span<const CopyRegion> pieces) {
   while (!pieces.empty()) {
     const CopyArguments arguments = copy_arguments(pieces);
     for_each_worker(arguments.first_chunk[arguments.piece_count],
@@ -95,39 +95,40 @@ void fill_on_host(void* target, const void* element, std::size_t element_bytes, 
   for_each_worker(tiles(arguments), [&](const Worker& worker) { fill<HostMemory>(arguments, worker); });
 }
 
-void update_rows_on_host(const RowUpdate& update, void* carried) {
+void sparse_update_on_host(const SparseUpdate& update, void* carried) {
   const Status status = with_ordered<ReduceOp::max>(update.dtype, [&]<class Elements>(Elements) {
-    return with_row_arguments<Elements>(update, carried, [](const RowArguments& arguments) {
-      for_each_worker(tiles(arguments, Elements::lanes),
-                      [&](const Worker& worker) { cuda::update_rows<Elements, HostMemory>(arguments, worker); });
+    return with_sparse_update_arguments<Elements>(update, carried, [](const SparseUpdateArguments& arguments) {
+      for_each_worker(tiles(arguments, Elements::lanes), [&](const Worker& worker) {
+        cuda::apply_sparse_update<Elements, HostMemory>(arguments, worker);
+      });
       return Status::success;
     });
   });
   LOCKSTEP_CHECK(status == Status::success);
 }
 
-void descend_on_host(std::span<float> parameter, std::span<const float> gradient, float rate) {
-  step_on_host(Descend{rate}, {parameter}, {gradient});
+void sgd_step_on_host(std::span<float> parameter, std::span<const float> gradient, float rate) {
+  step_on_host(SgdStep{rate}, {parameter}, {gradient});
 }
 
-void descend_with_momentum_on_host(std::span<float> parameter, std::span<float> movement,
-                                   std::span<const float> gradient, float rate, float momentum) {
-  step_on_host(DescendWithMomentum{rate, momentum}, {parameter, movement}, {gradient});
+void momentum_step_on_host(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                           float rate, float momentum) {
+  step_on_host(MomentumStep{rate, momentum}, {parameter, movement}, {gradient});
 }
 
-void adapt_on_host(std::span<float> parameter, std::span<float> mean, std::span<float> square,
-                   std::span<const float> gradient, const AdaptFactors& factors) {
-  step_on_host(Adapt{factors}, {parameter, mean, square}, {gradient});
+void adam_step_on_host(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                       std::span<const float> gradient, const AdamFactors& factors) {
+  step_on_host(AdamStep{factors}, {parameter, mean, square}, {gradient});
 }
 
-void adapt_moments_on_host(std::span<float> mean, std::span<float> square, std::span<const float> gradient,
-                           float beta_1, float beta_2) {
-  step_on_host(AdaptMoments{beta_1, beta_2}, {mean, square}, {gradient});
+void adam_moments_on_host(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                          float beta_2) {
+  step_on_host(AdamMoments{beta_1, beta_2}, {mean, square}, {gradient});
 }
 
-void direction_on_host(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
-                       std::span<const float> square, const DirectionFactors& factors) {
-  step_on_host(Direction{factors}, {out}, {parameter, mean, square});
+void lamb_direction_on_host(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                            std::span<const float> square, const LambFactors& factors) {
+  step_on_host(LambDirection{factors}, {out}, {parameter, mean, square});
 }
 
 }  // namespace lockstep::detail::cuda

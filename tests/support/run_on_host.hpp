@@ -16,24 +16,24 @@ namespace lockstep::detail::cuda {
 
 void fold_on_host(const Fold& fold, std::int64_t count);
 
-void copy_on_host(std::span<const CopyPiece> pieces);
+void copy_on_host(std::span<const CopyRegion> pieces);
 
 void fill_on_host(void* target, const void* element, std::size_t element_bytes, std::int64_t count);
 
-void update_rows_on_host(const RowUpdate& update, void* carried);
+void sparse_update_on_host(const SparseUpdate& update, void* carried);
 
-void descend_on_host(std::span<float> parameter, std::span<const float> gradient, float rate);
+void sgd_step_on_host(std::span<float> parameter, std::span<const float> gradient, float rate);
 
-void descend_with_momentum_on_host(std::span<float> parameter, std::span<float> movement,
-                                   std::span<const float> gradient, float rate, float momentum);
+void momentum_step_on_host(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                           float rate, float momentum);
 
-void adapt_on_host(std::span<float> parameter, std::span<float> mean, std::span<float> square,
-                   std::span<const float> gradient, const AdaptFactors& factors);
+void adam_step_on_host(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                       std::span<const float> gradient, const AdamFactors& factors);
 
-void adapt_moments_on_host(std::span<float> mean, std::span<float> square, std::span<const float> gradient,
-                           float beta_1, float beta_2);
+void adam_moments_on_host(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                          float beta_2);
 
-void direction_on_host(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
-                       std::span<const float> square, const DirectionFactors& factors);
+void lamb_direction_on_host(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                            std::span<const float> square, const LambFactors& factors);
 
 }  // namespace lockstep::detail::cuda

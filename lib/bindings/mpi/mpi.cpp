@@ -57,7 +57,7 @@ bool this_thread_may_call() {
 }
 
 std::unique_lock<std::mutex> serialize() {
-  static std::mutex mutex;  // one per process, like MPI
+  static std::mutex mutex;  // one per process, like MPI; locked or not at run time, which the analysis cannot follow
   static const int level = thread_level();
   return level >= MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>(mutex, std::defer_lock)
                                       : std::unique_lock<std::mutex>(mutex);

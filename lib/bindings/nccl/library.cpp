@@ -7,13 +7,13 @@
 #include "bindings/nccl/nccl.hpp"
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 
 #include <dlfcn.h>
 #include <nccl.h>
 
 #include <cstring>
 #include <deque>
-#include <mutex>
 
 namespace lockstep::detail::nccl {
 namespace {
@@ -189,13 +189,13 @@ class Opened final : public Api {
   /// A new variable for a communicator. It stays valid for ever, because NCCL writes a communicator to its variable at
   /// once, and a second time, from a thread of its own, when the communicator is ready.
   ncclComm_t& new_place() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return places_.emplace_back(nullptr);
   }
 
   Functions call_;
-  std::mutex mutex_;
-  std::deque<ncclComm_t> places_;  // guarded by mutex_
+  Mutex mutex_;
+  std::deque<ncclComm_t> places_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 std::string version_text(int code) {

@@ -3,8 +3,44 @@
 
 #include "bindings/nccl/nccl.hpp"
 
+#include "base/mutex.hpp"
+
+#include <cstdlib>
+
 namespace lockstep::detail::nccl {
+namespace {
+
+struct Named {
+  Mutex mutex;
+  std::string file LOCKSTEP_GUARDED_BY(mutex);
+  bool is_taken LOCKSTEP_GUARDED_BY(mutex) = false;
+};
+
+/// Lives as long as the process: NCCL is opened once.
+Named& named() {
+  static Named of_this_process;
+  return of_this_process;
+}
+
+}  // namespace
 
 bool is_reducible(DType dtype) noexcept { return dtype != DType::i16 && dtype != DType::u16; }
+
+bool name_library(const std::string& file) {
+  Named& known = named();
+  const MutexLock lock(known.mutex);
+  if (known.is_taken) return false;
+  known.file = file;
+  return true;
+}
+
+LibraryName take_library_name() {
+  Named& known = named();
+  const MutexLock lock(known.mutex);
+  known.is_taken = true;
+  if (!known.file.empty()) return {known.file, "EnvironmentOptions::nccl_library"};
+  const char* const variable = std::getenv("LOCKSTEP_NCCL");
+  return {variable != nullptr ? variable : "", "LOCKSTEP_NCCL"};
+}
 
 }  // namespace lockstep::detail::nccl

@@ -43,7 +43,7 @@ class NcclAllGather final : public GpuOperation {
     if (is_straight(bucket)) return input_of(items()[bucket.members.front().item], replicas.front());
     void* const packed =
         scratch(stream, static_cast<std::size_t>(replicas_each() * bucket.count) * size_of(bucket.dtype));
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t i = 0; i < replicas.size(); ++i) {
       for (const BucketMember& member : bucket.members) {
         const HostItem& item = items()[member.item];
@@ -79,7 +79,7 @@ class NcclAllGather final : public GpuOperation {
   }
 
   void deliver(std::size_t stream) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       for (const BucketMember& member : buckets_[bucket].members) add_copies(stream, bucket, member, pieces);
     }
@@ -87,7 +87,7 @@ class NcclAllGather final : public GpuOperation {
   }
 
   void add_copies(std::size_t stream, std::size_t index, const BucketMember& member,
-                  std::vector<cuda::CopyPiece>& pieces) const {
+                  std::vector<cuda::CopyRegion>& pieces) const {
     const Bucket& bucket = buckets_[index];
     const HostItem& item = items()[member.item];
     const void* const gathered = runs_[stream][index].target;

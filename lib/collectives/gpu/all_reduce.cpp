@@ -101,7 +101,7 @@ class NcclAllReduce final : public GpuReduction {
     if (outputs.empty()) return;
     const void* const reduced = runs_[stream][index].target;
     if (is_straight(bucket)) {
-      std::vector<cuda::CopyPiece> further;
+      std::vector<cuda::CopyRegion> further;
       for (void* const output : outputs) {
         if (output != reduced) further.push_back({reduced, output, bytes_of(bucket.count, result_of(bucket))});
       }

@@ -59,7 +59,7 @@ class GpuBroadcast final : public GpuOperation {
   void load(std::size_t stream, std::size_t index) {
     const Bucket& bucket = buckets_[index];
     void* const buffer = buffers_[stream][index];
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (const BucketMember& member : bucket.members) {
       const HostItem& item = items()[member.item];
       const std::size_t bytes = static_cast<std::size_t>(item.count()) * size_of(item.dtype);
@@ -91,7 +91,7 @@ class GpuBroadcast final : public GpuOperation {
   }
 
   void deliver(std::size_t stream) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       for (const BucketMember& member : buckets_[bucket].members) {
         const HostItem& item = items()[member.item];

@@ -281,7 +281,7 @@ class FoldExchange final : public GpuReduction {
   /// Copies the slices that other GPUs have folded to the outputs that they were not received in.
   void copy_results() {
     for (std::size_t stream = 0; stream < streams(); ++stream) {
-      std::vector<cuda::CopyPiece> pieces;
+      std::vector<cuda::CopyRegion> pieces;
       for (int peer = 0; peer < group().leaders().size(); ++peer) {
         if (peer == group().leader_of_stream(stream)) continue;
         for (const TensorRange& range : slice(peer)) {

@@ -141,7 +141,7 @@ void* GpuOperation::scratch(std::size_t stream, std::size_t bytes) {
   }
 }
 
-void GpuOperation::copy(std::size_t stream, std::span<const cuda::CopyPiece> pieces) {
+void GpuOperation::copy(std::size_t stream, std::span<const cuda::CopyRegion> pieces) {
   if (pieces.empty()) return;
   const cuda::CurrentDevice current(device_of(stream));
   cuda::Backend& backend = cuda::Backend::of_this_process();

@@ -64,7 +64,7 @@ class GpuOperation : public Operation {
 
   /// Memory on the GPU of `stream` that lives as long as the operation. Throws Error(unavailable) when out of memory.
   [[nodiscard]] void* scratch(std::size_t stream, std::size_t bytes);
-  void copy(std::size_t stream, std::span<const cuda::CopyPiece> pieces);
+  void copy(std::size_t stream, std::span<const cuda::CopyRegion> pieces);
   /// Work that is put on stream `later` from now on waits for the work that is on `earlier`.
   void order(std::size_t earlier, std::size_t later);
 

@@ -175,7 +175,7 @@ class PartMoves final : public GpuOperation {
   /// The inputs of an all_to_all, as copies if they are outputs too and would be overwritten.
   std::vector<const void*> inputs_apart(const HostItem& item) {
     std::vector<const void*> inputs = item.inputs;
-    std::vector<std::vector<cuda::CopyPiece>> pieces(streams());
+    std::vector<std::vector<cuda::CopyRegion>> pieces(streams());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (std::find(item.outputs.begin(), item.outputs.end(), inputs[i]) == item.outputs.end()) continue;
       const GpuPlace& place = item.input_places[i];
@@ -194,7 +194,7 @@ class PartMoves final : public GpuOperation {
   /// send.
   void load(std::size_t stream) {
     Traffic& traffic = traffic_[stream];
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t peer = 0; peer < traffic.out.size(); ++peer) {
       traffic.in_buckets.push_back(new_bucket(stream, traffic.in[peer]));
       for (Move& move : traffic.in[peer]) {
@@ -220,7 +220,7 @@ class PartMoves final : public GpuOperation {
     return bytes != 0 ? scratch(stream, bytes) : nullptr;
   }
 
-  static void add_copies(const void* source, const Move& move, std::vector<cuda::CopyPiece>& pieces) {
+  static void add_copies(const void* source, const Move& move, std::vector<cuda::CopyRegion>& pieces) {
     for (void* const target : move.targets) {
       if (target != source) pieces.push_back({source, target, move.bytes});
     }
@@ -258,7 +258,7 @@ class PartMoves final : public GpuOperation {
   }
 
   void deliver(std::size_t stream) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (std::size_t peer = 0; peer < traffic_[stream].in.size(); ++peer) {
       const auto* next = static_cast<const std::byte*>(traffic_[stream].in_buckets[peer]);
       for (const Move& move : traffic_[stream].in[peer]) {

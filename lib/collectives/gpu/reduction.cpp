@@ -67,7 +67,7 @@ void GpuReduction::place(std::size_t stream, const Bucket& bucket, PlacedBucket&
 }
 
 void GpuReduction::place_packed(std::size_t stream, const Bucket& bucket, PlacedBucket& placed,
-                                std::vector<cuda::CopyPiece>& pieces) {
+                                std::vector<cuda::CopyRegion>& pieces) {
   for (const int replica : leader_of(stream).replicas) {
     void* const packed = scratch(stream, bytes_of(bucket.count, bucket.dtype));
     placed.inputs.push_back(packed);
@@ -92,7 +92,7 @@ void GpuReduction::place_packed(std::size_t stream, const Bucket& bucket, Placed
 void GpuReduction::pack() {
   placed_.resize(streams());
   for (std::size_t stream = 0; stream < streams(); ++stream) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (const Bucket& bucket : buckets_) {
       PlacedBucket& placed = placed_[stream].emplace_back();
       if (bucket.is_packed()) {
@@ -107,7 +107,7 @@ void GpuReduction::pack() {
 
 void GpuReduction::unpack() {
   for (std::size_t stream = 0; stream < streams(); ++stream) {
-    std::vector<cuda::CopyPiece> pieces;
+    std::vector<cuda::CopyRegion> pieces;
     for (const PlacedBucket& placed : placed_[stream])
       pieces.insert(pieces.end(), placed.unpack.begin(), placed.unpack.end());
     copy(stream, pieces);
@@ -152,7 +152,7 @@ void GpuReduction::fold_at_once(std::size_t stream, const Fold& fold, std::int64
   cuda::check(backend.api(), backend.kernels().reduce(launched, count, cuda_stream(stream)), "reduce kernel");
   const DType dtype =
       fold.result == FoldResult::partial ? accumulation_dtype(fold.op, fold.dtype) : result_dtype(fold.op, fold.dtype);
-  std::vector<cuda::CopyPiece> further;
+  std::vector<cuda::CopyRegion> further;
   for (void* const output : fold.outputs.subspan(launched.outputs.size()))
     further.push_back({fold.outputs.front(), output, static_cast<std::size_t>(count) * size_of(dtype)});
   copy(stream, further);

@@ -41,7 +41,7 @@ class GpuReduction : public GpuOperation {
   struct PlacedBucket {
     std::vector<const void*> inputs;  ///< one per replica of the GPU, in id order
     std::vector<void*> outputs;       ///< each gets the result; empty if no output is on the GPU
-    std::vector<cuda::CopyPiece> unpack;
+    std::vector<cuda::CopyRegion> unpack;
   };
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const noexcept { return buckets_; }
@@ -64,7 +64,7 @@ class GpuReduction : public GpuOperation {
  private:
   void place(std::size_t stream, const Bucket& bucket, PlacedBucket& placed) const;
   void place_packed(std::size_t stream, const Bucket& bucket, PlacedBucket& placed,
-                    std::vector<cuda::CopyPiece>& pieces);
+                    std::vector<cuda::CopyRegion>& pieces);
   void fold_at_once(std::size_t stream, const Fold& fold, std::int64_t count);
 
   const std::vector<Bucket> buckets_;

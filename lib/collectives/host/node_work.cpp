@@ -13,8 +13,8 @@ namespace lockstep::detail {
 void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
   tag_ = tag;
   slot_ = ControlBlock::slot_of(tag);
-  arrival.clock =
-      group_.own_control_block().clock.value.load(std::memory_order_relaxed);  // this rank is its only writer
+  arrival.step_counter =
+      group_.own_control_block().step_counter.value.load(std::memory_order_relaxed);  // this rank is its only writer
 }
 
 /// Sequentially consistent on both sides: either this rank sees that the operation was abandoned, or the other rank
@@ -36,13 +36,13 @@ void NodeWork::end() { group_.own_control_block().working.value.store(0, std::me
 
 void NodeWork::tick() {
   at_flag();
-  std::atomic<std::uint64_t>& clock = group_.own_control_block().clock.value;
+  std::atomic<std::uint64_t>& clock = group_.own_control_block().step_counter.value;
   clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 bool NodeWork::has_ticked(int member, std::size_t steps) const {
-  return group_.control_block(member).clock.value.load(std::memory_order_acquire) >=
-         arrival_of(member).clock.get() + steps;
+  return group_.control_block(member).step_counter.value.load(std::memory_order_acquire) >=
+         arrival_of(member).step_counter.get() + steps;
 }
 
 bool NodeWork::abandon(std::span<const int> consumers, OwnTable& table) noexcept {

@@ -11,8 +11,6 @@
 #include "collectives/call/element_space.hpp"
 #include "schedule/mixed_radix.hpp"
 #include "schedule/radices.hpp"
-#include "schedule/rank_layout.hpp"
-#include "schedule/stage_fold.hpp"
 
 #include <cstdint>
 #include <map>

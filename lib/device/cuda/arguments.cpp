@@ -15,20 +15,20 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// An input to be pushed, and the merges after it.
+/// One step of a fold: push an input, then combine `merges` times.
 struct Step {
   std::size_t input = 0;
   int merges = 0;
 };
 
-/// A part of a fold, and how deep it makes the stack.
+/// A part of a fold, and the stack depth that it needs.
 struct Program {
   std::vector<Step> steps;
   int depth = 1;
 };
 
-/// Both, and then one merge. The deeper one comes first: fewer wait on the stack then. Combining does not depend on
-/// which operand is the left one, but for which NaN a partial is.
+/// Both programs, and then one merge. The deeper one comes first, so that less is on the stack meanwhile. The order of
+/// the operands does not change a result, except for the bits of a NaN in a partial result.
 Program merged(Program left, Program right) {
   if (left.depth < right.depth) std::swap(left, right);
   left.depth = std::max(left.depth, right.depth + 1);
@@ -37,7 +37,7 @@ Program merged(Program left, Program right) {
   return left;
 }
 
-/// The same tree with its inputs in the order that needs the least stack: n inputs need no more than log2(n) + 1.
+/// The same tree with its inputs in the order that needs the smallest stack: n inputs need at most log2(n) + 1 entries.
 std::vector<Step> shallowest(std::span<const std::uint8_t> merges) {
   std::vector<Program> stack;
   for (std::size_t k = 0; k < merges.size(); ++k) {
@@ -51,10 +51,10 @@ std::vector<Step> shallowest(std::span<const std::uint8_t> merges) {
   return std::move(stack.back().steps);
 }
 
-/// Tells `arguments` the merges of `steps`: after each four inputs, where they are a node of four leaves.
+/// Stores the merges of `steps` in `arguments`: after every four inputs, if each four inputs are a node of four leaves.
 void put_merges(std::span<const Step> steps, FoldArguments& arguments) {
   static constexpr int of_four[]{0, 1, 0, 2};
-  static constexpr int last_of[]{0, 0, 1, 1, 2};  // by the number of inputs
+  static constexpr int last_of[]{0, 0, 1, 1, 2};  // indexed by the number of inputs
   arguments.in_fours = true;
   for (std::size_t first = 0; first < steps.size(); first += 4) {
     const std::size_t inputs = std::min<std::size_t>(4, steps.size() - first);
@@ -70,10 +70,10 @@ void put_merges(std::span<const Step> steps, FoldArguments& arguments) {
 }
 
 int chunk_bytes_for(std::size_t bytes) {
-  constexpr std::size_t enough_chunks = 1024;  // to keep all multiprocessors busy
-  constexpr std::size_t least = 4096;          // one round of a block's threads, in words
+  constexpr std::size_t enough_blocks = 1024;  // enough to keep all multiprocessors busy
+  constexpr std::size_t least = 4096;          // bytes that the threads of a block copy in one round
   constexpr std::size_t most = 65536;
-  return static_cast<int>(std::clamp(bytes / enough_chunks / least * least, least, most));
+  return static_cast<int>(std::clamp(bytes / enough_blocks / least * least, least, most));
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldSha
 }
 
 int known_leaves(const Fold& fold) {
-  // what fold_merges_of_leaves gives
+  // the results of fold_merges_of_leaves
   static constexpr std::uint8_t two[]{0, 1};
   static constexpr std::uint8_t three[]{0, 1, 1};
   static constexpr std::uint8_t four[]{0, 1, 0, 2};
@@ -141,18 +141,18 @@ int known_leaves(const Fold& fold) {
   return 0;
 }
 
-CopyArguments copy_arguments(std::span<const CopyPiece>& pieces) {
+CopyArguments copy_arguments(std::span<const CopyRegion>& regions) {
   CopyArguments arguments;
   std::size_t bytes = 0;
-  for (; !pieces.empty() && arguments.piece_count < CopyArguments::most_pieces; pieces = pieces.subspan(1)) {
-    if (pieces.front().bytes == 0) continue;
-    arguments.pieces[arguments.piece_count++] = pieces.front();
-    bytes += pieces.front().bytes;
+  for (; !regions.empty() && arguments.piece_count < CopyArguments::most_regions; regions = regions.subspan(1)) {
+    if (regions.front().bytes == 0) continue;
+    arguments.regions[arguments.piece_count++] = regions.front();
+    bytes += regions.front().bytes;
   }
   arguments.chunk_bytes = chunk_bytes_for(bytes);
   const auto chunk_bytes = static_cast<std::size_t>(arguments.chunk_bytes);
   for (int p = 0; p < arguments.piece_count; ++p) {
-    const std::size_t chunks = (arguments.pieces[p].bytes + chunk_bytes - 1) / chunk_bytes;
+    const std::size_t chunks = (arguments.regions[p].bytes + chunk_bytes - 1) / chunk_bytes;
     arguments.first_chunk[p + 1] = arguments.first_chunk[p] + static_cast<std::uint32_t>(chunks);
   }
   return arguments;
@@ -174,9 +174,10 @@ FillArguments fill_arguments(void* target, const void* element, std::size_t elem
   return arguments;
 }
 
-RowArguments row_arguments(const RowUpdate& update, void* carried, std::size_t first, const FoldShape& shape) {
+SparseUpdateArguments sparse_update_arguments(const SparseUpdate& update, void* carried, std::size_t first,
+                                              const FoldShape& shape) {
   LOCKSTEP_CHECK(update.op != RowOp::update);
-  RowArguments arguments;
+  SparseUpdateArguments arguments;
   arguments.target = update.target;
   arguments.slices = update.slices;
   arguments.carried = carried;
@@ -196,7 +197,7 @@ RowArguments row_arguments(const RowUpdate& update, void* carried, std::size_t f
   arguments.begins_inside = first > 0 && update.steps[first - 1].row == steps.front().row;
   arguments.ends_inside = count < steps.size() && steps[count].row == steps[count - 1].row;
   if (arguments.begins_inside && arguments.ends_inside && arguments.row_count > 1) {
-    // `carried` is read for the first row and written for the last, by threads that do not wait for one another
+    // `carried` is read for the first row and written for the last one, by threads that are not synchronized
     --arguments.row_count;
     arguments.ends_inside = false;
   }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels are told, made of what their callers say.
+// The arguments of kernels, computed from the arguments of their callers.
 
 #pragma once
 
 #include "device/cuda/bodies/copy.hpp"
-#include "device/cuda/bodies/descent.hpp"
 #include "device/cuda/bodies/fill.hpp"
 #include "device/cuda/bodies/fold.hpp"
-#include "device/cuda/bodies/rows.hpp"
+#include "device/cuda/bodies/optimizer_step.hpp"
+#include "device/cuda/bodies/sparse_update.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace lockstep::detail::cuda {
 
-/// An array by where it begins and what it holds.
+/// An array: its address and the size of its elements.
 struct ArrayPlace {
   const void* begin = nullptr;
   int element_bytes = 0;
 };
 
-/// Shares `count` elements out: packs of `lanes` of them wherever that is aligned in all arrays.
+/// Divides `count` elements among threads: into packs of `lanes` elements as far as those are aligned in all arrays.
 [[nodiscard]] Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays);
 
 struct FoldShape {
@@ -39,10 +39,10 @@ inline constexpr FoldShape shape_of = {Elements::lanes, sizeof(typename Elements
 
 [[nodiscard]] FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldShape& shape);
 
-/// The number of inputs when they are leaves 0, 1, ... of a tree and there is a kernel for just as many; else 0.
+/// The number of inputs if they are leaves 0, 1, ... of a tree and there is a kernel for that number; otherwise 0.
 [[nodiscard]] int known_leaves(const Fold& fold);
 
-/// Calls `launch` with the inputs of `fold`, as one of the types of bodies/fold.hpp.
+/// Calls `launch` with the type of bodies/fold.hpp that fits the inputs of `fold`.
 template <class Elements, class Launch>
 Status with_inputs(const Fold& fold, const Launch& launch) {
   if constexpr (Elements::has_leaf_kernels) {
@@ -57,21 +57,21 @@ Status with_inputs(const Fold& fold, const Launch& launch) {
   return launch(AnyInputs<Elements>());
 }
 
-/// Takes as many pieces from the front of `pieces` as one launch takes, leaving out empty ones.
-[[nodiscard]] CopyArguments copy_arguments(std::span<const CopyPiece>& pieces);
+/// Removes as many regions from the front of `regions` as one launch can copy, and skips empty ones.
+[[nodiscard]] CopyArguments copy_arguments(std::span<const CopyRegion>& regions);
 
 [[nodiscard]] FillArguments fill_arguments(void* target, const void* element, std::size_t element_bytes,
                                            std::int64_t count);
 
-/// The steps of `update` from `first` on, as many as one launch takes.
-[[nodiscard]] RowArguments row_arguments(const RowUpdate& update, void* carried, std::size_t first,
-                                         const FoldShape& shape);
+/// The steps of `update` from `first` on, as many as one launch can do.
+[[nodiscard]] SparseUpdateArguments sparse_update_arguments(const SparseUpdate& update, void* carried,
+                                                            std::size_t first, const FoldShape& shape);
 
-/// Calls `launch` with the arguments of each launch that `update` needs, in their order, until one fails.
+/// Calls `launch` with the arguments of each launch that `update` needs, in order, until one fails.
 template <class Elements, class Launch>
-Status with_row_arguments(const RowUpdate& update, void* carried, const Launch& launch) {
+Status with_sparse_update_arguments(const SparseUpdate& update, void* carried, const Launch& launch) {
   for (std::size_t first = 0; first < update.steps.size();) {
-    const RowArguments arguments = row_arguments(update, carried, first, shape_of<Elements>);
+    const SparseUpdateArguments arguments = sparse_update_arguments(update, carried, first, shape_of<Elements>);
     const Status status = launch(arguments);
     if (status != Status::success) return status;
     first += arguments.first_step[arguments.row_count];
@@ -79,12 +79,12 @@ Status with_row_arguments(const RowUpdate& update, void* carried, const Launch& 
   return Status::success;
 }
 
-/// The arrays have the same length.
+/// The arrays must have the same length.
 template <class Step>
-[[nodiscard]] DescentArguments<Step> descent_arguments(const Step& step,
-                                                       const std::span<float> (&outputs)[Step::written],
-                                                       const std::span<const float> (&inputs)[Step::read]) {
-  DescentArguments<Step> arguments{.step = step};
+[[nodiscard]] OptimizerStepArguments<Step> optimizer_step_arguments(
+    const Step& step, const std::span<float> (&outputs)[Step::written],
+    const std::span<const float> (&inputs)[Step::read]) {
+  OptimizerStepArguments<Step> arguments{.step = step};
   ArrayPlace arrays[Step::written + Step::read];
   for (int a = 0; a < Step::written; ++a) {
     arguments.outputs[a] = outputs[a].data();
@@ -94,7 +94,7 @@ template <class Step>
     arguments.inputs[a] = inputs[a].data();
     arrays[Step::written + a] = {inputs[a].data(), sizeof(float)};
   }
-  arguments.split = split_of(static_cast<std::int64_t>(inputs[0].size()), descent_lanes, arrays);
+  arguments.split = split_of(static_cast<std::int64_t>(inputs[0].size()), optimizer_step_lanes, arrays);
   return arguments;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/fork.hpp"
-#include "bindings/nccl/library_name.hpp"
+#include "bindings/nccl/nccl.hpp"
 #include "device/cuda/open_devices.hpp"
 
 #include <atomic>
@@ -16,15 +16,15 @@ namespace {
 
 std::atomic<Backend*> installed{nullptr};
 
-/// Fills in what is here. Why no GPU can be used, empty where one can.
+/// Looks for devices and stores what it finds in `found`. Returns the reason why no GPU can be used; empty if one can.
 std::string look_for_devices(Api& api, Found& found) {
-  // without a driver this call alone says so and leaves no error behind
+  // without a driver, this is the only call that reports it without leaving an error behind
   if (api.driver_version(found.driver_version) != Status::success) found.driver_version = 0;
   if (found.driver_version == 0) return "no CUDA driver";
   int count = 0;
   Status status = api.device_count(count);
   if (status == Status::insufficient_driver) {
-    return fmt::format("the driver is too old: it knows CUDA {}, and this is built with CUDA {}",
+    return fmt::format("the driver is too old: it supports CUDA {}, but lockstep was built with CUDA {}",
                        version_text(found.driver_version), version_text(found.runtime_version));
   }
   if (status == Status::no_device || (status == Status::success && count == 0)) return "no GPU is visible";
@@ -33,7 +33,7 @@ std::string look_for_devices(Api& api, Found& found) {
   }
   if (status == Status::success) return {};
   found.devices.clear();
-  return fmt::format("CUDA does not start: {} ({})", api.error_string(status), api.error_name(status));
+  return fmt::format("cannot initialize CUDA: {} ({})", api.error_string(status), api.error_name(status));
 }
 
 Found look(Api& api) {
@@ -83,12 +83,13 @@ const nccl::Library& Backend::nccl() {
 
 void Backend::require(Device device, std::string_view who) const {
   if (device.kind != DeviceKind::gpu) {
-    throw_error(Code::invalid_argument, "{}: {} is no GPU", who, to_string(device));
+    throw_error(Code::invalid_argument, "{}: {} is not a GPU", who, to_string(device));
   }
   if (device.index >= 0 && device.index < device_count() && device.logical >= 0) return;
-  if (device_count() == 0) throw_error(Code::unavailable, "{}: {} is not here: {}", who, to_string(device), found_.why);
+  if (device_count() == 0)
+    throw_error(Code::unavailable, "{}: {} is not available: {}", who, to_string(device), found_.why);
   const std::string here = device_count() == 1 ? "gpu:0" : fmt::format("gpu:0 to gpu:{}", device_count() - 1);
-  throw_error(Code::unavailable, "{}: {} is not here; this process has {}", who, to_string(device), here);
+  throw_error(Code::unavailable, "{}: {} is not available; this process has {}", who, to_string(device), here);
 }
 
 std::string versions_text(Backend& backend) {
@@ -110,7 +111,7 @@ InstalledTables::InstalledTables(Tables tables) {
 }
 
 InstalledTables::~InstalledTables() {
-  delete installed.load();  // what it holds is given back through it
+  delete installed.load();  // its resources are freed through its own tables
   installed.store(nullptr);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPUs of this process: the tables that reach them, and what was found when they were first asked for.
+// The GPUs of this process: the tables of calls to use them, and the devices that were found at the first use.
 
 #pragma once
 
@@ -21,27 +21,27 @@
 
 namespace lockstep::detail::cuda {
 
-/// Tables that belong together.
+/// Tables that are used together.
 struct Tables {
-  std::shared_ptr<Api> api;                   ///< null: without CUDA
-  std::shared_ptr<Kernels> kernels;           ///< null where `api` is
-  std::shared_ptr<const nccl::Library> nccl;  ///< null: opened when it is first asked for, by nccl::take_library_name
+  std::shared_ptr<Api> api;                   ///< null without CUDA
+  std::shared_ptr<Kernels> kernels;           ///< null if `api` is null
+  std::shared_ptr<const nccl::Library> nccl;  ///< null: opened at first use, see nccl::take_library_name
 };
 
-/// What the first look found; it does not change afterwards.
+/// The devices found at the first use; they do not change afterwards.
 struct Found {
-  std::vector<DeviceProperties> devices;  ///< by index; empty where no GPU can be used
-  std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU is visible", ...; empty where there is one
+  std::vector<DeviceProperties> devices;  ///< by index; empty if no GPU can be used
+  std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU is visible", ...; empty if a GPU can be used
   int driver_version = 0;
   int runtime_version = 0;
 };
 
 class OpenDevices;
 
-/// "13.0" of 13000.
+/// The text of a version: "13.0" for 13000.
 [[nodiscard]] std::string version_text(int version);
 
-/// The tables and what they found, once per process: probed at the first call. Never destroyed. Thread-safe.
+/// The tables and the devices of this process, probed at the first use. Never destroyed. Thread-safe.
 class Backend {
  public:
   explicit Backend(Tables tables);
@@ -49,7 +49,7 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   ~Backend();
 
-  /// The process's: the real one, or what a test has put in its place.
+  /// The backend of this process: the real one, or the one that a test has installed.
   [[nodiscard]] static Backend& of_this_process();
 
   [[nodiscard]] Api& api() const noexcept { return *tables_.api; }
@@ -57,13 +57,13 @@ class Backend {
   [[nodiscard]] const nccl::Library& nccl();
   [[nodiscard]] const Found& found() const noexcept { return found_; }
   [[nodiscard]] int device_count() const noexcept { return static_cast<int>(found_.devices.size()); }
-  /// Throws Error(unavailable) that names what is here, where `device` is not among the GPUs of this process, and
-  /// Error(invalid_argument) where it is no GPU at all.
+  /// Throws Error(unavailable) that lists the available GPUs if `device` is not among them, and Error(invalid_argument)
+  /// if it is not a GPU.
   void require(Device device, std::string_view who) const;
-  /// What the process holds on them.
+  /// The resources that the process holds on the devices.
   [[nodiscard]] OpenDevices& open_devices() const noexcept { return *open_devices_; }
 
-  /// False in a child that fork() made: CUDA's part of its memory is not the child's to give back.
+  /// False in a child that fork() made: it must not free CUDA resources of its parent.
   [[nodiscard]] bool is_of_this_process() const noexcept;
 
  private:
@@ -72,15 +72,15 @@ class Backend {
   std::once_flag nccl_once_;
   nccl::Library nccl_;
   std::uint32_t fork_depth_;
-  std::unique_ptr<OpenDevices> open_devices_;  // goes first: it needs the tables
+  std::unique_ptr<OpenDevices> open_devices_;  // destroyed first: it needs the tables
 };
 
-/// What is linked and what can be opened, on a machine without a GPU, too: "CUDA 13.0, driver 13.0; NCCL 2.28.9 of
-/// /usr/lib/libnccl.so.2", "CUDA 13.0; no NCCL: NCCL does not open: ..."; empty in a build without CUDA. Looks for
-/// NCCL.
+/// The versions of CUDA and NCCL, also on a machine without a GPU: "CUDA 13.0, driver 13.0; NCCL 2.28.9 of
+/// /usr/lib/libnccl.so.2", "CUDA 13.0; no NCCL: cannot open NCCL: ..."; empty in a build without CUDA. Looks for NCCL.
 [[nodiscard]] std::string versions_text(Backend& backend);
 
-/// For tests: while it lives, `tables` are the process's. Everything that was made of the ones before must be gone.
+/// For tests: while it lives, `tables` are those of the process. Everything that was made with other tables must be
+/// destroyed before.
 class InstalledTables {
  public:
   explicit InstalledTables(Tables tables);

@@ -4,6 +4,7 @@
 #include "device/cuda/copies.hpp"
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 #include "device/cuda/memory.hpp"
 #include "device/cuda/open_devices.hpp"
 #include "device/cuda/streams.hpp"
@@ -11,7 +12,6 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,23 +20,23 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// A copy that has not come to its end in time: the device may come to its memory on the host whenever it goes on. It
-/// keeps itself until somebody who frees that memory finds the end.
+/// A copy that has timed out: the device may still access the host memory when it goes on. The object keeps itself
+/// alive until the memory is freed and the copy has completed.
 class LateCopy final : public MemoryUser {
  public:
   static void watch(std::unique_ptr<OwnedEvent> end, Device device, MemoryBlock block) {
     const auto copy = std::make_shared<LateCopy>(std::move(end), device);
     auto use = std::make_unique<MemoryUse>(copy, std::make_shared<const std::vector<MemoryBlock>>(1, block));
-    const std::lock_guard lock(copy->mutex_);
+    const MutexLock lock(copy->mutex_);
     copy->use_ = std::move(use);
   }
 
   LateCopy(std::unique_ptr<OwnedEvent> end, Device device) : end_(std::move(end)), device_(device) {}
   bool finish() noexcept override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     try {
       if (!end_->is_done()) return false;
-    } catch (const std::exception&) {  // a device that has failed touches nothing
+    } catch (const std::exception&) {  // a failed device accesses no memory
     }
     use_ = nullptr;
     return true;
@@ -46,8 +46,8 @@ class LateCopy final : public MemoryUser {
  private:
   std::unique_ptr<OwnedEvent> end_;
   Device device_;
-  std::mutex mutex_;
-  std::unique_ptr<MemoryUse> use_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unique_ptr<MemoryUse> use_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 MemoryKind kind_of(Api& api, const void* data) {
@@ -56,18 +56,19 @@ MemoryKind kind_of(Api& api, const void* data) {
   return attributes.kind;
 }
 
-/// Whether CUDA reaches this memory of the host by itself.
+/// Whether CUDA can access this host memory directly.
 bool is_pinned(Api& api, const void* data) { return kind_of(api, data) != MemoryKind::unregistered; }
 
-/// Throws Error(invalid_argument) where the elements of the copy's `role`, at `data`, cannot be on `device`.
+/// Throws Error(invalid_argument) if the elements at `data`, the source or target of a copy as `role` says, cannot be
+/// on `device`.
 void require_reach(const void* data, Device device, std::string_view role) {
   const std::string found = out_of_reach(data, device);
   if (found.empty()) return;
-  throw_error(Code::invalid_argument, "copy: the {} is on {} by its view, but its elements are {}", role,
-              to_string(device), found);
+  throw_error(Code::invalid_argument, "copy: the {} is a view on {}, but its elements are {}", role, to_string(device),
+              found);
 }
 
-/// Between `gpu` and page-locked memory at `host`, which is one of both.
+/// Copies between `gpu` and pinned memory; `host` is the one of `target` and `source` that is pinned.
 void copy_at_once(void* target, const void* source, std::size_t bytes, Device gpu, const void* host) {
   Api& api = Backend::of_this_process().api();
   const Stream stream = stream_of(gpu);
@@ -89,7 +90,7 @@ void copy_between_gpus(void* target, Device target_device, const void* source, D
   require_reach(source, source_device, "source");
   if (target_stream != source_stream) put_in_order(source_stream, source_device.index, target_stream);
   start_copy(target, target_device.index, source, source_device.index, bytes, target_stream);
-  // the source may be written again, or given back, on its own stream
+  // the source may be overwritten, or freed, on its own stream
   if (target_stream != source_stream) put_in_order(target_stream, target_device.index, source_stream);
 }
 

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Means of integers, in f64.
+// Means of integers, computed in f64.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"
-#include "device/cuda/launches.hpp"
 
 namespace lockstep::detail::cuda {
 

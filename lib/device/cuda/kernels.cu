@@ -4,7 +4,6 @@
 #include "device/cuda/kernels.hpp"
 
 #include "device/cuda/launch.cuh"
-#include "device/cuda/launches.hpp"
 
 #include <memory>
 
@@ -21,15 +20,16 @@ __global__ void __launch_bounds__(threads_per_block) fill_kernel(const __grid_co
 
 template <class Step>
 __global__ void __launch_bounds__(threads_per_block)
-    descent_kernel(const __grid_constant__ DescentArguments<Step> arguments) {
-  descend<Step, DeviceMemory>(arguments, this_worker());
+    optimizer_step_kernel(const __grid_constant__ OptimizerStepArguments<Step> arguments) {
+  optimizer_step<Step, DeviceMemory>(arguments, this_worker());
 }
 
 template <class Step>
 Status launch_step(const Step& step, const std::span<float> (&outputs)[Step::written],
                    const std::span<const float> (&inputs)[Step::read], Stream stream) {
-  const DescentArguments<Step> arguments = descent_arguments(step, outputs, inputs);
-  return launch(descent_kernel<Step>, arguments, tiles(arguments.split, descent_lanes, 1).count(), stream);
+  const OptimizerStepArguments<Step> arguments = optimizer_step_arguments(step, outputs, inputs);
+  return launch(optimizer_step_kernel<Step>, arguments, tiles(arguments.split, optimizer_step_lanes, 1).count(),
+                stream);
 }
 
 class RealKernels final : public Kernels {
@@ -49,9 +49,9 @@ class RealKernels final : public Kernels {
     return Status::invalid_value;
   }
 
-  Status copy(std::span<const CopyPiece> pieces, Stream stream) override {
-    while (!pieces.empty()) {
-      const CopyArguments arguments = copy_arguments(pieces);
+  Status copy(std::span<const CopyRegion> regions, Stream stream) override {
+    while (!regions.empty()) {
+      const CopyArguments arguments = copy_arguments(regions);
       const Status status = launch(copy_kernel, arguments, arguments.first_chunk[arguments.piece_count], stream);
       if (status != Status::success) return status;
     }
@@ -64,28 +64,28 @@ class RealKernels final : public Kernels {
     return launch(fill_kernel, arguments, tiles(arguments), stream);
   }
 
-  Status update_rows(const RowUpdate& update, void* carried, Stream stream) override {
-    return launch_rows(update, carried, stream);
+  Status apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) override {
+    return launch_sparse_update(update, carried, stream);
   }
 
-  Status descend(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override {
-    return launch_step(Descend{rate}, {parameter}, {gradient}, stream);
+  Status sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate, Stream stream) override {
+    return launch_step(SgdStep{rate}, {parameter}, {gradient}, stream);
   }
-  Status descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
-                               float rate, float momentum, Stream stream) override {
-    return launch_step(DescendWithMomentum{rate, momentum}, {parameter, movement}, {gradient}, stream);
+  Status momentum_step(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
+                       float rate, float momentum, Stream stream) override {
+    return launch_step(MomentumStep{rate, momentum}, {parameter, movement}, {gradient}, stream);
   }
-  Status adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square,
-               std::span<const float> gradient, const AdaptFactors& factors, Stream stream) override {
-    return launch_step(Adapt{factors}, {parameter, mean, square}, {gradient}, stream);
+  Status adam_step(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+                   std::span<const float> gradient, const AdamFactors& factors, Stream stream) override {
+    return launch_step(AdamStep{factors}, {parameter, mean, square}, {gradient}, stream);
   }
-  Status adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
-                       float beta_2, Stream stream) override {
-    return launch_step(AdaptMoments{beta_1, beta_2}, {mean, square}, {gradient}, stream);
+  Status adam_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                      float beta_2, Stream stream) override {
+    return launch_step(AdamMoments{beta_1, beta_2}, {mean, square}, {gradient}, stream);
   }
-  Status direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
-                   std::span<const float> square, const DirectionFactors& factors, Stream stream) override {
-    return launch_step(Direction{factors}, {out}, {parameter, mean, square}, stream);
+  Status lamb_direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                        std::span<const float> square, const LambFactors& factors, Stream stream) override {
+    return launch_step(LambDirection{factors}, {out}, {parameter, mean, square}, stream);
   }
 };
 

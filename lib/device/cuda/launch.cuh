@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies as kernels, and their launches. For CUDA's compiler.
+// The bodies as kernels, and their launches. Compiled by CUDA's compiler.
 
 #pragma once
 
 #include "device/cuda/arguments.hpp"
+#include "device/cuda/kernels.hpp"
 
 #include <cuda_runtime.h>
 
@@ -38,8 +39,8 @@ struct WordOf<16> {
   using Type = uint4;
 };
 
-/// Each word is one load or store of global memory, which is said by name: plain assignments are taken apart again.
-/// What is loaded is not kept in the caches, since it is read once.
+/// Accesses global memory with one load or store per word, by intrinsics: plain assignments would be split again.
+/// Loaded words are not cached, since they are read once.
 struct DeviceMemory {
   template <class Word>
   static __device__ Word load(const void* source) {
@@ -54,7 +55,8 @@ struct DeviceMemory {
 
 inline __device__ Worker this_worker() { return {blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x)}; }
 
-/// Launches `kernel` with blocks for that many tiles, or as many as keep all multiprocessors busy; nothing for none.
+/// Launches `kernel` with one block per tile, but no more blocks than keep all multiprocessors busy; no launch for no
+/// tiles.
 template <class Arguments>
 Status launch(void (*kernel)(const Arguments), const Arguments& arguments, std::int64_t tiles, Stream stream) {
   constexpr int blocks_per_multiprocessor = 16;
@@ -86,5 +88,14 @@ Status launch_fold(const Fold& fold, std::int64_t count, Stream stream) {
                   stream);
   });
 }
+
+// Launches of kernels that exist per dtype: one source per function, so that they compile in parallel.
+[[nodiscard]] Status launch_sum(const Fold& fold, std::int64_t count, Stream stream);  ///< and means of floats
+[[nodiscard]] Status launch_integer_mean(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_minimum(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_maximum(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_product(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_bits(const Fold& fold, std::int64_t count, Stream stream);
+[[nodiscard]] Status launch_sparse_update(const SparseUpdate& update, void* carried, Stream stream);
 
 }  // namespace lockstep::detail::cuda

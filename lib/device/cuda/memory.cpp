@@ -3,6 +3,7 @@
 
 #include "device/cuda/memory.hpp"
 
+#include "base/mutex.hpp"
 #include "device/cuda/streams.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <mutex>
 #include <new>
 #include <string>
 #include <unordered_map>
@@ -20,7 +20,7 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// Says what there is no more of.
+/// A std::bad_alloc whose text tells which memory is exhausted.
 class MemoryUsedUp final : public std::bad_alloc {
  public:
   explicit MemoryUsedUp(const std::string& text) noexcept {
@@ -29,10 +29,10 @@ class MemoryUsedUp final : public std::bad_alloc {
   [[nodiscard]] const char* what() const noexcept override { return text_.data(); }
 
  private:
-  std::array<char, 96> text_{};  // there may be no memory for a string's copy
+  std::array<char, 96> text_{};  // not a std::string: copying it might fail for lack of memory
 };
 
-/// What `call` of the Api, which fills in a block, gives. Memory that is used up leaves no error behind.
+/// The result of `call`, a call of the Api that allocates `block`. Clears CUDA's error if it is out of memory.
 template <class Text>
 void* taken(Api& api, Status status, void* block, const char* call, const Text& text_when_used_up) {
   if (status == Status::out_of_memory) {
@@ -49,7 +49,7 @@ void* take(std::size_t bytes, int device, Stream stream) {
   void* block = nullptr;
   const Status status = api.malloc_async(block, std::max<std::size_t>(bytes, 1), stream);
   return taken(api, status, block, "cudaMallocAsync",
-               [&] { return fmt::format("gpu:{} has no {} bytes of memory left", device, bytes); });
+               [&] { return fmt::format("out of memory on gpu:{}: {} bytes requested", device, bytes); });
 }
 
 void give_back_block(void* block, int device, Stream stream) noexcept {
@@ -78,7 +78,8 @@ class PinnedMemory final : public MemoryResource {
   }
 
  private:
-  /// Of eight classes between a power of two and the next, the one that `bytes` are in: an eighth is unused at most.
+  /// The size class of `bytes`. There are eight classes between a power of two and the next, so at most an eighth is
+  /// unused.
   static std::size_t class_of(std::size_t bytes) noexcept {
     constexpr std::size_t page = 4096;
     const std::size_t step = std::max(page, std::bit_floor(bytes) / 8);
@@ -88,7 +89,7 @@ class PinnedMemory final : public MemoryResource {
   void* do_allocate(std::size_t bytes) override {
     const std::size_t size = class_of(bytes);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::vector<void*>& blocks = kept_[size];
       if (!blocks.empty()) {
         kept_bytes_ -= size;
@@ -102,22 +103,22 @@ class PinnedMemory final : public MemoryResource {
   void do_deallocate(void* block, std::size_t bytes) noexcept override {
     const std::size_t size = class_of(bytes);
     try {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (kept_bytes_ + size <= most_kept_bytes_) {
         kept_[size].push_back(block);
         kept_bytes_ += size;
         return;
       }
-    } catch (...) {  // no memory to remember it in
+    } catch (...) {  // out of memory for the list
     }
     give_back_pinned(block, device_);
   }
 
   const int device_;
   const std::size_t most_kept_bytes_;
-  std::mutex mutex_;  // guards what follows
-  std::unordered_map<std::size_t, std::vector<void*>> kept_;
-  std::size_t kept_bytes_ = 0;
+  Mutex mutex_;
+  std::unordered_map<std::size_t, std::vector<void*>> kept_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::size_t kept_bytes_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace
@@ -149,7 +150,7 @@ void* take_pinned(std::size_t bytes, int device) {
   void* block = nullptr;
   const Status status = api.malloc_host(block, bytes);
   return taken(api, status, block, "cudaHostAlloc",
-               [&] { return fmt::format("the host has no {} bytes left that can be page-locked", bytes); });
+               [&] { return fmt::format("cannot allocate {} bytes of pinned memory", bytes); });
 }
 
 void give_back_pinned(void* block, int device) noexcept {
@@ -162,7 +163,7 @@ std::string out_of_reach(const void* data, Device device) {
   check(api, api.pointer_attributes(data, found), "cudaPointerGetAttributes");
   if (found.kind == MemoryKind::unregistered) return "memory that CUDA does not know, such as a host's";
   if (found.kind == MemoryKind::device && found.device != device.index)
-    return fmt::format("memory of gpu:{}", found.device);
+    return fmt::format("in memory of gpu:{}", found.device);
   return {};
 }
 

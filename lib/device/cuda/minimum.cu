@@ -5,7 +5,6 @@
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"
-#include "device/cuda/launches.hpp"
 
 namespace lockstep::detail::cuda {
 

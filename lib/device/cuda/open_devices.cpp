@@ -31,26 +31,26 @@ void OpenDevices::open_gpu(int device) {
   if (staging_.contains(device)) return;
   const Backend& backend = Backend::of_this_process();
   const CurrentDevice current(device);
-  // what tensors give back stays with the process: the next ones come from it without a word to the driver
+  // freed memory stays in the pool: the next tensors get it without a call of the driver
   const std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
   check(backend.api(), backend.api().set_pool_threshold(device, everything), "cudaMemPoolSetAttribute");
   staging_.try_emplace(device, device);
 }
 
 Stream OpenDevices::stream(Device device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open(device).stream.get();
 }
 
 std::shared_ptr<MemoryResource> OpenDevices::memory(Device device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open(device).memory;
 }
 
 std::shared_ptr<MemoryResource> OpenDevices::pinned_memory() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pinned_ == nullptr) {
-    // through a GPU that is open already, where there is one: CUDA opens no other for this
+    // through a GPU that is open already, if there is one: CUDA then opens no other GPU for this
     const int device = staging_.empty() ? 0 : staging_.begin()->first;
     pinned_ = cuda::pinned_memory(device, most_kept_pinned_bytes);
   }
@@ -58,7 +58,7 @@ std::shared_ptr<MemoryResource> OpenDevices::pinned_memory() {
 }
 
 Staging& OpenDevices::staging(Device device) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   static_cast<void>(open(device));
   return staging_.find(device.index)->second;
 }

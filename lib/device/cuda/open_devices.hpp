@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this process holds on its GPUs.
+// The resources that this process holds on its GPUs.
 
 #pragma once
 
 #include <lockstep/core/device.hpp>
 #include <lockstep/device/memory_resource.hpp>
 
+#include "base/mutex.hpp"
 #include "device/cuda/staging.hpp"
 #include "device/cuda/streams.hpp"
 
 #include <map>
 #include <memory>
-#include <mutex>
 
 namespace lockstep::detail::cuda {
 
-/// Streams and memory of the Backend's devices, of each device from its first use on. Devices that are not here throw
-/// Error(unavailable). Thread-safe.
+/// Streams and memory of the Backend's devices; those of a device exist from its first use on. Throws
+/// Error(unavailable) for devices that are not available. Thread-safe.
 class OpenDevices {
  public:
   [[nodiscard]] Stream stream(Device device);
@@ -33,13 +33,14 @@ class OpenDevices {
     std::shared_ptr<MemoryResource> memory;
   };
 
-  [[nodiscard]] Logical& open(Device device);
-  void open_gpu(int device);
+  [[nodiscard]] Logical& open(Device device) LOCKSTEP_REQUIRES(mutex_);
+  void open_gpu(int device) LOCKSTEP_REQUIRES(mutex_);
 
-  std::mutex mutex_;  // guards what follows; what is in the maps stays where it is
-  std::shared_ptr<MemoryResource> pinned_;
-  std::map<int, Staging> staging_;     // of each GPU that is open
-  std::map<Device, Logical> logical_;  // ends first, with what is on the streams
+  Mutex mutex_;
+  std::shared_ptr<MemoryResource> pinned_ LOCKSTEP_GUARDED_BY(mutex_);
+  // elements of the maps keep their addresses and are used without the mutex
+  std::map<int, Staging> staging_ LOCKSTEP_GUARDED_BY(mutex_);     // by GPU, for the GPUs that are open
+  std::map<Device, Logical> logical_ LOCKSTEP_GUARDED_BY(mutex_);  // destroyed first, after the work on the streams
 };
 
 }  // namespace lockstep::detail::cuda

@@ -23,28 +23,28 @@ const std::byte* at(const void* start, std::size_t offset) { return static_cast<
 }  // namespace
 
 Staging::Staging(int device)
-    : device_(device), memory_(static_cast<std::byte*>(take_pinned(slot_count * 2 * lane_bytes, device))) {
+    : device_(device), memory_(static_cast<std::byte*>(take_pinned(slot_count * 2 * buffer_bytes, device))) {
   std::byte* next = memory_;
   for (std::size_t i = 0; i < slot_count; ++i) {
     Slot& slot = slots_.emplace_back(device);
-    for (Lane& lane : slot.lanes) {
-      lane.memory = next;
-      next += lane_bytes;
+    for (Buffer& buffer : slot.buffers) {
+      buffer.memory = next;
+      next += buffer_bytes;
     }
     free_.push_back(&slot);
   }
 }
 
 Staging::~Staging() {
-  const auto is_done = [](const Lane& lane) {
+  const auto is_done = [](const Buffer& buffer) {
     try {
-      return lane.end.is_done();
+      return buffer.end.is_done();
     } catch (const std::exception&) {
-      return true;  // a device that has failed touches nothing
+      return true;  // a failed device accesses no memory
     }
   };
   const bool is_free = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return std::all_of(slot.lanes.begin(), slot.lanes.end(), is_done);
+    return std::all_of(slot.buffers.begin(), slot.buffers.end(), is_done);
   });
   is_free ? give_back_pinned(memory_, device_) : leak(memory_);
 }
@@ -52,58 +52,63 @@ Staging::~Staging() {
 void Staging::to_device(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {
   Api& api = Backend::of_this_process().api();
   Taken slot(*this, place);
-  for (std::size_t offset = 0; offset < bytes; offset += lane_bytes) {
-    const std::size_t size = std::min(lane_bytes, bytes - offset);
-    Lane& lane = slot.next_lane();
-    std::memcpy(lane.memory, at(source, offset), size);
-    check(api, api.memcpy_async(at(target, offset), lane.memory, size, stream), "cudaMemcpyAsync");
-    lane.end.record(stream);
+  for (std::size_t offset = 0; offset < bytes; offset += buffer_bytes) {
+    const std::size_t size = std::min(buffer_bytes, bytes - offset);
+    Buffer& buffer = slot.next_buffer();
+    std::memcpy(buffer.memory, at(source, offset), size);
+    check(api, api.memcpy_async(at(target, offset), buffer.memory, size, stream), "cudaMemcpyAsync");
+    buffer.end.record(stream);
   }
 }
 
 void Staging::to_host(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {
   Api& api = Backend::of_this_process().api();
   Taken slot(*this, place);
-  const auto start = [&](std::size_t offset) -> Lane& {
-    Lane& lane = slot.next_lane();
-    check(api, api.memcpy_async(lane.memory, at(source, offset), std::min(lane_bytes, bytes - offset), stream),
+  const auto start = [&](std::size_t offset) -> Buffer& {
+    Buffer& buffer = slot.next_buffer();
+    check(api, api.memcpy_async(buffer.memory, at(source, offset), std::min(buffer_bytes, bytes - offset), stream),
           "cudaMemcpyAsync");
-    lane.end.record(stream);
-    return lane;
+    buffer.end.record(stream);
+    return buffer;
   };
-  Lane* coming = &start(0);
-  for (std::size_t offset = 0; offset < bytes; offset += lane_bytes) {
-    Lane& lane = *coming;
-    if (offset + lane_bytes < bytes) coming = &start(offset + lane_bytes);
-    wait_until([&] { return lane.end.is_done(); }, "copy", place);
-    std::memcpy(at(target, offset), lane.memory, std::min(lane_bytes, bytes - offset));
+  Buffer* coming = &start(0);
+  for (std::size_t offset = 0; offset < bytes; offset += buffer_bytes) {
+    Buffer& buffer = *coming;
+    if (offset + buffer_bytes < bytes) coming = &start(offset + buffer_bytes);
+    wait_until([&] { return buffer.end.is_done(); }, "copy", place);
+    std::memcpy(at(target, offset), buffer.memory, std::min(buffer_bytes, bytes - offset));
   }
 }
 
-Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place) {
+Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place), slot_(staging.take(place)) {}
+
+Staging::Slot* Staging::take(Device place) {
   const auto limit = wait_limit();
-  std::unique_lock lock(staging_.mutex_);
-  if (!staging_.given_back_.wait_for(lock, limit, [this] { return !staging_.free_.empty(); })) {
-    throw_error(Code::deadline_exceeded, "copy: {} has not done the work of other threads within {} s",
-                to_string(place_), std::chrono::duration<double>(limit).count());
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  MutexLock lock(mutex_);
+  while (free_.empty()) {
+    if (lock.wait_until(given_back_, deadline) || !free_.empty()) continue;
+    throw_error(Code::deadline_exceeded, "copy: timed out after {} s waiting for copies of other threads to {}",
+                std::chrono::duration<double>(limit).count(), to_string(place));
   }
-  slot_ = staging_.free_.front();
-  staging_.free_.pop_front();
+  Slot* const slot = free_.front();
+  free_.pop_front();
+  return slot;
 }
 
 Staging::Taken::~Taken() {
   {
-    const std::lock_guard lock(staging_.mutex_);
+    const MutexLock lock(staging_.mutex_);
     staging_.free_.push_back(slot_);
   }
   staging_.given_back_.notify_one();
 }
 
-Staging::Lane& Staging::Taken::next_lane() {
-  Lane& lane = slot_->lanes[slot_->next];
+Staging::Buffer& Staging::Taken::next_buffer() {
+  Buffer& buffer = slot_->buffers[slot_->next];
   slot_->next = 1 - slot_->next;
-  wait_until([&] { return lane.end.is_done(); }, "copy", place_);
-  return lane;
+  wait_until([&] { return buffer.end.is_done(); }, "copy", place_);
+  return buffer;
 }
 
 }  // namespace lockstep::detail::cuda

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies between a GPU and memory that CUDA cannot reach by itself.
+// Copies between a GPU and host memory that is not pinned.
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "bindings/cuda/cuda.hpp"
 #include "device/cuda/streams.hpp"
 
@@ -13,12 +14,11 @@
 #include <cstddef>
 #include <deque>
 #include <list>
-#include <mutex>
 
 namespace lockstep::detail::cuda {
 
-/// Some page-locked memory beside one GPU, through which pieces go. CUDA would do the same, but waits inside of its
-/// calls for what is on the stream before, for ever where that never ends. Thread-safe.
+/// Pinned memory beside one GPU, through which such copies go in segments. CUDA would do the same, but its calls would
+/// wait for earlier work on the stream without a bound. Thread-safe.
 class Staging {
  public:
   explicit Staging(int device);
@@ -26,34 +26,34 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  /// On return all of `source` is read; `target` is written in order with `stream`.
+  /// Returns when all of `source` is read; `target` is written in order with `stream`.
   void to_device(void* target, const void* source, std::size_t bytes, Stream stream, Device place);
-  /// In order with `stream`; on return `target` is written.
+  /// Reads `source` in order with `stream`; returns when `target` is written.
   void to_host(void* target, const void* source, std::size_t bytes, Stream stream, Device place);
 
  private:
-  /// A piece on its way: its memory is free again when its event has come.
-  struct Lane {
-    explicit Lane(int device) : end(device) {}
+  /// Pinned memory for one segment; it is free when the event is complete.
+  struct Buffer {
+    explicit Buffer(int device) : end(device) {}
     std::byte* memory = nullptr;
     OwnedEvent end;
   };
-  /// Two lanes: while one is on its way, the host fills or empties the other.
+  /// Two buffers: while one is in use by the GPU, the host fills or empties the other.
   struct Slot {
-    explicit Slot(int device) : lanes{{Lane(device), Lane(device)}} {}
-    std::array<Lane, 2> lanes;
+    explicit Slot(int device) : buffers{{Buffer(device), Buffer(device)}} {}
+    std::array<Buffer, 2> buffers;
     std::size_t next = 0;
   };
-  /// A slot for one thread; those who come while all are taken wait. It is given back as it is, with pieces on their
-  /// way: who uses a lane waits for its event first.
+  /// A slot, taken by one thread; while all are taken, other threads wait. A slot may be released while the GPU still
+  /// uses its buffers: the next thread waits for their events.
   class Taken {
    public:
     Taken(Staging& staging, Device place);
     Taken(const Taken&) = delete;
     Taken& operator=(const Taken&) = delete;
     ~Taken();
-    /// The lane that was used longest ago, when it is free.
-    [[nodiscard]] Lane& next_lane();
+    /// Waits until the buffer that was used longest ago is free, and returns it.
+    [[nodiscard]] Buffer& next_buffer();
 
    private:
     Staging& staging_;
@@ -61,15 +61,19 @@ class Staging {
     Slot* slot_;
   };
 
-  static constexpr std::size_t lane_bytes = std::size_t{512} << 10;  // some hundred microseconds of either side's work
-  static constexpr std::size_t slot_count = 4;                       // small copies that a busy stream still takes
+  /// Waits for a free slot and removes it from the list.
+  [[nodiscard]] Slot* take(Device place);
+
+  static constexpr std::size_t buffer_bytes = std::size_t{512}
+                                              << 10;  // some hundred microseconds of work for the host or the GPU
+  static constexpr std::size_t slot_count = 4;        // number of small copies that do not wait for a busy stream
 
   const int device_;
   std::byte* memory_;
   std::list<Slot> slots_;
-  std::mutex mutex_;  // guards what follows
+  Mutex mutex_;
   std::condition_variable given_back_;
-  std::deque<Slot*> free_;  // the one given back longest ago comes first
+  std::deque<Slot*> free_ LOCKSTEP_GUARDED_BY(mutex_);  // the slot that was released longest ago is first
 };
 
 }  // namespace lockstep::detail::cuda

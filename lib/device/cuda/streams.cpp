@@ -17,14 +17,14 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-constexpr auto runtime_unloading = static_cast<Status>(4);  // when static objects die; nobody handles it otherwise
+constexpr auto runtime_unloading = static_cast<Status>(4);  // returned while static objects are destroyed
 
 Api& api() { return Backend::of_this_process().api(); }
 
-/// What a query's status says.
+/// Whether a query's status means that the work is complete.
 bool has_come(Status status, std::string_view call) {
   if (status == Status::not_ready) {
-    api().take_last_error();  // CUDA keeps it as if it were a failure
+    api().take_last_error();  // CUDA records not_ready like a failure
     return false;
   }
   check(api(), status, call);
@@ -67,8 +67,8 @@ void wait_until(const std::function<bool()>& is_done, std::string_view who, Devi
   while (!is_done()) {
     const auto waited = Clock::now() - start;
     if (waited > limit) {
-      throw_error(Code::deadline_exceeded, "{}: {} has not done its work within {} s", who, to_string(device),
-                  std::chrono::duration<double>(limit).count());
+      throw_error(Code::deadline_exceeded, "{}: timed out after {} s waiting for {}", who,
+                  std::chrono::duration<double>(limit).count(), to_string(device));
     }
     if (waited < spinning) {
       cpu_relax();
@@ -89,7 +89,7 @@ void give_back(int device, std::string_view call, const std::function<Status(Api
     const Status status = action(backend.api());
     if (status != runtime_unloading) check(backend.api(), status, call);
   } catch (const std::exception& error) {
-    if (!has_failed.exchange(true)) log_warning("gpu:{}: something was not given back: {}", device, error.what());
+    if (!has_failed.exchange(true)) log_warning("gpu:{}: a resource could not be freed: {}", device, error.what());
   }
 }
 
@@ -127,11 +127,11 @@ OwnedStream::OwnedStream(int device) : device_(device) {
 OwnedStream::~OwnedStream() {
   try {
     if (!Backend::of_this_process().is_of_this_process()) return;
-    wait_until([this] { return is_idle(handle_, device_); }, "the end of a stream", {DeviceKind::gpu, device_});
+    wait_until([this] { return is_idle(handle_, device_); }, "destroying a stream", {DeviceKind::gpu, device_});
   } catch (const std::exception& error) {
     log_warning("{}", error.what());
   }
-  // of one that still has work, CUDA destroys the rest when that is done
+  // if the stream still has work, CUDA destroys it when the work is complete
   give_back(device_, "cudaStreamDestroy", [this](Api& api) { return api.stream_destroy(handle_); });
 }
 

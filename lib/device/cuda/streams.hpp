@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order between what is done on a GPU.
+// Ordering of work on GPUs.
 
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace lockstep::detail::cuda {
 
-/// Makes `device` the calling thread's current one, and at the end the one that was before; a thread that had used none
-/// keeps it. CUDA opens whatever device is current when something is asked of it, which costs a GPU that nobody meant
-/// hundreds of megabytes: all calls are made under one of these.
+/// Makes `device` the calling thread's current device, and restores the former one at the end; a thread that had none
+/// keeps `device`. CUDA initialises the current device when it is first used, which takes hundreds of megabytes on a
+/// GPU that may not be wanted: so all calls are made under one of these objects.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device);
@@ -26,28 +26,29 @@ class CurrentDevice {
   ~CurrentDevice();
 
  private:
-  int before_ = -1;  ///< -1: there is nothing to go back to
+  int before_ = -1;  ///< -1 if there is no device to restore
 };
 
-/// The stream of a logical device; made at its first use, and never destroyed. Throws Error(unavailable) where the
-/// device is not here. Thread-safe.
+/// The stream of a logical device; created at its first use, and never destroyed. Throws Error(unavailable) if the
+/// device is not available. Thread-safe.
 [[nodiscard]] Stream stream_of(Device device);
 
-/// What comes later on `later`, of any device, waits for what is on `earlier` now, which is of `earlier_device`.
+/// Makes later work on `later`, a stream of any device, wait for the work that is on `earlier` now, a stream of
+/// `earlier_device`.
 void put_in_order(Stream earlier, int earlier_device, Stream later);
 
-/// Whether all that is on `stream` of `device` is done. Throws Error(unavailable) when something there has failed.
+/// Whether all work on `stream` of `device` is complete. Throws Error(unavailable) if some of it failed.
 [[nodiscard]] bool is_idle(Stream stream, int device);
 
-/// Looks again and again, with pauses, until `is_done`, which throws for itself. Throws Error(deadline_exceeded) that
-/// names `who` and `device` when that takes longer than the Backend's wait limit. CUDA's own waits have no bound.
+/// Polls `is_done`, with pauses, until it returns true; it may throw errors of its own. Throws Error(deadline_exceeded)
+/// that names the operation `who` and `device` if that takes longer than wait_limit(). CUDA's own waits have no bound.
 void wait_until(const std::function<bool()>& is_done, std::string_view who, Device device);
 
-/// For destructors: `action`, which gives something of `device` back. Failure of `call` is a line in the log, the first
-/// time. A child of fork() gives nothing back.
+/// For destructors: runs `action`, which frees a resource of `device` by `call`. The first failure is logged. A child
+/// of fork() frees nothing.
 void give_back(int device, std::string_view call, const std::function<Status(Api&)>& action) noexcept;
 
-/// An event of one device, to be recorded again and again.
+/// An event of one device. It can be recorded repeatedly.
 class OwnedEvent {
  public:
   explicit OwnedEvent(int device);
@@ -56,11 +57,11 @@ class OwnedEvent {
   ~OwnedEvent();
 
   void record(Stream stream);
-  /// Whether what was on the stream when it was recorded is done; so where it never was. Throws Error(unavailable) when
-  /// that failed.
+  /// Whether the work that was on the stream when the event was recorded is complete; true if it was never recorded.
+  /// Throws Error(unavailable) if that work failed.
   [[nodiscard]] bool is_done() const;
-  /// What comes later on `stream`, of any device, waits for it. The thread's current device stays: a default stream of
-  /// CUDA's is that device's.
+  /// Makes later work on `stream`, of any device, wait for the event. The thread's current device is not changed:
+  /// CUDA's default streams belong to the current device.
   void hold_back(Stream stream) const;
 
  private:
@@ -68,7 +69,8 @@ class OwnedEvent {
   Event handle_ = nullptr;
 };
 
-/// A stream of its own, for what is beside the replicas' work. At its end it waits for that, for a bounded time.
+/// A stream of its own, for work that is independent of the replicas' streams. The destructor waits for its work, for a
+/// bounded time.
 class OwnedStream {
  public:
   explicit OwnedStream(int device);
@@ -84,7 +86,7 @@ class OwnedStream {
   Stream handle_ = nullptr;
 };
 
-/// Device memory, taken and given back in order with `stream`. Throws std::bad_alloc. The stream outlives it.
+/// Device memory, allocated and freed in order with `stream`, which must outlive it. Throws std::bad_alloc.
 class StreamBlock {
  public:
   StreamBlock() = default;
@@ -95,7 +97,7 @@ class StreamBlock {
 
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-  /// Gives it up without freeing it: something that never ended may still use it.
+  /// Leaks the block: an operation that did not complete may still use it.
   void leak() noexcept { data_ = nullptr; }
 
  private:

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums, and with them the means of floating-point types.
+// Sums, which also serve the means of floating-point types.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"
-#include "device/cuda/launches.hpp"
 
 namespace lockstep::detail::cuda {
 

@@ -4,16 +4,16 @@
 #include "device/cuda/wait_limit.hpp"
 
 #include "base/fork.hpp"
+#include "base/mutex.hpp"
 
-#include <mutex>
 #include <set>
 
 namespace lockstep::detail::cuda {
 namespace {
 
 struct Claims {
-  std::mutex mutex;
-  std::multiset<std::chrono::milliseconds> limits;  // guarded by mutex
+  Mutex mutex;
+  std::multiset<std::chrono::milliseconds> limits LOCKSTEP_GUARDED_BY(mutex);
 };
 
 /// Never destroyed: communicators may outlive everything.
@@ -25,18 +25,19 @@ Claims& claims() {
 }  // namespace
 
 std::chrono::milliseconds wait_limit() {
-  const std::scoped_lock lock(claims().mutex);
+  const MutexLock lock(claims().mutex);
   return claims().limits.empty() ? std::chrono::seconds(300) : *claims().limits.rbegin();
 }
 
 WaitClaim::WaitClaim(std::chrono::milliseconds limit) : limit_(limit), fork_depth_(fork_depth()) {
-  const std::scoped_lock lock(claims().mutex);
+  const MutexLock lock(claims().mutex);
   claims().limits.insert(limit_);
 }
 
 WaitClaim::~WaitClaim() {
-  if (fork_depth() != fork_depth_) return;  // the mutex may have been another thread's at the fork, for ever
-  const std::scoped_lock lock(claims().mutex);
+  if (fork_depth() != fork_depth_)
+    return;  // at the fork another thread may have held the mutex, which is locked for ever then
+  const MutexLock lock(claims().mutex);
   claims().limits.erase(claims().limits.find(limit_));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long this layer waits for a GPU. It knows no communicators and no settings: who has deadlines says them here.
+// The bound of waits for GPUs. This module knows no communicators and no settings: owners of deadlines claim a limit
+// here.
 
 #pragma once
 
@@ -10,10 +11,10 @@
 
 namespace lockstep::detail::cuda {
 
-/// The longest of the claims that live; 300 s where there is none. Thread-safe.
+/// The longest limit of all existing claims; 300 s if there are none. Thread-safe.
 [[nodiscard]] std::chrono::milliseconds wait_limit();
 
-/// While it lives, a wait for a GPU may take as long as `limit`. Touches no GPU. Thread-safe.
+/// While it lives, waits for a GPU may take up to `limit`. Uses no GPU. Thread-safe.
 class WaitClaim {
  public:
   explicit WaitClaim(std::chrono::milliseconds limit);
@@ -23,7 +24,7 @@ class WaitClaim {
 
  private:
   std::chrono::milliseconds limit_;
-  std::uint32_t fork_depth_;  // of the process that made this
+  std::uint32_t fork_depth_;  // fork depth of the process that made this object
 };
 
 }  // namespace lockstep::detail::cuda

@@ -18,9 +18,10 @@ namespace lockstep {
 namespace detail {
 namespace {
 
-/// The arena grows by at least this much, so that small tensors do not ask the system one by one.
+/// The minimum growth of the arena, so that small tensors do not each cause a system call.
 constexpr std::size_t growth_bytes = std::size_t{1} << 20;
-/// Peers map each arena of the node whole: enough for any program, and 100 of them still fit into an address space.
+/// The maximum reservation. Each process maps the arenas of all ranks of its node: this is enough for any program, and
+/// 100 of them still fit into an address space.
 constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
 
 std::size_t physical_bytes() {
@@ -29,7 +30,7 @@ std::size_t physical_bytes() {
   return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : growth_bytes;
 }
 
-/// Where address space is limited, this process must find room for its neighbours' arenas as well.
+/// If address space is limited, leaves enough of it to map the arenas of the other ranks.
 std::size_t reserved_bytes() {
   const std::size_t most = std::min(physical_bytes(), most_reserved_bytes);
   rlimit limit{};
@@ -53,7 +54,7 @@ Arena& Arena::of_this_process() {
 }
 
 ArenaStatus Arena::status() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ArenaStatus status;
   status.is_available = segment_ != nullptr;
   status.reserved_bytes = limit_;
@@ -67,7 +68,7 @@ ArenaStatus Arena::status() const {
 void* Arena::allocate(std::size_t bytes) {
   if (!segment_ || bytes > limit_) return nullptr;
   bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto best = free_by_size_.lower_bound({bytes, 0});
   if (best == free_by_size_.end()) {
     if (!grow(bytes)) return nullptr;
@@ -83,7 +84,7 @@ void* Arena::allocate(std::size_t bytes) {
 void Arena::deallocate(void* block, std::size_t bytes) noexcept {
   bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
   auto offset = static_cast<std::size_t>(static_cast<std::byte*>(block) - base_);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   frees_.fetch_add(1, std::memory_order_release);
   used_ -= bytes;
   const auto next = free_by_offset_.lower_bound(offset);
@@ -105,9 +106,9 @@ void Arena::deallocate(void* block, std::size_t bytes) noexcept {
 bool Arena::is_allocated(const void* data, std::size_t bytes) const {
   if (!contains(data, bytes)) return false;
   const auto begin = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base_);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (begin + bytes > populated_) return false;
-  // the first free range that ends behind the beginning
+  // the first free range after the beginning of the block
   auto range = free_by_offset_.upper_bound(begin);
   if (range != free_by_offset_.begin() && std::prev(range)->first + std::prev(range)->second > begin) return false;
   return range == free_by_offset_.end() || range->first >= begin + bytes;
@@ -125,7 +126,7 @@ void Arena::remove_free(std::map<std::size_t, std::size_t>::iterator range) {
 
 bool Arena::grow(std::size_t bytes) {
   std::size_t begin = populated_;
-  // what is free at the end counts
+  // a free range at the end is used as well
   if (!free_by_offset_.empty()) {
     const auto last = std::prev(free_by_offset_.end());
     if (last->first + last->second == populated_) begin = last->first;
@@ -180,7 +181,7 @@ std::shared_ptr<MemoryResource> arena_memory_resource() {
 }
 
 std::pmr::memory_resource* arena_pmr_resource() {
-  static auto* const resource = new ArenaPmrResource;  // containers with static lifetime may come back late
+  static auto* const resource = new ArenaPmrResource;  // containers with static lifetime may free their memory late
   return resource;
 }
 

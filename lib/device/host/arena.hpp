@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator over this process's segment.
+// The allocator of the arena: it manages the shared segment of this process.
 
 #pragma once
 
 #include <lockstep/device/arena.hpp>
 
+#include "base/mutex.hpp"
 #include "device/host/shared_segment.hpp"
 
 #include <atomic>
@@ -14,23 +15,22 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
 namespace lockstep::detail {
 
-/// Best fit over one segment; neighbours that are free become one. Thread-safe.
+/// A best-fit allocator over one segment; adjacent free ranges are merged. Thread-safe.
 class Arena {
  public:
-  /// Reserves up to `bytes`.
+  /// Reserves at most `bytes`.
   explicit Arena(std::size_t bytes);
 
   /// The arena of this process. Never destroyed: tensors may outlive everything else.
   [[nodiscard]] static Arena& of_this_process();
 
-  /// Null when there is none.
+  /// Null if there is no segment.
   [[nodiscard]] const std::shared_ptr<SharedSegment>& segment() const noexcept { return segment_; }
   [[nodiscard]] bool contains(const void* data, std::size_t bytes) const noexcept {
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base_);
@@ -38,19 +38,19 @@ class Arena {
   }
   [[nodiscard]] ArenaStatus status() const;
 
-  /// A block that is backed by memory, aligned to 64 bytes, or null when there is no room.
+  /// A block that is backed by memory and aligned to 64 bytes, or null if the arena is full.
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /// Takes back what `allocate(bytes)` gave.
+  /// Frees a block from `allocate(bytes)`.
   void deallocate(void* block, std::size_t bytes) noexcept;
-  /// Whether all of [data, data + bytes) is given out now.
+  /// Whether all of [data, data + bytes) is allocated now.
   [[nodiscard]] bool is_allocated(const void* data, std::size_t bytes) const;
-  /// Counts calls of `deallocate`.
+  /// The number of calls of `deallocate` so far.
   [[nodiscard]] std::uint64_t frees() const noexcept { return frees_.load(std::memory_order_acquire); }
 
  private:
-  void add_free(std::size_t offset, std::size_t bytes);
-  void remove_free(std::map<std::size_t, std::size_t>::iterator range);
-  [[nodiscard]] bool grow(std::size_t bytes);
+  void add_free(std::size_t offset, std::size_t bytes) LOCKSTEP_REQUIRES(mutex_);
+  void remove_free(std::map<std::size_t, std::size_t>::iterator range) LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] bool grow(std::size_t bytes) LOCKSTEP_REQUIRES(mutex_);
 
   std::shared_ptr<SharedSegment> segment_;
   std::string text_;
@@ -58,11 +58,11 @@ class Arena {
   std::size_t limit_ = 0;
   std::atomic<std::uint64_t> frees_{0};
 
-  mutable std::mutex mutex_;  // guards all below
-  std::map<std::size_t, std::size_t> free_by_offset_;
-  std::set<std::pair<std::size_t, std::size_t>> free_by_size_;  // (size, offset)
-  std::size_t populated_ = 0;                                   // everything below is backed by memory
-  std::size_t used_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::size_t, std::size_t> free_by_offset_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::set<std::pair<std::size_t, std::size_t>> free_by_size_ LOCKSTEP_GUARDED_BY(mutex_);  // (size, offset)
+  std::size_t populated_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // everything below this offset is backed by memory
+  std::size_t used_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lockstep::detail

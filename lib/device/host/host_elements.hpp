@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements for code that runs on the host, wherever the tensor lies: in host memory the tensor itself, on a GPU a copy,
-// which costs the transfer there, and back where it is written.
+// Access to elements for code that runs on the host, on any device: a tensor in host memory is accessed in place; a
+// tensor on a GPU is copied, at the cost of the transfer, and copied back if it was written.
 
 #pragma once
 
@@ -16,10 +16,10 @@ namespace lockstep::detail {
 
 [[nodiscard]] inline bool is_on_host(Device device) noexcept { return device.kind == DeviceKind::cpu; }
 
-/// `tensor` itself where it is in host memory, else a copy there.
+/// `tensor` itself if it is in host memory, otherwise a copy in host memory.
 [[nodiscard]] Tensor host_tensor(const Tensor& tensor);
 
-/// To be read. Sees what was on the device's stream before. Throws what copy() and allocating throw.
+/// Read access. Sees the results of earlier work on the device's stream. Throws what copy() and allocation throw.
 class HostElements {
  public:
   explicit HostElements(ConstTensorView source);
@@ -35,13 +35,13 @@ class HostElements {
   ConstTensorView view_;
 };
 
-/// To be read and written; what was written is in the tensor after `finish`.
+/// Read and write access; `finish` stores the written elements in the tensor.
 class HostEdit {
  public:
   explicit HostEdit(TensorView target);
 
   [[nodiscard]] const TensorView& view() const noexcept { return view_; }
-  /// Once, at the end; without it the tensor of a GPU stays what it was.
+  /// Call once, at the end; without it a tensor on a GPU is not changed.
   void finish();
 
  private:

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/leak.hpp"
-#include "device/host/default_resource.hpp"
+#include "base/mutex.hpp"
+#include "device/host/memory_resources.hpp"
 #include "device/host/memory_use.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -23,12 +23,12 @@ class HeapMemoryResource final : public MemoryResource {
 };
 
 struct Default {
-  std::mutex mutex;
-  std::shared_ptr<MemoryResource> resource = std::make_shared<HeapMemoryResource>();  // guarded by mutex
-  bool is_chosen = false;                                                             // guarded by mutex
+  detail::Mutex mutex;
+  std::shared_ptr<MemoryResource> resource LOCKSTEP_GUARDED_BY(mutex) = std::make_shared<HeapMemoryResource>();
+  bool is_chosen LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 Default& the_default() {
-  static auto* const value = new Default;  // tensors may be made while static objects die
+  static auto* const value = new Default;  // tensors may be created while static objects are destroyed
   return *value;
 }
 
@@ -44,14 +44,14 @@ std::shared_ptr<MemoryResource> heap_memory_resource() { return std::make_shared
 
 std::shared_ptr<MemoryResource> default_memory_resource() {
   Default& value = the_default();
-  const std::scoped_lock lock(value.mutex);
+  const detail::MutexLock lock(value.mutex);
   return value.resource;
 }
 
 void set_default_memory_resource(std::shared_ptr<MemoryResource> resource) {
   if (!resource) resource = heap_memory_resource();
   Default& value = the_default();
-  const std::scoped_lock lock(value.mutex);
+  const detail::MutexLock lock(value.mutex);
   value.resource = std::move(resource);
   value.is_chosen = true;
 }
@@ -60,7 +60,7 @@ namespace detail {
 
 void offer_default_memory_resource(std::shared_ptr<MemoryResource> resource) {
   Default& value = the_default();
-  const std::scoped_lock lock(value.mutex);
+  const detail::MutexLock lock(value.mutex);
   if (!value.is_chosen) value.resource = std::move(resource);
 }
 

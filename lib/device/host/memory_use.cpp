@@ -4,24 +4,24 @@
 #include "device/host/memory_use.hpp"
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
 
 struct Uses {
-  std::mutex mutex;
-  std::vector<const MemoryUse*> all;  // guarded by mutex
-  std::atomic<std::size_t> count{0};  // of them
+  Mutex mutex;
+  std::vector<const MemoryUse*> all LOCKSTEP_GUARDED_BY(mutex);
+  std::atomic<std::size_t> count{0};  // number of elements of `all`
 };
 Uses& uses() {
-  static auto* const value = new Uses;  // tensors may be freed while static objects die
+  static auto* const value = new Uses;  // tensors may be freed while static objects are destroyed
   return *value;
 }
 
@@ -35,13 +35,13 @@ bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
 
 MemoryUse::MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks)
     : user_(std::move(user)), blocks_(std::move(blocks)) {
-  const std::scoped_lock lock(uses().mutex);
+  const MutexLock lock(uses().mutex);
   uses().all.push_back(this);
   ++uses().count;
 }
 
 MemoryUse::~MemoryUse() {
-  const std::scoped_lock lock(uses().mutex);
+  const MutexLock lock(uses().mutex);
   std::erase(uses().all, this);
   --uses().count;
 }
@@ -51,23 +51,23 @@ bool has_no_user(const void* data, std::size_t bytes) noexcept {
   try {
     std::vector<std::shared_ptr<MemoryUser>> users;
     {
-      const std::scoped_lock lock(uses().mutex);
+      const MutexLock lock(uses().mutex);
       for (const MemoryUse* const use : uses().all) {
         const auto is_block = [&](const MemoryBlock& block) { return overlap(block, {data, bytes}); };
         if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);
       }
     }
-    // outside of the lock: what is waited for may end a use
+    // without the lock: an operation that is waited for may end a use
     bool is_free = true;
     for (const auto& user : users) {
       const bool has_ended = user->finish();
-      log_warning("memory of {} bytes was freed while {} was under way with it: {}", bytes, user->name(),
-                  has_ended ? "waited for its end" : "it has not ended in time, so the memory is not used again");
+      log_warning("{} bytes of memory were freed while {} was using them: {}", bytes, user->name(),
+                  has_ended ? "waited until it completed" : "it did not complete in time, so the memory is leaked");
       is_free = is_free && has_ended;
     }
     return is_free;
   } catch (const std::exception& error) {
-    log_warning("memory that operations may use is not used again: {}", error.what());
+    log_warning("leaking memory that operations may still use: {}", error.what());
     return false;
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that somebody still reads or writes beside the thread that owns it, so that it is not freed under them.
+// Memory that asynchronous operations read or write, so that it is not freed while they use it.
 
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace lockstep::detail {
 
-/// Who uses memory for a while: an operation under way.
+/// An operation that uses memory for a while.
 class MemoryUser {
  public:
   virtual ~MemoryUser() = default;
-  /// Waits until the memory is no longer used, with a bound; whether that is so. Thread-safe.
+  /// Waits, for a bounded time, until the operation no longer uses the memory; returns whether that is so. Thread-safe.
   [[nodiscard]] virtual bool finish() noexcept = 0;
-  /// "all_reduce sum of f32 [4]"
+  /// The name for texts: "all_reduce sum of f32 [4]".
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
@@ -29,7 +29,7 @@ struct MemoryBlock {
 
 using MemoryBlocks = std::shared_ptr<const std::vector<MemoryBlock>>;
 
-/// Says that `user` uses `blocks`, from its construction to its end. Thread-safe.
+/// Declares that `user` uses `blocks`, for the lifetime of this object. Thread-safe.
 class MemoryUse {
  public:
   MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks);
@@ -43,8 +43,8 @@ class MemoryUse {
   MemoryBlocks blocks_;
 };
 
-/// Whether nobody uses this memory any more, after waiting for those who do; says so where it had to wait. Costs one
-/// load while nobody uses any memory. Thread-safe.
+/// Waits until no operation uses this memory, and logs a warning if it had to wait; returns whether the memory is
+/// unused now. Costs one load if no operation uses any memory. Thread-safe.
 [[nodiscard]] bool has_no_user(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace lockstep::detail

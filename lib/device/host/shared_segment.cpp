@@ -18,7 +18,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Below this a segment is of no use.
+/// The smallest segment that is useful.
 constexpr std::size_t least_bytes = std::size_t{16} << 20;
 
 std::uint64_t new_nonce() {
@@ -27,7 +27,7 @@ std::uint64_t new_nonce() {
   return (high << 32 | device()) | 1;  // never 0
 }
 
-/// A file without a name that lives in memory; -1 and errno where none is to be had.
+/// Opens a memory file without a name; returns -1 and sets errno if there is none.
 int open_memory_file(std::string_view& kind) {
   kind = "memfd";
   const int file = memfd_create("lockstep-arena", MFD_CLOEXEC);
@@ -39,7 +39,7 @@ int open_memory_file(std::string_view& kind) {
 std::byte* map(int file, std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (data == MAP_FAILED) return nullptr;
-  // advice only: large pages where the system gives them, and no core files of the size of the machine
+  // advice only: huge pages if possible, and no core files of the size of the machine's memory
   static_cast<void>(madvise(data, bytes, MADV_HUGEPAGE));
   static_cast<void>(madvise(data, bytes, MADV_DONTDUMP));
   return static_cast<std::byte*>(data);
@@ -51,11 +51,11 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
   std::string_view kind;
   const int file = open_memory_file(kind);
   if (file < 0) {
-    why = fmt::format("no memory file can be made: {}", std::strerror(errno));
+    why = fmt::format("cannot create a memory file: {}", std::strerror(errno));
     return nullptr;
   }
   rlimit limit{};
-  // beyond this limit the system does not refuse, it kills
+  // the system does not report a file beyond this limit, it kills the process
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
     bytes = static_cast<std::size_t>(limit.rlim_cur) / header_bytes * header_bytes;
     errno = EFBIG;
@@ -66,7 +66,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
         std::shared_ptr<SharedSegment> segment(
             new SharedSegment(data, bytes, file, {new_nonce(), bytes, getpid(), file}));
         if (!segment->populate(0, header_bytes)) {
-          why = fmt::format("{} has no room", kind);
+          why = fmt::format("out of memory for {}", kind);
           return nullptr;
         }
         std::memcpy(data, &segment->name_.nonce, sizeof(std::uint64_t));
@@ -74,9 +74,9 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
         return segment;
       }
     }
-    bytes /= 2;  // address space, or the size of files, is limited
+    bytes /= 2;  // the limits on address space or file size may allow a smaller one
   }
-  why = fmt::format("no {} MiB of shared memory can be reserved: {}", least_bytes >> 20, std::strerror(errno));
+  why = fmt::format("cannot reserve {} MiB of shared memory: {}", least_bytes >> 20, std::strerror(errno));
   close(file);
   return nullptr;
 }
@@ -85,16 +85,17 @@ std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name, std:
   const std::string path = fmt::format("/proc/{}/fd/{}", name.process, name.file);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) {
-    why = fmt::format("{} cannot be opened: {}", path, std::strerror(errno));
+    why = fmt::format("cannot open {}: {}", path, std::strerror(errno));
     return nullptr;
   }
-  // a process number means another process in another container: look before mapping
+  // in another container the same process number may be another process: check the nonce before mapping
   std::uint64_t nonce = 0;
   const bool is_right = pread(file, &nonce, sizeof(nonce), 0) == sizeof(nonce) && nonce == name.nonce;
   std::byte* const data = is_right ? map(file, name.bytes) : nullptr;
   if (data == nullptr) {
-    why = is_right ? fmt::format("{} cannot be mapped: {}", path, std::strerror(errno))
-                   : fmt::format("{} is not the memory of that rank; do the ranks see different processes?", path);
+    why = is_right ? fmt::format("cannot map {}: {}", path, std::strerror(errno))
+                   : fmt::format("{} is not the memory of that rank; the ranks may be in different process namespaces",
+                                 path);
     close(file);
     return nullptr;
   }
@@ -108,7 +109,7 @@ SharedSegment::~SharedSegment() {
 }
 
 bool SharedSegment::populate(std::size_t offset, std::size_t bytes) noexcept {
-  // a full file system is an error here, and a signal at the first touch
+  // if the file system is full, this fails here instead of raising a signal at the first access
   if (posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return false;
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0) return true;

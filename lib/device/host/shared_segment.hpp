@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stretch of address space backed by a memory file that other processes of this node can map.
+// A range of address space backed by a memory file that other processes of this node can map.
 
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace lockstep::detail {
 
-/// How another process finds a segment. Trivially copyable: it travels as bytes.
+/// The name by which another process finds a segment. Trivially copyable: it is sent as bytes.
 struct SegmentName {
-  std::uint64_t nonce = 0;  ///< 0: no segment
+  std::uint64_t nonce = 0;  ///< 0 if there is no segment
   std::uint64_t bytes = 0;
   std::int64_t process = 0;
   std::int32_t file = -1;
 };
 
-/// A mapping, undone at the end. The first page of a segment belongs to this class: it holds the nonce, by which a
-/// process that opens the file knows that it is the right one.
+/// A mapping; unmapped by the destructor. The first page of a segment belongs to this class: it contains the nonce, by
+/// which a process that opens the file can tell that it is the right one.
 class SharedSegment {
  public:
   static constexpr std::size_t header_bytes = 4096;
 
-  /// Reserves `bytes` (or less, where address space is limited) of a new memory file. Memory is used as pages are
-  /// touched. Null when this system allows none; `why` then says why, and else names the kind of file.
+  /// Creates a memory file and reserves `bytes`, or less if address space is limited. Memory is used as pages are
+  /// touched. Returns null if this system allows no such file, and sets `why` to the reason; otherwise sets `why` to
+  /// the kind of file. Maps the segment of another process, or this process's own once more. Returns null if that is
+  /// not allowed, or if `name` does not lead to the intended segment, and sets `why` to the reason.
   [[nodiscard]] static std::shared_ptr<SharedSegment> create(std::size_t bytes, std::string& why);
-  /// Maps another process's segment, or the caller's own once more. Null when that is not allowed here, or when `name`
-  /// does not lead to the segment meant; `why` then says why.
   [[nodiscard]] static std::shared_ptr<SharedSegment> open(const SegmentName& name, std::string& why);
 
   SharedSegment(const SharedSegment&) = delete;
@@ -40,7 +40,7 @@ class SharedSegment {
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] const SegmentName& name() const noexcept { return name_; }
-  /// Backs [offset, offset + bytes) with zeroed memory and maps it; whether the system had it. Whole pages.
+  /// Backs [offset, offset + bytes), whole pages, with zeroed memory; returns false if the system is out of memory.
   [[nodiscard]] bool populate(std::size_t offset, std::size_t bytes) noexcept;
 
  private:
@@ -49,7 +49,7 @@ class SharedSegment {
 
   std::byte* data_;
   std::size_t size_;
-  int file_;  ///< -1 when it is another process's
+  int file_;  ///< -1 for a segment of another process
   SegmentName name_;
 };
 

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "device/host/steady_memory.hpp"
+#include "device/host/memory_resources.hpp"
+
+#include "base/mutex.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ class SteadyMemory final : public MemoryResource {
   }
 
  private:
-  /// In front of what is given out lies the block's place in the list.
+  /// The block's index in the list is stored in front of the memory that is returned.
   static constexpr std::size_t header_bytes = alignment;
 
   struct Block {
@@ -33,12 +34,12 @@ class SteadyMemory final : public MemoryResource {
     bool is_free = false;
   };
   struct Blocks {
-    std::vector<Block> all;  // in the order in which they were made
-    std::size_t next = 0;    // none before it is free
+    std::vector<Block> all;  // in order of creation
+    std::size_t next = 0;    // no block before this index is free
   };
 
   void* do_allocate(std::size_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Blocks& blocks = blocks_of_size_[bytes];
     while (blocks.next < blocks.all.size() && !blocks.all[blocks.next].is_free) ++blocks.next;
     if (blocks.next == blocks.all.size()) {
@@ -63,7 +64,7 @@ class SteadyMemory final : public MemoryResource {
   }
 
   void do_deallocate(void* address, std::size_t bytes) noexcept override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::size_t place = 0;
     std::memcpy(&place, static_cast<std::byte*>(address) - header_bytes, sizeof(place));
     Blocks& blocks = blocks_of_size_.find(bytes)->second;
@@ -91,9 +92,9 @@ class SteadyMemory final : public MemoryResource {
   }
 
   const std::size_t most_kept_bytes_;
-  std::mutex mutex_;  // guards what follows, and the headers
-  std::unordered_map<std::size_t, Blocks> blocks_of_size_;
-  std::size_t kept_bytes_ = 0;
+  Mutex mutex_;  // guards the headers of blocks, too
+  std::unordered_map<std::size_t, Blocks> blocks_of_size_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::size_t kept_bytes_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

@@ -4,13 +4,13 @@
 #include "transport/loopback/loopback_transport.hpp"
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -20,10 +20,10 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What all ends share. Each inbox has its own lock, taken one at a time.
+/// The state that all ends share. Each inbox has its own lock; a thread holds at most one of them.
 class Hub {
  public:
-  /// With `share_memory`, each end gets the group of its node.
+  /// If `share_memory`, each end gets the node group of its node.
   Hub(std::vector<int> node_leaders, bool share_memory)
       : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()), share_memory_(share_memory) {
     if (!share_memory) return;
@@ -37,29 +37,29 @@ class Hub {
   }
 
   struct Inbox {
-    std::mutex mutex;
-    std::deque<ReceivedMessage> messages;                             // guarded by mutex
-    std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data;  // by source and epoch, guarded by mutex
+    Mutex mutex;
+    std::deque<ReceivedMessage> messages LOCKSTEP_GUARDED_BY(mutex);
+    std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
   [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
-  /// The group of one end, null when memory is not shared. Each end takes its own, once.
+  /// The node group of one end; null if memory is not shared. Each end takes its group once.
   [[nodiscard]] std::unique_ptr<NodeGroup> take_group(int rank) {
     return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
   }
 
-  /// The hub of `members` in every end's k-th split: the first that asks makes it.
+  /// The hub of `members` in the k-th split of every end; the first end that asks creates it.
   [[nodiscard]] std::shared_ptr<Hub> split(std::size_t k, std::span<const int> members) {
-    const std::scoped_lock lock(mutex_);
-    auto& part = parts_[{k, members.front()}];
+    const MutexLock lock(mutex_);
+    auto& part = splits_[{k, members.front()}];
     if (!part) part = std::make_shared<Hub>(leaders_of(members), share_memory_);
     return part;
   }
 
  private:
-  /// For each member the place of the first of its node among `members`.
+  /// For each member, the index of the first member of its node among `members`.
   [[nodiscard]] std::vector<int> leaders_of(std::span<const int> members) const {
     const auto node = [this](int rank) { return node_leaders_[static_cast<std::size_t>(rank)]; };
     std::vector<int> leaders;
@@ -74,9 +74,10 @@ class Hub {
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
-  std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element belongs to its end
-  std::mutex mutex_;
-  std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> parts_;  // by split and first member, guarded by mutex_
+  std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used by its end alone
+  Mutex mutex_;
+  std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> splits_
+      LOCKSTEP_GUARDED_BY(mutex_);  // by split and first member
 };
 
 class LoopbackTransport final : public Transport {
@@ -95,7 +96,9 @@ class LoopbackTransport final : public Transport {
     for (int rank = 0; rank < size(); ++rank) count += leader(rank) == rank ? 1 : 0;
     return count;
   }
-  int ranks_on_node() const noexcept override { return size(); }  // whatever is pretended: they share its processors
+  int ranks_on_node() const noexcept override {
+    return size();
+  }  // even if several nodes are simulated: all ranks share the processors
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }
@@ -108,19 +111,19 @@ class LoopbackTransport final : public Transport {
     epoch_ = epoch;
     for (auto& waiting : receives_) waiting.clear();
     Hub::Inbox& inbox = hub_->inbox(rank_);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     std::erase_if(inbox.data, [epoch](const auto& entry) { return entry.first.second < epoch; });
   }
 
   void post(int target, const Message& message) override {
     Hub::Inbox& inbox = hub_->inbox(target);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     inbox.messages.push_back({rank_, message});
   }
 
   std::optional<ReceivedMessage> poll() override {
     Hub::Inbox& inbox = hub_->inbox(rank_);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     if (inbox.messages.empty()) return std::nullopt;
     ReceivedMessage received = inbox.messages.front();
     inbox.messages.pop_front();
@@ -154,7 +157,7 @@ class LoopbackTransport final : public Transport {
 
   void quarantine(Buffer&& memory) noexcept override {
     quarantined_.push_back(std::move(memory));
-  }  // a receive aside may still meet its message
+  }  // a receive aside may still be matched with its message
 
   std::unique_ptr<Transport> split(std::span<const int> members) override {
     const std::size_t k = splits_++;
@@ -170,7 +173,7 @@ class LoopbackTransport final : public Transport {
 
  private:
   static constexpr Transfer sent{-1};
-  static constexpr std::uint64_t aside = std::numeric_limits<std::uint64_t>::max();  // in the place of an epoch
+  static constexpr std::uint64_t aside = std::numeric_limits<std::uint64_t>::max();  // used in the place of an epoch
 
   [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
 
@@ -179,14 +182,14 @@ class LoopbackTransport final : public Transport {
     std::span<std::byte> data;
   };
 
-  using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, in order
+  using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, in the order of their start
 
   Transfer put(int target, std::uint64_t epoch, std::span<const std::byte> data) {
     Hub::Inbox& inbox = hub_->inbox(target);
     Bytes copy(data.begin(), data.end());
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     inbox.data[{rank_, epoch}].push_back(std::move(copy));
-    return sent;  // the copy has left
+    return sent;  // the data was copied at once
   }
 
   Transfer expect(PendingReceives& receives, int source, std::span<std::byte> data) {
@@ -201,10 +204,10 @@ class LoopbackTransport final : public Transport {
     return static_cast<Transfer>(index);
   }
 
-  /// Hands what has arrived to the receives that were started first.
+  /// Delivers messages that have arrived to receives, in the order in which those were started.
   void match(PendingReceives& receives, std::uint64_t epoch) {
     Hub::Inbox& inbox = hub_->inbox(rank_);
-    const std::scoped_lock lock(inbox.mutex);
+    const MutexLock lock(inbox.mutex);
     for (std::size_t source = 0; source < receives.size(); ++source) {
       auto& waiting = receives[source];
       if (waiting.empty()) continue;

@@ -21,14 +21,14 @@
 namespace lockstep::detail {
 namespace {
 
-/// A message as it travels. MPI may give the context of a communicator that was freed to the next one, while a letter
-/// of the old one is on its way: each transport has a number, and takes no letter of another one.
+/// A message on the wire. MPI may reuse the context of a freed communicator for the next one while a message of the old
+/// one is in flight: each transport has a number, and ignores messages with another number.
 struct Letter {
   std::uint64_t number;
   Message message;
 };
 
-/// Greater than that of every transport that a rank of `comm` had before. Collective.
+/// A number greater than that of every transport that any rank of `comm` had before. Collective.
 std::uint64_t agree_on_number(MPI_Comm comm) {
   static std::atomic<std::uint64_t> last{0};
   std::uint64_t number = last.load() + 1;
@@ -37,8 +37,9 @@ std::uint64_t agree_on_number(MPI_Comm comm) {
   return number;
 }
 
-// Tags, of which every MPI has 32768: of letters 0, of messages between two ranks alone odd, of transfers even. They
-// differ between transports that follow one another, so that no transfer meets one that nobody took.
+// Tags, of which every MPI has 32768: 0 for messages, odd numbers for transfers aside, even numbers for other
+// transfers. They differ between successive transports, so that no transfer is matched with one that was never
+// received.
 constexpr int letter_tag = 0;
 constexpr std::uint64_t tags_of_a_kind = 16382;
 int aside_tag_of(std::uint64_t number) { return 1 + 2 * static_cast<int>(number % tags_of_a_kind); }
@@ -76,8 +77,8 @@ class MpiTransport final : public Transport {
     }
     const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_failed_;
     if (!clean) {
-      // messages that nobody takes still refer to the communicators and to this object's memory: leave both behind; so
-      // that no other communicator gets their context while a letter that tells of a failure may be on its way
+      // messages that are never received still refer to the communicators and to this object's memory, so both are
+      // leaked; then no other communicator gets their context while a message about a failure may be in flight
       signals_.release();
       data_.release();
       static auto* const kept = new std::deque<std::deque<Outgoing>>;
@@ -171,7 +172,7 @@ class MpiTransport final : public Transport {
 
   std::unique_ptr<Transport> split(std::span<const int> members) override {
     const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-    const int color = members.empty() ? MPI_UNDEFINED : members.front();  // no other group has it
+    const int color = members.empty() ? MPI_UNDEFINED : members.front();  // no other group has the same color
     const mpi::Comm part = mpi::Comm::split_of(data_.get(), color, place);
     return members.empty() ? nullptr : std::make_unique<MpiTransport>(part.get(), share_memory_, piece_bytes_);
   }
@@ -200,7 +201,7 @@ class MpiTransport final : public Transport {
     if (rank_ == 0) report_no_group(why);
   }
 
-  /// Each node for itself, and all or none. Collective.
+  /// Makes the local group of each node, or none if one of them fails. Collective.
   void share_nodes() {
     const mpi::Comm node = mpi::Comm::split_of(data_.get(), nodes_.leaders[static_cast<std::size_t>(rank_)], rank_);
     std::string why;
@@ -215,7 +216,7 @@ class MpiTransport final : public Transport {
     if (shares == 0) group_.reset();
   }
 
-  /// The group of the processes of `comm`, all of one node. Collective.
+  /// The group of the processes of `comm`, all on one node. Collective.
   std::unique_ptr<NodeGroup> group_of(MPI_Comm comm, std::string& why) const {
     int rank = 0;
     int size = 0;
@@ -231,7 +232,7 @@ class MpiTransport final : public Transport {
   void report_no_group(const std::string& why) const {
     static std::atomic<bool> is_said{false};
     if (!group_ && share_memory_ && !is_said.exchange(true)) {
-      log_warning("ranks of this node exchange messages, since they cannot share memory: {}", why);
+      log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
     }
   }
 
@@ -282,7 +283,7 @@ class MpiTransport final : public Transport {
     return flag != 0;
   }
 
-  /// Waits a second at most for posted messages to leave; whether all did.
+  /// Waits at most a second until posted messages have left; returns whether all have.
   bool drain_outgoing() noexcept {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     try {
@@ -311,12 +312,12 @@ class MpiTransport final : public Transport {
   mpi::Nodes nodes_;
   int thread_level_;
   std::uint64_t number_;
-  int tag_;  // of transfers of this epoch
+  int tag_;  // tag of transfers of this epoch
   bool has_failed_ = false;
   std::unique_ptr<NodeGroup> group_;
   Letter incoming_{};
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
-  std::deque<Outgoing> outgoing_;  // a deque keeps addresses while it grows and shrinks at its ends
+  std::deque<Outgoing> outgoing_;  // a deque: growing and shrinking at its ends moves no elements
   std::deque<Slot> slots_;
   std::vector<std::size_t> free_slots_;
   std::size_t slots_in_use_ = 0;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one rank shows to the others of its node. Every word has one writer. Lines that are read at the same moment lie
-// together, lines with different readers 128 bytes apart, since processors fetch lines in pairs.
+// The memory by which a rank communicates with the other ranks of its node. Every word has one writer. Words that are
+// read together share cache lines; words with different readers are 128 bytes apart, since processors fetch lines in
+// pairs.
 
 #pragma once
 
@@ -17,7 +18,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "control blocks a
 
 inline constexpr std::size_t control_block_alignment = 128;
 
-/// Names one operation of a communicator: later ones are greater, in a later epoch all the more.
+/// A number for one operation of a communicator: it grows with the sequence number, and with the epoch before that.
 [[nodiscard]] constexpr std::uint64_t operation_tag(std::uint64_t epoch, std::int64_t sequence) noexcept {
   return epoch << 40 | (static_cast<std::uint64_t>(sequence) + 1);
 }
@@ -26,8 +27,8 @@ inline constexpr std::size_t control_block_alignment = 128;
   return static_cast<std::int64_t>(tag & ((std::uint64_t{1} << 40) - 1)) - 1;
 }
 
-/// A word whose order the words beside it say. Who was stopped for long may still read it while its writer, who has
-/// given the operation up, writes it for a later one.
+/// A word that is ordered by other words beside it. A rank that was stopped for long may still read it while its
+/// writer, which has abandoned the operation, writes it for a later one.
 template <class T>
 class LooseWord {
  public:
@@ -41,22 +42,22 @@ class LooseWord {
   std::atomic<T> value_{0};
 };
 
-/// What a rank brings to one operation. All but `abandoned` is written before the tag, and stays until everybody has
-/// left the operation or given it up.
+/// What a rank publishes for one operation. Everything but `abandoned` is written before the tag, and stays unchanged
+/// until all ranks have completed or abandoned the operation.
 struct alignas(control_block_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
-  std::atomic<std::uint64_t> abandoned{0};  ///< the last tag in this place that the rank has given up
-  LooseWord<std::uint64_t> hash;            ///< of the descriptor
-  LooseWord<std::uint64_t> clock;           ///< the rank's clock at its arrival
-  LooseWord<std::uint64_t> table;           ///< NodeAddress of the table of its buffers
-  LooseWord<std::uint64_t> table_id;        ///< another number for other contents
-  LooseWord<std::uint64_t> staging;         ///< NodeAddress of its staging memory
+  std::atomic<std::uint64_t> abandoned{0};  ///< tag of the last operation in this slot that the rank has abandoned
+  LooseWord<std::uint64_t> hash;            ///< hash of the descriptor
+  LooseWord<std::uint64_t> step_counter;    ///< the rank's step counter at its arrival
+  LooseWord<std::uint64_t> table;           ///< NodeAddress of the table of the rank's buffers
+  LooseWord<std::uint64_t> table_id;        ///< changes with the contents of the table
+  LooseWord<std::uint64_t> staging;         ///< NodeAddress of the rank's staging memory
   LooseWord<std::uint32_t> flags;
 };
 
 struct ControlBlock {
-  /// Neighbouring operations have different slots, and so have operations of neighbouring epochs: who is slow may still
-  /// read what he needs of the one before.
+  /// Adjacent operations use different slots, and so do operations of adjacent epochs: a slow rank may still read the
+  /// slot of the operation before.
   static constexpr std::size_t slots = 4;
   static constexpr std::size_t payload_bytes = 16 * 1024;
   static constexpr std::size_t descriptor_bytes = 256;
@@ -76,19 +77,20 @@ struct ControlBlock {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
-  /// What the ranks of all nodes call, told by the first rank of this one.
+  /// What the ranks of all nodes called: written by the first rank of this node for the others.
   struct alignas(control_block_alignment) Verdict {
     std::atomic<std::uint64_t> tag{0};
     std::uint32_t agree = 0;
-    std::array<std::byte, verdict_bytes> summary;  ///< where they do not agree
+    std::array<std::byte, verdict_bytes> summary;  ///< set if they disagree
   };
 
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
-  Word clock;  ///< steps that the rank has done, of all operations
-  Word epoch;  ///< that the rank is in; its slots may be needed by who is in the one before, not by who is behind that
-  Word working;  ///< the tag of the operation whose memory the rank touches now; 0: none
-  Word results;  ///< NodeAddress of the results that it has staged for others
+  Word step_counter;  ///< number of steps that the rank has done, in all operations
+  Word epoch;  ///< the rank's epoch; ranks that are one epoch behind may still need its slots, ranks further behind do
+               ///< not
+  Word working;  ///< tag of the operation whose memory the rank is accessing; 0 if none
+  Word results;  ///< NodeAddress of the results that the rank has staged for others
   std::array<DescriptorBytes, slots> descriptors;
   std::array<Payload, slots> payloads;
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A place for tests to make ranks slow, before every flag that one shows to another.
+// A hook for tests, to delay ranks before every access to a shared flag.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace lockstep::detail {
 
 using FlagDelay = void (*)();
 
-/// Null but in tests.
+/// Null except in tests.
 inline std::atomic<FlagDelay> flag_delay{nullptr};
 
 /// Called before a flag is written or read.

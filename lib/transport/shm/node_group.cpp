@@ -38,7 +38,8 @@ void NodeGroup::reserve(NodeMemory& memory, std::size_t bytes) {
   if (memory.size() >= bytes) return;
   NodeMemory larger = allocate(bytes);
   if (larger.data() == nullptr) {
-    throw_error(Code::unavailable, "no shared memory is left to stage {} bytes in; {}", bytes, arena_status().text);
+    throw_error(Code::unavailable, "out of shared memory: {} bytes requested for staging; {}", bytes,
+                arena_status().text);
   }
   if (memory.data() != nullptr) retire(std::move(memory));
   memory = std::move(larger);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one node share for one communicator: a control block per rank, written by its owner and read by
-// all, and the way from an address of one rank to the same bytes in another.
+// The memory that the ranks of one node share for one communicator: a control block per rank, written by its owner and
+// read by all, and the translation of an address of one rank to the same bytes in another rank.
 
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace lockstep::detail {
 
-/// The place of a byte in a rank's shared memory, the same for all who look. 0 is no place.
+/// The address of a byte in a rank's shared memory, valid in all ranks of the group. 0 stands for none.
 enum class NodeAddress : std::uint64_t { none = 0 };
 
-/// Memory that all ranks of the group see, freed at the end.
+/// Memory that all ranks of the group can access, freed by the destructor.
 class NodeMemory {
  public:
   NodeMemory() = default;
@@ -35,7 +35,7 @@ class NodeMemory {
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-  /// Gives the memory up for ever: somebody may touch it until the process ends.
+  /// Leaks the memory, which may be accessed until the process ends.
   void leak() noexcept;
 
  private:
@@ -45,20 +45,20 @@ class NodeMemory {
   void (*free_)(void*, std::size_t) = nullptr;
 };
 
-/// Where memory goes that others cannot see. Used by one operation after the other.
+/// Staging memory for data that other ranks cannot access. Used by one operation at a time.
 struct NodeStaging {
-  NodeMemory inputs;   ///< read by others until they have done their part
-  NodeMemory results;  ///< read by others until they come to the next operation
+  NodeMemory inputs;   ///< read by other ranks until they have completed the operation
+  NodeMemory results;  ///< read by other ranks until they arrive at the next operation
 };
 
-/// One rank's end of the group. Not thread-safe: the engine calls under its lock.
+/// One rank's end of the group. Not thread-safe: the engine calls it under its lock.
 class NodeGroup {
  public:
-  /// One member's part: what this end sees of it.
+  /// A member of the group, as this end sees it.
   struct Member {
     ControlBlock* control_block = nullptr;
-    std::byte* base = nullptr;  ///< where its shared memory lies in this process
-    std::size_t size = 0;       ///< of that memory
+    std::byte* base = nullptr;  ///< address of its shared memory in this process
+    std::size_t size = 0;       ///< size of its shared memory
   };
 
   NodeGroup(int rank, std::vector<Member> members) noexcept : rank_(rank), members_(std::move(members)) {}
@@ -73,17 +73,17 @@ class NodeGroup {
   }
   [[nodiscard]] ControlBlock& own_control_block() const noexcept { return control_block(rank_); }
 
-  /// Where the others find [data, data + bytes) of this rank; none if they cannot.
+  /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access it.
   [[nodiscard]] virtual NodeAddress address_of(const void* data, std::size_t bytes) const noexcept = 0;
-  /// The bytes at `address` of `member`. Throws Error(internal) when they are not in that member's memory.
+  /// The bytes at `address` of `member`. Throws Error(internal) if they are not in that member's memory.
   [[nodiscard]] virtual std::byte* resolve(int member, NodeAddress address, std::size_t bytes) const = 0;
-  /// Memory for tables and staging; empty when there is no room.
+  /// Allocates memory for tables and staging; empty if the arena is full.
   [[nodiscard]] virtual NodeMemory allocate(std::size_t bytes) const = 0;
   [[nodiscard]] NodeStaging& staging() noexcept { return staging_; }
-  /// Makes `memory` at least `bytes` bytes large; what was in it is lost. Throws Error(unavailable) when there is no
-  /// room.
+  /// Makes `memory` at least `bytes` bytes large; its contents are lost. Throws Error(unavailable) if the arena is
+  /// full.
   void reserve(NodeMemory& memory, std::size_t bytes);
-  /// Keeps `memory` until no member can look at it any more, at least as long as this end lives.
+  /// Keeps `memory` until no member can access it any more, at least for the lifetime of this end.
   virtual void retire(NodeMemory&& memory) = 0;
 
  protected:
@@ -95,15 +95,15 @@ class NodeGroup {
   NodeStaging staging_;
 };
 
-/// Group ends for `size` threads of this process: every address is shared.
+/// The ends of a group of `size` threads of this process: all addresses are shared.
 [[nodiscard]] std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size);
 
 /// Gathers `bytes` bytes from every rank of the group into `all`, in rank order. Collective.
 using ExchangeFunction = std::function<void(const void* mine, void* all, std::size_t bytes)>;
 
-/// The group of `size` processes of one node, each with its arena. Null on all of them when one cannot be seen by
-/// another, or does not say `share_memory`; `why` then says why. Tensors live in the
-/// arena by default from then on. Collective.
+/// The group of `size` processes of one node, each with its arena. Null on all of them, with the reason in `why`, if
+/// one cannot access the memory of another, or does not set `share_memory`. From then on tensors are allocated in the
+/// arena by default. Collective.
 [[nodiscard]] std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory,
                                                             const ExchangeFunction& exchange, std::string& why);
 

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A node group whose members are processes, each with its arena mapped by all.
+// A node group whose members are processes, each with an arena that all of them map.
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 #include "device/host/arena.hpp"
-#include "device/host/default_resource.hpp"
+#include "device/host/memory_resources.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <atomic>
 #include <list>
 #include <map>
-#include <mutex>
 #include <new>
 
 namespace lockstep::detail {
@@ -19,27 +19,27 @@ namespace {
 
 void free_in_arena(void* data, std::size_t bytes) { Arena::of_this_process().deallocate(data, bytes); }
 
-/// Where the control block begins in a block that holds it.
+/// The offset of the control block in a block that contains it.
 std::size_t control_block_offset(std::size_t block) {
   return (block + control_block_alignment - 1) / control_block_alignment * control_block_alignment - block;
 }
 
-/// Set by a member when it has left the group for good. One line per group and member that is never used again, so that
-/// the others can look at any time.
+/// Set by a member when it has left the group for good. One cache line per group and member that is never reused, so
+/// that the other members can read it at any time.
 using Closed = std::atomic<std::uint32_t>;
 
-/// How the others find a member; travels as bytes.
+/// The data by which the other members find a member; sent as bytes.
 struct Introduction {
   SegmentName segment;
   std::uint64_t control_block = 0;  // offset
   std::uint64_t closed = 0;         // offset
 };
 
-/// The mappings of other processes' segments: one each, however many groups need it.
+/// The mappings of other processes' segments: one per segment, shared by all groups.
 std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& why) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<std::uint64_t, std::weak_ptr<SharedSegment>>;  // guarded by mutex
-  const std::scoped_lock lock(mutex);
+  static Mutex mutex;
+  static auto* const known LOCKSTEP_PT_GUARDED_BY(mutex) = new std::map<std::uint64_t, std::weak_ptr<SharedSegment>>;
+  const MutexLock lock(mutex);
   std::weak_ptr<SharedSegment>& entry = (*known)[name.nonce];
   if (auto segment = entry.lock()) return segment;
   auto segment = SharedSegment::open(name, why);
@@ -47,21 +47,21 @@ std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& 
   return segment;
 }
 
-/// What a group that this process has left must keep until all members have left it.
+/// The memory of a group that this process has left, which must be kept until all members have left it.
 struct Remains {
   std::vector<std::shared_ptr<SharedSegment>> segments;
   std::vector<Closed*> closed;
   std::vector<NodeMemory> memory;
 };
 
-/// Frees what nobody looks at any more, and adds `remains` to what waits.
-void bury(Remains&& remains) {
-  static std::mutex mutex;
-  static auto* const graveyard = new std::list<Remains>;  // guarded by mutex
-  const std::scoped_lock lock(mutex);
-  graveyard->push_back(std::move(remains));
-  graveyard->remove_if([](const Remains& grave) {
-    for (const Closed* const closed : grave.closed) {
+/// Frees the memory of groups that all members have left, and adds `remains` to the list.
+void free_when_left(Remains&& remains) {
+  static Mutex mutex;
+  static auto* const waiting LOCKSTEP_PT_GUARDED_BY(mutex) = new std::list<Remains>;
+  const MutexLock lock(mutex);
+  waiting->push_back(std::move(remains));
+  waiting->remove_if([](const Remains& left) {
+    for (const Closed* const closed : left.closed) {
       if (closed->load(std::memory_order_acquire) == 0) return false;
     }
     return true;
@@ -77,7 +77,7 @@ class ProcessGroup final : public NodeGroup {
     owned_.memory.push_back(std::move(staging().inputs));
     owned_.memory.push_back(std::move(staging().results));
     owned_.closed[static_cast<std::size_t>(rank())]->store(1, std::memory_order_release);
-    bury(std::move(owned_));
+    free_when_left(std::move(owned_));
   }
 
   NodeAddress address_of(const void* data, std::size_t bytes) const noexcept override {
@@ -92,7 +92,8 @@ class ProcessGroup final : public NodeGroup {
     const auto offset = static_cast<std::uint64_t>(address);
     const Member& other = member(rank);
     if (offset == 0 || offset >= other.size || bytes > other.size - offset) {
-      throw_error(Code::internal, "rank {} names {} bytes at {:#x}, which its shared memory does not have", rank, bytes,
+      throw_error(Code::internal,
+                  "rank {} sent the address of {} bytes at {:#x}, which is outside of its shared memory", rank, bytes,
                   offset);
     }
     return other.base + offset;
@@ -117,7 +118,7 @@ std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_mem
   Introduction mine;
   Remains owned;
   if (!share_memory) {
-    why = "it is switched off";
+    why = "it is disabled";
   } else if (const auto& segment = arena.segment()) {
     const std::size_t bytes = sizeof(ControlBlock) + control_block_alignment;
     void* const block = arena.allocate(bytes);

@@ -3,9 +3,9 @@
 //
 // A node group whose members are threads of one process.
 
+#include "base/mutex.hpp"
 #include "transport/shm/node_group.hpp"
 
-#include <mutex>
 #include <new>
 
 namespace lockstep::detail {
@@ -13,12 +13,12 @@ namespace {
 
 void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_val_t{control_block_alignment}); }
 
-/// What all ends keep alive together.
+/// The objects that all ends keep alive together.
 struct Shared {
   explicit Shared(int size) : control_blocks(static_cast<std::size_t>(size)) {}
   std::vector<ControlBlock> control_blocks;
-  std::mutex mutex;
-  std::vector<NodeMemory> retired;  // guarded by mutex
+  Mutex mutex;
+  std::vector<NodeMemory> retired LOCKSTEP_GUARDED_BY(mutex);
 };
 
 class ThreadGroup final : public NodeGroup {
@@ -35,13 +35,13 @@ class ThreadGroup final : public NodeGroup {
     return static_cast<NodeAddress>(reinterpret_cast<std::uintptr_t>(data));
   }
   std::byte* resolve(int, NodeAddress address, std::size_t) const override {
-    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): it was one
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): made from a pointer
   }
   NodeMemory allocate(std::size_t bytes) const override {
     return {::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap};
   }
   void retire(NodeMemory&& memory) final {
-    const std::scoped_lock lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     shared_->retired.push_back(std::move(memory));
   }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bindings/nccl/nccl.hpp"
-#include "bindings/nccl/library_name.hpp"
 #include "device/cuda/backend.hpp"
 #include "support/temporary_directory.hpp"
 

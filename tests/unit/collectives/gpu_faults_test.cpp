@@ -94,7 +94,7 @@ TEST(GpuPlaces, must_exist_on_this_machine) {
     if (comm.rank() == 1) comm.all_reduce(std::span(&item, 1), ReduceOp::sum);
     sum(comm, device_of, 10);
   });
-  expect_all(errors[1], {"unavailable:", "all_reduce: input 0 of item 0", "gpu:7 is not here", "gpu:0 to gpu:3"});
+  expect_all(errors[1], {"unavailable:", "all_reduce: input 0 of item 0", "gpu:7 is not available", "gpu:0 to gpu:3"});
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 
@@ -117,7 +117,7 @@ TEST(GpuPlaces, must_contain_the_elements_of_the_views) {
       comm.all_reduce(items, ReduceOp::sum);
     });
     expect_all(errors[1], {"invalid_argument:", "all_reduce: input 1 of item 0 (replica 2) lies on gpu:3 by its view",
-                           is_on_another ? "memory of gpu:2" : "memory that CUDA does not know"});
+                           is_on_another ? "memory of gpu:2" : "memory that is not registered with CUDA"});
     expect_all(errors[0], {"unavailable:", "rank 1", "by its view"});
   }
 }

@@ -51,7 +51,7 @@ TEST(Arena, gives_aligned_blocks_that_do_not_overlap) {
   EXPECT_EQ(arena.status().used_bytes, 0u);
 }
 
-TEST(Arena, makes_one_of_free_neighbours) {
+TEST(Arena, merges_adjacent_free_ranges) {
   Arena arena(32 * mebibyte);
   if (!arena.segment()) GTEST_SKIP() << arena.status().text;
   void* const a = arena.allocate(6 * mebibyte);
@@ -70,7 +70,7 @@ TEST(Arena, makes_one_of_free_neighbours) {
   EXPECT_EQ(arena.frees(), 3u);
 }
 
-TEST(Arena, says_when_it_is_full) {
+TEST(Arena, reports_that_it_is_full) {
   Arena arena(16 * mebibyte);
   if (!arena.segment()) GTEST_SKIP() << arena.status().text;
   EXPECT_EQ(arena.allocate(17 * mebibyte), nullptr);
@@ -81,7 +81,7 @@ TEST(Arena, says_when_it_is_full) {
   EXPECT_NE(arena.allocate(15 * mebibyte), nullptr);
 }
 
-TEST(Arena, does_not_contain_what_lies_elsewhere) {
+TEST(Arena, does_not_contain_other_memory) {
   Arena arena(16 * mebibyte);
   if (!arena.segment()) GTEST_SKIP() << arena.status().text;
   auto* const block = static_cast<std::byte*>(arena.allocate(64));
@@ -91,7 +91,7 @@ TEST(Arena, does_not_contain_what_lies_elsewhere) {
   EXPECT_FALSE(arena.contains(block, 17 * mebibyte));
 }
 
-TEST(SharedSegment, shows_the_same_bytes_to_who_opens_it) {
+TEST(SharedSegment, has_the_same_bytes_in_every_mapping) {
   std::string why;
   const auto segment = SharedSegment::create(16 * mebibyte, why);
   if (!segment) GTEST_SKIP() << why;
@@ -103,7 +103,7 @@ TEST(SharedSegment, shows_the_same_bytes_to_who_opens_it) {
   EXPECT_EQ(other->data()[mebibyte], std::byte{42});
 }
 
-TEST(SharedSegment, is_not_taken_for_another_one) {
+TEST(SharedSegment, is_not_confused_with_another_one) {
   std::string why;
   const auto segment = SharedSegment::create(16 * mebibyte, why);
   if (!segment) GTEST_SKIP() << why;
@@ -114,10 +114,10 @@ TEST(SharedSegment, is_not_taken_for_another_one) {
   name = segment->name();
   name.file = 9999;
   EXPECT_EQ(SharedSegment::open(name, why), nullptr);
-  EXPECT_NE(why.find("cannot be opened"), std::string::npos) << why;
+  EXPECT_NE(why.find("cannot open"), std::string::npos) << why;
 }
 
-TEST(DefaultMemoryResource, is_where_tensors_come_from) {
+TEST(DefaultMemoryResource, provides_the_memory_of_tensors) {
   const auto before = default_memory_resource();
   EXPECT_FALSE(is_in_arena(Tensor(DType::f32, Shape{4}).data(), 16));
   set_default_memory_resource(arena_memory_resource());

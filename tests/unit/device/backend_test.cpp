@@ -15,15 +15,15 @@ namespace {
 
 using lockstep::test::expect_error;
 
-/// A machine as the first look sees it. Nothing else works there.
+/// A machine as the first probe sees it. No other call works.
 class Machine : public Api {
  public:
   int driver = 13000;
   Status driver_status = Status::success;
   int devices = 1;
   Status count_status = Status::success;
-  int broken_device = -1;  ///< of which there are no properties
-  bool has_error = false;  ///< which nobody has taken
+  int broken_device = -1;  ///< the device whose properties cannot be read
+  bool has_error = false;  ///< whether an error was left behind
 
   Status driver_version(int& version) override {
     version = driver;
@@ -76,7 +76,7 @@ class Machine : public Api {
   }
 };
 
-/// Why there is no GPU on `machine`, where no error may be left behind for the program's own CUDA calls.
+/// The reason why there is no GPU on `machine`; expects that no error is left behind for the program's own CUDA calls.
 std::string why_not(const Machine& machine) {
   const auto table = std::make_shared<Machine>(machine);
   const Backend backend({.api = table, .kernels = nullptr, .nccl = nullptr});
@@ -87,13 +87,13 @@ std::string why_not(const Machine& machine) {
 
 Device gpu(int index, int logical = 0) { return {.kind = DeviceKind::gpu, .index = index, .logical = logical}; }
 
-TEST(GpuBackend, says_that_it_was_built_without_cuda) {
+TEST(GpuBackend, reports_a_build_without_cuda) {
   const Backend backend({});
   EXPECT_EQ(backend.found().why, "built without CUDA");
   EXPECT_EQ(backend.device_count(), 0);
 }
 
-TEST(GpuBackend, says_that_there_is_no_driver) {
+TEST(GpuBackend, reports_a_missing_driver) {
   Machine machine;
   machine.driver = 0;
   EXPECT_EQ(why_not(machine), "no CUDA driver");
@@ -102,14 +102,14 @@ TEST(GpuBackend, says_that_there_is_no_driver) {
   EXPECT_EQ(why_not(machine), "no CUDA driver");
 }
 
-TEST(GpuBackend, says_what_a_driver_that_is_too_old_knows) {
+TEST(GpuBackend, reports_the_version_of_a_driver_that_is_too_old) {
   Machine machine;
   machine.driver = 11040;
   machine.count_status = Status::insufficient_driver;
-  EXPECT_EQ(why_not(machine), "the driver is too old: it knows CUDA 11.4, and this is built with CUDA 12.8");
+  EXPECT_EQ(why_not(machine), "the driver is too old: it supports CUDA 11.4, but lockstep was built with CUDA 12.8");
 }
 
-TEST(GpuBackend, says_that_no_gpu_is_visible) {
+TEST(GpuBackend, reports_that_no_gpu_is_visible) {
   Machine machine;
   machine.devices = 0;
   EXPECT_EQ(why_not(machine), "no GPU is visible");
@@ -117,17 +117,17 @@ TEST(GpuBackend, says_that_no_gpu_is_visible) {
   EXPECT_EQ(why_not(machine), "no GPU is visible");
 }
 
-TEST(GpuBackend, says_in_cuda_s_words_why_it_does_not_start) {
+TEST(GpuBackend, reports_a_failed_start_with_cudas_error_text) {
   Machine machine;
   machine.count_status = Status::unknown;
-  EXPECT_EQ(why_not(machine), "CUDA does not start: unknown error (cudaErrorUnknown)");
+  EXPECT_EQ(why_not(machine), "cannot initialize CUDA: unknown error (cudaErrorUnknown)");
 }
 
-TEST(GpuBackend, takes_a_gpu_that_does_not_answer_for_a_failed_start) {
+TEST(GpuBackend, treats_a_gpu_without_properties_as_a_failed_start) {
   Machine machine;
   machine.devices = 2;
   machine.broken_device = 1;
-  EXPECT_EQ(why_not(machine), "CUDA does not start: unknown error (cudaErrorUnknown)");
+  EXPECT_EQ(why_not(machine), "cannot initialize CUDA: unknown error (cudaErrorUnknown)");
 }
 
 TEST(GpuBackend, finds_every_gpu) {
@@ -141,28 +141,28 @@ TEST(GpuBackend, finds_every_gpu) {
   EXPECT_EQ(backend.found().runtime_version, 12080);
 }
 
-TEST(GpuBackend, says_what_is_here_when_another_gpu_is_required) {
+TEST(GpuBackend, lists_the_gpus_when_another_one_is_required) {
   const auto machine = std::make_shared<Machine>();
   machine->devices = 2;
   const Backend two({.api = machine, .kernels = nullptr, .nccl = nullptr});
   two.require(gpu(0), "copy");
   two.require(gpu(1, 3), "copy");
-  expect_error(Code::unavailable, {"copy: gpu:2 is not here; this process has gpu:0 to gpu:1"},
+  expect_error(Code::unavailable, {"copy: gpu:2 is not available; this process has gpu:0 to gpu:1"},
                [&] { two.require(gpu(2), "copy"); });
-  expect_error(Code::unavailable, {"copy: gpu:-1 is not here"}, [&] { two.require(gpu(-1), "copy"); });
-  expect_error(Code::invalid_argument, {"copy: cpu:0 is no GPU"}, [&] { two.require(Device{}, "copy"); });
+  expect_error(Code::unavailable, {"copy: gpu:-1 is not available"}, [&] { two.require(gpu(-1), "copy"); });
+  expect_error(Code::invalid_argument, {"copy: cpu:0 is not a GPU"}, [&] { two.require(Device{}, "copy"); });
 
   const Backend one({.api = std::make_shared<Machine>(), .kernels = nullptr, .nccl = nullptr});
-  expect_error(Code::unavailable, {"copy: gpu:1 is not here; this process has gpu:0"},
+  expect_error(Code::unavailable, {"copy: gpu:1 is not available; this process has gpu:0"},
                [&] { one.require(gpu(1), "copy"); });
 }
 
-TEST(GpuBackend, says_why_no_gpu_is_here_when_one_is_required) {
-  expect_error(Code::unavailable, {"copy: gpu:0 is not here: built without CUDA"},
+TEST(GpuBackend, tells_why_there_is_no_gpu_when_one_is_required) {
+  expect_error(Code::unavailable, {"copy: gpu:0 is not available: built without CUDA"},
                [] { Backend({}).require(gpu(0), "copy"); });
 }
 
-TEST(GpuBackend, is_what_a_test_installs_while_that_lives) {
+TEST(GpuBackend, is_the_installed_one_during_a_test) {
   const auto machine = std::make_shared<Machine>();
   machine->devices = 7;
   const int before = Backend::of_this_process().device_count();
@@ -173,7 +173,7 @@ TEST(GpuBackend, is_what_a_test_installs_while_that_lives) {
   EXPECT_EQ(Backend::of_this_process().device_count(), before);
 }
 
-TEST(GpuBackend, has_the_nccl_of_its_tables) {
+TEST(GpuBackend, uses_the_nccl_of_its_tables) {
   const auto library = std::make_shared<const nccl::Library>(nccl::Library{.version = 22809, .path = "here"});
   Backend backend({.api = std::make_shared<Machine>(), .kernels = nullptr, .nccl = library});
   EXPECT_EQ(backend.nccl().version, 22809);

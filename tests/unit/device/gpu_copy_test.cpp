@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies of the kernels that copy and fill, as a GPU's threads run them, on the host.
+// The bodies of the kernels that copy and fill, executed on the host by simulated GPU threads.
 
 #include "support/run_on_host.hpp"
 
@@ -25,21 +25,21 @@ std::vector<unsigned char> random_bytes(std::size_t count) {
   return bytes;
 }
 
-/// Pieces of these sizes, each from some place in `source` to some place in `target`, with gaps at odd addresses.
-std::vector<CopyPiece> pieces_of(const std::vector<std::size_t>& sizes, const std::vector<unsigned char>& source,
-                                 std::vector<unsigned char>& target) {
+/// Regions of these sizes, from places in `source` to places in `target`, with gaps and misaligned addresses.
+std::vector<CopyRegion> regions_of(const std::vector<std::size_t>& sizes, const std::vector<unsigned char>& source,
+                                   std::vector<unsigned char>& target) {
   std::mt19937 random(5);
-  std::vector<CopyPiece> pieces;
+  std::vector<CopyRegion> regions;
   std::size_t from = 0;
   std::size_t to = 0;
   for (const std::size_t bytes : sizes) {
     from += random() % 33;
     to += random() % 33;
-    pieces.push_back({source.data() + from, target.data() + to, bytes});
+    regions.push_back({source.data() + from, target.data() + to, bytes});
     from += bytes;
     to += bytes;
   }
-  return pieces;
+  return regions;
 }
 
 void expect_copied(const std::vector<std::size_t>& sizes) {
@@ -47,16 +47,16 @@ void expect_copied(const std::vector<std::size_t>& sizes) {
   const std::vector<unsigned char> source = random_bytes(room);
   std::vector<unsigned char> target(room, 0x77);
   std::vector<unsigned char> expected = target;
-  const std::vector<CopyPiece> pieces = pieces_of(sizes, source, target);
-  for (const CopyPiece& piece : pieces) {
-    const auto place = static_cast<unsigned char*>(piece.target) - target.data();
-    std::memcpy(expected.data() + place, piece.source, piece.bytes);
+  const std::vector<CopyRegion> regions = regions_of(sizes, source, target);
+  for (const CopyRegion& region : regions) {
+    const auto place = static_cast<unsigned char*>(region.target) - target.data();
+    std::memcpy(expected.data() + place, region.source, region.bytes);
   }
-  copy_on_host(pieces);
+  copy_on_host(regions);
   ASSERT_TRUE(target == expected);
 }
 
-TEST(GpuCopy, copies_pieces_of_any_size_from_and_to_any_address) {
+TEST(GpuCopy, copies_regions_of_any_size_from_and_to_any_address) {
   std::mt19937 random(9);
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = 0; bytes < 70; ++bytes) sizes.push_back(bytes);
@@ -64,30 +64,30 @@ TEST(GpuCopy, copies_pieces_of_any_size_from_and_to_any_address) {
   expect_copied(sizes);
 }
 
-TEST(GpuCopy, cuts_large_pieces_into_chunks) {
+TEST(GpuCopy, cuts_large_regions_into_chunks) {
   for (const std::size_t chunk : std::initializer_list<std::size_t>{4096, 65536}) {
     expect_copied({chunk - 1, chunk, chunk + 1, 1, 3 * chunk + 5, 7, 200'001});
   }
   expect_copied({3, (std::size_t{1} << 26) + 4097, 5});
 }
 
-TEST(GpuCopy, takes_more_pieces_than_one_launch) {
-  for (const std::size_t more : std::initializer_list<std::size_t>{0, 1, 2, CopyArguments::most_pieces}) {
-    expect_copied(std::vector<std::size_t>(CopyArguments::most_pieces + more, 33));
+TEST(GpuCopy, splits_many_regions_into_several_launches) {
+  for (const std::size_t more : std::initializer_list<std::size_t>{0, 1, 2, CopyArguments::most_regions}) {
+    expect_copied(std::vector<std::size_t>(CopyArguments::most_regions + more, 33));
   }
 }
 
-TEST(GpuCopy, does_nothing_for_nothing) {
+TEST(GpuCopy, does_nothing_without_regions) {
   copy_on_host({});
   expect_copied({0, 0, 0});
 }
 
-TEST(GpuCopy, keeps_blocks_busy_however_much_there_is) {
+TEST(GpuCopy, keeps_blocks_busy_for_every_size) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20, std::size_t{1} << 26, std::size_t{1} << 38}) {
-    const CopyPiece piece{nullptr, nullptr, bytes};
-    std::span<const CopyPiece> pieces(&piece, 1);
-    const CopyArguments arguments = copy_arguments(pieces);
-    EXPECT_TRUE(pieces.empty());
+    const CopyRegion region{nullptr, nullptr, bytes};
+    std::span<const CopyRegion> regions(&region, 1);
+    const CopyArguments arguments = copy_arguments(regions);
+    EXPECT_TRUE(regions.empty());
     const std::size_t chunks = arguments.first_chunk[1];
     EXPECT_GE(chunks * static_cast<std::size_t>(arguments.chunk_bytes), bytes);
     EXPECT_LT((chunks - 1) * static_cast<std::size_t>(arguments.chunk_bytes), bytes);

@@ -25,22 +25,22 @@ namespace lockstep::test {
 
 constexpr Device gpu(int index, int logical = 0) { return {DeviceKind::gpu, index, logical}; }
 
-/// `first`, `first` + 1, ... on the host.
+/// A tensor on the host with `first`, `first` + 1, ...
 inline Tensor numbers(std::size_t count, float first = 0) {
   std::vector<float> elements(count);
   std::iota(elements.begin(), elements.end(), first);
   return Tensor::from(elements);
 }
 
-/// The elements of a tensor, wherever it is.
+/// The elements of a tensor on any device.
 inline std::vector<float> elements_of(const Tensor& tensor) {
   const Tensor here = tensor.to(Device{});
   const auto elements = here.elements<float>();
   return {elements.begin(), elements.end()};
 }
 
-/// Holds up what comes later on a stream until it is opened: by its end at the latest. It takes its time with that, in
-/// which whatever should wait for it, and does not, is done.
+/// Blocks later work on a stream until it is opened, at the latest by its destructor. It opens slowly, so that work
+/// that should wait for it and does not would finish before.
 class Gate {
  public:
   Gate(FakeCuda& cuda, void* stream) {
@@ -63,7 +63,7 @@ class Gate {
   bool is_open_ = false;
 };
 
-/// Two GPUs of 64 MiB, whose memory is all given back at the end of a test.
+/// Two GPUs of 64 MiB; expects at the end of a test that all memory was freed.
 class GpuTest : public testing::Test {
  protected:
   void TearDown() override {
@@ -71,11 +71,11 @@ class GpuTest : public testing::Test {
     for (int device = 0; device < 2; ++device) EXPECT_EQ(cuda().used_bytes(device), 0U) << "gpu:" << device;
   }
   [[nodiscard]] FakeCuda& cuda() const { return gpus_.cuda(); }
-  /// Until the end of the test.
+  /// Sets the limit until the end of the test.
   void set_wait_limit(std::chrono::milliseconds limit) { wait_claim_.emplace(limit); }
 
  private:
-  std::optional<detail::cuda::WaitClaim> wait_claim_;  // outlives what is waited for
+  std::optional<detail::cuda::WaitClaim> wait_claim_;  // outlives the work that is waited for
   FakeGpus gpus_{{.devices = 2, .memory_bytes = std::size_t{64} << 20}};
 };
 

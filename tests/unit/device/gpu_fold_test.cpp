@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies of the kernels that fold, as a GPU's threads run them, on the host.
+// The bodies of the kernels that fold, executed on the host by simulated GPU threads.
 
 #include "kernels/scalar_reduce.hpp"
 #include "schedule/canonical_tree.hpp"
@@ -41,7 +41,7 @@ std::size_t partial_bytes(ReduceOp op, DType dtype, std::int64_t count) {
   return static_cast<std::size_t>(count) * size_of(accumulation_dtype(op, dtype));
 }
 
-/// Enough for whole tiles of every kernel for that many inputs, and a rest.
+/// Enough elements for whole tiles of every kernel for that many inputs, and a remainder.
 std::int64_t some_tiles(int replicas) { return replicas <= 2 ? 8192 + 700 : replicas <= 4 ? 4096 + 300 : 2048 + 100; }
 
 TEST(GpuFold, equals_the_oracle_for_every_dtype_op_and_number_of_replicas) {
@@ -91,7 +91,7 @@ TEST(GpuFold, writes_over_its_inputs) {
   });
 }
 
-/// Where arrays begin, in elements from an aligned address.
+/// The beginnings of arrays, in elements from an aligned address.
 struct Distances {
   std::size_t first_input, other_inputs, output;
 };
@@ -157,7 +157,7 @@ TEST(GpuFold, takes_arrays_at_any_elements) {
   }
 }
 
-/// What ranks with these replicas send, folded: single leaves, and partials of several.
+/// Folds the data that ranks with these replicas send: single leaves, and partial results of several.
 TEST(GpuFold, gives_the_same_through_partial_results) {
   constexpr int replicas = 23;
   constexpr int firsts[]{0, 5, 8, 16, 17, replicas};
@@ -202,7 +202,7 @@ TEST(GpuFold, gives_the_same_through_partial_results) {
   });
 }
 
-/// Cuts blocks of a tree in two until there are that many.
+/// Cuts blocks of a tree in two until there are `number` of them.
 std::vector<Block> cut_at_random(Block root, std::size_t number, bool only_last, std::mt19937& random) {
   std::vector<Block> blocks{root};
   while (blocks.size() < number) {

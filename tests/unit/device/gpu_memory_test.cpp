@@ -30,7 +30,7 @@ using test::numbers;
 
 class GpuMemory : public test::GpuTest {};
 
-TEST_F(GpuMemory, is_given_back_in_order_with_its_stream) {
+TEST_F(GpuMemory, is_freed_in_order_with_its_stream) {
   Tensor tensor = numbers(1000).to(gpu(0));
   synchronize(gpu(0));
   {
@@ -42,27 +42,27 @@ TEST_F(GpuMemory, is_given_back_in_order_with_its_stream) {
   EXPECT_EQ(cuda().used_bytes(0), 0U);
 }
 
-TEST_F(GpuMemory, stays_with_the_process) {
+TEST_F(GpuMemory, stays_in_the_pool_of_the_process) {
   EXPECT_EQ(cuda().pool_threshold(1), 0U);
   static_cast<void>(gpu_memory_resource(gpu(1)));
   EXPECT_EQ(cuda().pool_threshold(1), std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(cuda().pool_threshold(0), 0U);
 }
 
-TEST_F(GpuMemory, is_one_resource_for_each_logical_device) {
+TEST_F(GpuMemory, has_one_resource_for_each_logical_device) {
   EXPECT_EQ(gpu_memory_resource(gpu(0)), gpu_memory_resource(gpu(0)));
   EXPECT_NE(gpu_memory_resource(gpu(0)), gpu_memory_resource(gpu(0, 1)));
   EXPECT_NE(stream_handle(gpu(0)), stream_handle(gpu(0, 1)));
   EXPECT_NE(stream_handle(gpu(0)), stream_handle(gpu(1)));
 }
 
-TEST_F(GpuMemory, that_is_used_up_is_bad_alloc_and_leaves_no_error_behind) {
+TEST_F(GpuMemory, that_is_exhausted_is_bad_alloc_and_leaves_no_error_behind) {
   const Tensor held = numbers(1000).to(gpu(0));
   try {
     Tensor(DType::u8, Shape{65 << 20}, nullptr, gpu(0));
-    ADD_FAILURE() << "there is room for more than there is";
+    ADD_FAILURE() << "more memory was allocated than the GPU has";
   } catch (const std::bad_alloc& error) {
-    EXPECT_STREQ(error.what(), "gpu:0 has no 68157440 bytes of memory left");
+    EXPECT_STREQ(error.what(), "out of memory on gpu:0: 68157440 bytes requested");
   }
   EXPECT_EQ(cuda().take_last_error(), Status::success);
   const Tensor smaller(DType::u8, Shape{32 << 20}, nullptr, gpu(0));
@@ -70,14 +70,14 @@ TEST_F(GpuMemory, that_is_used_up_is_bad_alloc_and_leaves_no_error_behind) {
   EXPECT_EQ(elements_of(held)[999], 999);
 }
 
-TEST_F(GpuMemory, is_taken_for_tensors_without_elements_too) {
+TEST_F(GpuMemory, is_allocated_for_tensors_without_elements_too) {
   const Tensor empty(DType::f32, Shape{0, 3}, nullptr, gpu(0));
   EXPECT_NE(empty.data(), nullptr);
   EXPECT_EQ(empty.to(Device{}).element_count(), 0);
   EXPECT_EQ(empty.clone().device(), gpu(0));
 }
 
-TEST_F(GpuMemory, of_a_block_moves_with_it_and_can_be_given_up) {
+TEST_F(GpuMemory, of_a_block_moves_with_it_and_can_be_leaked) {
   const auto stream = detail::cuda::stream_of(gpu(0));
   const auto used = [this] {
     synchronize(gpu(0));
@@ -98,7 +98,7 @@ TEST_F(GpuMemory, of_a_block_moves_with_it_and_can_be_given_up) {
   EXPECT_EQ(cuda().free_async(lost, stream), Status::success);
 }
 
-TEST_F(GpuMemory, is_asked_for_on_its_device_whatever_the_thread_had) {
+TEST_F(GpuMemory, is_allocated_on_its_device_whatever_device_is_current) {
   ASSERT_EQ(cuda().set_device(1), Status::success);
   const Tensor tensor = numbers(10).to(gpu(0));
   int device = -1;
@@ -109,7 +109,7 @@ TEST_F(GpuMemory, is_asked_for_on_its_device_whatever_the_thread_had) {
   EXPECT_EQ(elements_of(tensor)[9], 9);
 }
 
-TEST_F(GpuMemory, is_not_touched_for_tensors_on_hosts) {
+TEST_F(GpuMemory, is_not_used_for_tensors_on_hosts) {
   const int before = cuda().calls().count("get_device");
   Tensor tensor = numbers(1000);
   Tensor(DType::f32, Shape{1000}).copy_from(tensor.clone().view());
@@ -119,7 +119,7 @@ TEST_F(GpuMemory, is_not_touched_for_tensors_on_hosts) {
   EXPECT_EQ(cuda().calls().count("stream_create"), 0);
 }
 
-TEST_F(GpuMemory, is_kept_for_the_next_request_where_it_is_pinned) {
+TEST_F(GpuMemory, that_is_pinned_is_kept_for_the_next_request) {
   const auto resource = pinned_memory_resource();
   void* const first = resource->allocate(1000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % MemoryResource::alignment, 0U);
@@ -133,7 +133,7 @@ TEST_F(GpuMemory, is_kept_for_the_next_request_where_it_is_pinned) {
   resource->deallocate(other, 1000);
 }
 
-TEST_F(GpuMemory, that_is_pinned_is_kept_up_to_a_bound_and_all_given_back_at_the_end) {
+TEST_F(GpuMemory, that_is_pinned_is_kept_up_to_a_bound_and_freed_at_the_end) {
   auto resource = detail::cuda::pinned_memory(0, 20'000);
   for (const std::size_t bytes : {0U, 1U, 4096U, 4097U, 100'000U}) {
     void* const block = resource->allocate(bytes);
@@ -156,7 +156,7 @@ TEST_F(GpuMemory, that_cannot_be_pinned_is_bad_alloc) {
     static_cast<void>(pinned_memory_resource()->allocate(10));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const std::bad_alloc& error) {
-    EXPECT_STREQ(error.what(), "the host has no 4096 bytes left that can be page-locked");
+    EXPECT_STREQ(error.what(), "cannot allocate 4096 bytes of pinned memory");
   }
   EXPECT_EQ(cuda().take_last_error(), Status::success);
 }
@@ -183,7 +183,7 @@ TEST(GpuBackend, leaves_nothing_behind) {
     static_cast<void>(Tensor(DType::f32, Shape{5}, pinned_memory_resource()).to(gpu(1)));
     EXPECT_GT(cuda->host_blocks(), 0U);
     gate.emplace(*cuda, stream_handle(gpu(1)));
-    static_cast<void>(numbers(10).to(gpu(1)));  // on its way when the tables go
+    static_cast<void>(numbers(10).to(gpu(1)));  // still in flight when the tables are destroyed
     opening = std::jthread([&gate] { gate.reset(); });
   }
   EXPECT_EQ(cuda->host_blocks(), 0U);

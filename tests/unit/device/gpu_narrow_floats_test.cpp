@@ -28,7 +28,7 @@ std::vector<T> every_value(std::uint32_t first = 0) {
   return values;
 }
 
-/// `fold` by the body of the kernels, and by the kernel of the host.
+/// Evaluates `fold` by the body of the kernels, and by the kernel of the host.
 template <class Result>
 void fold_both(Fold fold, std::int64_t count, std::vector<Result>& got, std::vector<Result>& expected) {
   got.resize(static_cast<std::size_t>(count));
@@ -62,7 +62,7 @@ TYPED_TEST(GpuNarrowFloats, widen_exactly_but_for_which_nan_it_is) {
   }
 }
 
-/// Each value of the format, the midpoints to its neighbours, and the f32 around all of these.
+/// For each value of the format: the value, the midpoints to its neighbours, and the f32 values next to all of these.
 TYPED_TEST(GpuNarrowFloats, round_to_nearest_even) {
   std::vector<float> values{std::numeric_limits<float>::max(), 65519.996F, 65520.0F, 3.3961775e38F};
   for (std::uint32_t low = 0; low < 0x8000; ++low) {
@@ -86,7 +86,7 @@ TYPED_TEST(GpuNarrowFloats, round_to_nearest_even) {
   for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(got[i], TypeParam(values[i]).bits()) << values[i];
 }
 
-/// Every value with others that make ties, overflows, subnormals and NaN, by every op.
+/// Combines every value with others that cause ties, overflows, subnormals and NaN, by every op.
 TYPED_TEST(GpuNarrowFloats, are_combined_as_on_the_host) {
   const auto values = every_value<TypeParam>();
   constexpr std::uint8_t merges[]{0, 1};

@@ -54,7 +54,7 @@ TEST_F(GpuCopy, carries_all_elements_from_and_to_memory_of_every_kind) {
   }
 }
 
-TEST_F(GpuCopy, leaves_a_source_on_the_host_to_be_written_again) {
+TEST_F(GpuCopy, allows_a_source_on_the_host_to_be_overwritten) {
   const Tensor first = numbers(200'000, 1);
   for (Tensor source : {first.clone(), pinned(first)}) {
     const Tensor there = source.to(gpu(0));
@@ -74,7 +74,7 @@ TEST_F(GpuCopy, to_a_busy_gpu_does_not_wait_for_it) {
   EXPECT_EQ(elements_of(there), elements_of(numbers(1000, 7)));
 }
 
-TEST_F(GpuCopy, starts_after_what_is_on_both_streams) {
+TEST_F(GpuCopy, starts_after_earlier_work_on_both_streams) {
   for (const Device target : {gpu(1), gpu(0, 1)}) {
     Tensor from(DType::f32, Shape{1000}, nullptr, gpu(0));
     Tensor to(DType::f32, Shape{1000}, nullptr, target);
@@ -89,7 +89,7 @@ TEST_F(GpuCopy, starts_after_what_is_on_both_streams) {
   }
 }
 
-TEST_F(GpuCopy, is_done_before_its_source_is_written_or_given_back) {
+TEST_F(GpuCopy, completes_before_its_source_is_overwritten_or_freed) {
   for (const Device target : {gpu(1), gpu(0, 1)}) {
     Tensor to(DType::f32, Shape{1000}, nullptr, target);
     Tensor from = numbers(1000, 5).to(gpu(0));
@@ -97,7 +97,7 @@ TEST_F(GpuCopy, is_done_before_its_source_is_written_or_given_back) {
     copy(to.view(), from.view());
     from.copy_from(numbers(1000, 9).view());
     from = Tensor();
-    Tensor other(DType::f32, Shape{1000}, nullptr, gpu(0));  // perhaps where it was
+    Tensor other(DType::f32, Shape{1000}, nullptr, gpu(0));  // perhaps at the same address
     gate.open();
     EXPECT_EQ(elements_of(to), elements_of(numbers(1000, 5)));
     EXPECT_EQ(elements_of(other), std::vector<float>(1000));
@@ -110,7 +110,7 @@ TEST_F(GpuCopy, of_a_tensor_onto_itself_changes_nothing) {
   EXPECT_EQ(elements_of(tensor), elements_of(numbers(1000)));
 }
 
-TEST_F(GpuCopy, keeps_its_promises_in_whatever_order_devices_work) {
+TEST_F(GpuCopy, is_correct_in_whatever_order_devices_work) {
   const std::vector<Device> places{gpu(0), gpu(0, 1), gpu(1), Device{}};
   std::mt19937 random(1);
   const auto any = [&](std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); };
@@ -139,7 +139,7 @@ TEST_F(GpuCopy, keeps_its_promises_in_whatever_order_devices_work) {
   }
 }
 
-TEST_F(GpuCopy, serves_more_threads_than_it_has_room_for) {
+TEST_F(GpuCopy, serves_more_threads_than_it_has_slots) {
   std::vector<std::jthread> threads;
   for (int t = 0; t < 7; ++t) {
     threads.emplace_back([t] {
@@ -157,16 +157,16 @@ TEST_F(GpuCopy, is_refused_where_dtypes_or_counts_differ) {
   EXPECT_EQ(elements_of(target), elements_of(numbers(4)));
 }
 
-TEST_F(GpuCopy, is_refused_where_elements_are_not_where_a_view_says) {
+TEST_F(GpuCopy, is_refused_if_elements_are_not_on_the_device_of_their_view) {
   Tensor host = numbers(4);
   Tensor there = numbers(4, 5).to(gpu(1));
   const TensorView of_host{host.data(), DType::f32, Shape{4}, gpu(0)};
   const TensorView of_another{there.data(), DType::f32, Shape{4}, gpu(0)};
-  const std::string not_known = "on gpu:0 by its view, but its elements are memory that CUDA does not know";
+  const std::string not_known = "a view on gpu:0, but its elements are in memory that is not registered with CUDA";
   expect_error(Code::invalid_argument, {"copy: the target is " + not_known}, [&] { copy(of_host, there.view()); });
   expect_error(Code::invalid_argument, {"copy: the source is " + not_known}, [&] { copy(there.view(), of_host); });
   expect_error(Code::invalid_argument, {"copy: the source is " + not_known}, [&] { copy(host.view(), of_host); });
-  expect_error(Code::invalid_argument, {"the source is on gpu:0 by its view", "memory of gpu:1"},
+  expect_error(Code::invalid_argument, {"the source is a view on gpu:0", "in memory of gpu:1"},
                [&] { copy(host.view(), of_another); });
   EXPECT_EQ(elements_of(host), elements_of(numbers(4)));
   EXPECT_EQ(elements_of(there), elements_of(numbers(4, 5)));
@@ -176,7 +176,7 @@ TEST_F(GpuCopy, is_refused_where_elements_are_not_where_a_view_says) {
   EXPECT_EQ(elements_of(there), elements_of(host));
 }
 
-TEST_F(GpuCopy, from_a_device_that_does_nothing_ends_with_an_error) {
+TEST_F(GpuCopy, from_a_hung_device_times_out) {
   set_wait_limit(std::chrono::milliseconds(100));
   const Tensor there = numbers(1000).to(gpu(0, 1));
   synchronize(gpu(0, 1));
@@ -190,7 +190,7 @@ TEST_F(GpuCopy, from_a_device_that_does_nothing_ends_with_an_error) {
   EXPECT_EQ(elements_of(there), elements_of(numbers(1000)));
 }
 
-TEST_F(GpuCopy, waits_as_long_as_the_most_patient_communicator) {
+TEST_F(GpuCopy, waits_as_long_as_the_longest_timeout_of_a_communicator) {
   using detail::cuda::wait_limit;
   const Tensor there = numbers(1000).to(gpu(1));
   synchronize(gpu(1));
@@ -201,12 +201,12 @@ TEST_F(GpuCopy, waits_as_long_as_the_most_patient_communicator) {
       expect_error(Code::deadline_exceeded, {"copy: gpu:1", text}, [&] { static_cast<void>(there.to(Device{})); });
     };
     const Communicator first = self_communicator(test::impatient(100));
-    expect_limit("within 0.1 s");
+    expect_limit("timed out after 0.1 s waiting for");
     {
       const Communicator more_patient = self_communicator(test::impatient(200));
-      expect_limit("within 0.2 s");
+      expect_limit("timed out after 0.2 s waiting for");
     }
-    expect_limit("within 0.1 s");
+    expect_limit("timed out after 0.1 s waiting for");
   }
   EXPECT_EQ(wait_limit(), std::chrono::seconds(300));
   setenv("LOCKSTEP_TIMEOUT", "7", 1);
@@ -215,7 +215,7 @@ TEST_F(GpuCopy, waits_as_long_as_the_most_patient_communicator) {
   EXPECT_EQ(wait_limit(), std::chrono::seconds(7));
 }
 
-TEST_F(GpuCopy, that_comes_too_late_finds_its_pinned_target_still_there) {
+TEST_F(GpuCopy, that_times_out_keeps_its_pinned_target_allocated) {
   set_wait_limit(std::chrono::milliseconds(100));
   const Tensor there = numbers(1000, 5).to(gpu(0));
   synchronize(gpu(0));
@@ -234,7 +234,7 @@ TEST_F(GpuCopy, that_comes_too_late_finds_its_pinned_target_still_there) {
   gate.open();
   synchronize(gpu(0));
   EXPECT_EQ(elements_of(next), std::vector<float>(1000));
-  // what is freed after the end is used again
+  // memory that is freed after the end of the copy is reused
   for (int round = 0; round < 2; ++round) {
     targets[1] = Tensor();
     targets[1] = Tensor(DType::f32, Shape{1000}, resource);
@@ -242,7 +242,7 @@ TEST_F(GpuCopy, that_comes_too_late_finds_its_pinned_target_still_there) {
   }
 }
 
-TEST_F(GpuCopy, that_cuda_refuses_says_which_call_it_was) {
+TEST_F(GpuCopy, that_fails_names_the_cuda_call) {
   Tensor tensor = numbers(10).to(gpu(0));
   cuda().calls().fail("memcpy_async", 1, Status::invalid_value);
   expect_error(Code::unavailable, {"cudaMemcpyAsync", "invalid argument"},
@@ -251,7 +251,7 @@ TEST_F(GpuCopy, that_cuda_refuses_says_which_call_it_was) {
   EXPECT_EQ(elements_of(tensor), elements_of(numbers(10, 2)));
 }
 
-TEST(FailedGpu, says_what_cuda_says_and_harms_no_other) {
+TEST(FailedGpu, gives_cudas_error_text_and_does_not_affect_others) {
   const test::FakeGpus gpus({.devices = 2});
   Tensor tensor = numbers(1000).to(gpu(0));
   synchronize(gpu(0));

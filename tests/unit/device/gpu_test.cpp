@@ -32,23 +32,23 @@ std::string status_with(const test::FakeCudaOptions& cuda, const test::FakeNcclO
   return gpu_status();
 }
 
-TEST(GpuStatus, says_what_is_here) {
+TEST(GpuStatus, lists_the_gpus_and_versions) {
   EXPECT_EQ(status_with({.devices = 2}, {.version = 22809}),
             "2 GPUs: Fake GPU, Fake GPU; CUDA 13.0, driver 13.0; NCCL 2.28.9 of a fake NCCL");
   EXPECT_EQ(status_with({.devices = 1, .driver_version = 13010}, {.absent = "libnccl.so.2 is not here"}),
             "1 GPU: Fake GPU; CUDA 13.0, driver 13.1; no NCCL: libnccl.so.2 is not here");
 }
 
-TEST(GpuStatus, says_why_there_is_none) {
+TEST(GpuStatus, tells_why_there_is_none) {
   EXPECT_TRUE(status_with({.devices = 0}).starts_with("no GPU: no GPU is visible; CUDA 13.0, driver 13.0; NCCL "));
   EXPECT_EQ(status_with({.driver_version = 0}, {.version = 22809}),
             "no GPU: no CUDA driver; CUDA 13.0; NCCL 2.28.9 of a fake NCCL");
   EXPECT_EQ(status_with({.driver_version = 12020}, {.absent = "libnccl.so.2 is not here"}),
-            "no GPU: the driver is too old: it knows CUDA 12.2, and this is built with CUDA 13.0; CUDA 13.0, driver "
-            "12.2; no NCCL: libnccl.so.2 is not here");
+            "no GPU: the driver is too old: it supports CUDA 12.2, but lockstep was built with CUDA 13.0; "
+            "CUDA 13.0, driver 12.2; no NCCL: libnccl.so.2 is not here");
 }
 
-TEST(GpuStatus, is_in_the_error_where_a_gpu_is_asked_for) {
+TEST(GpuStatus, is_in_the_error_when_a_gpu_is_requested) {
   const test::FakeGpus gpus({.devices = 0});
   expect_error(Code::unavailable, {"gpu:0", "no GPU is visible"},
                [] { Tensor(DType::f32, Shape{1}, nullptr, gpu(0)); });
@@ -56,12 +56,13 @@ TEST(GpuStatus, is_in_the_error_where_a_gpu_is_asked_for) {
 
 class Gpu : public test::GpuTest {};
 
-TEST_F(Gpu, that_is_not_here_is_refused_with_those_that_are) {
+TEST_F(Gpu, that_is_not_available_is_refused_with_a_list_of_those_that_are) {
   for (const Device device : {gpu(2), gpu(-1), gpu(7, 3)}) {
     expect_error(Code::unavailable, {to_string(device), "gpu:0 to gpu:1"},
                  [&] { static_cast<void>(stream_handle(device)); });
   }
-  expect_error(Code::invalid_argument, {"cpu:0", "no GPU"}, [] { static_cast<void>(gpu_memory_resource(Device{})); });
+  expect_error(Code::invalid_argument, {"cpu:0", "not a GPU"},
+               [] { static_cast<void>(gpu_memory_resource(Device{})); });
 }
 
 TEST_F(Gpu, makes_tensors_of_zeroes) {
@@ -86,13 +87,13 @@ TEST_F(Gpu, keeps_clones_and_shares_reshaped_tensors) {
 
 TEST_F(Gpu, does_not_let_the_host_read_its_elements) {
   Tensor tensor(DType::f32, Shape{2}, nullptr, gpu(0, 1));
-  const std::string text = "elements: the tensor is on gpu:0#1, which the host cannot read; copy it with to(Device{})";
+  const std::string text = "elements: the tensor is on gpu:0#1, but must be in host memory; copy it with to(Device{})";
   expect_error(Code::failed_precondition, {text}, [&] { static_cast<void>(tensor.elements<float>()); });
   expect_error(Code::failed_precondition, {text}, [&] { static_cast<void>(std::as_const(tensor).elements<float>()); });
   expect_error(Code::invalid_argument, {"f32", "f64"}, [&] { static_cast<void>(tensor.elements<double>()); });
 }
 
-TEST_F(Gpu, waits_for_a_stream_of_the_users_and_lets_it_wait) {
+TEST_F(Gpu, is_ordered_with_a_stream_of_the_user_in_both_directions) {
   Tensor tensor(DType::u8, Shape{4}, nullptr, gpu(0));
   synchronize(gpu(0));
   const OwnedStream users(0);
@@ -114,7 +115,7 @@ TEST_F(Gpu, waits_for_a_stream_of_the_users_and_lets_it_wait) {
   EXPECT_EQ(seen.elements<std::uint8_t>()[3], 2);
 }
 
-TEST_F(Gpu, has_events_that_come_when_their_stream_does) {
+TEST_F(Gpu, has_events_that_complete_with_their_stream) {
   const auto stream = detail::cuda::stream_of(gpu(0));
   OwnedEvent event(0);
   EXPECT_TRUE(event.is_done());
@@ -128,7 +129,7 @@ TEST_F(Gpu, has_events_that_come_when_their_stream_does) {
   EXPECT_TRUE(event.is_done());
 }
 
-TEST_F(Gpu, does_not_hold_up_for_ever_who_destroys_a_stream) {
+TEST_F(Gpu, destroys_a_hung_stream_after_a_bounded_time) {
   set_wait_limit(std::chrono::milliseconds(50));
   const auto start = std::chrono::steady_clock::now();
   std::optional<OwnedStream> stream(std::in_place, 0);

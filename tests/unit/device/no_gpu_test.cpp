@@ -20,7 +20,7 @@ using test::expect_error;
 
 const Device gpu{DeviceKind::gpu, 0};
 
-/// A build without CUDA, whatever this one is.
+/// A build without CUDA, independent of how this program was built.
 class NoGpu : public testing::Test {
   detail::cuda::InstalledTables without_{{}};
 };
@@ -30,8 +30,8 @@ TEST_F(NoGpu, is_counted_and_explained) {
   EXPECT_EQ(gpu_status(), "no GPU: built without CUDA");
 }
 
-TEST_F(NoGpu, is_what_errors_name_when_one_is_asked_for) {
-  const std::vector<std::string> words{"gpu:0", "not here", "built without CUDA"};
+TEST_F(NoGpu, is_named_by_errors_when_one_is_requested) {
+  const std::vector<std::string> words{"gpu:0", "not available", "built without CUDA"};
   expect_error(Code::unavailable, words, [] { Tensor(DType::f32, Shape{2}, nullptr, gpu); });
   expect_error(Code::unavailable, words, [] { static_cast<void>(Tensor(DType::f32, Shape{2}).to(gpu)); });
   expect_error(Code::unavailable, words, [] { static_cast<void>(gpu_memory_resource(gpu)); });
@@ -43,7 +43,7 @@ TEST_F(NoGpu, is_what_errors_name_when_one_is_asked_for) {
   });
 }
 
-TEST_F(NoGpu, leaves_pinned_memory_to_the_heap) {
+TEST_F(NoGpu, takes_pinned_memory_from_the_heap) {
   Tensor tensor(DType::i32, Shape{1000}, pinned_memory_resource());
   EXPECT_EQ(tensor.elements<std::int32_t>()[999], 0);
 }
@@ -60,7 +60,7 @@ TEST(HostTensor, is_copied_between_hosts_and_checked) {
   EXPECT_EQ(target.elements<float>()[3], 4);
 }
 
-TEST(HostTensor, goes_to_its_own_device_without_a_copy) {
+TEST(HostTensor, is_moved_to_its_own_device_without_a_copy) {
   const Tensor tensor = Tensor::from(std::vector<float>{1, 2});
   EXPECT_EQ(tensor.to(Device{}).data(), tensor.data());
   const Device second{DeviceKind::cpu, 1};
@@ -70,7 +70,7 @@ TEST(HostTensor, goes_to_its_own_device_without_a_copy) {
   EXPECT_EQ(there.elements<float>()[1], 2);
 }
 
-TEST(HostTensor, shares_the_elements_of_another_owner_until_its_last_copy_goes) {
+TEST(HostTensor, shares_the_elements_of_another_owner_until_its_last_copy_is_destroyed) {
   auto elements = std::make_shared<std::vector<float>>(std::vector<float>{1, 2});
   Tensor tensor = Tensor::sharing(view_of(std::span(*elements)), elements);
   Tensor same = tensor.reshaped(Shape{1, 2});

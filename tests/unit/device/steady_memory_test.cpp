@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "device/host/steady_memory.hpp"
+#include "device/host/memory_resources.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::vector<void*> blocks_of(MemoryResource& memory) {
   return blocks;
 }
 
-TEST(SteadyMemory, gives_the_same_blocks_for_the_same_requests_whatever_the_order_in_which_they_came_back) {
+TEST(SteadyMemory, gives_the_same_blocks_for_the_same_requests_whatever_the_order_in_which_they_were_freed) {
   const auto memory = steady_memory();
   const std::vector<void*> first = blocks_of(*memory);
   EXPECT_EQ(std::set<void*>(first.begin(), first.end()).size(), first.size());
@@ -50,7 +50,7 @@ TEST(SteadyMemory, gives_no_block_twice_and_aligns_all) {
   }
 }
 
-/// Counts the blocks that are out.
+/// Counts the blocks that are allocated.
 class Counting final : public MemoryResource {
  public:
   int out = 0;
@@ -67,7 +67,7 @@ class Counting final : public MemoryResource {
   std::shared_ptr<MemoryResource> heap_ = heap_memory_resource();
 };
 
-TEST(SteadyMemory, keeps_so_many_bytes_and_gives_all_back_at_its_end) {
+TEST(SteadyMemory, keeps_a_bounded_number_of_bytes_and_frees_all_at_its_end) {
   const auto heap = std::make_shared<Counting>();
   const auto before = default_memory_resource();
   set_default_memory_resource(heap);

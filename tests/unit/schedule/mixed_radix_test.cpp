@@ -8,7 +8,6 @@
 #include <lockstep/base/error.hpp>
 
 #include "schedule/canonical_tree.hpp"
-#include "schedule/stage_fold.hpp"
 #include "support/canonical_sum.hpp"
 #include "support/quick.hpp"
 

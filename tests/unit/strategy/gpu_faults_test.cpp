@@ -61,9 +61,10 @@ TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {
     const auto make_and_use = [&] { (void)sum_of(strategy, strategy.variable(large, {.name = "large"})); };
     for (int twice = 0; twice < 2; ++twice) {  // the second text is the first one's, and is told again
       if (communicator.rank() == 1) {
-        EXPECT_EQ(shortage_in(make_and_use), "gpu:1 has no 400000 bytes of memory left");
+        EXPECT_EQ(shortage_in(make_and_use), "out of memory on gpu:1: 400000 bytes requested");
       } else {
-        expect_all(error_of(make_and_use), {"unavailable:", "gpu:1 has no 400000 bytes of memory left", "rank 1"});
+        expect_all(error_of(make_and_use),
+                   {"unavailable:", "out of memory on gpu:1: 400000 bytes requested", "rank 1"});
       }
     }
     EXPECT_EQ(copies_from<float>(kept).front(), (std::vector{1.0F, 2.0F}));
@@ -119,9 +120,10 @@ TEST(FullGpus, of_one_rank_are_known_to_all_outside_of_steps_too) {
           (void)sum_of(strategy, kept);
         };
         if (is_full) {
-          EXPECT_EQ(shortage_in(call_and_go_on), "gpu:1 has no 400000 bytes of memory left");
+          EXPECT_EQ(shortage_in(call_and_go_on), "out of memory on gpu:1: 400000 bytes requested");
         } else {
-          expect_all(error_of(call_and_go_on), {"unavailable:", "gpu:1 has no 400000 bytes of memory left", "rank 1"});
+          expect_all(error_of(call_and_go_on),
+                     {"unavailable:", "out of memory on gpu:1: 400000 bytes requested", "rank 1"});
         }
       }
       ballast.reset();
@@ -142,7 +144,7 @@ TEST_F(OnGpus, that_are_full_fail_a_step_and_leave_variables_as_they_were) {
   for (const int nth : {1, 2}) {
     gpus_.cuda().calls().fail("malloc_async", nth, Status::out_of_memory);
     const std::string text = shortage_in([&] { strategy.run(step); });
-    EXPECT_NE(text.find("has no 8 bytes of memory left"), std::string::npos) << text;
+    EXPECT_NE(text.find("8 bytes requested"), std::string::npos) << text;
     EXPECT_EQ(copies_from<float>(v), (std::vector<std::vector<float>>(2, {1.0F, 2.0F})));
   }
   strategy.run(step);

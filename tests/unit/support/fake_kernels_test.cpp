@@ -69,8 +69,8 @@ TEST_F(FakeKernelsTest, reduces_in_order_with_the_stream) {
 TEST_F(FakeKernelsTest, copies_and_fills) {
   float* const a = put({1, 2, 3, 4});
   float* const b = put({0, 0, 0, 0});
-  const std::array<cuda::CopyPiece, 3> pieces = {cuda::CopyPiece{a, b + 2, 8}, cuda::CopyPiece{nullptr, nullptr, 0},
-                                                 cuda::CopyPiece{a + 3, b, 4}};
+  const std::array<cuda::CopyRegion, 3> pieces = {cuda::CopyRegion{a, b + 2, 8}, cuda::CopyRegion{nullptr, nullptr, 0},
+                                                  cuda::CopyRegion{a + 3, b, 4}};
   ASSERT_EQ(kernels_.copy(pieces, stream_), Status::success);
   const float seven = 7;
   ASSERT_EQ(kernels_.fill(a, &seven, sizeof(seven), 3, stream_), Status::success);
@@ -83,20 +83,19 @@ TEST_F(FakeKernelsTest, steps_parameters) {
   float* const parameter = put({1, 2});
   float* const movement = put({0, 1});
   float* const gradient = put({2, 4});
-  ASSERT_EQ(kernels_.descend({parameter, 2}, {gradient, 2}, 0.5f, stream_), Status::success);
+  ASSERT_EQ(kernels_.sgd_step({parameter, 2}, {gradient, 2}, 0.5f, stream_), Status::success);
   EXPECT_EQ(get(parameter, 2), (std::vector<float>{0, 0}));
-  ASSERT_EQ(kernels_.descend_with_momentum({parameter, 2}, {movement, 2}, {gradient, 2}, 0.5f, 0.5f, stream_),
-            Status::success);
+  ASSERT_EQ(kernels_.momentum_step({parameter, 2}, {movement, 2}, {gradient, 2}, 0.5f, 0.5f, stream_), Status::success);
   EXPECT_EQ(get(movement, 2), (std::vector<float>{-1, -1.5f}));
   EXPECT_EQ(get(parameter, 2), (std::vector<float>{-1, -1.5f}));
-  EXPECT_EQ(kernels_.descend({parameter, 2}, {gradient, 1}, 0.5f, stream_), Status::invalid_value);
+  EXPECT_EQ(kernels_.sgd_step({parameter, 2}, {gradient, 1}, 0.5f, stream_), Status::invalid_value);
   float* const square = put({0, 0});
-  ASSERT_EQ(kernels_.adapt_moments({movement, 2}, {square, 2}, {gradient, 2}, 0.5f, 0.5f, stream_), Status::success);
+  ASSERT_EQ(kernels_.adam_moments({movement, 2}, {square, 2}, {gradient, 2}, 0.5f, 0.5f, stream_), Status::success);
   EXPECT_EQ(get(square, 2), (std::vector<float>{2, 8}));
-  ASSERT_EQ(kernels_.adapt({parameter, 2}, {movement, 2}, {square, 2}, {gradient, 2}, {1, 0, 0, 0}, stream_),
+  ASSERT_EQ(kernels_.adam_step({parameter, 2}, {movement, 2}, {square, 2}, {gradient, 2}, {1, 0, 0, 0}, stream_),
             Status::success);
   EXPECT_EQ(get(parameter, 2), (std::vector<float>{-2, -2.5f}));
-  ASSERT_EQ(kernels_.direction({gradient, 2}, {parameter, 2}, {movement, 2}, {square, 2}, {1, 1, 0, 1}, stream_),
+  ASSERT_EQ(kernels_.lamb_direction({gradient, 2}, {parameter, 2}, {movement, 2}, {square, 2}, {1, 1, 0, 1}, stream_),
             Status::success);
   EXPECT_EQ(get(gradient, 2), (std::vector<float>{-1, -1.5f}));
 }
@@ -106,28 +105,28 @@ TEST_F(FakeKernelsTest, writes_rows) {
   float* const slices = put({10, 20, 30, 40});
   const std::vector<std::int64_t> indices = {1, 1};
   std::vector<RowStep> steps = steps_by_row(indices);
-  const RowUpdate update = {.target = target, .slices = slices, .width = 2, .steps = steps};
-  ASSERT_EQ(kernels_.update_rows(update, nullptr, stream_), Status::success);
+  const SparseUpdate update = {.target = target, .slices = slices, .width = 2, .steps = steps};
+  ASSERT_EQ(kernels_.apply_sparse_update(update, nullptr, stream_), Status::success);
   steps.front() = {100, 100};  // the caller's, who may use them again
   EXPECT_EQ(get(target, 4), (std::vector<float>{1, 2, 43, 64}));
-  EXPECT_EQ(cuda_->calls().count("update_rows"), 1);
+  EXPECT_EQ(cuda_->calls().count("apply_sparse_update"), 1);
 }
 
 TEST_F(FakeKernelsTest, refuses_rows_without_room_for_what_is_carried) {
   float* const target = put({0});
   float* const slices = put(std::vector<float>(300, 1));
   const std::vector<RowStep> steps = steps_by_row(std::vector<std::int64_t>(300, 0));
-  const RowUpdate update = {.target = target, .slices = slices, .width = 1, .steps = steps};
-  EXPECT_EQ(kernels_.update_rows(update, nullptr, stream_), Status::invalid_value);
-  ASSERT_EQ(kernels_.update_rows(update, put({0}), stream_), Status::success);
+  const SparseUpdate update = {.target = target, .slices = slices, .width = 1, .steps = steps};
+  EXPECT_EQ(kernels_.apply_sparse_update(update, nullptr, stream_), Status::invalid_value);
+  ASSERT_EQ(kernels_.apply_sparse_update(update, put({0}), stream_), Status::success);
   EXPECT_EQ(get(target, 1), std::vector<float>{300});
 }
 
 TEST_F(FakeKernelsTest, fail_the_device_at_rows_beyond_the_end_of_a_block) {
   float* const target = put({1, 2, 3, 4});
   const std::vector<RowStep> steps = steps_by_row(std::vector<std::int64_t>{2});
-  const RowUpdate update = {.target = target, .slices = put({1, 1}), .width = 2, .steps = steps};
-  ASSERT_EQ(kernels_.update_rows(update, nullptr, stream_), Status::success);
+  const SparseUpdate update = {.target = target, .slices = put({1, 1}), .width = 2, .steps = steps};
+  ASSERT_EQ(kernels_.apply_sparse_update(update, nullptr, stream_), Status::success);
   EXPECT_EQ(state(), Status::illegal_address);
 }
 

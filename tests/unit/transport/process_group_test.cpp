@@ -15,7 +15,7 @@ namespace {
 
 using namespace detail;
 
-/// Both members are this process: `change` may spoil what the other one says of itself.
+/// A group of two members that are both this process: `change` may corrupt the data that the second member sends.
 std::unique_ptr<NodeGroup> group_of_two(bool share_memory, const std::function<void(std::byte*, std::size_t)>& change,
                                         std::string& why) {
   const auto exchange = [&](const void* mine, void* all, std::size_t bytes) {
@@ -44,12 +44,12 @@ TEST(ProcessGroup, finds_the_same_bytes_from_every_member) {
   EXPECT_EQ(&group->control_block(0), &group->own_control_block());
 }
 
-TEST(ProcessGroup, is_not_made_when_one_member_cannot_share) {
+TEST(ProcessGroup, is_not_made_if_one_member_cannot_share) {
   std::string why;
   EXPECT_EQ(group_of_two(false, [](std::byte*, std::size_t) {}, why), nullptr);
-  EXPECT_EQ(why, "it is switched off");
+  EXPECT_EQ(why, "it is disabled");
   why.clear();
-  // the other one has no segment, or says later that it could not map ours
+  // the second member has no segment, or reports later that it could not map the other segment
   EXPECT_EQ(group_of_two(true, [](std::byte* part, std::size_t bytes) { std::memset(part, 0, bytes); }, why), nullptr);
   EXPECT_FALSE(why.empty());
   why.clear();
@@ -60,12 +60,12 @@ TEST(ProcessGroup, is_not_made_when_one_member_cannot_share) {
   EXPECT_NE(why.find("rank 1"), std::string::npos) << why;
 }
 
-TEST(ProcessGroup, gives_control_blocks_back_when_all_members_have_left) {
+TEST(ProcessGroup, frees_control_blocks_when_all_members_have_left) {
   std::string why;
   if (!group_of_two(true, [](std::byte*, std::size_t) {}, why)) GTEST_SKIP() << why;
   const std::size_t used = arena_status().used_bytes;
   for (int i = 0; i < 50; ++i) static_cast<void>(group_of_two(true, [](std::byte*, std::size_t) {}, why));
-  // one line per group stays, for members that look late
+  // one line per group remains, for members that leave later
   EXPECT_LE(arena_status().used_bytes, used + 50 * 64);
 }
 

@@ -19,7 +19,7 @@ IndexedSlices slices_of(const std::vector<std::int64_t>& indices, const Tensor& 
   return {.values = values, .indices = Tensor::from(indices), .rows = rows};
 }
 
-TEST(IndexedSlices, becomes_dense_and_adds_rows_that_are_named_twice) {
+TEST(IndexedSlices, is_converted_to_dense_and_adds_rows_that_are_named_twice) {
   const std::vector<float> rows{1, 2, 3, 4, 10, 20};
   const Tensor dense = to_dense(slices_of({2, 0, 2}, Tensor::from(std::span<const float>(rows), Shape{3, 2}), 4));
   EXPECT_EQ(dense.shape(), (Shape{4, 2}));

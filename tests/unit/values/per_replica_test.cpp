@@ -35,7 +35,7 @@ TEST(PerReplica, holds_one_component_per_local_replica) {
   EXPECT_EQ(value.component(1), "c");
 }
 
-TEST(PerReplica, of_bool_has_components_of_their_own) {
+TEST(PerReplica, of_bool_stores_its_components_separately) {
   PerReplica<bool> value({true, false});
   bool& second = value.component(1);
   second = true;
@@ -62,7 +62,7 @@ TEST(PerReplica, prints_ids_and_components) {
             "PerReplica:{0: [[1, 2], [3, 4]]}");
 }
 
-TEST(Mirrored, stands_for_its_value) {
+TEST(Mirrored, converts_to_its_value) {
   const Mirrored<float> value({3.0F, 3.0F});
   const float plain = value;
   EXPECT_EQ(plain, 3.0F);

@@ -25,7 +25,7 @@ struct Metrics {
   int count = 0;
 };
 
-/// An aggregate with aggregates inside of containers.
+/// An aggregate with aggregates inside containers.
 struct Report {
   std::vector<Metrics> layers;
   std::variant<Metrics, std::string> last;

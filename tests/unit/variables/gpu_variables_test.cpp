@@ -244,9 +244,9 @@ TEST_F(OnGpus, rows_are_written_by_kernels_with_the_bits_of_the_host) {
     (on_host.*scatter)(given);
     MirroredStrategy strategy({"gpu:0", "gpu:1"});
     const Variable v = strategy.variable(initial);
-    const int before = gpus_.cuda().calls().count("update_rows") + gpus_.cuda().calls().count("copy");
+    const int before = gpus_.cuda().calls().count("apply_sparse_update") + gpus_.cuda().calls().count("copy");
     (v.*scatter)(there);
-    EXPECT_GT(gpus_.cuda().calls().count("update_rows") + gpus_.cuda().calls().count("copy"), before);
+    EXPECT_GT(gpus_.cuda().calls().count("apply_sparse_update") + gpus_.cuda().calls().count("copy"), before);
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(read(v.component(i).view()), read(on_host.component(0).view())) << "copy " << i;
     }
@@ -283,7 +283,7 @@ TEST_F(OnGpus, rows_may_be_the_variables_own) {
 TEST_F(OnGpus, a_kernel_for_rows_that_fails_is_an_error) {
   MirroredStrategy strategy({"gpu:0"});
   const Variable v = strategy.variable(tensor({1, 2}, Shape{2, 1}));
-  gpus_.cuda().calls().fail("update_rows", 1, detail::cuda::Status::launch_failure);
+  gpus_.cuda().calls().fail("apply_sparse_update", 1, detail::cuda::Status::launch_failure);
   expect_error(Code::unavailable, {"rows: the kernel"}, [&] { v.scatter_add(slices({1}, {1}, 2)); });
 }
 
@@ -292,7 +292,7 @@ TEST_F(OnGpus, sparse_rows_become_dense_on_their_device) {
   const Tensor dense = to_dense({here.values.to(gpu(1)), here.indices.to(gpu(1)), 4});
   EXPECT_EQ(dense.device(), gpu(1));
   EXPECT_EQ(elements_from<float>(dense), (Floats{3, 4, 0, 0, 11, 22, 0, 0}));
-  EXPECT_EQ(gpus_.cuda().calls().count("update_rows"), 1);
+  EXPECT_EQ(gpus_.cuda().calls().count("apply_sparse_update"), 1);
   expect_error(Code::invalid_argument, {"to_dense", "index 4", "4 rows"}, [&] {
     const IndexedSlices wrong = slices({4}, {1, 2}, 4);
     (void)to_dense({wrong.values.to(gpu(1)), wrong.indices.to(gpu(1)), 4});

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of many pieces by threads of a GPU. Pieces are cut into chunks, and a block copies a chunk, so that one large
-// piece and many small ones keep all blocks busy.
+// Copies of many regions by threads of a GPU. Regions are cut into chunks of equal size, and each thread block copies
+// whole chunks, so that one large region and many small ones keep all blocks busy.
 
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace lockstep::detail::cuda {
 
-/// Pieces as a kernel is told of them: made by `copy_arguments`.
+/// The arguments of a copy kernel: made by `copy_arguments`.
 struct CopyArguments {
-  static constexpr int most_pieces = 144;
+  static constexpr int most_regions = 144;
 
   int piece_count = 0;
   int chunk_bytes = 0;
-  CopyPiece pieces[most_pieces];                    ///< none is empty
-  std::uint32_t first_chunk[most_pieces + 1] = {};  ///< of each piece; after the last the number of all
+  CopyRegion regions[most_regions];                  ///< none is empty
+  std::uint32_t first_chunk[most_regions + 1] = {};  ///< by region, and the number of chunks at the end
 };
-static_assert(sizeof(CopyArguments) <= 4096);  // what a launch takes along on every GPU
+static_assert(sizeof(CopyArguments) <= 4096);  // the size of kernel arguments that every GPU supports
 
-/// Copies `bytes` bytes with the threads of a block in words that source and target allow.
+/// Copies `bytes` bytes with the threads of a block, in words that the alignment of source and target allows.
 template <class Memory, class Word>
 LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* target, int bytes, int thread) {
   using Byte = Pack<unsigned char, 1>;
@@ -50,7 +50,7 @@ LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* targ
   }
 }
 
-/// In the widest words to which both are aligned at the same places.
+/// Copies in the widest words for which source and target have the same misalignment.
 template <class Memory>
 LOCKSTEP_DEVICE void copy_chunk(const unsigned char* source, unsigned char* target, int bytes, int thread) {
   const std::uintptr_t difference = reinterpret_cast<std::uintptr_t>(source) ^ reinterpret_cast<std::uintptr_t>(target);
@@ -61,29 +61,29 @@ LOCKSTEP_DEVICE void copy_chunk(const unsigned char* source, unsigned char* targ
   copy_words<Memory, Pack<unsigned char, 1>>(source, target, bytes, thread);
 }
 
-/// The last piece that begins at or before `chunk`.
-LOCKSTEP_DEVICE inline int piece_of(const CopyArguments& arguments, std::uint32_t chunk) {
-  int piece = 0;
+/// The last region that begins at or before `chunk`.
+LOCKSTEP_DEVICE inline int region_of(const CopyArguments& arguments, std::uint32_t chunk) {
+  int region = 0;
   for (int step = 128; step > 0; step /= 2) {
-    if (piece + step < arguments.piece_count && arguments.first_chunk[piece + step] <= chunk) piece += step;
+    if (region + step < arguments.piece_count && arguments.first_chunk[region + step] <= chunk) region += step;
   }
-  return piece;
+  return region;
 }
 
-/// What one thread does of a copy.
+/// The work of one thread in a copy.
 template <class Memory>
 LOCKSTEP_DEVICE void copy(const CopyArguments& arguments, const Worker& worker) {
   const std::int64_t chunks = arguments.first_chunk[arguments.piece_count];
   for (std::int64_t chunk = worker.block; chunk < chunks; chunk += worker.blocks) {
-    const int p = piece_of(arguments, static_cast<std::uint32_t>(chunk));
-    const CopyPiece& piece = arguments.pieces[p];
+    const int p = region_of(arguments, static_cast<std::uint32_t>(chunk));
+    const CopyRegion& region = arguments.regions[p];
     const std::size_t begin =
         static_cast<std::size_t>(chunk - arguments.first_chunk[p]) * static_cast<std::size_t>(arguments.chunk_bytes);
-    const std::size_t rest = piece.bytes - begin;
+    const std::size_t rest = region.bytes - begin;
     const int bytes =
         rest < static_cast<std::size_t>(arguments.chunk_bytes) ? static_cast<int>(rest) : arguments.chunk_bytes;
-    copy_chunk<Memory>(static_cast<const unsigned char*>(piece.source) + begin,
-                       static_cast<unsigned char*>(piece.target) + begin, bytes, worker.thread);
+    copy_chunk<Memory>(static_cast<const unsigned char*>(region.source) + begin,
+                       static_cast<unsigned char*>(region.target) + begin, bytes, worker.thread);
   }
 }
 

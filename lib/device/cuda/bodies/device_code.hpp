@@ -3,8 +3,8 @@
 
 #pragma once
 
-// What runs on a GPU is plain C++, which the host's compiler takes as well: tests run the very code of the kernels.
-// CUDA's compiler alone wants it marked, and nothing else in this library asks which compiler it is.
+// The code that runs on a GPU is plain C++ that the host's compiler accepts as well: tests run the very code of the
+// kernels. Only CUDA's compiler needs it marked, and nothing else in this library depends on the compiler.
 #ifdef __CUDACC__
 #define LOCKSTEP_DEVICE __device__
 #else

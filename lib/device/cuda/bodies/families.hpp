@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which elements a fold has, by op and dtype. Each calls `visit` with one of the types of elements.hpp and gives back
-// what that does; `visit` is not called for a dtype that the ops do not take.
+// The element class of a fold, by op and dtype. Each function calls `visit` with one of the types of elements.hpp and
+// returns its result; `visit` is not called for a dtype that the ops do not support.
 
 #pragma once
 
@@ -26,7 +26,7 @@ Status with_floats(DType dtype, const Visit& visit) {
   }
 }
 
-/// For ops to which only the size of an integer matters: sums and products, which wrap, and bits.
+/// For ops for which only the size of an integer matters: sums and products, which wrap, and bitwise ops.
 template <ReduceOp op, class Visit>
 Status with_sizes(DType dtype, const Visit& visit) {
   switch (size_of(dtype)) {
@@ -43,7 +43,7 @@ Status with_wrapping(DType dtype, const Visit& visit) {
   return is_floating_point(dtype) ? with_floats<op>(dtype, visit) : with_sizes<op>(dtype, visit);
 }
 
-/// Minima and maxima, which tell signed from unsigned.
+/// Minima and maxima, which distinguish signed from unsigned integers.
 template <ReduceOp op, class Visit>
 Status with_ordered(DType dtype, const Visit& visit) {
   switch (dtype) {

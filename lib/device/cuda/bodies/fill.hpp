@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One element written to a whole array by threads of a GPU.
+// Fills of an array with one element, by threads of a GPU.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace lockstep::detail::cuda {
 
-/// Made by `fill_arguments`. Bytes from `head` on are written in words, whose address is aligned.
+/// The arguments of a fill kernel: made by `fill_arguments`. Bytes from `head` on are written in aligned words.
 struct FillArguments {
   unsigned char* target = nullptr;
   std::int64_t bytes = 0;
@@ -19,14 +19,14 @@ struct FillArguments {
   int head = 0;
   int element_bytes = 1;
   Pack<unsigned char, 8> element = {};
-  Pack<std::uint32_t, 4> word = {};  ///< elements over and over, as they lie from `head` on
+  Pack<std::uint32_t, 4> word = {};  ///< repetitions of the element, as they are in memory from `head` on
 };
 
 constexpr std::int64_t tiles(const FillArguments& arguments) {
   return arguments.bytes == 0 ? 0 : arguments.words / threads_per_block + 1;
 }
 
-/// What one thread does of a fill.
+/// The work of one thread in a fill.
 template <class Memory>
 LOCKSTEP_DEVICE void fill(const FillArguments& arguments, const Worker& worker) {
   const std::int64_t threads = worker.blocks * threads_per_block;
@@ -34,7 +34,7 @@ LOCKSTEP_DEVICE void fill(const FillArguments& arguments, const Worker& worker) 
   for (std::int64_t word = thread; word < arguments.words; word += threads) {
     Memory::store(arguments.target + arguments.head + word * word_bytes, arguments.word);
   }
-  // fewer than the threads of one block
+  // the remaining bytes are fewer than the threads of one block
   if (thread < arguments.bytes - arguments.words * word_bytes) {
     const std::int64_t byte = thread < arguments.head ? thread : thread + arguments.words * word_bytes;
     Memory::store(arguments.target + byte,

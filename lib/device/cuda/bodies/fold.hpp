@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Folds by threads of a GPU: every element is loaded once, combined in registers along the tree, and stored to all
-// outputs. An output may be an input: what a thread stores, it alone has loaded, before. Nothing has an address in
-// registers but by constants, once loops are unrolled, so nothing is spilled to memory.
+// outputs. An output may be an input: a thread stores only elements that it alone has loaded before. All indices into
+// registers are constants once loops are unrolled, so nothing is spilled to memory.
 
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace lockstep::detail::cuda {
 
-/// A Fold as a kernel is told of it: made by `fold_arguments`.
+/// The arguments of a fold kernel: made by `fold_arguments`.
 struct FoldArguments {
-  /// Of the stack: what the inputs of any tree need, in the best order.
+  /// The maximum depth of the stack: what the inputs of any tree need, in the best order.
   static constexpr int most_depth = std::bit_width(unsigned{Kernels::most_inputs});
 
   Split split;
@@ -27,15 +27,15 @@ struct FoldArguments {
   int output_count = 0;
   const void* inputs[Kernels::most_inputs] = {};
   void* outputs[Kernels::most_outputs] = {};
-  /// Whether every four inputs, and what is left in the end, are combined among themselves as so many leaves are.
+  /// Whether every four inputs, and the remaining ones at the end, are combined among themselves like as many leaves.
   bool in_fours = false;
-  std::uint8_t merges[Kernels::most_inputs] = {};  ///< after each input, or after each four
-  std::uint64_t accumulated = 0;                   ///< bit k: input k holds partials
-  bool is_partial = false;                         ///< what outputs get
+  std::uint8_t merges[Kernels::most_inputs] = {};  ///< number of merges after each input, or after each four
+  std::uint64_t accumulated = 0;                   ///< bit k: input k contains partial results
+  bool is_partial = false;                         ///< whether outputs are partial results
   Ending ending;
 };
 
-/// Accumulators of the elements that a thread has at a time.
+/// Accumulators of the elements that a thread processes at a time.
 template <class Elements>
 using Accumulators = Pack<typename Elements::Partial, Elements::lanes>;
 template <class Elements>
@@ -66,7 +66,7 @@ LOCKSTEP_DEVICE Accumulators<Elements> node(const Leaves<Elements> (&leaves)[num
   }
 }
 
-/// Leaves 0..number-1 and nothing else: the tree is known.
+/// A fold of leaves 0..number-1 alone: the tree is known at compile time.
 template <class Elements_, int number>
 struct LeafInputs {
   using Elements = Elements_;
@@ -75,7 +75,7 @@ struct LeafInputs {
   template <class Place, int size>
   static LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Place (&places)[size],
                                    Accumulators<Elements> (&roots)[size]) {
-    Leaves<Elements> leaves[size][number];  // all loads are under way before the first sum
+    Leaves<Elements> leaves[size][number];  // all loads are issued before the first addition
     for (int p = 0; p < size; ++p) {
       for (int k = 0; k < number; ++k) {
         leaves[p][k] = places[p].template load<typename Elements::Leaf>(arguments.inputs[k]);
@@ -85,11 +85,11 @@ struct LeafInputs {
   }
 };
 
-/// What is not combined yet.
+/// The stack of values that are not combined yet.
 template <class Elements>
 class Stack {
  public:
-  /// Combines the `merges` topmost entries with `value`, and pushes that.
+  /// Combines the `merges` topmost entries with `value`, and pushes the result.
   LOCKSTEP_DEVICE void push(Accumulators<Elements> value, int merges) {
     const int left = depth_ - merges;
     unrolled<capacity>([&](auto from_top) {
@@ -104,13 +104,13 @@ class Stack {
   [[nodiscard]] LOCKSTEP_DEVICE const Accumulators<Elements>& root() const { return entries_[0]; }
 
  private:
-  /// A fold that is as deep as can be combines what it has just pushed, which is not stored then.
+  /// A fold of maximum depth combines the last value at once, so it is not stored.
   static constexpr int capacity = FoldArguments::most_depth - 1;
   Accumulators<Elements> entries_[capacity] = {};
   int depth_ = 0;
 };
 
-/// Whatever the arguments say.
+/// A fold with any merges.
 template <class Elements_>
 struct AnyInputs {
   using Elements = Elements_;
@@ -127,7 +127,7 @@ struct AnyInputs {
   static LOCKSTEP_DEVICE Accumulators<Elements> fold_fours(const FoldArguments& arguments, const Place& place) {
     Stack<Elements> stack;
     for (int first = 0; first < arguments.input_count; first += 4) {
-      const int inputs = arguments.input_count - first;  // this four and all later ones
+      const int inputs = arguments.input_count - first;  // these four and all later ones
       Accumulators<Elements> nodes[4];
       unrolled<4>([&](auto k) {
         if (k < inputs) nodes[k] = load(arguments, first + k, place);
@@ -187,7 +187,7 @@ LOCKSTEP_DEVICE void finish(const FoldArguments& arguments, const Place (&places
   store(arguments, places, results);
 }
 
-/// What one thread does of a fold.
+/// The work of one thread in a fold.
 template <class Inputs, class Memory>
 LOCKSTEP_DEVICE void fold(const FoldArguments& arguments, const Worker& worker) {
   using Elements = typename Inputs::Elements;

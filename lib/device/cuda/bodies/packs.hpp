@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the elements of arrays are shared out among the threads of a grid, and how a thread reads and writes its own.
+// The division of array elements among the threads of a grid, and how a thread reads and writes its own.
 //
-// A tile is what the threads of one block do at a time; blocks take every gridDim-th of them. Where some number of
-// elements brings all arrays to aligned addresses, nearly everything is done in tiles of packs: `lanes` elements side
-// by side, read and written in words of up to 16 bytes. What is left at both ends, or everything where there is no such
-// number, is done in single elements, of which a thread has `lanes`, a block's threads apart, so that as many loads are
-// under way.
+// A tile is the work that the threads of one block do at a time; each block takes every gridDim-th tile. If skipping
+// some number of elements brings all arrays to aligned addresses, nearly everything is processed in tiles of packs:
+// `lanes` adjacent elements, read and written in words of up to 16 bytes. The rest at both ends, or everything if there
+// is no such number, is processed in single elements: each thread has `lanes` of them, threads_per_block apart, so that
+// as many loads are in flight.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace lockstep::detail::cuda {
 
 inline constexpr int threads_per_block = 256;
-inline constexpr int word_bytes = 16;  ///< of the widest load and store
+inline constexpr int word_bytes = 16;  ///< size of the widest load and store
 
 /// A thread of a grid.
 struct Worker {
@@ -35,8 +35,8 @@ struct Pack {
   T at[size];
 };
 
-/// Calls `visit` with the constants 0 to size - 1. For what compilers do not unroll by themselves in time: an array
-/// with an index that is not a constant does not stay in registers.
+/// Calls `visit` with the constants 0 to size - 1. For loops that compilers unroll too late: an array with an index
+/// that is not a constant is not kept in registers.
 template <int size, class Visit>
 LOCKSTEP_DEVICE void unrolled(const Visit& visit) {
   [&]<int... index>(std::integer_sequence<int, index...>) {
@@ -44,14 +44,15 @@ LOCKSTEP_DEVICE void unrolled(const Visit& visit) {
   }(std::make_integer_sequence<int, size>());
 }
 
-/// How `count` elements are done: from `head` on in packs, as many as make whole tiles, if that `is_aligned`.
+/// The division of `count` elements: if `is_aligned`, the elements from `head` on are processed in packs as far as they
+/// fill whole tiles.
 struct Split {
   std::int64_t count = 0;
-  std::int64_t head = 0;  ///< 0 unless it is aligned
+  std::int64_t head = 0;  ///< 0 unless is_aligned
   bool is_aligned = false;
 };
 
-/// Tiles in the order in which blocks take them.
+/// Tiles, in the order in which blocks process them.
 struct Tiles {
   std::int64_t of_packs;
   std::int64_t of_rest;
@@ -59,7 +60,7 @@ struct Tiles {
   [[nodiscard]] constexpr std::int64_t count() const { return of_packs + of_rest + of_head; }
 };
 
-/// The tiles of a split in packs of `lanes` elements, of which a thread does `at_once`.
+/// The tiles of a split in packs of `lanes` elements, of which a thread processes `at_once` at a time.
 constexpr Tiles tiles(const Split& split, int lanes, int at_once) {
   const std::int64_t singles = std::int64_t{threads_per_block} * lanes;
   const std::int64_t packs = split.is_aligned ? (split.count - split.head) / (singles * at_once) : 0;
@@ -99,7 +100,7 @@ struct SideBySide {
   static constexpr int per_word = lanes * int{sizeof(T)} <= word_bytes ? lanes : word_bytes / int{sizeof(T)};
 };
 
-/// Elements first, first + threads_per_block, ... as far as they are before `end`; at most `lanes`.
+/// Elements first, first + threads_per_block, ... that are before `end`; at most `lanes`.
 template <class Memory, int lanes>
 struct BlockApart {
   std::int64_t first = 0;
@@ -126,8 +127,8 @@ struct BlockApart {
   LOCKSTEP_DEVICE bool exists(int lane) const { return first + lane * threads_per_block < end; }
 };
 
-/// Calls `visit` with an array of the places that `worker` has in each of its tiles: `at_once` packs, or one set of
-/// single elements.
+/// Calls `visit` with an array of the positions of `worker` in each of its tiles: `at_once` packs, or one set of single
+/// elements.
 template <class Memory, int lanes, int at_once, class Visit>
 LOCKSTEP_DEVICE void for_each_place(const Split& split, const Worker& worker, const Visit& visit) {
   constexpr std::int64_t singles = std::int64_t{threads_per_block} * lanes;

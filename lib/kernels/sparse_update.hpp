@@ -55,7 +55,7 @@ struct RowStep {
 
 /// Sets rows to `row op (slice / divisor)`, step by step. A row is accumulated in the type of its sums (f32 for f16 and
 /// bf16) from its first step to its last, and then rounded; a NaN becomes the canonical one. `update` copies the slice.
-struct RowUpdate {
+struct SparseUpdate {
   RowOp op = RowOp::add;
   DType dtype = DType::f32;        ///< bool only for update
   void* target = nullptr;          ///< matrix with rows of `width` elements
@@ -66,6 +66,6 @@ struct RowUpdate {
 };
 
 /// Applies `update`. Thread-safety: any thread.
-void update_rows(const RowUpdate& update);
+void apply_sparse_update(const SparseUpdate& update);
 
 }  // namespace lockstep::detail

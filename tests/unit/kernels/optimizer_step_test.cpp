@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/descent.hpp"
+#include "kernels/optimizer_step.hpp"
 
 #include "kernels/target.hpp"
 
@@ -57,29 +57,27 @@ void expect_same(const std::function<void(Arrays&)>& in_vectors,
 
 constexpr float rate = 0.013F;
 constexpr float momentum = 0.9F;
-constexpr DirectionFactors direction_factors{
+constexpr LambFactors lamb_factors{
     .correction_1 = 0.1F, .correction_2 = 0.001F, .epsilon = 1e-6F, .weight_decay = 0.01F};
-constexpr AdaptFactors factors{.rate = rate, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
+constexpr AdamFactors factors{.rate = rate, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F};
 
-TEST(Descent, gives_the_bits_of_the_scalar_formula) {
-  expect_same([](Arrays& a) { descend(a.part(a.parameter), a.part(a.gradient), rate); },
+TEST(OptimizerStep, gives_the_bits_of_the_scalar_formula) {
+  expect_same([](Arrays& a) { sgd_step(a.part(a.parameter), a.part(a.gradient), rate); },
               [](float& p, float&, float&, float g) { p -= rate * g; });
 }
 
-TEST(Descent, with_momentum_gives_the_bits_of_the_scalar_formula) {
+TEST(OptimizerStep, with_momentum_gives_the_bits_of_the_scalar_formula) {
   expect_same(
-      [](Arrays& a) {
-        descend_with_momentum(a.part(a.parameter), a.part(a.first), a.part(a.gradient), rate, momentum);
-      },
+      [](Arrays& a) { momentum_step(a.part(a.parameter), a.part(a.first), a.part(a.gradient), rate, momentum); },
       [](float& p, float& m, float&, float g) {
         m = momentum * m - rate * g;
         p += m;
       });
 }
 
-TEST(Descent, that_adapts_gives_the_bits_of_the_scalar_formula) {
+TEST(OptimizerStep, of_adam_gives_the_bits_of_the_scalar_formula) {
   expect_same(
-      [](Arrays& a) { adapt(a.part(a.parameter), a.part(a.first), a.part(a.second), a.part(a.gradient), factors); },
+      [](Arrays& a) { adam_step(a.part(a.parameter), a.part(a.first), a.part(a.second), a.part(a.gradient), factors); },
       [](float& p, float& m, float& v, float g) {
         m = factors.beta_1 * m + (1.0F - factors.beta_1) * g;
         v = factors.beta_2 * v + (1.0F - factors.beta_2) * (g * g);
@@ -87,10 +85,10 @@ TEST(Descent, that_adapts_gives_the_bits_of_the_scalar_formula) {
       });
 }
 
-TEST(Descent, that_adapts_moments_alone_gives_the_bits_of_the_scalar_formula) {
+TEST(OptimizerStep, of_adams_moments_alone_gives_the_bits_of_the_scalar_formula) {
   expect_same(
       [](Arrays& a) {
-        adapt_moments(a.part(a.first), a.part(a.second), a.part(a.gradient), factors.beta_1, factors.beta_2);
+        adam_moments(a.part(a.first), a.part(a.second), a.part(a.gradient), factors.beta_1, factors.beta_2);
       },
       [](float&, float& m, float& v, float g) {
         m = factors.beta_1 * m + (1.0F - factors.beta_1) * g;
@@ -98,17 +96,16 @@ TEST(Descent, that_adapts_moments_alone_gives_the_bits_of_the_scalar_formula) {
       });
 }
 
-TEST(Direction, gives_the_bits_of_the_scalar_formula) {
+TEST(OptimizerStep, of_lamb_gives_the_bits_of_the_scalar_formula) {
   expect_same(
       [&](Arrays& a) {
         const std::vector<float> previous = a.parameter;  // the output must not overlap the inputs
         const auto p = std::span(previous).subspan(Arrays::margin, a.part(a.parameter).size());
-        direction(a.part(a.parameter), p, a.part(a.first), a.part(a.second), direction_factors);
+        lamb_direction(a.part(a.parameter), p, a.part(a.first), a.part(a.second), lamb_factors);
       },
       [](float& p, float& m, float& v, float) {
-        p = m / direction_factors.correction_1 /
-                (std::sqrt(v / direction_factors.correction_2) + direction_factors.epsilon) +
-            direction_factors.weight_decay * p;
+        p = m / lamb_factors.correction_1 / (std::sqrt(v / lamb_factors.correction_2) + lamb_factors.epsilon) +
+            lamb_factors.weight_decay * p;
       });
 }
 

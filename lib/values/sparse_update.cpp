@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "values/row_update.hpp"
+#include "values/sparse_update.hpp"
 
 #include "core/visit_dtype.hpp"
 #include "device/cuda/backend.hpp"
@@ -23,9 +23,9 @@ namespace lockstep::detail {
 namespace {
 
 /// The last slice of each row.
-std::vector<cuda::CopyPiece> last_slices(const RowUpdate& update) {
+std::vector<cuda::CopyRegion> last_slices(const SparseUpdate& update) {
   const std::size_t bytes = static_cast<std::size_t>(update.width) * size_of(update.dtype);
-  std::vector<cuda::CopyPiece> pieces;
+  std::vector<cuda::CopyRegion> pieces;
   for (std::size_t k = 0; k < update.steps.size(); ++k) {
     const RowStep& step = update.steps[k];
     if (k + 1 < update.steps.size() && update.steps[k + 1].row == step.row) continue;
@@ -35,8 +35,8 @@ std::vector<cuda::CopyPiece> last_slices(const RowUpdate& update) {
   return pieces;
 }
 
-/// On the GPU `place`.
-void update_there(const RowUpdate& update, Device place) {
+/// Applies `update` on the GPU `place`.
+void update_there(const SparseUpdate& update, Device place) {
   const cuda::CurrentDevice current(place.index);
   cuda::Backend& backend = cuda::Backend::of_this_process();
   const cuda::Stream stream = cuda::stream_of(place);
@@ -48,22 +48,22 @@ void update_there(const RowUpdate& update, Device place) {
     const DType dtype = accumulation_dtype(ReduceOp::sum, update.dtype);
     carried = Tensor::uninitialized(dtype, Shape{update.width}, nullptr, place);
   }
-  cuda::check(backend.api(), backend.kernels().update_rows(update, carried ? carried->data() : nullptr, stream),
+  cuda::check(backend.api(), backend.kernels().apply_sparse_update(update, carried ? carried->data() : nullptr, stream),
               "rows: the kernel");
 }
 
 }  // namespace
 
-void update_rows(TensorView target, RowOp op, const IndexedSlices& slices, int divisor) {
+void apply_sparse_update(TensorView target, RowOp op, const IndexedSlices& slices, int divisor) {
   if (slices.values.element_count() == 0) return;
   const HostElements indices(slices.indices.view());
   const std::vector<RowStep> steps = steps_by_row(indices.elements<std::int64_t>());
-  RowUpdate update{.op = op, .dtype = target.dtype, .target = target.data, .steps = steps, .divisor = divisor};
+  SparseUpdate update{.op = op, .dtype = target.dtype, .target = target.data, .steps = steps, .divisor = divisor};
   update.width = slices.values.element_count() / slices.indices.element_count();
   if (is_on_host(target.device)) {
     const HostElements values(slices.values.view());
     update.slices = values.view().data;
-    update_rows(update);
+    apply_sparse_update(update);
   } else {
     const Tensor values = slices.values.to(target.device);
     update.slices = values.data();

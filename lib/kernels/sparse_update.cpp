@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/rows.hpp"
+#include "kernels/sparse_update.hpp"
 
 #include "base/check.hpp"
 #include "core/visit_dtype.hpp"
@@ -24,7 +24,7 @@ Row divided(Row slice, int divisor) {
 }
 
 template <RowOp op, class T>
-void step_rows(const RowUpdate& update) {
+void step_rows(const SparseUpdate& update) {
   using Row = row_t<T>;
   const auto width = static_cast<std::size_t>(update.width);
   std::vector<Row> row(width);
@@ -43,7 +43,7 @@ void step_rows(const RowUpdate& update) {
 }
 
 template <class T>
-void step_rows(const RowUpdate& update) {
+void step_rows(const SparseUpdate& update) {
   switch (update.op) {
     case RowOp::add: return step_rows<RowOp::add, T>(update);
     case RowOp::sub: return step_rows<RowOp::sub, T>(update);
@@ -55,7 +55,7 @@ void step_rows(const RowUpdate& update) {
   }
 }
 
-void copy_rows(const RowUpdate& update) {
+void copy_rows(const SparseUpdate& update) {
   const std::size_t bytes = static_cast<std::size_t>(update.width) * size_of(update.dtype);
   for (const RowStep& step : update.steps) {
     std::memcpy(static_cast<std::byte*>(update.target) + static_cast<std::size_t>(step.row) * bytes,
@@ -74,7 +74,7 @@ std::vector<RowStep> steps_by_row(std::span<const std::int64_t> indices) {
   return steps;
 }
 
-void update_rows(const RowUpdate& update) {
+void apply_sparse_update(const SparseUpdate& update) {
   if (update.width == 0) return;
   if (update.op == RowOp::update) return copy_rows(update);
   visit_dtype(update.dtype, [&]<class T>() {

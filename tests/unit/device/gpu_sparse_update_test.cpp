@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies of the kernels that write single rows, as a GPU's threads run them, on the host.
+// The bodies of the kernels for sparse updates, executed on the host by simulated GPU threads.
 
 #include "device/cuda/arguments.hpp"
-#include "kernels/rows.hpp"
+#include "kernels/sparse_update.hpp"
 #include "support/canonical_sum.hpp"
 #include "support/run_on_host.hpp"
 
@@ -22,7 +22,7 @@ using test::Bytes;
 
 constexpr RowOp arithmetic[]{RowOp::add, RowOp::sub, RowOp::mul, RowOp::div, RowOp::min, RowOp::max};
 
-/// A matrix and slices for some of its rows, both some elements from an aligned address.
+/// A matrix and slices for some of its rows, both at some distance from an aligned address.
 struct RowCase {
   DType dtype;
   std::int64_t rows;
@@ -41,8 +41,8 @@ struct RowCase {
   }
 };
 
-/// What becomes of the matrix.
-Bytes updated(const RowCase& what, RowOp op, int divisor, const std::function<void(const RowUpdate&)>& update) {
+/// The matrix after `update`.
+Bytes updated(const RowCase& what, RowOp op, int divisor, const std::function<void(const SparseUpdate&)>& update) {
   Bytes target = what.target();
   const Bytes slices = what.slices(op);
   const std::vector<RowStep> steps = steps_by_row(what.indices);
@@ -61,11 +61,12 @@ void expect_bits_of_the_host(const RowCase& what) {
   for (const RowOp op : arithmetic) {
     for (const int divisor : {1, 3}) {
       if (divisor != 1 && !is_floating_point(what.dtype)) continue;
-      const Bytes got = updated(what, op, divisor, [](const RowUpdate& update) {
+      const Bytes got = updated(what, op, divisor, [](const SparseUpdate& update) {
         Bytes carried(static_cast<std::size_t>(update.width) * 8);
-        update_rows_on_host(update, carried.data());
+        sparse_update_on_host(update, carried.data());
       });
-      const Bytes expected = updated(what, op, divisor, [](const RowUpdate& update) { detail::update_rows(update); });
+      const Bytes expected =
+          updated(what, op, divisor, [](const SparseUpdate& update) { detail::apply_sparse_update(update); });
       ASSERT_TRUE(got == expected) << "op " << static_cast<int>(op) << ", " << to_string(what.dtype) << " width "
                                    << what.width << ", " << what.indices.size() << " slices / " << divisor;
     }
@@ -85,7 +86,7 @@ std::vector<std::int64_t> random_indices(std::size_t count, std::int64_t rows) {
   return indices;
 }
 
-TEST(GpuRows, have_the_bits_of_the_host_for_every_op_dtype_and_width) {
+TEST(GpuSparseUpdate, have_the_bits_of_the_host_for_every_op_dtype_and_width) {
   for_dtypes([](DType dtype) {
     for (const std::int64_t width : {1, 2, 3, 8, 16, 40, 1031}) {
       for (const std::int64_t distance : {0, 1}) {
@@ -95,7 +96,7 @@ TEST(GpuRows, have_the_bits_of_the_host_for_every_op_dtype_and_width) {
   });
 }
 
-TEST(GpuRows, take_any_number_of_slices) {
+TEST(GpuSparseUpdate, take_any_number_of_slices) {
   for_dtypes([](DType dtype) {
     constexpr auto most = static_cast<std::size_t>(Kernels::most_row_steps);
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, most - 1, most, most + 1, 2 * most, 5 * most + 3}) {
@@ -105,14 +106,14 @@ TEST(GpuRows, take_any_number_of_slices) {
   });
 }
 
-TEST(GpuRows, that_are_named_in_many_launches_are_rounded_once) {
+TEST(GpuSparseUpdate, that_are_named_in_many_launches_are_rounded_once) {
   constexpr std::int64_t width = 8;
   const std::vector<std::int64_t> indices(1000, 1);
   std::vector<BFloat16> target(3 * width, BFloat16(256.0F));
   const std::vector<BFloat16> slices(indices.size() * width, BFloat16(1.0F));
   std::vector<float> carried(width);
   const std::vector<RowStep> steps = steps_by_row(indices);
-  update_rows_on_host(
+  sparse_update_on_host(
       {.dtype = DType::bf16, .target = target.data(), .slices = slices.data(), .width = width, .steps = steps},
       carried.data());
   for (std::size_t i = 0; i < target.size(); ++i) {
@@ -120,23 +121,24 @@ TEST(GpuRows, that_are_named_in_many_launches_are_rounded_once) {
   }
 }
 
-TEST(GpuRows, are_written_in_launches_without_gaps) {
+TEST(GpuSparseUpdate, are_written_in_launches_without_gaps) {
   std::vector<std::int64_t> indices = random_indices(3000, 50);
   const std::vector<RowStep> steps = steps_by_row(indices);
   char carried = 0;
-  const RowUpdate update{.width = 1, .steps = steps};
+  const SparseUpdate update{.width = 1, .steps = steps};
   std::size_t next = 0;
-  const Status status = with_row_arguments<Plain<float, ReduceOp::sum>>(update, &carried, [&](const RowArguments& a) {
-    EXPECT_EQ(a.begins_inside, next > 0 && steps[next - 1].row == steps[next].row);
-    for (int r = 0; r < a.row_count; ++r) {
-      for (int k = a.first_step[r]; k < a.first_step[r + 1]; ++k, ++next) {
-        EXPECT_EQ(a.rows[r], steps[next].row);
-        EXPECT_EQ(a.slice_of[k], steps[next].slice);
-      }
-    }
-    EXPECT_EQ(a.ends_inside, next < steps.size() && steps[next].row == steps[next - 1].row);
-    return Status::success;
-  });
+  const Status status =
+      with_sparse_update_arguments<Plain<float, ReduceOp::sum>>(update, &carried, [&](const SparseUpdateArguments& a) {
+        EXPECT_EQ(a.begins_inside, next > 0 && steps[next - 1].row == steps[next].row);
+        for (int r = 0; r < a.row_count; ++r) {
+          for (int k = a.first_step[r]; k < a.first_step[r + 1]; ++k, ++next) {
+            EXPECT_EQ(a.rows[r], steps[next].row);
+            EXPECT_EQ(a.slice_of[k], steps[next].slice);
+          }
+        }
+        EXPECT_EQ(a.ends_inside, next < steps.size() && steps[next].row == steps[next - 1].row);
+        return Status::success;
+      });
   EXPECT_EQ(status, Status::success);
   EXPECT_EQ(next, steps.size());
 }

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of optimizers by threads of a GPU: the formulas of kernels/descent, with the same order of operations.
+// Optimizer steps by threads of a GPU: the formulas of kernels/optimizer_step, with the same order of operations.
 
 #pragma once
 
 #include "device/cuda/bodies/packs.hpp"
-#include "kernels/descent.hpp"
+#include "kernels/optimizer_step.hpp"
 
 #include <cmath>
 
 namespace lockstep::detail::cuda {
 
-// Each step says how many arrays it writes and how many it only reads, and what becomes of one element of them. Written
-// elements come with what they were before, but for one that `replaces` them.
+// Each step defines how many arrays it writes and how many it only reads, and computes one element of the written ones.
+// A written element is passed with its old value, unless the step `replaces` it.
 
-struct Descend {
+struct SgdStep {
   static constexpr int written = 1;
   static constexpr int read = 1;
   static constexpr bool replaces = false;
@@ -28,7 +28,7 @@ struct Descend {
   }
 };
 
-struct DescendWithMomentum {
+struct MomentumStep {
   static constexpr int written = 2;
   static constexpr int read = 1;
   static constexpr bool replaces = false;
@@ -43,7 +43,7 @@ struct DescendWithMomentum {
   }
 };
 
-struct AdaptMoments {
+struct AdamMoments {
   static constexpr int written = 2;
   static constexpr int read = 1;
   static constexpr bool replaces = false;
@@ -58,27 +58,27 @@ struct AdaptMoments {
   }
 };
 
-struct Adapt {
+struct AdamStep {
   static constexpr int written = 3;
   static constexpr int read = 1;
   static constexpr bool replaces = false;
-  AdaptFactors factors;
+  AdamFactors factors;
 
   LOCKSTEP_DEVICE void operator()(float (&outputs)[written], const float (&inputs)[read]) const {
     auto& [p, m, v] = outputs;
     float moments[]{m, v};
-    AdaptMoments{factors.beta_1, factors.beta_2}(moments, inputs);
+    AdamMoments{factors.beta_1, factors.beta_2}(moments, inputs);
     m = moments[0];
     v = moments[1];
     p = p - factors.rate * m / (std::sqrt(v) + factors.epsilon);
   }
 };
 
-struct Direction {
+struct LambDirection {
   static constexpr int written = 1;
   static constexpr int read = 3;
   static constexpr bool replaces = true;
-  DirectionFactors factors;
+  LambFactors factors;
 
   LOCKSTEP_DEVICE void operator()(float (&outputs)[written], const float (&inputs)[read]) const {
     const auto& [p, m, v] = inputs;
@@ -88,22 +88,22 @@ struct Direction {
   }
 };
 
-/// Made by `descent_arguments`.
+/// The arguments of a kernel: made by `optimizer_step_arguments`.
 template <class Step>
-struct DescentArguments {
+struct OptimizerStepArguments {
   Step step;
   Split split = {};
   float* outputs[Step::written] = {};
   const float* inputs[Step::read] = {};
 };
 
-inline constexpr int descent_lanes = 4;
+inline constexpr int optimizer_step_lanes = 4;
 
-/// What one thread does of a step.
+/// The work of one thread in a step.
 template <class Step, class Memory>
-LOCKSTEP_DEVICE void descend(const DescentArguments<Step>& arguments, const Worker& worker) {
-  using Floats = Pack<float, descent_lanes>;
-  for_each_place<Memory, descent_lanes, 1>(arguments.split, worker, [&]<class Place>(const Place(&places)[1]) {
+LOCKSTEP_DEVICE void optimizer_step(const OptimizerStepArguments<Step>& arguments, const Worker& worker) {
+  using Floats = Pack<float, optimizer_step_lanes>;
+  for_each_place<Memory, optimizer_step_lanes, 1>(arguments.split, worker, [&]<class Place>(const Place(&places)[1]) {
     const Place& place = places[0];
     Floats outputs[Step::written];
     Floats inputs[Step::read];
@@ -111,7 +111,7 @@ LOCKSTEP_DEVICE void descend(const DescentArguments<Step>& arguments, const Work
       for (int a = 0; a < Step::written; ++a) outputs[a] = place.template load<float>(arguments.outputs[a]);
     }
     for (int a = 0; a < Step::read; ++a) inputs[a] = place.template load<float>(arguments.inputs[a]);
-    for (int l = 0; l < descent_lanes; ++l) {
+    for (int l = 0; l < optimizer_step_lanes; ++l) {
       float written[Step::written];
       float read[Step::read];
       for (int a = 0; a < Step::written; ++a) written[a] = outputs[a].at[l];

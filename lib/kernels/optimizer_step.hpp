@@ -13,13 +13,13 @@ namespace lockstep::detail {
 // The spans of one call have the same length and do not overlap; any alignment. Thread-safety: any thread.
 
 /// Gradient descent: p -= rate * g.
-void descend(std::span<float> parameter, std::span<const float> gradient, float rate);
+void sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate);
 
 /// Gradient descent with momentum: m = momentum * m - rate * g, then p += m.
-void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
-                           float rate, float momentum);
+void momentum_step(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient, float rate,
+                   float momentum);
 
-struct AdaptFactors {
+struct AdamFactors {
   float rate;
   float beta_1;
   float beta_2;
@@ -27,21 +27,21 @@ struct AdaptFactors {
 };
 /// Adam: m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2, then p -= rate * m / (sqrt(v) +
 /// epsilon).
-void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
-           const AdaptFactors& factors);
+void adam_step(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+               std::span<const float> gradient, const AdamFactors& factors);
 
 /// The moments of Adam alone: m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2.
-void adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
-                   float beta_2);
+void adam_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                  float beta_2);
 
-struct DirectionFactors {
+struct LambFactors {
   float correction_1;
   float correction_2;
   float epsilon;
   float weight_decay;
 };
 /// The direction of LAMB: out = (m / correction_1) / (sqrt(v / correction_2) + epsilon) + weight_decay * p.
-void direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
-               std::span<const float> square, const DirectionFactors& factors);
+void lamb_direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                    std::span<const float> square, const LambFactors& factors);
 
 }  // namespace lockstep::detail

@@ -1,24 +1,25 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of a matrix, written by slices that name them, by threads of a GPU. An element of a row belongs to one thread,
-// which combines it with those of the row's slices in their order: nothing is atomic, and the bits are the host's. Its
-// cost: rows that are named often take as many steps one after the other, of which the loads of four are under way.
+// Sparse updates by threads of a GPU: rows of a matrix are combined with slices that name them. Each element of a row
+// belongs to one thread, which combines it with the elements of the row's slices in their order: nothing is atomic, and
+// the bits are those of the host. The cost: a row that is named often needs as many sequential steps, with four loads
+// in flight.
 
 #pragma once
 
 #include "device/cuda/bodies/fold.hpp"
 #include "device/cuda/bodies/packs.hpp"
 #include "device/cuda/kernels.hpp"
-#include "kernels/rows.hpp"
+#include "kernels/sparse_update.hpp"
 
 #include <cstdint>
 #include <type_traits>
 
 namespace lockstep::detail::cuda {
 
-/// Steps as a kernel is told of them: made by `row_arguments`.
-struct RowArguments {
+/// The arguments of a kernel: made by `sparse_update_arguments`.
+struct SparseUpdateArguments {
   void* target = nullptr;
   const void* slices = nullptr;
   void* carried = nullptr;
@@ -26,21 +27,21 @@ struct RowArguments {
   int row_count = 0;
   int divisor = 1;
   RowOp op = RowOp::add;
-  bool in_packs = false;       ///< else in single elements
-  bool begins_inside = false;  ///< the first row has steps in the launch before, which has left what it is in `carried`
-  bool ends_inside = false;    ///< the last row has steps in the next launch
-  std::uint8_t first_step[Kernels::most_row_steps + 1] = {};  ///< of each row; after the last the number of all
+  bool in_packs = false;       ///< otherwise in single elements
+  bool begins_inside = false;  ///< the first row continues from the accumulators in `carried`
+  bool ends_inside = false;    ///< the last row continues in the next launch, from `carried`
+  std::uint8_t first_step[Kernels::most_row_steps + 1] = {};  ///< by row, and the number of steps at the end
   std::int64_t rows[Kernels::most_row_steps] = {};
-  std::int64_t slice_of[Kernels::most_row_steps] = {};  ///< each step
+  std::int64_t slice_of[Kernels::most_row_steps] = {};  ///< slice of each step
 };
-static_assert(sizeof(RowArguments) <= 4096);  // what a launch takes along on every GPU
+static_assert(sizeof(SparseUpdateArguments) <= 4096);  // the size of kernel arguments that every GPU supports
 
-constexpr std::int64_t tiles(const RowArguments& arguments, int lanes) {
+constexpr std::int64_t tiles(const SparseUpdateArguments& arguments, int lanes) {
   const std::int64_t packs = arguments.row_count * (arguments.width / (arguments.in_packs ? lanes : 1));
   return (packs + threads_per_block - 1) / threads_per_block;
 }
 
-/// The same elements, one at a time.
+/// The same element class with one element at a time.
 template <class Elements>
 struct Single : Elements {
   static constexpr int lanes = 1;
@@ -58,9 +59,9 @@ LOCKSTEP_DEVICE void step(Accumulators<Elements>& values, const Leaves<Elements>
   }
 }
 
-/// All steps of the elements from `column` on of row `r` of this launch.
+/// Applies all steps of row `r` of this launch to the elements from `column` on.
 template <RowOp op, class Elements, class Memory>
-LOCKSTEP_DEVICE void update_row(const RowArguments& arguments, int r, std::int64_t column) {
+LOCKSTEP_DEVICE void update_row(const SparseUpdateArguments& arguments, int r, std::int64_t column) {
   using Leaf = typename Elements::Leaf;
   using Partial = typename Elements::Partial;
   using Place = SideBySide<Memory, Elements::lanes>;
@@ -89,7 +90,7 @@ LOCKSTEP_DEVICE void update_row(const RowArguments& arguments, int r, std::int64
 }
 
 template <RowOp op, class Elements, class Memory>
-LOCKSTEP_DEVICE void update_rows_by(const RowArguments& arguments, const Worker& worker) {
+LOCKSTEP_DEVICE void update_rows_by(const SparseUpdateArguments& arguments, const Worker& worker) {
   const std::int64_t packs_per_row = arguments.width / Elements::lanes;
   const std::int64_t packs = arguments.row_count * packs_per_row;
   const std::int64_t first = worker.block * threads_per_block + worker.thread;
@@ -101,7 +102,7 @@ LOCKSTEP_DEVICE void update_rows_by(const RowArguments& arguments, const Worker&
 }
 
 template <class Elements, class Memory>
-LOCKSTEP_DEVICE void update_rows_of(const RowArguments& arguments, const Worker& worker) {
+LOCKSTEP_DEVICE void update_rows_of(const SparseUpdateArguments& arguments, const Worker& worker) {
   switch (arguments.op) {
     case RowOp::add: return update_rows_by<RowOp::add, Elements, Memory>(arguments, worker);
     case RowOp::sub: return update_rows_by<RowOp::sub, Elements, Memory>(arguments, worker);
@@ -113,9 +114,9 @@ LOCKSTEP_DEVICE void update_rows_of(const RowArguments& arguments, const Worker&
   }
 }
 
-/// What one thread does of one launch.
+/// The work of one thread in one launch.
 template <class Elements, class Memory>
-LOCKSTEP_DEVICE void update_rows(const RowArguments& arguments, const Worker& worker) {
+LOCKSTEP_DEVICE void apply_sparse_update(const SparseUpdateArguments& arguments, const Worker& worker) {
   if (arguments.in_packs) return update_rows_of<Elements, Memory>(arguments, worker);
   update_rows_of<Single<Elements>, Memory>(arguments, worker);
 }

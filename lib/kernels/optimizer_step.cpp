@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/descent.hpp"
+#include "kernels/optimizer_step.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/descent.cpp"
+#define HWY_TARGET_INCLUDE "kernels/optimizer_step.cpp"
 
 #include <hwy/foreach_target.h>
 
@@ -57,7 +57,7 @@ HWY_INLINE void adapt_moments_at(D d, std::size_t i, float* HWY_RESTRICT m, floa
 }
 
 void adapt_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
-                      std::size_t count, AdaptFactors factors) {
+                      std::size_t count, AdamFactors factors) {
   for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
     auto mean = hn::Zero(d);
     auto square = hn::Zero(d);
@@ -78,7 +78,7 @@ void adapt_moments_in_vectors(float* HWY_RESTRICT m, float* HWY_RESTRICT v, cons
 }
 
 void direction_in_vectors(float* HWY_RESTRICT out, const float* HWY_RESTRICT p, const float* HWY_RESTRICT m,
-                          const float* HWY_RESTRICT v, std::size_t count, DirectionFactors factors) {
+                          const float* HWY_RESTRICT v, std::size_t count, LambFactors factors) {
   for_each_vector(count, [=](auto d, std::size_t i) HWY_ATTR {
     const auto mean = hn::Div(hn::LoadU(d, m + i), hn::Set(d, factors.correction_1));
     const auto square = hn::Div(hn::LoadU(d, v + i), hn::Set(d, factors.correction_2));
@@ -99,30 +99,30 @@ HWY_EXPORT(adapt_in_vectors);
 HWY_EXPORT(adapt_moments_in_vectors);
 HWY_EXPORT(direction_in_vectors);
 
-void descend(std::span<float> parameter, std::span<const float> gradient, float rate) {
+void sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate) {
   HWY_DYNAMIC_DISPATCH(descend_in_vectors)(parameter.data(), gradient.data(), parameter.size(), rate);
 }
 
-void descend_with_momentum(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient,
-                           float rate, float momentum) {
+void momentum_step(std::span<float> parameter, std::span<float> movement, std::span<const float> gradient, float rate,
+                   float momentum) {
   HWY_DYNAMIC_DISPATCH(descend_with_momentum_in_vectors)
   (parameter.data(), movement.data(), gradient.data(), parameter.size(), rate, momentum);
 }
 
-void adapt(std::span<float> parameter, std::span<float> mean, std::span<float> square, std::span<const float> gradient,
-           const AdaptFactors& factors) {
+void adam_step(std::span<float> parameter, std::span<float> mean, std::span<float> square,
+               std::span<const float> gradient, const AdamFactors& factors) {
   HWY_DYNAMIC_DISPATCH(adapt_in_vectors)
   (parameter.data(), mean.data(), square.data(), gradient.data(), parameter.size(), factors);
 }
 
-void adapt_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
-                   float beta_2) {
+void adam_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
+                  float beta_2) {
   HWY_DYNAMIC_DISPATCH(adapt_moments_in_vectors)
   (mean.data(), square.data(), gradient.data(), mean.size(), beta_1, beta_2);
 }
 
-void direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
-               std::span<const float> square, const DirectionFactors& factors) {
+void lamb_direction(std::span<float> out, std::span<const float> parameter, std::span<const float> mean,
+                    std::span<const float> square, const LambFactors& factors) {
   HWY_DYNAMIC_DISPATCH(direction_in_vectors)
   (out.data(), parameter.data(), mean.data(), square.data(), out.size(), factors);
 }

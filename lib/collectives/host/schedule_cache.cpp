@@ -54,10 +54,10 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int 
     stage.has_peers = work.bounds.size() > 2;
     if (!stage.has_peers) continue;
     first_stage_ = std::min(first_stage_, j);
-    const auto own = first_stage_ == j ? std::optional(work.part) : std::nullopt;
+    const auto own = first_stage_ == j ? std::optional(work.group) : std::nullopt;
     if (j == 0) node_fold_ = stage_fold(work.bounds, layout_->replicas(), every_group);
     stage.fold = stage_fold(work.bounds, layout_->replicas(), own);
-    const auto group = static_cast<std::size_t>(work.part);
+    const auto group = static_cast<std::size_t>(work.group);
     stage.shipped = aligned_blocks(work.bounds[group], work.bounds[group + 1], layout_->replicas());
     for (const Block& block : stage.shipped) stage.shipped_merges.push_back(fold_merges_of_leaves(block));
   }

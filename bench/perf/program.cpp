@@ -3,6 +3,7 @@
 
 #include "bench/perf/program.hpp"
 
+#include "bench/harness/option_values.hpp"
 #include "bench/input/input_rate.hpp"
 #include "bench/perf/baseline.hpp"
 #include "bench/perf/job_checks.hpp"

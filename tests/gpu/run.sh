@@ -86,7 +86,7 @@ perf() {
 
 cat "$here/versions"
 smi=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv,noheader 2>/dev/null) || smi=
-echo "GPU: ${smi:-nvidia-smi finds none}; NCCL: ${LOCKSTEP_NCCL:-from the loader}"
+echo "GPU: ${smi:-nvidia-smi finds none}; NCCL: ${LOCKSTEP_NCCL:-found by the loader}"
 
 step tables 120 unit-bindings --gtest_output=json:"$out/tables.json"
 step kernel-rates 300 kernel-rates $quick "$out/kernel-rates.json"

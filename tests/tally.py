@@ -106,6 +106,11 @@ def cases_of(run, tests, build):
         yield name, 'failed', '\n'.join([f'{result}, exit code {run["returncode"]}; the end of its output:', *tail(run)])
 
 
+def slowest(runs, tests, count=8):
+    longest = sorted(runs, key=lambda run: run.get('duration', 0), reverse=True)[:count]
+    return ', '.join(f'{declaration(run, tests)["name"]} {run.get("duration", 0):.0f} s' for run in longest)
+
+
 def main():
     lane, build, logbase, counts = sys.argv[1:5]
     total = {'passed': 0, 'failed': 0, 'skipped': 0}
@@ -125,6 +130,7 @@ def main():
                 print(f'skipped [{lane}] {name}: {text}')
     with open(counts, 'a', encoding='utf-8') as file:
         print(total['passed'], total['failed'], total['skipped'], file=file)
+    print(f'{lane}: slowest: {slowest(runs, tests)}')
     print(f'{lane}: {total["passed"]} cases passed, {total["failed"]} failed, {total["skipped"]} skipped')
     return 0
 

@@ -51,7 +51,7 @@ void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& 
   std::string bytes;
   try {
     bytes = detail::format_header(header);
-  } catch (const nlohmann::json::exception& error) {  // names that are no UTF-8
+  } catch (const nlohmann::json::exception& error) {  // names that are not UTF-8
     detail::throw_error(Code::invalid_argument, "save_safetensors: {}: {}", path.string(), error.what());
   }
   const detail::Path unfinished = path.string() + ".unfinished-" + std::to_string(::getpid());

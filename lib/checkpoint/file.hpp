@@ -27,7 +27,7 @@ class File {
  public:
   /// Throws as throw_system_error.
   [[nodiscard]] static File open_to_read(const Path& path);
-  /// Creates the file if it does not exist.
+  /// Creates the file if it does not exist; does not truncate it, because several ranks write to one file.
   [[nodiscard]] static File open_to_write(const Path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;

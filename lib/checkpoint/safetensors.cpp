@@ -56,6 +56,7 @@ void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& 
   }
   const detail::Path unfinished = path.string() + ".unfinished-" + std::to_string(::getpid());
   try {
+    detail::remove_quietly(unfinished);  // of a killed process with the same id: opening does not truncate
     File file = File::open_to_write(unfinished);
     file.write_at(0, std::as_bytes(std::span(bytes)));
     for (const detail::TensorEntry& entry : header.tensors) {

@@ -23,7 +23,7 @@ struct Settings {
 /// Reads the environment.
 /// Throws Error(invalid_argument) that names the variable, its value and the rule.
 ///   LOCKSTEP_TIMEOUT=FAIL or WARN,FAIL   seconds, decimals allowed, 0 < WARN <= FAIL
-///   LOCKSTEP_ORDER=canonical             reductions that ask for any order get the canonical one
+///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
 ///   LOCKSTEP_RADICES=LIST                stages of every all_reduce, in the syntax of schedule/radices
 ///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
 ///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several

@@ -66,7 +66,7 @@ Json parsed(const std::string& text) {
     document = Json::parse(text, Reader());
   } catch (const Json::parse_error& error) {
     detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON at byte {}; expected {}", error.byte, form);
-  } catch (const Json::exception& error) {  // a number that no type holds
+  } catch (const Json::exception& error) {  // a number that is out of the range of all types
     detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON: {}; expected {}", error.what(), form);
   }
   if (!document.is_object()) refuse("the document", "it is {}, not an object; expected {}", document.type_name(), form);

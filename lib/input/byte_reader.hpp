@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a file, plain or unpacked from gzip.
+// Streams of bytes: a file, plain or gzip, or bytes in memory.
 
 #pragma once
 

@@ -1,5 +1,8 @@
-// SPDX-FileCopyrightText: The lockstep authors SPDX-License-Identifier: Apache-2.0 Steps that save and restore
-// checkpoints. A save returns the content of the file; the file for a restore is written without a strategy.
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps that save and restore checkpoints. A save returns the content of the file; the file for a restore is written
+// without a strategy.
 
 #include "conformance/steps.hpp"
 

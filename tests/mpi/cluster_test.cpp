@@ -56,7 +56,7 @@ TEST(MpiClusterResolver, refuses_jobs_with_another_number_of_tasks_on_every_rank
   test::expect_error(Code::invalid_argument,
                      {"MpiClusterResolver", "the jobs have " + std::to_string(ranks + 1), std::to_string(ranks)},
                      [&] { MpiClusterResolver({.jobs = {{"worker", ranks + 1}}}); });
-  test::expect_error(Code::invalid_argument, {"port_base 0"}, [] { MpiClusterResolver({.port_base = 0}); });
+  test::expect_error(Code::invalid_argument, {"port_base is 0"}, [] { MpiClusterResolver({.port_base = 0}); });
 }
 
 TEST(Environment, counts_the_ranks_of_its_node_regardless_of_slurms_variables) {

@@ -3,9 +3,9 @@
 //
 // Prints each rank's place in the job by two resolvers, one line each:
 //
-//   HOST slurm TYPE ID ADDRESS                             from Slurm's variables; without MPI with --no-mpi
+//   HOST slurm TYPE ID ADDRESS                             from Slurm's variables
 //   HOST slurm refused TEXT                                if Slurm's variables are not valid for this rank
-//   HOST mpi TYPE ID ADDRESS local LOCAL_RANK LOCAL_SIZE   from the communicator
+//   HOST mpi TYPE ID ADDRESS local LOCAL_RANK LOCAL_SIZE   from the communicator; not with --no-mpi
 
 #include <lockstep/lockstep.hpp>
 

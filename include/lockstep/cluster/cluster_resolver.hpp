@@ -76,7 +76,7 @@ class LOCKSTEP_API UnionResolver : public ClusterResolver {
   UnionResolver(std::span<const ClusterResolver> resolvers, ClusterTask task);
 };
 
-/// `resolver` as the text of TF_CONFIG, for programs that are told their cluster so. Local.
+/// Converts `resolver` to the text of TF_CONFIG, for programs that read this variable. Local.
 [[nodiscard]] LOCKSTEP_API std::string to_tf_config(const ClusterResolver& resolver);
 
 }  // namespace lockstep

@@ -44,7 +44,7 @@ class LOCKSTEP_API Environment {
   /// Local.
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  /// "single", "funneled", "serialized" or "multiple": what MPI granted.
+  /// The thread level that MPI provides: "single", "funneled", "serialized" or "multiple".
   [[nodiscard]] std::string thread_level() const;
   /// First line of the text of MPI_Get_library_version.
   [[nodiscard]] std::string mpi_version() const;

@@ -98,7 +98,7 @@ class DistributedDataset {
  public:
   explicit DistributedDataset(input::DistributedPipeline pipeline) : pipeline_(std::move(pipeline)) {}
 
-  /// Starts the next pass, or pass `pass`, which counts for nothing else.
+  /// Starts the next pass; or pass `pass`, which does not change the number of the next one.
   [[nodiscard]] DistributedIterator<T> iterate() const { return {pipeline_, pipeline_.open()}; }
   [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {pipeline_, pipeline_.open(pass)}; }
   /// Continues at a position that an iterator of an equal dataset returned; the next iterate() starts the pass after

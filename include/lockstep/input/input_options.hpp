@@ -45,7 +45,7 @@ enum class AutoShardPolicy : std::uint8_t {
   data,
   /// Every rank reads everything as its own stream, as with `file`, so each element is used once per rank.
   off,
-  /// The shard hint in the dataset becomes the shard of this rank, i of W; then as with `off`.
+  /// The shard hint in the dataset is replaced by shard i of W; otherwise as `off`.
   hint,
   /// AUTO of tf.data: `file` if all sources are files, otherwise `data`.
   file_or_data,

@@ -249,8 +249,9 @@ TEST(Checkpoint, saved_in_the_background_has_the_state_at_the_time_of_the_call) 
         PendingSave pending = checkpoint.save_async(directory.path(), step);
         w.assign(std::vector<float>(1000, -1.0F));
         sum.assign(0.0F);
-        expect_error(Code::failed_precondition, {"under way", "wait()"}, [&] { checkpoint.save(directory.path(), 7); });
-        expect_error(Code::failed_precondition, {"under way"}, [&] { checkpoint.restore(directory.path(), 7); });
+        expect_error(Code::failed_precondition, {"in progress", "wait()"},
+                     [&] { checkpoint.save(directory.path(), 7); });
+        expect_error(Code::failed_precondition, {"in progress"}, [&] { checkpoint.restore(directory.path(), 7); });
         EXPECT_EQ(pending.wait(), pending.wait());
         checkpoint.restore(directory.path(), step);
         EXPECT_EQ(w.values(), std::vector<float>(1000, static_cast<float>(step)));

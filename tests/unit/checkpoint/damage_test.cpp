@@ -125,7 +125,7 @@ TEST(DamagedCheckpoint, is_refused_when_a_file_belongs_to_another_checkpoint) {
   expect_refused(Code::data_loss, {"state.safetensors"}, [](const auto& folder) {
     std::ofstream(folder / "state.safetensors") << "{\"some\": \"other file\"}";
   });
-  expect_refused(Code::data_loss, {"manifest.json", "no manifest"},
+  expect_refused(Code::data_loss, {"manifest.json", "not a manifest"},
                  [](const auto& folder) { std::ofstream(folder / "manifest.json") << "{\"model\": 7}"; });
 }
 
@@ -295,7 +295,7 @@ TEST(Checkpoint, is_for_cross_replica_context) {
   MirroredStrategy strategy = mirrored(1);
   Checkpoint checkpoint(strategy);
   checkpoint.track("v", strategy.variable<float>(1.0F));
-  expect_error(Code::failed_precondition, {"save", "replica's function"},
+  expect_error(Code::failed_precondition, {"save", "replica context"},
                [&] { strategy.run([&] { checkpoint.save(directory.path(), 1); }); });
   const Scope scope = strategy.scope();
   EXPECT_NO_THROW(checkpoint.save(directory.path(), 1));

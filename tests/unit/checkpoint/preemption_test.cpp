@@ -50,7 +50,7 @@ TEST(PreemptionGuard, refuses_invalid_options_and_a_second_guard) {
   PreemptionGuard guard(strategy);
   expect_error(Code::failed_precondition, {"another PreemptionGuard exists"},
                [&] { PreemptionGuard second(strategy); });
-  expect_error(Code::failed_precondition, {"should_stop", "replica's function"},
+  expect_error(Code::failed_precondition, {"should_stop", "replica context"},
                [&] { strategy.run([&] { static_cast<void>(guard.should_stop()); }); });
 }
 

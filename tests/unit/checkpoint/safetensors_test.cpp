@@ -104,9 +104,10 @@ TEST(Safetensors, refuses_other_files_with_the_reason) {
   refuses(Code::data_loss, "", "too few");
   refuses(Code::data_loss, "PK\3\4", "too few");
   refuses(Code::data_loss, "some text that is not such a file", "header");
-  refuses(Code::data_loss, file_of("not json", 0), "no JSON");
-  refuses(Code::data_loss, file_of("[1]", 0), "no JSON");
-  refuses(Code::data_loss, file_of(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{}})", 4), "no JSON");
+  refuses(Code::data_loss, file_of("not json", 0), "not a JSON object");
+  refuses(Code::data_loss, file_of("[1]", 0), "not a JSON object");
+  refuses(Code::data_loss, file_of(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{}})", 4),
+          "not a JSON object");
   refuses(Code::data_loss, file_of(json("7"), 0), "\"t\"");
   refuses(Code::data_loss, file_of(json(R"({"shape":[1],"data_offsets":[0,4]})"), 4), "no dtype");
   refuses(Code::unimplemented, file_of(json(R"({"dtype":"F8_E5M2","shape":[4],"data_offsets":[0,4]})"), 4), "F8_E5M2");
@@ -117,16 +118,16 @@ TEST(Safetensors, refuses_other_files_with_the_reason) {
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]})"), 4),
           "extent");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4]})"), 4),
-          "more elements");
-  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1]})"), 4), "no place");
-  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"), 4), "no place");
+          "too many elements");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1]})"), 4), "no byte range");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"), 4), "no byte range");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), 4), "truncated");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), 4), "f32[2]");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"), 8), "begins at byte 4");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), 5), "the file has 5");
   refuses(Code::data_loss, file_of(R"({"__metadata__":{"a":1}})", 0), "__metadata__");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"BOOL","shape":[3],"data_offsets":[0,3]})"), 1) + "\1\2",
-          "an element 2");
+          "an element with the value 2");
   expect_error(Code::invalid_argument, {"nothing-there", "No such file"},
                [&] { static_cast<void>(load_safetensors(directory.path() / "nothing-there")); });
   expect_error(Code::invalid_argument, {"regular file"},

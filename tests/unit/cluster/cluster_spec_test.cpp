@@ -58,7 +58,7 @@ TEST(ClusterSpec, refuses_empty_names_and_invalid_numbers) {
                [] { ClusterSpec{{"worker", {"a:1", ""}}}; });
   expect_error(Code::invalid_argument, {"\"worker\"", "twice"},
                [] { ClusterSpec{{"worker", {"a:1"}}, {"worker", {"b:1"}}}; });
-  expect_error(Code::invalid_argument, {"-1", "begin at 0"}, [] { ClusterSpec(Jobs{{"worker", {{-1, "a:1"}}}}); });
+  expect_error(Code::invalid_argument, {"-1", "at least 0"}, [] { ClusterSpec(Jobs{{"worker", {{-1, "a:1"}}}}); });
   expect_error(Code::invalid_argument, {"task_indices", "no job \"ps\"", "chief, worker"},
                [] { (void)training.task_indices("ps"); });
   expect_error(Code::invalid_argument, {"task_address", "no job \"evaluator\""},

@@ -43,15 +43,15 @@ TEST(HostList, errors_give_position_and_reason) {
   expect_list_refused("a,", {"character 3", "host name"});
   expect_list_refused("n[1-2", {"character 6", "]"});
   expect_list_refused("n[1;2]", {"character 4", "]"});
-  expect_list_refused("n1]", {"character 3", "no host's name"});
-  expect_list_refused("n 1", {"character 2", "no host's name"});
+  expect_list_refused("n1]", {"character 3", "not allowed in a host name"});
+  expect_list_refused("n 1", {"character 2", "not allowed in a host name"});
   expect_list_refused("n[]", {"character 3", "number"});
   expect_list_refused("n[1-]", {"character 5", "number"});
   expect_list_refused("n[a-b]", {"character 3", "number"});
   expect_list_refused("n[3-1]", {"3 down to 1", "must be the smaller one"});
   expect_list_refused("n[1-[2-3]]", {"character 5", "number"});
   expect_list_refused("n[1[2]]", {"character 4", "nested brackets"});
-  expect_list_refused(std::string("n\0", 2), {"\"n?\"", "no host's name"});
+  expect_list_refused(std::string("n\0", 2), {"\"n?\"", "not allowed in a host name"});
 }
 
 TEST(HostList, is_bounded_before_memory_is_allocated) {
@@ -78,10 +78,10 @@ TEST(TasksPerNode, errors_give_position_and_reason) {
   };
   refused("", {"expand_tasks_per_node", "character 1", "number"});
   refused("2,", {"character 3", "number"});
-  refused("0", {"at least 1 task"});
+  refused("0", {"number of tasks is 0"});
   refused("-1", {"number"});
   refused("2(2)", {"character 3", "3(x2)"});
-  refused("2(x0)", {"number of nodes is at least 1"});
+  refused("2(x0)", {"number of nodes is 0"});
   refused("2(x2", {"character 5", "expected )"});
   refused("2 3", {"character 2", "comma"});
   refused("1(x65537)", {"more than 65536 nodes"});

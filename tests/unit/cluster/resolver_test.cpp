@@ -27,7 +27,7 @@ TEST(ClusterResolver, of_ranks_names_them_by_number) {
   EXPECT_EQ(resolver.task(), (ClusterTask{"worker", 1}));
   EXPECT_EQ(resolver.cluster_spec(), (ClusterSpec{{"worker", {"rank:0", "rank:1"}}}));
   EXPECT_EQ(resolver.master(), "rank:1");
-  expect_error(Code::invalid_argument, {"rank 2", "0 to 1"}, [] { ClusterResolver(2, 2); });
+  expect_error(Code::invalid_argument, {"rank is 2", "0 to 1"}, [] { ClusterResolver(2, 2); });
 }
 
 TEST(SimpleClusterResolver, returns_the_cluster_that_it_was_given) {
@@ -46,7 +46,7 @@ TEST(SimpleClusterResolver, refuses_tasks_that_do_not_exist) {
                [] { SimpleClusterResolver(workers, {"worker", 2}); });
   expect_error(Code::invalid_argument, {"no job \"ps\""}, [] { SimpleClusterResolver(workers, {"ps", 0}); });
   expect_error(Code::invalid_argument, {"both type and id"}, [] { SimpleClusterResolver(workers, {"worker", -1}); });
-  expect_error(Code::invalid_argument, {"-1 accelerators", "\"GPU\""},
+  expect_error(Code::invalid_argument, {"\"GPU\" is -1", "\"GPU\""},
                [] { SimpleClusterResolver(workers, {}, {{"GPU", -1}}); });
   expect_error(Code::invalid_argument, {"no task 5"}, [] { (void)SimpleClusterResolver(workers).master("worker", 5); });
 }

@@ -83,21 +83,22 @@ TEST_F(Slurm, resolver_refuses_jobs_with_another_number_of_tasks) {
   expect_refused(step(), {"the jobs have 3 tasks", "step has 4"}, {.jobs = {{"worker", 3}}});
   expect_refused(step(), {"\"worker\" has 0 tasks"}, {.jobs = {{"worker", 0}}});
   expect_refused(step(), {"\"worker\" is given twice"}, {.jobs = {{"worker", 2}, {"worker", 2}}});
-  expect_refused(step({{"SLURM_STEP_NUM_TASKS", "5"}}), {"counts 4 tasks", "SLURM_STEP_NUM_TASKS is 5"});
-  expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2,1,1"}}), {"names 2 nodes", "SLURM_STEP_TASKS_PER_NODE 3"});
+  expect_refused(step({{"SLURM_STEP_NUM_TASKS", "5"}}), {"has 4 tasks in total", "SLURM_STEP_NUM_TASKS is 5"});
+  expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2,1,1"}}), {"has 2 nodes", "SLURM_STEP_TASKS_PER_NODE has 3"});
   expect_refused(step({{"SLURM_PROCID", "4"}}), {"SLURM_PROCID is 4", "4 tasks"});
 }
 
 TEST_F(Slurm, resolver_refuses_malformed_variables) {
-  expect_refused(step({{"SLURM_PROCID", "two"}}), {"SLURM_PROCID=\"two\"", "whole number"});
+  expect_refused(step({{"SLURM_PROCID", "two"}}), {"SLURM_PROCID is \"two\"", "must be an integer"});
   expect_refused(step({{"SLURM_STEP_NODELIST", "n[1-"}}), {"expand_hostlist", "n[1-"});
   expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2(y2)"}}), {"expand_tasks_per_node", "2(y2)"});
-  expect_refused(step({{"SLURM_GPUS_ON_NODE", "-1"}}), {"SLURM_GPUS_ON_NODE=\"-1\""});
-  expect_refused(step(), {"port_base 65535", "2 tasks", "1 to 65535"}, {.port_base = 65535});
+  expect_refused(step({{"SLURM_GPUS_ON_NODE", "-1"}}), {"SLURM_GPUS_ON_NODE is \"-1\""});
+  expect_refused(step(), {"port_base is 65535", "2 tasks", "1 to 65534"}, {.port_base = 65535});
 }
 
 TEST_F(Slurm, resolver_refuses_unknown_placements_of_tasks) {
-  expect_refused(step({{"SLURM_DISTRIBUTION", "plane=2"}}), {"SLURM_DISTRIBUTION=\"plane=2\"", "MpiClusterResolver"});
+  expect_refused(step({{"SLURM_DISTRIBUTION", "plane=2"}}),
+                 {"SLURM_DISTRIBUTION is \"plane=2\"", "MpiClusterResolver"});
   expect_refused(step({{"SLURMD_NODENAME", "n01"}}),
                  {"task 2 should be on node n02", "runs on n01", "MpiClusterResolver"});
 }

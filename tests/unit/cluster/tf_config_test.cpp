@@ -75,9 +75,9 @@ TEST(TFConfig, is_written_as_it_is_read) {
 }
 
 TEST(TFConfig, with_invalid_json_is_refused_with_the_position) {
-  expect_refused("{cluster: {}}", {"no JSON", "byte 2", "\"cluster\": {\"worker\""});
-  expect_refused(R"({"cluster": {"worker": ["a:1"})", {"no JSON"});
-  expect_refused("\"\xff\"", {"no JSON"});
+  expect_refused("{cluster: {}}", {"invalid JSON", "byte 2", "\"cluster\": {\"worker\""});
+  expect_refused(R"({"cluster": {"worker": ["a:1"})", {"invalid JSON"});
+  expect_refused("\"\xff\"", {"invalid JSON"});
   expect_refused(R"({"task": 1e999})", {"invalid JSON", "1e999"});
   expect_refused("[]", {"the document", "array", "not an object"});
   expect_refused("7", {"number", "not an object"});
@@ -94,16 +94,16 @@ TEST(TFConfig, with_a_wrong_cluster_is_refused_with_the_place) {
   expect_refused(R"({"cluster": {"worker": {"-1": "a:1"}}})", {"\"-1\" is not a task number"});
   expect_refused(R"({"cluster": {"worker": {"2147483648": "a:1"}}})", {"0 to 2147483647"});
   expect_refused(R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", {"task 1 is given twice"});
-  expect_refused(R"({"cluster": {"worker": ["a:1"], "worker": ["b:1"]}})", {"\"worker\"", "twice"});
+  expect_refused(R"({"cluster": {"worker": ["a:1"], "worker": ["b:1"]}})", {"\"worker\"", "duplicate member"});
 }
 
 TEST(TFConfig, with_a_wrong_task_is_refused_with_the_place) {
   const std::string cluster = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": )";
   expect_refused(cluster + "\"worker\"}", {"task", "string", "not an object"});
   expect_refused(cluster + R"({"type": 3, "index": 0}})", {"task.type", "3 is not a job name"});
-  expect_refused(cluster + R"({"type": "", "index": 0}})", {"task.type", "no job's name"});
+  expect_refused(cluster + R"({"type": "", "index": 0}})", {"task.type", "not a job name"});
   expect_refused(cluster + R"({"type": "worker", "index": "0"}})", {"task.index", "\"0\"", "without quotes"});
-  expect_refused(cluster + R"({"type": "worker", "index": 0.5}})", {"task.index", "0.5", "whole number"});
+  expect_refused(cluster + R"({"type": "worker", "index": 0.5}})", {"task.index", "0.5", "must be an integer"});
   expect_refused(cluster + R"({"type": "worker", "index": -1}})", {"task.index", "-1", "out of range"});
   expect_refused(cluster + R"({"type": "worker", "index": 4294967296}})", {"task.index", "out of range"});
   expect_refused(cluster + R"({"type": "worker", "index": 18446744073709551615}})", {"task.index", "out of range"});

@@ -62,7 +62,9 @@ TEST(FileSharding, requires_a_file_for_each_rank_with_an_error_on_all) {
   const NumberFiles files({{0, 1, 2, 3}});
   test::on_ranks({1, 1}, [&](Communicator& communicator) {
     expect_error(Code::invalid_argument,
-                 {"FILE gives each of 2 ranks a file", "only 1: " + files.text().front().string()}, [&] {
+                 {"FILE requires at least one file for each of 2 ranks",
+                  "the number of files is 1 (the first is " + files.text().front().string()},
+                 [&] {
                    static_cast<void>(input::distribute(
                        files.lines().batch(2), {communicator.layout(), communicator.rank(), communicator}, by_file));
                  });

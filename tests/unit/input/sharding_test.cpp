@@ -101,8 +101,8 @@ TEST(Sharding, refuses_datasets_incompatible_with_the_policy_on_all_ranks) {
       });
     });
   };
-  refused(AutoShardPolicy::file, {"FILE", "not all made of files", "use AUTO, or DATA"});
-  refused(AutoShardPolicy::hint, {"HINT", "no shard hint", "say OFF"});
+  refused(AutoShardPolicy::file, {"FILE", "all sources of the dataset are files", "use AUTO or DATA"});
+  refused(AutoShardPolicy::hint, {"HINT", "requires shard(shard_hint, shard_hint)", "as with OFF"});
 }
 
 TEST(Sharding, of_one_replica_gives_unbatched_elements_unchanged) {
@@ -179,7 +179,7 @@ TEST(InputOptions_, are_checked_with_the_rules_of_tf_distribute) {
   };
   constexpr auto per_replica = InputReplicationMode::per_replica;
   refused(Code::invalid_argument, {.experimental_place_dataset_on_device = true},
-          {"experimental_place_dataset_on_device", "PER_WORKER; set it to PER_REPLICA"});
+          {"experimental_place_dataset_on_device", "requires experimental_replication_mode PER_REPLICA"});
   refused(Code::invalid_argument,
           {.experimental_replication_mode = per_replica, .experimental_place_dataset_on_device = true},
           {"experimental_place_dataset_on_device and experimental_fetch_to_device", "unset one"});

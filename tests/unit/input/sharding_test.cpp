@@ -248,7 +248,8 @@ TEST(Describe, lists_the_data_of_each_rank_without_reading_any) {
       "  rank 0, replica 0: reads everything and keeps row 0 of each full batch\n"
       "  rank 1, replica 1: reads everything and keeps no rows of each full batch\n"
       "  replica r gets chunk r of each batch, on any layout of 2 replicas\n");
-  const std::string depends = "  batches depend on the ranks: on another number of ranks, replicas get other batches\n";
+  const std::string depends =
+      "  batches depend on the number of ranks: on another number, replicas get different batches\n";
   EXPECT_EQ(text(watched(range(15)).batch(6).repeat(), ReplicaLayout({2, 2}), with(AutoShardPolicy::file_or_data)),
             "dataset: infinitely many global batches of 6 rows; auto_shard_policy DATA, split CEIL_SLICES\n"
             "  rank 0, replicas 0 to 1: reads slices 0, 2 of the 4 slices of each batch\n"

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t no_rank = std::numeric_limits<std::int64_t>::max();
 
-/// The reduction of one number per rank: each of its replicas gives the same.
+/// Reduces one number per rank, which is the input of each of its replicas.
 template <class T>
 T over_all_ranks(Communicator& communicator, T mine, ReduceOp op) {
   T result{};
@@ -61,11 +61,11 @@ RankFailure failure_of(const std::exception_ptr& error) {
   } catch (const Error& known) {
     return {known.code(), known.text()};
   } catch (const std::bad_alloc&) {
-    return {Code::unavailable, "no memory is left"};
+    return {Code::unavailable, "out of memory"};
   } catch (const std::exception& other) {
     return {Code::internal, other.what()};
   } catch (...) {
-    return {Code::internal, "an exception that is no std::exception"};
+    return {Code::internal, "an exception that is not a std::exception"};
   }
 }
 
@@ -102,7 +102,7 @@ void require_same(Communicator& communicator, std::uint64_t number, const std::s
 
 void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers) {
   if (communicator.size() == 1 || numbers.empty()) return;
-  // the first replica speaks for its rank
+  // the first local replica contributes `numbers`, the others zeros
   const std::vector<std::uint32_t> zeros(numbers.size());
   std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
                                       view_of(std::span<const std::uint32_t>(zeros)));

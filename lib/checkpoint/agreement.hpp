@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong for one rank goes wrong for all: with the same error, and before anything has changed.
+// Agreement of all ranks on errors and values: a failure on one rank becomes the same error on all ranks.
 
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace lockstep::detail {
 
-/// Throws where `mine` is set on any rank: on all ranks the error of the lowest such one, with its code. Collective: 8
-/// bytes, and the text where there is one.
+/// If `mine` is set on any rank, throws on all ranks an Error with the code and text of the lowest such rank's
+/// exception. Collective: one all_reduce of 8 bytes, and on failure broadcasts of the code and the text.
 void rethrow_on_all_ranks(Communicator& communicator, const std::exception_ptr& mine);
 
-/// Runs `body`, which does nothing Collective, on every rank; throws as rethrow_on_all_ranks.
+/// Runs `body` on every rank, then throws as rethrow_on_all_ranks. `body` must not call collectives.
 template <class Body>
 void run_on_all_ranks(Communicator& communicator, Body&& body) {
   std::exception_ptr error;
@@ -32,15 +32,16 @@ void run_on_all_ranks(Communicator& communicator, Body&& body) {
   rethrow_on_all_ranks(communicator, error);
 }
 
-/// Rank 0's number, on every rank. Collective.
+/// Returns rank 0's number on every rank. Collective.
 [[nodiscard]] std::uint64_t from_rank_0(Communicator& communicator, std::uint64_t number);
-/// Rank 0's text, on every rank. Collective.
+/// Returns rank 0's text on every rank. Collective.
 [[nodiscard]] std::string from_rank_0(Communicator& communicator, const std::string& text);
-/// Throws Error(mismatch) on every rank unless all have the same number; `what` says of what. Collective.
+/// Throws Error(mismatch) with the text `what` on every rank unless all ranks pass the same number. Collective.
 void require_same(Communicator& communicator, std::uint64_t number, const std::string& what);
-/// Adds up what the ranks have, element by element, on every rank. Collective.
+/// Replaces `numbers` by the element-wise sum over all ranks. Collective.
 void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers);
-/// One row for each replica of all ranks, from those of the local ones, which have one shape. Collective.
+/// Returns a tensor with one row per replica of all ranks. `local` holds the local replicas' rows, all of one shape.
+/// Collective.
 [[nodiscard]] Tensor gather_rows_of_replicas(Communicator& communicator, std::span<const ConstTensorView> local);
 
 }  // namespace lockstep::detail

@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-/// Whether `text` is UTF-8, by the shape of its bytes.
+/// Whether the bytes of `text` have the structure of UTF-8.
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto first = static_cast<unsigned char>(text[i]);
@@ -42,7 +42,8 @@ bool is_utf8(std::string_view text) {
 Checkpoint::Implementation::Implementation(const Communicator& ranks, const CheckpointOptions& chosen)
     : communicator(ranks), options(chosen) {
   if (options.keep_last < 0) {
-    detail::throw_error(Code::invalid_argument, "Checkpoint: keep_last is {}; give the number to keep, or 0 for all",
+    detail::throw_error(Code::invalid_argument,
+                        "Checkpoint: keep_last is {}; it must be at least 1, or 0 to keep all checkpoints",
                         options.keep_last);
   }
 }
@@ -54,26 +55,26 @@ bool Checkpoint::Implementation::is_taken(const std::string& name) const noexcep
 
 void Checkpoint::Implementation::require_free_name(const std::string& name) const {
   if (is_taken(name)) {
-    detail::throw_error(Code::invalid_argument, "track: \"{}\" is tracked already; give each object a name of its own",
+    detail::throw_error(Code::invalid_argument, "track: \"{}\" is tracked already; each object must have a unique name",
                         name);
   }
   if (name.empty() || name == "__metadata__" || name.ends_with(copies_suffix)) {
     detail::throw_error(Code::invalid_argument,
-                        "track: the name \"{}\" cannot be used; it must not be empty, __metadata__, or end in {}", name,
-                        copies_suffix);
+                        "track: the name \"{}\" is not allowed; it must not be empty, be __metadata__, or end in {}",
+                        name, copies_suffix);
   }
-  if (!is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: a name is no UTF-8; a file needs it to be");
+  if (!is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: the name is not valid UTF-8");
 }
 
 void Checkpoint::Implementation::require_ready(std::string_view call) const {
   if (has_strategy() && !in_cross_replica_context()) {
     detail::throw_error(Code::failed_precondition,
-                        "{}: called inside a replica's function; call it outside, once for all replicas", call);
+                        "{}: called in replica context; call it in cross-replica context, once for all replicas", call);
   }
   const auto under_way = pending.lock();
   if (under_way && !under_way->is_finished()) {
     detail::throw_error(Code::failed_precondition,
-                        "{}: a save of this checkpoint is under way; call wait() on what save_async returned first",
+                        "{}: a save of this checkpoint is in progress; call wait() on the result of save_async first",
                         call);
   }
 }

@@ -42,7 +42,7 @@ std::vector<std::string> names_in(const Path& directory) {
   return names;
 }
 
-/// First it is no checkpoint any more, then its files go: a kill between leaves no half of one.
+/// Renames the checkpoint before removing its files, so that a kill in between does not leave an incomplete checkpoint.
 void remove_checkpoint(const Path& directory, std::int64_t step) {
   const Path from = step_path(directory, step);
   const Path removed = directory / (std::string(removed_prefix) + from.filename().string());

@@ -69,7 +69,7 @@ File::~File() {
 std::uint64_t File::size() const {
   struct stat status{};
   if (::fstat(descriptor_, &status) != 0) throw_system_error("stat", path_, errno);
-  if (!S_ISREG(status.st_mode)) throw_error(Code::invalid_argument, "stat: {}: it is no regular file", path_.string());
+  if (!S_ISREG(status.st_mode)) throw_error(Code::invalid_argument, "stat: {}: not a regular file", path_.string());
   return static_cast<std::uint64_t>(status.st_size);
 }
 
@@ -89,7 +89,7 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_system_error("read", path_, errno);
     if (got == 0) {
-      throw_error(Code::data_loss, "read: {}: it ends at byte {}, {} bytes too early; the file is truncated",
+      throw_error(Code::data_loss, "read: {}: the file ends at byte {}, {} bytes too early; it is truncated",
                   path_.string(), offset, bytes.size());
     }
     offset += static_cast<std::uint64_t>(got);
@@ -105,7 +105,8 @@ std::string read_text(const Path& path, std::uint64_t most) {
   const File file = File::open_to_read(path);
   const std::uint64_t size = file.size();
   if (size > most) {
-    throw_error(Code::data_loss, "read: {}: it has {} bytes, at most {} are expected; it is another kind of file",
+    throw_error(Code::data_loss,
+                "read: {}: the file has {} bytes, but at most {} are expected; it is not a checkpoint manifest",
                 path.string(), size, most);
   }
   std::string text(static_cast<std::size_t>(size), '\0');
@@ -126,17 +127,18 @@ void sync_directory(const Path& path) {
   const int result = ::fsync(descriptor);
   const int error_number = errno;
   ::close(descriptor);
-  // some file systems cannot, and need not
+  // EINVAL: a file system that cannot sync directories, and need not
   if (result != 0 && error_number != EINVAL) throw_system_error("fsync", path, error_number);
 }
 
 void put_in_place(const Path& from, const Path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno != EEXIST && errno != ENOTEMPTY) throw_system_error("rename", from, errno);
-  // in one step, so that there always is one of both
+  // atomically, so that `to` exists at any moment
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) throw_system_error("rename", from, errno);
-  const Path aside = from.string() + "-old";  // a file system that cannot exchange: the other checkpoints remain
+  const Path aside =
+      from.string() + "-old";  // not atomic: the file system cannot exchange. A kill here loses this checkpoint only
   if (::rename(to.c_str(), aside.c_str()) != 0) throw_system_error("rename", to, errno);
   if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error("rename", from, errno);
   if (::rename(aside.c_str(), from.c_str()) != 0) throw_system_error("rename", aside, errno);
@@ -146,7 +148,7 @@ void remove_quietly(const Path& path) noexcept {
   try {
     std::error_code error;
     std::filesystem::remove_all(path, error);
-  } catch (...) {  // no memory for the names: they stay
+  } catch (...) {  // out of memory: the files are left behind
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files as a checkpoint needs them: written so that they are on the disk when we say so, and errors that name the file.
+// File operations for checkpoints: durable writes, and errors that name the file.
 
 #pragma once
 
@@ -18,8 +18,8 @@ namespace lockstep::detail {
 
 using Path = std::filesystem::path;
 
-/// Throws Error that names `call`, `path` and the reason `error_number`: invalid_argument where the path is wrong,
-/// failed_precondition where something is not allowed, unavailable where there is no space or the device fails.
+/// Throws an Error that names `call`, `path` and the text of `error_number`: invalid_argument if the path is wrong,
+/// failed_precondition if permission is missing, unavailable if there is no space or the device fails.
 [[noreturn]] void throw_system_error(std::string_view call, const Path& path, int error_number);
 
 /// An open file. Move-only.
@@ -27,7 +27,7 @@ class File {
  public:
   /// Throws as throw_system_error.
   [[nodiscard]] static File open_to_read(const Path& path);
-  /// Makes the file if there is none.
+  /// Creates the file if it does not exist; does not truncate it, because several ranks write to one file.
   [[nodiscard]] static File open_to_write(const Path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -35,11 +35,11 @@ class File {
 
   [[nodiscard]] const Path& path() const noexcept { return path_; }
   [[nodiscard]] std::uint64_t size() const;
-  /// All of `bytes`, from `offset` on.
+  /// Writes all of `bytes` at `offset`.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Fills `bytes`; throws Error(data_loss) where the file ends before.
+  /// Fills `bytes` from `offset`; throws Error(data_loss) if the file is too short.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
-  /// Returns when everything that was written is on the disk.
+  /// Returns when all written data is on the disk.
   void sync();
 
  private:
@@ -48,15 +48,15 @@ class File {
   int descriptor_ = -1;
 };
 
-/// The whole file. Throws Error(data_loss) when it is longer than `most` bytes.
+/// Reads the whole file. Throws Error(data_loss) if it is longer than `most` bytes.
 [[nodiscard]] std::string read_text(const Path& path, std::uint64_t most);
 
 void make_directories(const Path& path);
-/// What `path`'s entries are called is on the disk when this returns.
+/// Returns when the names of `path`'s entries are on the disk.
 void sync_directory(const Path& path);
-/// `from` becomes `to` in one step; what is `to` now becomes `from`.
+/// Renames `from` to `to` atomically; if `to` exists, exchanges the two.
 void put_in_place(const Path& from, const Path& to);
-/// Removes files and folders; what cannot be removed stays. Never throws.
+/// Removes a file or folder as far as possible. Never throws.
 void remove_quietly(const Path& path) noexcept;
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Checkpoint holds: the tracked objects by name, and the save that is under way.
+// The state of a Checkpoint (the tracked objects by name) and of a PendingSave (the save in progress).
 
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace lockstep {
 
-/// Memory that is kept from one background save to the next: new pages would cost more than the copy.
+/// Buffer that background saves reuse: faulting in new pages would cost more than the copy.
 struct CopiedBytes {
   std::unique_ptr<std::byte[]> bytes;
   std::size_t capacity = 0;
@@ -35,7 +35,7 @@ struct CopiedBytes {
 
 class Checkpoint::Implementation {
  public:
-  /// What the copies of a sync-on-read variable are saved under, behind its name.
+  /// Suffix of the name under which the copies of a sync-on-read variable are saved.
   static constexpr std::string_view copies_suffix = ".replicas";
 
   struct TrackedVariable {
@@ -51,7 +51,7 @@ class Checkpoint::Implementation {
 
   void require_free_name(const std::string& name) const;
   [[nodiscard]] bool is_taken(const std::string& name) const noexcept;
-  /// Throws Error(failed_precondition) in a step function, and while a save is under way.
+  /// Throws Error(failed_precondition) in a step function, and while a save is in progress.
   void require_ready(std::string_view call) const;
 
   Communicator communicator;
@@ -62,22 +62,22 @@ class Checkpoint::Implementation {
   std::shared_ptr<CopiedBytes> copied = std::make_shared<CopiedBytes>();
 };
 
-/// One save on this rank, from the state that is to be written to the name that it gets.
+/// One save on this rank, from collecting the state to renaming the finished folder.
 class PendingSave::Implementation {
  public:
-  /// Everything that is Collective before the writing. Throws on all ranks.
+  /// Collects the state; calls all collectives that come before the writing. Throws on all ranks.
   Implementation(Checkpoint::Implementation& checkpoint, const detail::Path& directory, std::int64_t step);
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
   ~Implementation();
 
-  /// Copies what this rank writes; the variables may change then.
+  /// Copies the data that this rank writes. Afterwards the variables may change.
   void copy();
-  /// Writes on a thread of its own.
+  /// Writes on a new thread.
   void write_in_background();
-  /// Writes here.
+  /// Writes on the calling thread.
   void write() noexcept;
-  /// Collective.
+  /// Waits for the writing on all ranks and commits. Collective.
   detail::Path finish();
   [[nodiscard]] bool is_finished() const noexcept { return finished_; }
 
@@ -88,7 +88,7 @@ class PendingSave::Implementation {
   void lay_out(std::size_t parallel_bytes);
   [[nodiscard]] bool writes() const noexcept { return sliced_ || communicator_.rank() == 0; }
   void write_blocks();
-  /// On rank 0: the manifest, and the name.
+  /// On rank 0: writes the manifest and renames the folder.
   void commit();
 
   Communicator communicator_;
@@ -99,17 +99,17 @@ class PendingSave::Implementation {
   bool sliced_ = false;  // all ranks write
   detail::SafetensorsHeader header_;
   std::string header_bytes_;
-  std::map<std::string, Tensor> tensors_;  // what is saved; the variables' own memory where that is it
+  std::map<std::string, Tensor> tensors_;  // saved tensors; may share memory with the variables
   std::vector<detail::FileBlock> blocks_;
-  std::vector<const std::byte*> sources_;  // of this rank's blocks, by number; null of others'
-  std::vector<std::uint32_t> checksums_;   // of blocks
+  std::vector<const std::byte*> sources_;  // data of each block that this rank writes; null for other ranks' blocks
+  std::vector<std::uint32_t> checksums_;   // by block
   detail::Manifest manifest_;
   std::shared_ptr<CopiedBytes> copied_;
 
-  std::thread thread_;        // writes; what follows is its until it is joined
-  std::exception_ptr error_;  // of the writing here
+  std::thread thread_;        // writes; owns the members below until it is joined
+  std::exception_ptr error_;  // failure of this rank's writing
   bool finished_ = false;
-  std::exception_ptr failure_;  // what finish has thrown
+  std::exception_ptr failure_;  // exception that finish has thrown
 };
 
 }  // namespace lockstep

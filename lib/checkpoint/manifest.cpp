@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr const char* format_name = "lockstep checkpoint";
 
-/// Keys are in order, so the same content gives the same text.
+/// The checksum of the serialized body. Keys are sorted, so equal contents have equal checksums.
 std::uint32_t checksum_of(const Json& body) {
   const std::string text = body.dump();
   return crc32c(std::as_bytes(std::span(text)));
@@ -93,15 +93,16 @@ Manifest parse_manifest(const std::string& text, const std::string& file) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object() || !json.contains("checkpoint") || !json["checkpoint"].is_object() ||
       json["checkpoint"].value("format", Json()) != format_name) {
-    throw_error(Code::data_loss, "{}: it is no manifest of a lockstep checkpoint, or damaged", file);
+    throw_error(Code::data_loss, "{}: the file is not a manifest of a lockstep checkpoint, or it is damaged", file);
   }
   const Json& body = json["checkpoint"];
   if (json.value("crc32c", Json()) != checksum_of(body))
-    throw_error(Code::data_loss, "{}: its checksum is wrong; the manifest is damaged", file);
+    throw_error(Code::data_loss, "{}: the checksum of the manifest is wrong; the file is damaged", file);
   try {
     const int version = body.at("version").get<int>();
     if (version > Manifest::version) {
-      throw_error(Code::unimplemented, "{}: it has format version {}; this lockstep reads versions up to {}", file,
+      throw_error(Code::unimplemented,
+                  "{}: the manifest has format version {}; this version of lockstep reads versions up to {}", file,
                   version, Manifest::version);
     }
     return manifest_of(body);
@@ -116,7 +117,7 @@ std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_
     const TensorEntry& tensor = header.tensors[k];
     for (std::uint64_t offset = 0; offset < tensor.byte_count(); offset += bytes_each) {
       const std::uint64_t bytes = std::min(bytes_each, tensor.byte_count() - offset);
-      // by the middle of the block: no rank is without work because others' pieces are rounded up
+      // assigned by the middle of the block, so that rounding leaves no rank without blocks
       const std::uint64_t middle = tensor.begin + offset + bytes / 2;
       const double place = static_cast<double>(middle);
       const double share = place / static_cast<double>(header.data_bytes);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands beside the tensors of a checkpoint: how it was made, checksums, and what is no tensor.
+// The manifest of a checkpoint, stored beside its tensors: layout, checksums, and the state that is not a tensor. And
+// the division of the tensor file into blocks, each with a checksum and one rank that writes it.
 
 #pragma once
 
@@ -26,19 +27,19 @@ struct Manifest {
     std::vector<std::int64_t> shape;
     std::string synchronization;
     std::string aggregation;
-    std::vector<std::uint32_t> checksums;  ///< CRC-32C of each piece of block_bytes, the last one shorter
+    std::vector<std::uint32_t> checksums;  ///< CRC-32C of each block of the tensor
   };
-  /// A generator's or an iterator's numbers.
+  /// The state of a generator or an iterator, as numbers.
   struct WordsRecord {
     std::string kind;
     std::vector<std::uint64_t> common;
-    std::vector<std::uint64_t> of_replica;  ///< by global id; empty where replicas have none
+    std::vector<std::uint64_t> of_replica;  ///< by global replica id; empty if there is no state per replica
   };
 
   std::int64_t step = 0;
-  std::vector<int> layout;  ///< replicas of each rank
+  std::vector<int> layout;  ///< number of replicas of each rank
   std::uint64_t file_bytes = 0;
-  std::uint32_t header_checksum = 0;  ///< of everything before the first tensor's bytes
+  std::uint32_t header_checksum = 0;  ///< CRC-32C of all bytes before the first tensor's
   std::uint64_t block_bytes = 0;
   std::map<std::string, TensorRecord> tensors;
   std::map<std::string, WordsRecord> words;
@@ -46,23 +47,24 @@ struct Manifest {
   [[nodiscard]] int replicas() const noexcept;
 };
 
-/// JSON with a checksum of itself.
+/// The manifest as JSON, with a checksum of itself.
 [[nodiscard]] std::string to_text(const Manifest& manifest);
-/// Throws Error(data_loss) that names `file` when `text` is damaged, Error(unimplemented) for one that a later version
-/// wrote.
+/// Throws Error(data_loss) if `text` is damaged, and Error(unimplemented) if a later version wrote it. Both name
+/// `file`.
 [[nodiscard]] Manifest parse_manifest(const std::string& text, const std::string& file);
 
 inline constexpr std::uint64_t block_bytes = std::uint64_t{8} << 20;
 
 struct FileBlock {
-  std::size_t tensor = 0;    ///< number in the header
-  std::uint64_t offset = 0;  ///< in the tensor
+  std::size_t tensor = 0;    ///< index in the header
+  std::uint64_t offset = 0;  ///< first byte, in the tensor
   std::uint64_t bytes = 0;
-  int writer = 0;  ///< rank
+  int writer = 0;  ///< rank that writes the block
 };
 
-/// The tensors' data as blocks of `bytes_each`, the last of a tensor shorter, in their order in the file; a tensor
-/// without elements has none. Of `writers` ranks each gets a contiguous piece, as equal as blocks allow.
+/// Divides each tensor's data into blocks of `bytes_each` bytes (the last one of a tensor may be shorter), in the order
+/// of the file. A tensor without elements has no blocks. Each of `writers` ranks gets a contiguous range of blocks,
+/// with sizes as equal as the blocks allow.
 [[nodiscard]] std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_t bytes_each,
                                                  int writers);
 

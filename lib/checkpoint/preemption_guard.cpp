@@ -18,10 +18,10 @@
 namespace lockstep {
 namespace {
 
-// A handler is given nothing but the signal's number, so what it sets belongs to the process.
+// A handler gets only the signal's number, so its flag is a global of the process.
 constinit std::atomic<bool> got_signal{false};
 constinit std::atomic<bool> is_guarded{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch only what has no lock");
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may use lock-free atomics only");
 
 extern "C" void note_signal(int) { got_signal.store(true, std::memory_order_relaxed); }
 
@@ -37,11 +37,11 @@ struct PreemptionGuard::Handlers {
   void install(int signal) {
     struct sigaction action{};
     action.sa_handler = note_signal;
-    action.sa_flags = SA_RESTART;  // what the signal interrupts goes on
+    action.sa_flags = SA_RESTART;  // interrupted system calls are restarted
     ::sigemptyset(&action.sa_mask);
     struct sigaction before{};
     if (::sigaction(signal, &action, &before) != 0) {
-      detail::throw_error(Code::invalid_argument, "PreemptionGuard: signal {} cannot be handled; give another one",
+      detail::throw_error(Code::invalid_argument, "PreemptionGuard: signal {} cannot be handled; use another one",
                           signal);
     }
     former.emplace_back(signal, before);
@@ -55,9 +55,9 @@ PreemptionGuard::PreemptionGuard(Strategy& strategy, const PreemptionOptions& op
                         check_every_);
   }
   if (is_guarded.exchange(true)) {
-    detail::throw_error(
-        Code::failed_precondition,
-        "PreemptionGuard: there is one in this process already; signals are the process's, so keep one");
+    detail::throw_error(Code::failed_precondition,
+                        "PreemptionGuard: another PreemptionGuard exists in this process; only one may exist, because "
+                        "signals belong to the process");
   }
   handlers_ = std::make_unique<Handlers>();
   got_signal.store(false);
@@ -74,9 +74,8 @@ bool PreemptionGuard::has_signal() const noexcept { return got_signal.load(std::
 
 bool PreemptionGuard::should_stop() {
   if (has_strategy() && !in_cross_replica_context()) {
-    detail::throw_error(
-        Code::failed_precondition,
-        "should_stop: called inside a replica's function; call it between steps, once for all replicas");
+    detail::throw_error(Code::failed_precondition,
+                        "should_stop: called in replica context; call it in cross-replica context, between steps");
   }
   if (stopping_ || calls_++ % check_every_ != 0) return stopping_;
   std::vector<std::uint32_t> signals{has_signal() ? 1u : 0u};

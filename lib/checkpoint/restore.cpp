@@ -34,12 +34,12 @@ std::string copies_name(const std::string& name) {
   return name + std::string(Checkpoint::Implementation::copies_suffix);
 }
 
-/// How many copies there are of a variable, on all ranks.
+/// Number of copies of a variable on all ranks.
 int replicas_of(const Variable& variable) { return VariableAccess::team(variable).replicas(); }
 
 bool is_on_read(const Variable& variable) { return variable.synchronization() == VariableSynchronization::on_read; }
 
-/// The canonical sum of `count` equal values: the largest power of two below it is the left half.
+/// The canonical sum of `count` equal values. The left half has the largest power of two below `count` values.
 template <class Sum>
 Sum sum_of_equal(Sum value, unsigned count) {
   if (count == 1) return value;
@@ -47,9 +47,10 @@ Sum sum_of_equal(Sum value, unsigned count) {
   return value * static_cast<Sum>(left) + sum_of_equal(value, count - left);
 }
 
-/// target = what replica `replica` of `replicas` gets of `total`, element by element, so that the canonical sum of all
-/// replicas' is `total` exactly: total / replicas; of integers without remainder, which goes to the first replicas; and
-/// where the quotients do not add up, everything for replica 0 and nothing for the others. Not for bool.
+/// Writes the share of replica `replica` (of `replicas`) of `total` to `target`, element by element, so that the
+/// canonical sum of all shares is exactly `total`. A share is total / replicas. For integers the first replicas get the
+/// remainder. If floating-point quotients do not sum to `total`, replica 0 gets all of it and the others get 0. Not for
+/// bool.
 void write_exact_share(TensorView target, ConstTensorView total, int replica, int replicas) {
   HostEdit edit(target);
   write_share(edit.view(), total, replica, replicas);
@@ -79,8 +80,8 @@ std::int64_t Restore::run() {
   Communicator& communicator = checkpoint_.communicator;
   run_on_all_ranks(communicator, [this] { read(); });
   require_same(communicator, fingerprint_,
-               "restore: ranks read different files at " + path_.string() + "; all need the same directory");
-  // opening an iterator may be collective: only where all have come so far
+               "restore: ranks read different files at " + path_.string() + "; all ranks must see the same directory");
+  // opening an iterator may be collective, so it starts only after all ranks have succeeded so far
   run_on_all_ranks(communicator, [this] { prepare_words(); });
   write();
   return manifest_ ? manifest_->step : -1;
@@ -101,8 +102,9 @@ void Restore::read() {
   const File file = File::open_to_read(file_);
   const std::uint64_t size = file.size();
   if (manifest_ && size != manifest_->file_bytes) {
-    throw_error(Code::data_loss, "{}: it has {} bytes, but the manifest says {}; the file is truncated or damaged",
-                label_, size, manifest_->file_bytes);
+    throw_error(Code::data_loss,
+                "{}: the file has {} bytes, but according to the manifest {}; it is truncated or damaged", label_, size,
+                manifest_->file_bytes);
   }
   std::string header_bytes(std::min<std::uint64_t>(size, 8), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(header_bytes)));
@@ -111,7 +113,7 @@ void Restore::read() {
   file.read_at(0, std::as_writable_bytes(std::span(header_bytes)));
   const std::uint32_t checksum = crc32c(std::as_bytes(std::span(header_bytes)));
   if (manifest_ && checksum != manifest_->header_checksum)
-    throw_error(Code::data_loss, "{}: the checksum of its header is wrong; the file is damaged", label_);
+    throw_error(Code::data_loss, "{}: the checksum of the header is wrong; the file is damaged", label_);
   fingerprint_ = std::uint64_t{checksum} << 32 | crc32c(std::as_bytes(std::span(manifest_text)));
   header_ = parse_header(std::string_view(header_bytes).substr(8), size, label_);
 
@@ -138,24 +140,25 @@ bool Restore::is_known(const std::string& name) const {
 void Restore::check_names() const {
   for (const auto& [name, variable] : checkpoint_.variables) {
     if (find(name) != nullptr) continue;
-    throw_error(Code::invalid_argument,
-                "{}: it has no tensor \"{}\", which is tracked; track what was saved, under the same names", label_,
-                name);
+    throw_error(
+        Code::invalid_argument,
+        "{}: the file has no tensor \"{}\", which is tracked; track the objects that were saved, under the same names",
+        label_, name);
   }
   for (const auto& [name, object] : checkpoint_.words) {
     const bool is_there = manifest_ && manifest_->words.contains(name) && manifest_->words.at(name).kind == object.kind;
     if (is_there) continue;
     throw_error(Code::invalid_argument,
-                "{}: no state of the {} \"{}\", which is tracked, was saved with it; track what was saved, under the "
-                "same names",
+                "{}: the checkpoint has no state of the {} \"{}\", which is tracked; track the objects that were "
+                "saved, under the same names",
                 label_, object.kind == "input" ? "iterator" : object.kind, name);
   }
   if (options_.names == RestoredNames::tracked) return;
   const auto refuse = [this](const std::string& name) {
     if (is_known(name)) return;
     throw_error(Code::invalid_argument,
-                "{}: it has \"{}\", which is not tracked; track it, or restore with RestoredNames::tracked to leave it "
-                "out",
+                "{}: the checkpoint has \"{}\", which is not tracked; track it, or restore with RestoredNames::tracked "
+                "to ignore it",
                 label_, name);
   };
   for (const TensorEntry& entry : header_.tensors) refuse(entry.name);
@@ -167,15 +170,15 @@ void Restore::check_tensor(const std::string& name, const Variable& variable) co
   const TensorEntry& entry = *find(name);
   if (entry.dtype != variable.dtype() || entry.shape != variable.shape()) {
     throw_error(Code::invalid_argument,
-                "{}: tensor \"{}\" is {}{}, but the variable \"{}\" is {}{}; they must be the same", label_, name,
+                "{}: tensor \"{}\" is {}{}, but variable \"{}\" is {}{}; dtype and shape must be equal", label_, name,
                 to_string(entry.dtype), to_string(entry.shape), variable.name(), to_string(variable.dtype()),
                 to_string(variable.shape()));
   }
   if (variable.dtype() == DType::boolean && is_on_read(variable) && replicas_of(variable) > 1 &&
       variable.aggregation() == VariableAggregation::sum) {
     throw_error(Code::invalid_argument,
-                "{}: tensor \"{}\" is bool, which has no sum that could be spread over {} "
-                "replicas; give the variable another aggregation",
+                "{}: tensor \"{}\" is bool, so its value cannot be divided among {} replicas as shares of a sum; use "
+                "another aggregation for the variable",
                 label_, name, replicas_of(variable));
   }
 }
@@ -188,7 +191,7 @@ bool Restore::copies_fit(const std::string& name, const Variable& variable) cons
 }
 
 Tensor Restore::load(const File& file, const TensorEntry& entry) const {
-  // of the heap, which gives so much back to the system at once
+  // from the heap, which returns large blocks to the system at once
   Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape, heap_memory_resource());
   const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
   const std::uint64_t each = manifest_ ? std::max<std::uint64_t>(manifest_->block_bytes, 1) : block_bytes;
@@ -205,12 +208,12 @@ Tensor Restore::load(const File& file, const TensorEntry& entry) const {
 void Restore::check_block(std::span<const std::byte> bytes, const TensorEntry& entry, std::size_t number) const {
   const auto record = manifest_->tensors.find(entry.name);
   if (record == manifest_->tensors.end() || number >= record->second.checksums.size()) {
-    throw_error(Code::data_loss, "{}: the manifest has no checksum of tensor \"{}\"; it belongs to another file",
+    throw_error(Code::data_loss, "{}: the manifest has no checksum for tensor \"{}\"; it belongs to another file",
                 label_, entry.name);
   }
   if (crc32c(bytes) != record->second.checksums[number]) {
     throw_error(Code::data_loss,
-                "{}: the checksum of tensor \"{}\" is wrong, in the {} bytes from byte {} on; the file is damaged",
+                "{}: the checksum of tensor \"{}\" is wrong in the {} bytes that begin at byte {}; the file is damaged",
                 label_, entry.name, bytes.size(), number * manifest_->block_bytes);
   }
 }
@@ -230,7 +233,7 @@ void Restore::prepare_words() {
     try {
       changes_.push_back(object.prepare(words));
     } catch (const std::out_of_range&) {
-      throw_error(Code::data_loss, "restore: {}: the state of \"{}\" has too few numbers", path_.string(), name);
+      throw_error(Code::data_loss, "restore: {}: the saved state of \"{}\" is incomplete", path_.string(), name);
     } catch (const Error& error) {
       throw_error(error.code(), "restore: {}: the {} \"{}\": {}", path_.string(), object.kind, name, error.text());
     }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a checkpoint comes back: everything is read and checked, all ranks agree that nothing is wrong, and then
-// everything is changed, by what cannot fail.
+// Restores a checkpoint: reads and checks everything, agrees with all ranks that nothing failed, and only then changes
+// the tracked objects, by operations that cannot fail.
 
 #pragma once
 
@@ -38,13 +38,13 @@ class Restore {
   Checkpoint::Implementation& checkpoint_;
   Path path_;
   RestoreOptions options_;
-  Path file_;                         // of the tensors
-  std::string label_;                 // the file, for errors
-  std::optional<Manifest> manifest_;  // not of a bare file
-  std::uint64_t fingerprint_ = 0;     // of manifest and header: which file this is
+  Path file_;                         // file of the tensors
+  std::string label_;                 // prefix of error texts, with the file's name
+  std::optional<Manifest> manifest_;  // none if a plain safetensors file is restored
+  std::uint64_t fingerprint_ = 0;     // checksums of manifest and header; identifies the file
   SafetensorsHeader header_;
   std::map<std::string, Tensor> loaded_;
-  std::vector<std::function<void()>> changes_;  // of what is no variable
+  std::vector<std::function<void()>> changes_;  // of the tracked objects that are not variables
 };
 
 }  // namespace lockstep::detail

@@ -51,11 +51,12 @@ void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& 
   std::string bytes;
   try {
     bytes = detail::format_header(header);
-  } catch (const nlohmann::json::exception& error) {  // names that are no UTF-8
+  } catch (const nlohmann::json::exception& error) {  // names that are not UTF-8
     detail::throw_error(Code::invalid_argument, "save_safetensors: {}: {}", path.string(), error.what());
   }
   const detail::Path unfinished = path.string() + ".unfinished-" + std::to_string(::getpid());
   try {
+    detail::remove_quietly(unfinished);  // of a killed process with the same id: opening does not truncate
     File file = File::open_to_write(unfinished);
     file.write_at(0, std::as_bytes(std::span(bytes)));
     for (const detail::TensorEntry& entry : header.tensors) {

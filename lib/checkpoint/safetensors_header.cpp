@@ -43,7 +43,7 @@ constexpr std::array<std::pair<DType, std::string_view>, dtype_count> names{{
 constexpr std::size_t length_bytes = 8;
 constexpr std::uint64_t data_alignment = 64;
 
-/// The text as JSON; nothing where it is none, or one name stands twice in the outermost object.
+/// The text as JSON; nothing if it is not a JSON object or has duplicate names in the outermost object.
 std::optional<Json> parsed(std::string_view text) {
   std::set<std::string> keys;
   bool unique = true;
@@ -64,11 +64,11 @@ DType dtype_in(const Json& entry, const std::string& file, const std::string& na
   for (const auto& [dtype, dtype_name] : names) {
     if (dtype_name == text) return dtype;
   }
-  throw_error(Code::unimplemented, "{}: tensor \"{}\" has elements of type \"{}\", which lockstep has not", file, name,
-              text);
+  throw_error(Code::unimplemented, "{}: tensor \"{}\" has elements of type \"{}\", which lockstep does not support",
+              file, name, text);
 }
 
-/// A list of numbers that are not negative, and fit.
+/// A list of unsigned integers; nothing if the member is anything else.
 std::optional<std::vector<std::uint64_t>> numbers_in(const Json& entry, const char* key) {
   const auto found = entry.find(key);
   if (found == entry.end() || !found->is_array()) return std::nullopt;
@@ -84,32 +84,33 @@ Shape shape_in(const Json& entry, const std::string& file, const std::string& na
   const auto numbers = numbers_in(entry, "shape");
   if (!numbers) throw_error(Code::data_loss, "{}: tensor \"{}\" has no shape; the file is damaged", file, name);
   if (numbers->size() > static_cast<std::size_t>(Shape::max_rank)) {
-    throw_error(Code::unimplemented, "{}: tensor \"{}\" has {} axes; lockstep has at most {}", file, name,
+    throw_error(Code::unimplemented, "{}: tensor \"{}\" has {} axes; lockstep supports at most {}", file, name,
                 numbers->size(), Shape::max_rank);
   }
   std::vector<std::int64_t> extents;
   for (const std::uint64_t number : *numbers) {
     if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      throw_error(Code::data_loss, "{}: tensor \"{}\" has an extent of {}; the file is damaged", file, name, number);
+      throw_error(Code::data_loss, "{}: tensor \"{}\" has an extent of {}, which is too large; the file is damaged",
+                  file, name, number);
     extents.push_back(static_cast<std::int64_t>(number));
   }
   try {
     return Shape(std::span<const std::int64_t>(extents));
   } catch (const Error&) {  // too many elements
-    throw_error(Code::data_loss, "{}: tensor \"{}\" has more elements than can be; the file is damaged", file, name);
+    throw_error(Code::data_loss, "{}: tensor \"{}\" has too many elements; the file is damaged", file, name);
   }
 }
 
 TensorEntry entry_of(const std::string& name, const Json& json, std::uint64_t data_bytes, const std::string& file) {
   if (!json.is_object())
-    throw_error(Code::data_loss, "{}: \"{}\" is no description of a tensor; the file is damaged", file, name);
+    throw_error(Code::data_loss, "{}: the entry \"{}\" is not a JSON object; the file is damaged", file, name);
   TensorEntry entry{name, dtype_in(json, file, name), shape_in(json, file, name), 0, 0};
   const auto offsets = numbers_in(json, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1] || (*offsets)[1] > data_bytes) {
     throw_error(
         Code::data_loss,
-        "{}: tensor \"{}\" has no place inside of the file's {} bytes of data; the file is truncated or damaged", file,
-        name, data_bytes);
+        "{}: tensor \"{}\" has no byte range within the file's {} bytes of data; the file is truncated or damaged",
+        file, name, data_bytes);
   }
   entry.begin = (*offsets)[0];
   entry.end = (*offsets)[1];
@@ -123,10 +124,10 @@ TensorEntry entry_of(const std::string& name, const Json& json, std::uint64_t da
 }
 
 void read_metadata(const Json& json, std::map<std::string, std::string>& metadata, const std::string& file) {
-  if (!json.is_object()) throw_error(Code::data_loss, "{}: __metadata__ is no object; the file is damaged", file);
+  if (!json.is_object()) throw_error(Code::data_loss, "{}: __metadata__ is not an object; the file is damaged", file);
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string())
-      throw_error(Code::data_loss, "{}: __metadata__ \"{}\" is no text; the file is damaged", file, key);
+      throw_error(Code::data_loss, "{}: __metadata__ \"{}\" is not a string; the file is damaged", file, key);
     metadata[key] = value.get<std::string>();
   }
 }
@@ -140,15 +141,15 @@ std::string_view safetensors_name(DType dtype) noexcept {
 std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_bytes, const std::string& file) {
   if (file_bytes < length_bytes || first_8_bytes.size() < length_bytes) {
     throw_error(Code::data_loss,
-                "{}: it has {} bytes, too few for a safetensors file; it is truncated, or of another "
-                "kind",
+                "{}: the file has {} bytes, too few for a safetensors file; it is truncated, or not a safetensors file",
                 file, file_bytes);
   }
   std::uint64_t length = 0;
   for (std::size_t i = length_bytes; i-- > 0;) length = length << 8 | static_cast<std::uint8_t>(first_8_bytes[i]);
   if (length > most_header_bytes || length > file_bytes - length_bytes) {
     throw_error(Code::data_loss,
-                "{}: its header would have {} bytes, but the file has {}; it is truncated, or no safetensors file",
+                "{}: the length of the header is given as {} bytes, but the file has {}; it is truncated, or not a "
+                "safetensors file",
                 file, length, file_bytes);
   }
   return length;
@@ -157,9 +158,9 @@ std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_b
 SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& file) {
   const auto root = parsed(json);
   if (!root) {
-    throw_error(
-        Code::data_loss,
-        "{}: its header is no JSON object with one entry for each tensor; it is damaged, or no safetensors file", file);
+    throw_error(Code::data_loss,
+                "{}: the header is not a JSON object with unique names; the file is damaged, or not a safetensors file",
+                file);
   }
   SafetensorsHeader header;
   header.data_offset = length_bytes + json.size();
@@ -178,14 +179,14 @@ SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, 
   for (const TensorEntry& entry : header.tensors) {
     if (entry.begin != next) {
       throw_error(Code::data_loss,
-                  "{}: tensor \"{}\" begins at byte {} of the data, but those before it end at {}; the "
-                  "file is damaged",
+                  "{}: tensor \"{}\" begins at byte {} of the data, but the tensors before it end at byte {}; the file "
+                  "is damaged",
                   file, entry.name, entry.begin, next);
     }
     next = entry.end;
   }
   if (next != header.data_bytes) {
-    throw_error(Code::data_loss, "{}: its tensors have {} bytes, but the file has {}; it is truncated or damaged", file,
+    throw_error(Code::data_loss, "{}: the tensors have {} bytes, but the file has {}; it is truncated or damaged", file,
                 next, header.data_bytes);
   }
   return header;
@@ -195,12 +196,12 @@ void check_elements(std::span<const std::byte> bytes, const TensorEntry& entry, 
   if (entry.dtype != DType::boolean) return;
   const auto wrong = std::find_if(bytes.begin(), bytes.end(), [](std::byte byte) { return byte > std::byte{1}; });
   if (wrong == bytes.end()) return;
-  throw_error(Code::data_loss, "{}: tensor \"{}\" is bool, but has an element {}; the file is damaged", file,
-              entry.name, static_cast<int>(*wrong));
+  throw_error(Code::data_loss, "{}: tensor \"{}\" is bool, but has an element with the value {}; the file is damaged",
+              file, entry.name, static_cast<int>(*wrong));
 }
 
 std::string format_header(SafetensorsHeader& header) {
-  // wide elements first, so that all are aligned
+  // wide elements first, so that all tensors are aligned
   std::vector<TensorEntry> sorted;
   for (const std::size_t size : {8U, 4U, 2U, 1U}) {
     std::copy_if(header.tensors.begin(), header.tensors.end(), std::back_inserter(sorted),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header of a safetensors file: 8 bytes with the length of a JSON text, little-endian; the text, which says for
-// each tensor its element type, shape, and where its bytes are; then the bytes of all tensors, without holes.
+// The header of a safetensors file. The file has 8 bytes with the length of a JSON text, little-endian; the text, which
+// gives the element type, shape and byte range of each tensor; and the bytes of all tensors, without gaps.
 
 #pragma once
 
@@ -23,8 +23,8 @@ struct TensorEntry {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::uint64_t begin = 0;  ///< of its bytes, counted from the end of the header
-  std::uint64_t end = 0;
+  std::uint64_t begin = 0;  ///< first byte, counted from the end of the header
+  std::uint64_t end = 0;    ///< byte after the last one
 
   [[nodiscard]] std::uint64_t byte_count() const noexcept { return end - begin; }
 };
@@ -32,28 +32,29 @@ struct TensorEntry {
 struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  ///< in the order of their bytes
   std::map<std::string, std::string> metadata;
-  std::uint64_t data_offset = 0;  ///< of the first tensor's bytes, in the file
+  std::uint64_t data_offset = 0;  ///< position in the file of the first tensor's bytes
   std::uint64_t data_bytes = 0;
 };
 
-/// Longest JSON text that is read, as in the format's own reader.
+/// Longest JSON text that is accepted; the limit of the format's reference implementation.
 inline constexpr std::uint64_t most_header_bytes = 100'000'000;
 
-/// The length of the text that the first 8 bytes give; `file_bytes` is the size of the whole file. Throws
-/// Error(data_loss) that names `file` when that cannot be.
+/// The length of the JSON text, from the first 8 bytes of the file; `file_bytes` is the size of the whole file. Throws
+/// Error(data_loss), which names `file`, if the length is too large for the file.
 [[nodiscard]] std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_bytes,
                                           const std::string& file);
 
-/// What `json` says. Checks everything: types, shapes, that the tensors fill the data without holes and overlaps.
-/// Throws Error(data_loss) for what no safetensors file says, Error(unimplemented) for what lockstep has not: other
-/// element types, more than Shape::max_rank axes. Both name `file`, and the tensor.
+/// Parses the JSON text. Checks element types, shapes, and that the tensors fill the data without gaps and overlaps.
+/// Throws Error(data_loss) for a header that violates the format, and Error(unimplemented) for element types that
+/// lockstep does not support and for more than Shape::max_rank axes. Both name `file` and the tensor.
 [[nodiscard]] SafetensorsHeader parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& file);
 
-/// Throws Error(data_loss) where the bytes of a bool tensor are others than 0 and 1, which no bool of C++ may be.
+/// Throws Error(data_loss) if a byte of a bool tensor is neither 0 nor 1; other values would be undefined behaviour in
+/// C++.
 void check_elements(std::span<const std::byte> bytes, const TensorEntry& entry, const std::string& file);
 
-/// Orders `tensors` so that each is aligned to its own elements, gives them their places, and returns the header's
-/// bytes; data begins at a multiple of 64.
+/// Sorts `header.tensors` so that each tensor is aligned to its element size, sets their byte ranges, and returns the
+/// header's bytes. The data begins at a multiple of 64.
 [[nodiscard]] std::string format_header(SafetensorsHeader& header);
 
 /// "F32", "BOOL", ...

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a checkpoint is written. Every rank makes the same list of tensors and cuts it into blocks; each writes its
-// blocks at their places in one file; then rank 0 writes the manifest and gives the folder its name.
+// Writes a checkpoint. Every rank computes the same list of tensors and its division into blocks; each rank writes its
+// blocks to one file; then rank 0 writes the manifest and renames the folder.
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
@@ -31,18 +31,17 @@ namespace {
 
 void require_aggregation(const std::string& name, const Variable& variable) {
   if (variable.aggregation() != VariableAggregation::none || VariableAccess::team(variable).is_default()) return;
-  detail::throw_error(
-      Code::invalid_argument,
-      "save: \"{}\" is synchronized on read, so what is saved is the aggregate of all replicas' copies, "
-      "but its aggregation is none. Create it with aggregation sum, mean or only_first_replica",
-      name);
+  detail::throw_error(Code::invalid_argument,
+                      "save: the variable \"{}\" is synchronized on read, so the aggregate of all replicas' copies is "
+                      "saved, but its aggregation is none. Create it with aggregation sum, mean or only_first_replica",
+                      name);
 }
 
 }  // namespace
 
 std::byte* CopiedBytes::at_least(std::size_t count) {
   if (capacity < count) {
-    bytes.reset();  // before the new one
+    bytes.reset();  // freed before the new buffer is allocated
     bytes = std::make_unique_for_overwrite<std::byte[]>(count);
     capacity = count;
   }
@@ -56,10 +55,10 @@ PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoi
       step_(step),
       keep_last_(checkpoint.options.keep_last),
       copied_(checkpoint.copied) {
-  if (step < 0) detail::throw_error(Code::invalid_argument, "save: the step is {}; it must be at least 0", step);
+  if (step < 0) detail::throw_error(Code::invalid_argument, "save: step is {}; it must be at least 0", step);
   const std::string what = directory.string() + '\n' + std::to_string(step);
   detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))),
-                       "save: ranks give different directories or steps; all save the same checkpoint");
+                       "save: ranks pass different directories or steps; all ranks must save the same checkpoint");
   unfinished_ = detail::unfinished_path(directory, step, detail::from_rank_0(communicator_, std::random_device()()));
   collect(checkpoint);
   collect_words(checkpoint);
@@ -70,8 +69,9 @@ PendingSave::Implementation::~Implementation() {
   if (!thread_.joinable()) return;
   thread_.join();
   if (error_ || sliced_) {
-    detail::log_warning("checkpoint: the save of step {} to {} was given up before wait(), and is no checkpoint", step_,
-                        directory_.string());
+    detail::log_warning(
+        "checkpoint: the PendingSave of step {} to {} was destroyed before wait(); this checkpoint is not complete",
+        step_, directory_.string());
   }
 }
 
@@ -154,7 +154,7 @@ void PendingSave::Implementation::copy() {
 }
 
 void PendingSave::Implementation::write_blocks() {
-  // each rank makes what it finds missing: nobody waits for rank 0
+  // each rank creates missing directories, so none waits for rank 0
   detail::make_directories(unfinished_);
   File file = File::open_to_write(unfinished_ / detail::state_name);
   if (communicator_.rank() == 0) file.write_at(0, std::as_bytes(std::span(header_bytes_)));

@@ -36,8 +36,8 @@ std::atomic<Clock::rep> abort_time{0};
 
 struct AbortReason {
   std::string text = "an unknown exception";
-  bool is_shared = false;  // every rank ends of it
-  bool is_echo = false;    // another rank has the original
+  bool is_shared = false;  // every rank throws the same error
+  bool is_echo = false;    // the error was propagated by another rank, which prints it
 };
 
 AbortReason current_abort_reason() noexcept {
@@ -58,8 +58,7 @@ AbortReason current_abort_reason() noexcept {
 
 [[noreturn]] void on_terminate() noexcept {
   const AbortReason reason = current_abort_reason();
-  // whoever has the text first prints it and takes the job down meanwhile, for which a launcher may need a second or
-  // two
+  // the rank that prints the text aborts the job in the meantime; a launcher may need a second or two for that
   if (reason.is_echo || (reason.is_shared && terminate_rank.load() != 0)) {
     std::this_thread::sleep_for(grace + std::chrono::seconds(5));
   }

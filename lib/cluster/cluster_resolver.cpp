@@ -15,18 +15,19 @@ namespace {
 
 ClusterSpec named_by_rank(int rank, int ranks) {
   if (rank < 0 || rank >= ranks) {
-    detail::throw_error(Code::invalid_argument, "ClusterResolver: rank {} does not exist among {}; ranks are 0 to {}",
-                        rank, ranks, ranks - 1);
+    detail::throw_error(Code::invalid_argument,
+                        "ClusterResolver: rank is {}, but there are {} ranks; it must be in 0 to {}", rank, ranks,
+                        ranks - 1);
   }
   std::vector<std::string> names;
   for (int i = 0; i < ranks; ++i) names.push_back(fmt::format("rank:{}", i));
-  return detail::assign_to_jobs({}, std::move(names), "ClusterResolver", "ranks are");
+  return detail::assign_to_jobs({}, std::move(names), "ClusterResolver", "there are");
 }
 
 ClusterTask checked_task(const ClusterSpec& spec, ClusterTask task) {
   if (task.type.empty() != (task.id < 0)) {
     detail::throw_error(Code::invalid_argument,
-                        "ClusterResolver: the task is \"{}\", number {}; give both type and number, or neither",
+                        "ClusterResolver: the task has type \"{}\" and id {}; give both type and id, or neither",
                         task.type, task.id);
   }
   if (!task.type.empty() && !spec.empty()) detail::check_task(spec, "ClusterResolver", task.type, task.id);
@@ -36,7 +37,8 @@ ClusterTask checked_task(const ClusterSpec& spec, ClusterTask task) {
 Accelerators checked_accelerators(Accelerators accelerators) {
   for (const auto& [kind, count] : accelerators) {
     if (count < 0) {
-      detail::throw_error(Code::invalid_argument, "ClusterResolver: {} accelerators \"{}\"; give 0 or more", count,
+      detail::throw_error(Code::invalid_argument,
+                          "ClusterResolver: the number of accelerators \"{1}\" is {0}; it must be at least 0", count,
                           kind);
     }
   }
@@ -45,21 +47,20 @@ Accelerators checked_accelerators(Accelerators accelerators) {
 
 const ClusterResolver& first_of(std::span<const ClusterResolver> resolvers) {
   if (resolvers.empty()) {
-    detail::throw_error(Code::invalid_argument, "UnionResolver: the list of resolvers is empty; give at least one");
+    detail::throw_error(Code::invalid_argument, "UnionResolver: resolvers is empty; at least one is required");
   }
   return resolvers.front();
 }
 
-/// Adds tasks with numbers of their own.
+/// Adds tasks under their own numbers.
 void merge(ClusterSpec::Tasks& job, const ClusterSpec::Tasks& tasks, const std::string& name) {
   for (const auto& [id, address] : tasks) {
     const auto [found, is_new] = job.emplace(id, address);
     if (!is_new) {
-      detail::throw_error(
-          Code::invalid_argument,
-          "UnionResolver: task {} of job \"{}\" is both {} and {}; jobs whose numbers have gaps keep them, so "
-          "each number must be given once",
-          id, name, found->second, address);
+      detail::throw_error(Code::invalid_argument,
+                          "UnionResolver: task {} of job \"{}\" is both {} and {}; in a job whose task numbers have "
+                          "gaps, each number must be given once",
+                          id, name, found->second, address);
     }
   }
 }

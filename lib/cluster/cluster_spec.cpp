@@ -22,12 +22,13 @@ bool is_allowed(std::string_view job) { return std::ranges::find(allowed_jobs, j
 
 void check_job(const std::string& name, const ClusterSpec::Tasks& tasks) {
   if (name.empty()) {
-    detail::throw_error(Code::invalid_argument, "ClusterSpec: a job has an empty name; name it, such as \"worker\"");
+    detail::throw_error(Code::invalid_argument,
+                        "ClusterSpec: a job has an empty name; expected a name such as \"worker\"");
   }
   for (const auto& [id, address] : tasks) {
     if (id < 0) {
       detail::throw_error(Code::invalid_argument,
-                          "ClusterSpec: job \"{}\" has a task with the number {}; numbers begin at 0", name, id);
+                          "ClusterSpec: job \"{}\" has a task with number {}; it must be at least 0", name, id);
     }
     if (address.empty()) {
       detail::throw_error(Code::invalid_argument, "ClusterSpec: task {} of job \"{}\" has an empty address", id, name);
@@ -35,11 +36,11 @@ void check_job(const std::string& name, const ClusterSpec::Tasks& tasks) {
   }
 }
 
-/// What holds for every cluster that is trained on.
+/// Throws unless `spec` has only the known jobs, with at most one chief and one evaluator.
 void check_for_training(const ClusterSpec& spec, std::string_view call) {
   for (const std::string& job : spec.jobs()) {
     if (!is_allowed(job)) {
-      detail::throw_error(Code::invalid_argument, "{}: the cluster has a job \"{}\"; jobs are {}", call, job,
+      detail::throw_error(Code::invalid_argument, "{}: the cluster has a job \"{}\"; allowed jobs are {}", call, job,
                           fmt::join(allowed_jobs, ", "));
     }
   }
@@ -161,7 +162,7 @@ int worker_count(const ClusterSpec& spec, std::string_view task_type) {
   check_type(spec, "worker_count", task_type);
   if (task_type == "ps") {
     detail::throw_error(Code::invalid_argument,
-                        "worker_count: tasks of type \"ps\" are not counted; ask for chief, worker or evaluator");
+                        "worker_count: task_type is \"ps\", which is not counted; use chief, worker or evaluator");
   }
   if (task_type == "evaluator") return spec.num_tasks("evaluator");
   if (!spec.has_job(task_type)) detail::check_task(spec, "worker_count", task_type, 0);
@@ -174,8 +175,9 @@ int id_in_cluster(const ClusterSpec& spec, std::string_view task_type, int task_
   if (task_type == "chief") return 0;
   if (task_type == "evaluator") return task_id;
   if (task_type == "ps") {
-    detail::throw_error(Code::invalid_argument,
-                        "id_in_cluster: tasks of type \"ps\" have no such number; ask for chief, worker or evaluator");
+    detail::throw_error(
+        Code::invalid_argument,
+        "id_in_cluster: task_type is \"ps\", which has no id in the cluster; use chief, worker or evaluator");
   }
   const ClusterSpec::Tasks& workers = spec.as_dict().at("worker");
   return spec.num_tasks("chief") + static_cast<int>(std::distance(workers.begin(), workers.find(task_id)));

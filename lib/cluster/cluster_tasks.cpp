@@ -12,7 +12,7 @@
 namespace lockstep::detail {
 
 ClusterSpec assign_to_jobs(const Jobs& jobs, std::vector<std::string> addresses, std::string_view call,
-                           std::string_view who) {
+                           std::string_view counted) {
   if (jobs.empty()) {
     std::map<std::string, ClusterSpec::Tasks> all;
     all.emplace("worker", numbered_from_zero(std::move(addresses)));
@@ -24,12 +24,11 @@ ClusterSpec assign_to_jobs(const Jobs& jobs, std::vector<std::string> addresses,
   auto next = std::make_move_iterator(addresses.begin());
   for (const auto& [name, count] : jobs) {
     if (count < 1) {
-      throw_error(Code::invalid_argument, "{}: job \"{}\" has {} tasks; give at least 1, or leave the job out", call,
-                  name, count);
+      throw_error(Code::invalid_argument, "{}: job \"{}\" has {} tasks; it must have at least 1", call, name, count);
     }
     if (wanted != static_cast<long long>(addresses.size())) {
       throw_error(Code::invalid_argument, "{}: the jobs have {} tasks, but {} {}; the numbers must be equal", call,
-                  wanted, who, addresses.size());
+                  wanted, counted, addresses.size());
     }
     const auto end = next + count;
     if (!dealt.emplace(name, numbered_from_zero({next, end})).second) {
@@ -51,8 +50,7 @@ std::pair<std::string, int> task_of_rank(const Jobs& jobs, int rank) {
 void check_ports(int base, int tasks, std::string_view call) {
   constexpr int last_port = 65535;
   if (base < 1 || base > last_port - tasks + 1) {
-    throw_error(Code::invalid_argument, "{}: port_base {} with {} tasks on a node; ports are 1 to {}", call, base,
-                tasks, last_port);
+    throw_error(Code::invalid_argument, "{}: port_base is {}; with {} tasks on a node it must be in 1 to {}", call, base, tasks, last_port - tasks + 1);
   }
 }
 

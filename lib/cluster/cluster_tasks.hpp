@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What resolvers need of clusters.
+// Helpers of the cluster resolvers: checks of tasks, and the assignment of ranks to jobs.
 
 #pragma once
 
@@ -14,28 +14,29 @@
 
 namespace lockstep::detail {
 
-/// Whether the numbers are 0, 1, 2, ...
+/// Whether the tasks are numbered 0, 1, 2, ... without gaps.
 [[nodiscard]] bool is_dense(const ClusterSpec::Tasks& tasks);
 
-/// Throws Error(invalid_argument) unless `spec` has that task, or the task is an evaluator of a cluster without that
-/// job.
+/// Throws Error(invalid_argument) unless `spec` has task `id` of job `type`. An evaluator is accepted if `spec` has no
+/// job "evaluator". `call` is the prefix of the error text.
 void check_task(const ClusterSpec& spec, std::string_view call, std::string_view type, int id);
 
-/// {{0, first}, {1, second}, ...}
+/// Tasks numbered from 0: {{0, first}, {1, second}, ...}
 [[nodiscard]] ClusterSpec::Tasks numbered_from_zero(std::vector<std::string> addresses);
 
-/// Tasks in the order of ranks, and which job each belongs to.
+/// Jobs in the order of ranks, each with its number of tasks.
 using Jobs = std::vector<std::pair<std::string, int>>;
 
-/// Deals `addresses`, by rank, to `jobs`, all to "worker" where that is empty. `who` is who counts that many ranks.
-/// Throws Error(invalid_argument) where jobs are not as many tasks, or wrong themselves.
+/// Assigns `addresses`, which are in the order of ranks, to `jobs`; to the one job "worker" if `jobs` is empty.
+/// `counted` begins the clause of an error text that ends with the number of addresses ("there are").
+/// Throws Error(invalid_argument) if the jobs do not have one task per address, have no tasks, or are given twice.
 [[nodiscard]] ClusterSpec assign_to_jobs(const Jobs& jobs, std::vector<std::string> addresses, std::string_view call,
-                                         std::string_view who);
+                                         std::string_view counted);
 
-/// The job and number of rank `rank`.
+/// The job of a rank, and its task number in that job.
 [[nodiscard]] std::pair<std::string, int> task_of_rank(const Jobs& jobs, int rank);
 
-/// Throws Error(invalid_argument) unless all ports from `base` to the one of the last of `tasks` exist.
+/// Throws Error(invalid_argument) unless `base` to `base + tasks - 1` are valid port numbers.
 void check_ports(int base, int tasks, std::string_view call);
 
 }  // namespace lockstep::detail

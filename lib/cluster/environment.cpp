@@ -24,9 +24,9 @@
 
 namespace lockstep {
 namespace {
-std::atomic<bool> exists{false};  // MPI is one per process, and so is its frame
+std::atomic<bool> exists{false};  // MPI is initialized once per process, so there is one Environment
 
-/// A value that is wrong is wrong on all ranks: marked so that its text is printed once.
+/// Reads the settings. A wrong value is wrong on all ranks, so its error is marked to be printed once.
 detail::Settings read_settings() {
   try {
     return detail::settings_from_environment();
@@ -36,24 +36,24 @@ detail::Settings read_settings() {
   }
 }
 
-/// As above: what a program asks for, all its ranks do.
+/// Sets the file of NCCL. An error is marked as above, because all ranks run the same program.
 void set_nccl_library(const std::string& file) {
   if (file.empty() || detail::nccl::name_library(file)) return;
   exists = false;
   throw Error(Code::failed_precondition,
-              fmt::format("EnvironmentOptions::nccl_library is \"{}\", but NCCL has been looked for already; make the "
+              fmt::format("EnvironmentOptions::nccl_library is \"{}\", but NCCL has already been loaded; create the "
                           "Environment before the first use of a GPU",
                           file),
               {-1, -1, detail::environment_operation, -1});
 }
 }  // namespace
 
-/// The ranks that share memory with this one.
+/// This rank's node: the ranks that share memory with it.
 struct Environment::Node {
-  std::string launcher = detail::launcher_of_this_process();  ///< before MPI adds variables of its own
-  int count = 1;                                              ///< of nodes
+  std::string launcher = detail::launcher_of_this_process();  ///< read before MPI sets variables of its own
+  int count = 1;                                              ///< number of nodes in the job
   int local_rank = 0;
-  std::vector<detail::ProcessorSet> processors{detail::allowed_processors()};  ///< of each rank here
+  std::vector<detail::ProcessorSet> processors{detail::allowed_processors()};  ///< processors of each rank of this node
 
   [[nodiscard]] detail::Placement placement(const detail::Topology& topology) const {
     return detail::place(topology, processors, static_cast<std::size_t>(local_rank));
@@ -79,10 +79,10 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   namespace mpi = detail::mpi;
   if (mpi::is_finalized()) {
     detail::throw_error(Code::failed_precondition,
-                        "Environment: MPI is finalised already, and cannot be started again");
+                        "Environment: MPI has been finalized and cannot be initialized again");
   }
   if (exists.exchange(true)) {
-    detail::throw_error(Code::failed_precondition, "Environment: another one exists; make one, in main");
+    detail::throw_error(Code::failed_precondition, "Environment: another Environment exists; create only one, in main");
   }
   exceptions_ = std::uncaught_exceptions();
   fork_depth_ = detail::fork_depth();
@@ -112,10 +112,10 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
 }
 
 Environment::~Environment() {
-  if (detail::fork_depth() != fork_depth_) return;  // MPI is the parent's to end
+  if (detail::fork_depth() != fork_depth_) return;  // a forked child: only the parent finalizes MPI
   exists = false;
   if (std::uncaught_exceptions() > exceptions_) {
-    detail::log_warning("the program leaves by an exception; the job is aborted in 2 s");
+    detail::log_warning("Environment is destroyed by an exception; aborting the job in 2 s");
     detail::abort_job_soon();
     return;
   }

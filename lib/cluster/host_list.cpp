@@ -23,7 +23,7 @@ bool is_of_a_name(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.';
 }
 
-/// Walks through a text; whatever is wrong is said with its place.
+/// A position in the text. Errors name the position.
 class Cursor {
  public:
   Cursor(std::string_view text, std::string_view call) : text_(text), call_(call) {}
@@ -36,7 +36,7 @@ class Cursor {
     ++place_;
     return true;
   }
-  /// The longest run of characters from here that `belongs`.
+  /// Takes the longest run of characters for which `belongs` is true.
   template <class Belongs>
   std::string_view take(const Belongs& belongs) {
     const std::size_t begin = place_;
@@ -56,8 +56,8 @@ class Cursor {
   /// A number of at most 9 digits.
   long number(std::string_view digits) const {
     long value = 0;
-    if (digits.empty()) refuse("a number is expected here");
-    if (digits.size() > 9) refuse("a number has more than 9 digits");
+    if (digits.empty()) refuse("expected a number");
+    if (digits.size() > 9) refuse("the number has more than 9 digits");
     std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return value;
   }
@@ -78,35 +78,36 @@ Names numbers_of_brackets(Cursor& cursor) {
     const long first = cursor.number(from);
     long last = first;
     if (cursor.skip('-')) last = cursor.number(cursor.take(is_digit));
-    if (last < first) cursor.refuse("the range goes from {} down to {}; write the smaller number first", first, last);
+    if (last < first)
+      cursor.refuse("the range goes from {} down to {}; the first number must be the smaller one", first, last);
     if (static_cast<std::size_t>(last - first) >= most_hosts - std::min(numbers.size(), most_hosts - 1)) {
-      cursor.refuse("these are more than {} hosts", most_hosts);
+      cursor.refuse("the list has more than {} hosts", most_hosts);
     }
     for (long number = first; number <= last; ++number) {
       numbers.push_back(fmt::format("{:0{}}", number, from.size()));
     }
   } while (cursor.skip(','));
-  if (cursor.peek() == '[') cursor.refuse("brackets stand in one another");
-  if (!cursor.skip(']')) cursor.refuse("numbers, ranges such as 01-03, commas, and then ] are expected here");
+  if (cursor.peek() == '[') cursor.refuse("nested brackets are not allowed");
+  if (!cursor.skip(']')) cursor.refuse("expected a number, a range such as 01-03, a comma or ]");
   return numbers;
 }
 
-/// Each of `names` with each of `ends`.
+/// Each of `names` followed by each of `ends`.
 Names combined(const Cursor& cursor, const Names& names, const Names& ends) {
-  if (names.size() * ends.size() > most_hosts) cursor.refuse("these are more than {} hosts", most_hosts);
+  if (names.size() * ends.size() > most_hosts) cursor.refuse("the list has more than {} hosts", most_hosts);
   Names result;
   result.reserve(names.size() * ends.size());
   for (const std::string& name : names) {
     for (const std::string& end : ends) {
       if (name.size() + end.size() > most_characters)
-        cursor.refuse("a name has more than {} characters", most_characters);
+        cursor.refuse("the host name has more than {} characters", most_characters);
       result.push_back(name + end);
     }
   }
   return result;
 }
 
-/// What stands between two commas outside of brackets.
+/// The hosts of one entry: the text between two commas outside of brackets.
 Names hosts_of_one(Cursor& cursor) {
   Names names{""};
   while (true) {
@@ -119,9 +120,9 @@ Names hosts_of_one(Cursor& cursor) {
       break;
     }
   }
-  if (names.front().empty()) cursor.refuse("the name of a host is expected here");
+  if (names.front().empty()) cursor.refuse("expected a host name");
   if (!cursor.at_end() && cursor.peek() != ',') {
-    cursor.refuse("no host's name has this character; a list reads n[01-03,7],m5");
+    cursor.refuse("this character is not allowed in a host name; expected a list such as n[01-03,7],m5");
   }
   return names;
 }
@@ -133,7 +134,7 @@ std::vector<std::string> expand_hostlist(std::string_view text) {
   Names hosts;
   do {
     Names more = hosts_of_one(cursor);
-    if (hosts.size() + more.size() > most_hosts) cursor.refuse("these are more than {} hosts", most_hosts);
+    if (hosts.size() + more.size() > most_hosts) cursor.refuse("the list has more than {} hosts", most_hosts);
     hosts.insert(hosts.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   } while (cursor.skip(','));
   return hosts;
@@ -144,19 +145,19 @@ std::vector<int> expand_tasks_per_node(std::string_view text) {
   std::vector<int> tasks;
   do {
     const long count = cursor.number(cursor.take(is_digit));
-    if (count < 1) cursor.refuse("a node has at least 1 task");
+    if (count < 1) cursor.refuse("the number of tasks is 0; it must be at least 1");
     long times = 1;
     if (cursor.skip('(')) {
-      if (!cursor.skip('x')) cursor.refuse("x and a number are expected here, as in 3(x2)");
+      if (!cursor.skip('x')) cursor.refuse("expected x and a number, as in 3(x2)");
       times = cursor.number(cursor.take(is_digit));
-      if (times < 1) cursor.refuse("a number of nodes is at least 1");
-      if (!cursor.skip(')')) cursor.refuse(") is expected here, as in 3(x2)");
+      if (times < 1) cursor.refuse("the number of nodes is 0; it must be at least 1");
+      if (!cursor.skip(')')) cursor.refuse("expected ), as in 3(x2)");
     }
     if (static_cast<std::size_t>(times) > most_tasks - tasks.size())
-      cursor.refuse("these are more than {} nodes", most_tasks);
+      cursor.refuse("the list has more than {} nodes", most_tasks);
     tasks.insert(tasks.end(), static_cast<std::size_t>(times), static_cast<int>(count));
   } while (cursor.skip(','));
-  if (!cursor.at_end()) cursor.refuse("a comma is expected here; a list reads 3(x2),2,1");
+  if (!cursor.at_end()) cursor.refuse("expected a comma; a list looks like 3(x2),2,1");
   return tasks;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 struct LauncherVariable {
   const char* name;
-  long least;  // the smallest value that proves more than one rank
+  long least;  // smallest value that proves more than one rank
   const char* launcher;
 };
 
@@ -31,7 +31,7 @@ constexpr std::array<LauncherVariable, 7> variables{{
 }};
 
 struct Batch {
-  const char* name;  // of the variable with the job's number
+  const char* name;  // environment variable that holds the job number
   const char* system;
 };
 
@@ -54,16 +54,16 @@ std::string launcher_mismatch(const std::string& mpi_version) {
     const auto value = number(variable.name);
     if (!value || *value < variable.least) continue;
     return fmt::format(
-        "MPI sees one rank, but {}={} says that {} started several. This program is linked with {}: start it with that "
-        "library's own "
-        "mpirun, or with srun --mpi=<what it was built for>. LOCKSTEP_ALLOW_SINGLETON=1 overrules this check",
+        "MPI sees one rank, but {}={} shows that {} started several. This program is linked with {}: start it with the "
+        "mpirun of that library, or with srun --mpi=<the type that it was built for>. LOCKSTEP_ALLOW_SINGLETON=1 "
+        "disables this check",
         variable.name, *value, variable.launcher, mpi_version);
   }
   return {};
 }
 
 std::string launcher_of_this_process() {
-  std::string text = "no launcher that is known";
+  std::string text = "an unknown launcher";
   for (const LauncherVariable& variable : variables) {
     if (std::getenv(variable.name) == nullptr) continue;
     text = variable.launcher;

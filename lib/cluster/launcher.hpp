@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What launchers tell each process in its environment. MPI is the truth; these only explain it.
+// The environment variables that launchers set for each process. They only explain what MPI reports; MPI is
+// authoritative.
 
 #pragma once
 
@@ -11,19 +12,20 @@
 
 namespace lockstep::detail {
 
-/// Empty when nothing speaks against a single rank. Otherwise why MPI's one rank must be a mistake, and how to repair
-/// it: a program started by another MPI's launcher runs as many jobs of one rank. Only variables that a launcher sets
-/// for each process count; those that a plain batch script has too (SLURM_NTASKS) prove nothing.
+/// For a job in which MPI sees one rank: the reason why that must be a mistake, and the remedy; empty if there is no
+/// such reason. (A program that is started by the launcher of another MPI runs as many jobs of one rank each.)
+/// Considers only variables that a launcher sets for each process, not those that a plain batch script has too
+/// (SLURM_NTASKS).
 [[nodiscard]] std::string launcher_mismatch(const std::string& mpi_version);
 
-/// Who started this process, for people: "Open MPI's mpirun in Slurm job 12", "no launcher that is known".
+/// The launcher of this process, for messages: "Open MPI's mpirun in Slurm job 12", "an unknown launcher".
 [[nodiscard]] std::string launcher_of_this_process();
 
-/// The launcher that started this process from a daemon of its own, whose SLURM_* variables the process has inherited;
-/// empty where there is none.
+/// The launcher that started this process through its own daemon, from which the process inherited SLURM_* variables
+/// that are not its own; empty if there is none.
 [[nodiscard]] std::string launcher_within_slurm();
 
-/// The whole of `text` as a decimal number.
+/// `text` as a decimal number; nothing unless all of it is one.
 [[nodiscard]] std::optional<long> number_of(std::string_view text);
 
 }  // namespace lockstep::detail

@@ -31,7 +31,7 @@ std::vector<HostName> names_of_hosts(int ranks) {
   return all;
 }
 
-/// The most ranks that a host has.
+/// The largest number of ranks on one host.
 int ranks_of_one(const std::vector<HostName>& hosts) {
   std::map<std::string_view, int> counts;
   int most = 0;
@@ -42,7 +42,7 @@ int ranks_of_one(const std::vector<HostName>& hosts) {
 SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
   namespace mpi = detail::mpi;
   if (!mpi::is_active()) {
-    detail::throw_error(Code::failed_precondition, "{}: MPI is not initialised; make a lockstep::Environment first",
+    detail::throw_error(Code::failed_precondition, "{}: MPI is not initialized; create a lockstep::Environment first",
                         mpi_resolver);
   }
   const auto inside = mpi::serialize();
@@ -51,7 +51,7 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
   mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const std::vector<HostName> hosts = names_of_hosts(ranks);
-  // from here on all ranks see the same, and throw the same
+  // from here on all ranks have the same data, so all throw the same errors
   detail::check_ports(options.port_base, ranks_of_one(hosts), mpi_resolver);
   std::map<std::string_view, int> ports;
   std::vector<std::string> addresses;
@@ -59,7 +59,7 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
     const int port = ports.try_emplace(host.data(), options.port_base).first->second++;
     addresses.push_back(fmt::format("{}:{}", host.data(), port));
   }
-  ClusterSpec spec = detail::assign_to_jobs(options.jobs, std::move(addresses), mpi_resolver, "the ranks are");
+  ClusterSpec spec = detail::assign_to_jobs(options.jobs, std::move(addresses), mpi_resolver, "the number of ranks is");
   auto [type, id] = detail::task_of_rank(options.jobs, rank);
   return SimpleClusterResolver(std::move(spec), {std::move(type), id});
 }

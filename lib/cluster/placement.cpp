@@ -12,7 +12,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// `set` with all processors of every core that it touches: two hardware threads of a core are in each other's way.
+/// `set`, extended to all processors of every core that it contains a part of: hardware threads of one core compete.
 ProcessorSet whole_cores(const Topology& topology, const ProcessorSet& set) {
   ProcessorSet result = set;
   for (const ProcessorSet& core : topology.cores()) {
@@ -34,7 +34,7 @@ Placement place(const Topology& topology, std::span<const ProcessorSet> sets, st
   std::vector<bool> is_in(sets.size(), false);
   is_in[own] = true;
   ProcessorSet group = cores[own];
-  // at most one round for each rank that is added
+  // each iteration but the last adds a rank, so the loop ends
   for (bool grew = true; grew;) {
     grew = false;
     for (std::size_t i = 0; i < cores.size(); ++i) {
@@ -54,19 +54,19 @@ Placement place(const Topology& topology, std::span<const ProcessorSet> sets, st
 std::string to_string(const Placement& placement) {
   if (placement.shares_cores()) {
     return fmt::format(
-        "{} ranks share {} core{}, so each waits for the others to leave it; start fewer ranks on this node{}",
-        placement.ranks, placement.cores, placement.cores == 1 ? "" : "s",
+        "{} ranks share {} core{} and slow each other down; start fewer ranks on this node{}", placement.ranks,
+        placement.cores, placement.cores == 1 ? "" : "s",
         placement.is_bound ? ", or bind them to different cores (mpirun --bind-to core, srun --cpu-bind=cores)" : "");
   }
   const char* const plural = placement.threads == 1 ? "" : "s";
   if (placement.is_bound) {
-    return fmt::format("the launcher bound this rank, and that stays; room for {} thread{}", placement.threads, plural);
+    return fmt::format("this rank was bound by its launcher; it has cores for {} thread{}", placement.threads, plural);
   }
   if (placement.ranks == 1)
-    return fmt::format("not bound, and alone on the node; room for {} thread{}", placement.threads, plural);
+    return fmt::format("not bound, the only rank of the node; it has cores for {} thread{}", placement.threads, plural);
   return fmt::format(
-      "not bound: {} ranks move among {} cores, with room for {} thread{} each (to bind: mpirun --bind-to core, srun "
-      "--cpu-bind=cores)",
+      "not bound: {} ranks move among {} cores, which are enough for {} thread{} each (to bind: mpirun --bind-to core, "
+      "srun --cpu-bind=cores)",
       placement.ranks, placement.cores, placement.threads, plural);
 }
 

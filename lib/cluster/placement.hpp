@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the ranks of a node get in one another's way.
+// How the ranks of a node share its cores.
 
 #pragma once
 
@@ -12,19 +12,20 @@
 
 namespace lockstep::detail {
 
-/// The cores of one rank, and who else is there.
+/// The cores of one rank, and the ranks that share them. A rank's group is the ranks that may run on one of its cores,
+/// directly or through a chain of overlapping ranks.
 struct Placement {
-  int ranks = 1;          ///< that may run on one of this rank's cores, or on those of one that may, and so on
-  int cores = 1;          ///< that these ranks have together
-  int threads = 1;        ///< that this rank may use without taking a core from another
-  bool is_bound = false;  ///< whether the launcher gave this rank fewer processors than the node's ranks have together
+  int ranks = 1;          ///< ranks in the group
+  int cores = 1;          ///< cores that the group may use
+  int threads = 1;        ///< threads that this rank may use without taking a core from another rank
+  bool is_bound = false;  ///< whether this rank may use fewer processors than all ranks of the node together
   [[nodiscard]] bool shares_cores() const noexcept { return ranks > cores; }
 };
 
-/// `sets[i]` is what the i-th rank of the node may run on, `own` the index of this one.
+/// `sets[i]` holds the processors that the i-th rank of the node may run on; `own` is the index of this rank.
 [[nodiscard]] Placement place(const Topology& topology, std::span<const ProcessorSet> sets, std::size_t own);
 
-/// One line for people.
+/// One line of text for Environment::describe().
 [[nodiscard]] std::string to_string(const Placement& placement);
 
 }  // namespace lockstep::detail

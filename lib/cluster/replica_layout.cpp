@@ -18,8 +18,8 @@ ReplicaLayout::ReplicaLayout(std::vector<int> counts) : counts_(std::move(counts
   for (const int count : counts_) {
     if (count < 1) {
       detail::throw_error(Code::invalid_argument,
-                          "replica layout {}: rank {} has {} replicas; every rank owns at least one", to_string(*this),
-                          first_.size() - 1, count);
+                          "replica layout {}: rank {} has {} replicas; every rank must have at least 1",
+                          to_string(*this), first_.size() - 1, count);
     }
     first_.push_back(first_.back() + count);
   }

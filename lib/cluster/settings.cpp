@@ -18,7 +18,7 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace lockstep::detail {
 namespace {
 
-// LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first asked for
+// LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used
 constexpr std::array<std::string_view, 6> known{"LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER",
                                                 "LOCKSTEP_RADICES",       "LOCKSTEP_ALLOW_SINGLETON",
                                                 "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL"};
@@ -44,7 +44,7 @@ void read_timeout(std::string_view text, Settings& settings) {
   const auto warn = comma == std::string_view::npos ? fail : seconds(text.substr(0, comma));
   if (!fail || !warn || *warn > *fail) {
     throw_error(Code::invalid_argument,
-                "LOCKSTEP_TIMEOUT=\"{}\": give seconds as FAIL or WARN,FAIL with 0 < WARN <= FAIL, such as 30,300",
+                "LOCKSTEP_TIMEOUT=\"{}\": expected seconds as FAIL or WARN,FAIL with 0 < WARN <= FAIL, such as 30,300",
                 text);
   }
   settings.fail_after = *fail;
@@ -63,7 +63,7 @@ void read_radices(std::string_view text, Settings& settings) {
 bool read_switch(const char* name, std::string_view text) {
   if (text == "1") return true;
   if (text == "0") return false;
-  throw_error(Code::invalid_argument, "{}=\"{}\": give 0 or 1", name, text);
+  throw_error(Code::invalid_argument, "{}=\"{}\": expected 0 or 1", name, text);
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ Settings settings_from_environment() {
   if (const auto text = variable("LOCKSTEP_ORDER")) {
     if (*text != "canonical") {
       throw_error(Code::invalid_argument,
-                  "LOCKSTEP_ORDER=\"{}\": only \"canonical\" is allowed, since the environment may tighten the order "
-                  "and never relax it",
+                  "LOCKSTEP_ORDER=\"{}\": expected \"canonical\"; the environment may make the order stricter, but not "
+                  "relax it",
                   *text);
     }
     settings.force_canonical_order = true;
@@ -98,7 +98,8 @@ void report_unknown_variables() {
     const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
     const bool is_program =
         std::any_of(programs.begin(), programs.end(), [name](auto prefix) { return name.starts_with(prefix); });
-    if (!is_known && !is_program) log_warning("the variable {} is set, but nothing reads it", name);
+    if (!is_known && !is_program)
+      log_warning("the environment variable {} is set, but lockstep has no such variable", name);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What LOCKSTEP_* variables say.
+// The settings given by LOCKSTEP_* environment variables.
 
 #pragma once
 
@@ -17,19 +17,20 @@ struct Settings {
   bool force_canonical_order = false;
   bool allow_singleton = false;
   bool share_memory = true;
-  std::string radices;  ///< empty: chosen by the planner
+  std::string radices;  ///< stages of every all_reduce; empty: chosen by the planner
 };
 
-/// Reads the environment. Throws Error(invalid_argument) that names the variable, its value and the rule.
+/// Reads the environment.
+/// Throws Error(invalid_argument) that names the variable, its value and the rule.
 ///   LOCKSTEP_TIMEOUT=FAIL or WARN,FAIL   seconds, decimals allowed, 0 < WARN <= FAIL
-///   LOCKSTEP_ORDER=canonical             reductions that ask for any order get the canonical one
-///   LOCKSTEP_RADICES=LIST                stages of every all_reduce, as schedule/radices reads them
-///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, as ranks of different nodes do
-///   LOCKSTEP_ALLOW_SINGLETON=1           one MPI rank is fine although the launcher started several
+///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
+///   LOCKSTEP_RADICES=LIST                stages of every all_reduce, in the syntax of schedule/radices
+///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
+///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 
-/// Prints each LOCKSTEP_* variable that nobody reads, once per process. LOCKSTEP_TRAIN_* and LOCKSTEP_PERF_* belong to
-/// programs.
+/// Logs a warning for each unknown LOCKSTEP_* variable. LOCKSTEP_TRAIN_* and LOCKSTEP_PERF_* belong to programs and are
+/// not reported.
 void report_unknown_variables();
 
 }  // namespace lockstep::detail

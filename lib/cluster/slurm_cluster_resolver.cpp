@@ -27,30 +27,29 @@ std::string needed(const char* name) {
   if (auto text = variable(name)) return *text;
   detail::throw_error(
       Code::failed_precondition,
-      "{}: the variable {} is not set; start the program with srun, or use MpiClusterResolver under mpirun",
+      "{}: the environment variable {} is not set; start the program with srun, or use MpiClusterResolver under mpirun",
       slurm_resolver, name);
 }
 
 int number(const char* name, const std::string& text, int least) {
   const auto value = detail::number_of(text);
   if (!value || *value < least || *value > 1'000'000'000) {
-    detail::throw_error(Code::invalid_argument, "{}: {}=\"{}\" is no whole number from {} on", slurm_resolver, name,
+    detail::throw_error(Code::invalid_argument, "{}: {} is \"{}\"; it must be an integer >= {}", slurm_resolver, name,
                         text, least);
   }
   return static_cast<int>(*value);
 }
 
-void check_that_srun_started_us() {
+void check_launcher() {
   const std::string launcher = detail::launcher_within_slurm();
   if (launcher.empty()) return;
-  detail::throw_error(
-      Code::failed_precondition,
-      "{}: {} started this rank, and Slurm's variables are those of its daemon, the same for every rank of a node; "
-      "use MpiClusterResolver, which asks the communicator",
-      slurm_resolver, launcher);
+  detail::throw_error(Code::failed_precondition,
+                      "{}: this rank was started by {}, so Slurm's variables describe the daemon of that launcher and "
+                      "are equal on all ranks of a node; use MpiClusterResolver, which reads the communicator",
+                      slurm_resolver, launcher);
 }
 
-/// What Slurm says of the step.
+/// The job step as Slurm's variables describe it.
 struct JobStep {
   int task = 0;
   std::vector<std::string> hosts;
@@ -66,14 +65,14 @@ JobStep read_step() {
   step.tasks_per_node = expand_tasks_per_node(needed("SLURM_STEP_TASKS_PER_NODE"));
   if (step.hosts.size() != step.tasks_per_node.size()) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: SLURM_STEP_NODELIST names {} nodes, but SLURM_STEP_TASKS_PER_NODE {}", slurm_resolver,
+                        "{}: SLURM_STEP_NODELIST has {} nodes, but SLURM_STEP_TASKS_PER_NODE has {}", slurm_resolver,
                         step.hosts.size(), step.tasks_per_node.size());
   }
   const long long sum = std::accumulate(step.tasks_per_node.begin(), step.tasks_per_node.end(), 0LL);
   if (sum != step.tasks) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: SLURM_STEP_TASKS_PER_NODE counts {} tasks, but SLURM_STEP_NUM_TASKS is {}", slurm_resolver,
-                        sum, step.tasks);
+                        "{}: SLURM_STEP_TASKS_PER_NODE has {} tasks in total, but SLURM_STEP_NUM_TASKS is {}",
+                        slurm_resolver, sum, step.tasks);
   }
   if (step.task >= step.tasks) {
     detail::throw_error(Code::invalid_argument, "{}: SLURM_PROCID is {}, but the step has {} tasks", slurm_resolver,
@@ -82,7 +81,7 @@ JobStep read_step() {
   return step;
 }
 
-/// The node of each task, as Slurm spreads them: filling node after node, or one to each in turn.
+/// The node of each task: Slurm fills one node after the other (block), or places one task on each in turn (cyclic).
 std::vector<std::size_t> nodes_of_tasks(const JobStep& step) {
   const std::string distribution = variable("SLURM_DISTRIBUTION").value_or("block");
   const std::string over_nodes = distribution.substr(0, distribution.find_first_of(":,"));
@@ -99,11 +98,10 @@ std::vector<std::size_t> nodes_of_tasks(const JobStep& step) {
       }
     }
   } else {
-    detail::throw_error(
-        Code::invalid_argument,
-        "{}: SLURM_DISTRIBUTION=\"{}\" does not tell which task is on which node; use block or cyclic, or "
-        "MpiClusterResolver, which asks the communicator",
-        slurm_resolver, distribution);
+    detail::throw_error(Code::invalid_argument,
+                        "{}: SLURM_DISTRIBUTION is \"{}\", which does not determine the node of each task; use block "
+                        "or cyclic, or MpiClusterResolver, which reads the communicator",
+                        slurm_resolver, distribution);
   }
   return nodes;
 }
@@ -111,11 +109,10 @@ std::vector<std::size_t> nodes_of_tasks(const JobStep& step) {
 void check_own_node(const JobStep& step, const std::string& host) {
   const auto own = variable("SLURMD_NODENAME");
   if (!own || *own == host) return;
-  detail::throw_error(
-      Code::invalid_argument,
-      "{}: task {} is on node {} by Slurm's lists, but runs on {}; tasks are spread in a way that the variables do "
-      "not tell. Use MpiClusterResolver, which asks the communicator",
-      slurm_resolver, step.task, host, *own);
+  detail::throw_error(Code::invalid_argument,
+                      "{}: task {} should be on node {} by Slurm's variables, but it runs on {}; the variables do not "
+                      "describe the placement of the tasks. Use MpiClusterResolver, which reads the communicator",
+                      slurm_resolver, step.task, host, *own);
 }
 
 std::vector<std::string> addresses_of(const JobStep& step, int port_base) {
@@ -138,17 +135,17 @@ Accelerators accelerators_of(const JobStep& step, const SlurmOptions& options) {
   const int per_task = options.gpus_per_task.value_or(on_node.value_or(0) / most_tasks);
   if (per_task < 0 || on_node.value_or(0) < 0 ||
       (on_node && static_cast<long long>(per_task) * most_tasks > *on_node)) {
-    detail::throw_error(Code::invalid_argument, "{}: {} GPUs per task and {} tasks on a node are more than its {} GPUs",
+    detail::throw_error(Code::invalid_argument, "{}: {} GPUs per task for {} tasks on a node, but the node has {} GPUs",
                         slurm_resolver, per_task, most_tasks, on_node.value_or(0));
   }
   return {{"GPU", per_task}};
 }
 
 SimpleClusterResolver resolver_of(const SlurmOptions& options) {
-  check_that_srun_started_us();
+  check_launcher();
   const JobStep step = read_step();
   ClusterSpec spec =
-      detail::assign_to_jobs(options.jobs, addresses_of(step, options.port_base), slurm_resolver, "Slurm's step has");
+      detail::assign_to_jobs(options.jobs, addresses_of(step, options.port_base), slurm_resolver, "the Slurm step has");
   auto [type, id] = detail::task_of_rank(options.jobs, step.task);
   return SimpleClusterResolver(std::move(spec), {std::move(type), id}, accelerators_of(step, options));
 }

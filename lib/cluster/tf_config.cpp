@@ -25,14 +25,14 @@ using Json = nlohmann::json;
 constexpr std::string_view form =
     R"({"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}})";
 
-/// Throws with the place in the document, such as cluster.worker[1].
+/// Throws an error that names the place in the document, such as cluster.worker[1].
 template <class... Args>
 [[noreturn]] void refuse(std::string_view place, fmt::format_string<Args...> text, Args&&... args) {
   detail::throw_error(Code::invalid_argument, "TF_CONFIG: {}: {}", place,
                       fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// A value as it is shown: in one short line, whatever bytes it has.
+/// A value for an error text: one short line of printable characters.
 std::string shown(const Json& value) {
   constexpr std::size_t most = 40;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -40,16 +40,17 @@ std::string shown(const Json& value) {
   return text;
 }
 
-/// Looks at members while they are read: one that is there twice is refused, since one of the two would be lost, and
-/// nesting has a bound, since printing follows it.
+/// Parser callback. Rejects duplicate members, of which the parser would keep only one, and deep nesting, because
+/// printing recurses over it.
 class Reader {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& value) {
-    if (depth > most_levels) refuse("the whole", "it has more than {} levels; it reads {}", most_levels, form);
+    if (depth > most_levels)
+      refuse("the document", "it is nested more than {} levels deep; expected {}", most_levels, form);
     if (event == Json::parse_event_t::object_start) open_.emplace_back();
     if (event == Json::parse_event_t::object_end) open_.pop_back();
     if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
-      refuse(shown(value), "this member is there twice; give each once");
+      refuse(shown(value), "duplicate member");
     }
     return true;
   }
@@ -64,28 +65,27 @@ Json parsed(const std::string& text) {
   try {
     document = Json::parse(text, Reader());
   } catch (const Json::parse_error& error) {
-    detail::throw_error(Code::invalid_argument, "TF_CONFIG: this is no JSON, from byte {} on; it reads {}", error.byte,
-                        form);
-  } catch (const Json::exception& error) {  // a number that no type holds
-    detail::throw_error(Code::invalid_argument, "TF_CONFIG: it cannot be read: {}; it reads {}", error.what(), form);
+    detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON at byte {}; expected {}", error.byte, form);
+  } catch (const Json::exception& error) {  // a number that is out of the range of all types
+    detail::throw_error(Code::invalid_argument, "TF_CONFIG: invalid JSON: {}; expected {}", error.what(), form);
   }
-  if (!document.is_object()) refuse("the whole", "it is {}, not an object; it reads {}", document.type_name(), form);
+  if (!document.is_object()) refuse("the document", "it is {}, not an object; expected {}", document.type_name(), form);
   return document;
 }
 
-/// A member that must be an object; null where it is missing.
+/// A member that must be an object; null if it is missing.
 const Json* object_in(const Json& document, const char* name) {
   const auto found = document.find(name);
   if (found == document.end()) return nullptr;
-  if (!found->is_object()) refuse(name, "it is {}, not an object; TF_CONFIG reads {}", found->type_name(), form);
+  if (!found->is_object()) refuse(name, "it is {}, not an object; expected {}", found->type_name(), form);
   return &*found;
 }
 
 std::string address_from(const Json& value, const std::string& place) {
   if (!value.is_string())
-    refuse(place, "{} is {}; an address is a string such as \"host:2222\"", shown(value), value.type_name());
+    refuse(place, "{} is {}; an address must be a string such as \"host:2222\"", shown(value), value.type_name());
   auto address = value.get<std::string>();
-  if (address.empty()) refuse(place, "the address is empty; write \"host:port\"");
+  if (address.empty()) refuse(place, "the address is empty; expected \"host:port\"");
   return address;
 }
 
@@ -94,7 +94,7 @@ int number_from(const std::string& text, const std::string& place) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, number);
   if (text.empty() || error != std::errc{} || end != last || number < 0) {
-    refuse(place, "{} is no number of a task; numbers are 0 to {}", shown(text), std::numeric_limits<int>::max());
+    refuse(place, "{} is not a task number; it must be in 0 to {}", shown(text), std::numeric_limits<int>::max());
   }
   return number;
 }
@@ -110,11 +110,11 @@ ClusterSpec::Tasks tasks_from(const Json& job, const std::string& place) {
     for (const auto& [key, address] : job.items()) {
       const int id = number_from(key, place);
       if (!tasks.emplace(id, address_from(address, fmt::format("{}.{}", place, key))).second) {
-        refuse(place, "task {} is there twice, in two ways to write the number", id);
+        refuse(place, "task {} is given twice, with its number written in two ways", id);
       }
     }
   } else {
-    refuse(place, "{} is {}; a job is a list of addresses, or an object of addresses by number", shown(job),
+    refuse(place, "{} is {}; a job must be a list of addresses, or an object of addresses by task number", shown(job),
            job.type_name());
   }
   return tasks;
@@ -124,7 +124,7 @@ ClusterSpec cluster_from(const Json& document) {
   std::map<std::string, ClusterSpec::Tasks> jobs;
   if (const Json* cluster = object_in(document, "cluster")) {
     for (const auto& [name, job] : cluster->items()) {
-      if (name.empty()) refuse("cluster", "a job has an empty name; name it, such as \"worker\"");
+      if (name.empty()) refuse("cluster", "a job has an empty name; expected a name such as \"worker\"");
       jobs.emplace(name, tasks_from(job, fmt::format("cluster.{}", shown(name))));
     }
   }
@@ -133,7 +133,7 @@ ClusterSpec cluster_from(const Json& document) {
 
 int index_from(const Json& value) {
   if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<int>::max()) {
-    refuse("task.index", "{} is {}; it must be a whole number from 0 to {}, without quotes", shown(value),
+    refuse("task.index", "{} is {}; it must be an integer in 0 to {}, without quotes", shown(value),
            value.is_number_integer() ? "out of range" : value.type_name(), std::numeric_limits<int>::max());
   }
   return value.get<int>();
@@ -144,7 +144,7 @@ ClusterTask task_from(const Json& document, const TFConfigOptions& options) {
   if (const Json* given = object_in(document, "task")) {
     if (const auto type = given->find("type"); type != given->end()) {
       if (!type->is_string() || type->get_ref<const std::string&>().empty()) {
-        refuse("task.type", "{} is no job's name; write such as \"worker\"", shown(*type));
+        refuse("task.type", "{} is not a job name; expected a string such as \"worker\"", shown(*type));
       }
       task.type = type->get<std::string>();
     }
@@ -153,7 +153,7 @@ ClusterTask task_from(const Json& document, const TFConfigOptions& options) {
   task.type = options.task_type.value_or(task.type);
   task.id = options.task_id.value_or(task.id);
   if (task.type.empty() != (task.id < 0)) {
-    refuse("task", "{} is missing; a task has a type and an index", task.type.empty() ? "\"type\"" : "\"index\"");
+    refuse("task", "{} is missing; a task must have a type and an index", task.type.empty() ? "\"type\"" : "\"index\"");
   }
   return task;
 }

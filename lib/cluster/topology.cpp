@@ -24,7 +24,7 @@ ProcessorSet set_of(hwloc_const_cpuset_t cpus) {
   ProcessorSet set;
   if (cpus == nullptr) return set;
   for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu)) {
-    if (static_cast<std::size_t>(cpu) >= most_processors) break;  // an infinite set goes on for ever
+    if (static_cast<std::size_t>(cpu) >= most_processors) break;  // hwloc's sets may be infinite
     set.set(static_cast<std::size_t>(cpu));
   }
   return set;
@@ -32,8 +32,7 @@ ProcessorSet set_of(hwloc_const_cpuset_t cpus) {
 
 void check(int result, const char* call) {
   if (result == 0) return;
-  throw_error(Code::unavailable, "host_topology: hwloc cannot read this host: {} failed: {}", call,
-              std::strerror(errno));
+  throw_error(Code::unavailable, "host_topology: hwloc failed to read this host: {}: {}", call, std::strerror(errno));
 }
 
 hwloc_topology_t initialized() {
@@ -42,7 +41,7 @@ hwloc_topology_t initialized() {
   return handle;
 }
 
-// no entry: lockstep computes on hosts today
+// empty today: GPUs are found by device/cuda
 constexpr std::array<DeviceBackend, 0> backends{};
 
 }  // namespace
@@ -91,7 +90,7 @@ std::string to_string(const ProcessorSet& set) {
 
 Topology::Topology(const std::string& synthetic) : handle_(initialized()) {
   if (!synthetic.empty()) check(hwloc_topology_set_synthetic(get(), synthetic.c_str()), "hwloc_topology_set_synthetic");
-  // cores that this process may not use are cores of the host all the same
+  // count the cores that this process may not use, too
   check(hwloc_topology_set_flags(get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED), "hwloc_topology_set_flags");
   check(hwloc_topology_load(get()), "hwloc_topology_load");
   processors_ = set_of(hwloc_topology_get_topology_cpuset(get()));
@@ -99,7 +98,7 @@ Topology::Topology(const std::string& synthetic) : handle_(initialized()) {
   while ((core = hwloc_get_next_obj_by_type(get(), HWLOC_OBJ_CORE, core)) != nullptr)
     cores_.push_back(set_of(core->cpuset));
   if (!cores_.empty()) return;
-  // some virtual machines tell of no cores: each processor is one
+  // some virtual machines report no cores: count each processor as one
   for (const int cpu : numbers_of(processors_)) cores_.push_back(set_of(std::vector<int>{cpu}));
 }
 

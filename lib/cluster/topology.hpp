@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host as hwloc reads it: this one, or a made one in tests.
+// The processors and cores of a host, read with hwloc: of this host, or of a synthetic one in tests.
 
 #pragma once
 
@@ -17,12 +17,14 @@
 
 namespace lockstep::detail {
 
+/// Processors by the operating system's numbers. The size is fixed, so that ranks can exchange sets.
 inline constexpr std::size_t most_processors = 8192;
 using ProcessorSet = std::bitset<most_processors>;
 
-/// Those that the calling thread may run on; none where the system does not say.
+/// The processors that the calling thread may run on; empty if the system call fails.
 [[nodiscard]] ProcessorSet allowed_processors() noexcept;
 
+/// The numbers of the processors in a set, ascending.
 [[nodiscard]] std::vector<int> numbers_of(const ProcessorSet& set);
 [[nodiscard]] ProcessorSet set_of(const std::vector<int>& numbers);
 
@@ -34,13 +36,13 @@ class Topology {
  public:
   /// This host. Throws Error(unavailable).
   Topology() : Topology(std::string()) {}
-  /// `synthetic` in hwloc's syntax, such as "node:2 core:4 pu:2"; this host where it is empty.
+  /// A synthetic host in hwloc's syntax, such as "node:2 core:4 pu:2"; this host if `synthetic` is empty.
   explicit Topology(const std::string& synthetic);
 
   [[nodiscard]] hwloc_topology_t get() const noexcept { return handle_.get(); }
-  /// All processors of each core.
+  /// The processors of each core.
   [[nodiscard]] const std::vector<ProcessorSet>& cores() const noexcept { return cores_; }
-  /// All processors.
+  /// All processors of the host.
   [[nodiscard]] const ProcessorSet& processors() const noexcept { return processors_; }
 
  private:
@@ -52,19 +54,19 @@ class Topology {
   ProcessorSet processors_;
 };
 
-/// What finds the devices of one kind. A build with a back end for GPUs has an entry for it in `device_backends`; there
-/// is none today, and tests give their own.
+/// Finds the devices of one kind. `device_backends` would list one entry for each backend of the build; it is empty
+/// today. Tests pass their own.
 struct DeviceBackend {
   const char* name;
   std::vector<LocalDevice> (*find)(const Topology& topology);
 };
 [[nodiscard]] std::span<const DeviceBackend> device_backends() noexcept;
 
-/// `topology` for a process that may run on `allowed`, with the devices of `backends`.
+/// The public description of `topology` for a process that may run on `allowed`, with the devices that `backends` find.
 [[nodiscard]] HostTopology host_topology_of(const Topology& topology, const ProcessorSet& allowed,
                                             std::span<const DeviceBackend> backends);
 
-/// How many cores of `topology` own a processor of `set`.
+/// Number of cores of `topology` that have a processor in `set`.
 [[nodiscard]] int cores_of(const Topology& topology, const ProcessorSet& set);
 
 }  // namespace lockstep::detail

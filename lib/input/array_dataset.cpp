@@ -15,7 +15,7 @@ namespace lockstep::input {
 Tensor stacked(std::span<const Tensor> parts) {
   if (parts.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "array_dataset: a list of arrays is empty, so their dtype and shape are unknown; give an array "
+                        "array_dataset: a list of arrays is empty, so its dtype and shape are unknown; use an array "
                         "without rows instead");
   }
   const Tensor& first = parts.front();
@@ -25,11 +25,11 @@ Tensor stacked(std::span<const Tensor> parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Tensor& part = parts[i];
     if (part.dtype() != first.dtype() || !(part.shape() == first.shape())) {
-      detail::throw_error(
-          Code::invalid_argument,
-          "array_dataset: in a list of arrays, which is stacked to one, array {} is {}{} but array 0 is "
-          "{}{}; give arrays that differ as a tuple",
-          i, to_string(part.dtype()), to_string(part.shape()), to_string(first.dtype()), to_string(first.shape()));
+      detail::throw_error(Code::invalid_argument,
+                          "array_dataset: array {} of a list is {}{}, but array 0 is {}{}; arrays of a list must have "
+                          "equal dtype and shape, use a tuple for others",
+                          i, to_string(part.dtype()), to_string(part.shape()), to_string(first.dtype()),
+                          to_string(first.shape()));
     }
     copy({to + i * part.byte_count(), part.dtype(), part.shape(), {}}, part.view());
   }

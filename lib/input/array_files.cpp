@@ -21,8 +21,8 @@
 namespace lockstep::input {
 namespace {
 
-/// The bytes that elements of these extents need, or nothing if that is more than `limit`. An extent of 0 is not
-/// allowed to hide others that no shape could have.
+/// The size in bytes of an array with these extents; nothing if it is larger than `limit`. If an extent is 0, the
+/// others must still be valid for a shape.
 std::optional<std::uint64_t> bytes_of(std::span<const std::int64_t> extents, std::uint64_t element_bytes,
                                       std::uint64_t limit) {
   const bool is_empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
@@ -46,22 +46,21 @@ std::string extents_text(std::span<const std::int64_t> extents) {
 
 [[noreturn]] void throw_length(const ByteStream& stream, const ArrayHeader& header, const char* what,
                                std::uint64_t found, const char* more) {
-  detail::throw_error(Code::data_loss, "{} is {}: {} elements of shape {} are {} bytes, found {}{}", stream.name(),
+  detail::throw_error(Code::data_loss, "{} is {}: {} elements of shape {} have {} bytes, found {}{}", stream.name(),
                       what, to_string(header.dtype), to_string(header.shape), header.content_bytes, found, more);
 }
 
-/// Reads to the end without keeping anything; what is missing or left over is found before memory is taken for it.
+/// Reads the file to its end without storing the content, so that a wrong length is found before memory is allocated.
 void check_length(const std::filesystem::path& path, const ArrayHeader& header) {
   ByteReader reader(path);
   std::vector<std::byte> scratch(64 * 1024);
   while (reader.position() <= header.header_bytes + header.content_bytes && reader.read(scratch) == scratch.size()) {}
   const std::uint64_t found = reader.position() - header.header_bytes;
   if (found < header.content_bytes) throw_length(reader, header, "truncated", found, "");
-  if (found > header.content_bytes)
-    throw_length(reader, header, "damaged", header.content_bytes, " and more bytes after them");
+  if (found > header.content_bytes) throw_length(reader, header, "damaged", header.content_bytes, " and further bytes");
 }
 
-/// Elements in Fortran order to C order.
+/// Copies an array in Fortran order to C order.
 Tensor reordered(const Tensor& fortran) {
   Tensor result = Tensor::uninitialized(fortran.dtype(), fortran.shape());
   const auto extents = fortran.shape().extents();
@@ -91,7 +90,7 @@ Tensor reordered(const Tensor& fortran) {
 ArrayHeader array_header(const ByteStream& stream, DType dtype, std::span<const std::int64_t> extents,
                          const ArrayLayout& layout) {
   if (extents.size() > static_cast<std::size_t>(Shape::max_rank)) {
-    detail::throw_error(Code::invalid_argument, "{} holds an array of {} axes; a tensor has at most {}", stream.name(),
+    detail::throw_error(Code::invalid_argument, "{} has an array of {} axes; a tensor has at most {}", stream.name(),
                         extents.size(), Shape::max_rank);
   }
   const std::uint64_t limit = stream.largest_content() - std::min(stream.largest_content(), stream.position());
@@ -99,8 +98,7 @@ ArrayHeader array_header(const ByteStream& stream, DType dtype, std::span<const 
   if (!content) {
     detail::throw_error(
         Code::data_loss,
-        "{} is damaged or truncated: {} elements of shape {} are more than the {} bytes that it can hold behind its "
-        "header of {} bytes",
+        "{} is damaged or truncated: {} elements of shape {} do not fit in the {} bytes after the header of {} bytes",
         stream.name(), to_string(dtype), extents_text(extents), limit, stream.position());
   }
   return {dtype, Shape(extents), layout, stream.position(), *content};
@@ -113,7 +111,7 @@ Tensor read_content(ByteStream& stream, const ArrayHeader& header) {
   if (found != bytes.size()) throw_length(stream, header, "truncated", found, "");
   std::byte extra{};
   if (stream.read(std::span(&extra, 1)) != 0) {
-    throw_length(stream, header, "damaged", header.content_bytes, " and more bytes after them");
+    throw_length(stream, header, "damaged", header.content_bytes, " and further bytes");
   }
   to_host(bytes, header.dtype, header.layout.is_swapped);
   return header.layout.is_fortran && header.shape.rank() > 1 ? reordered(tensor) : tensor;
@@ -131,8 +129,8 @@ Tensor read_array(const std::filesystem::path& path, ParseHeader parse) {
 
 RowBlock block_of(Tensor array, const std::string& name) {
   if (array.shape().rank() == 0) {
-    detail::throw_error(Code::invalid_argument, "{} holds a scalar, which has no rows; a dataset of rows needs an axis",
-                        name);
+    detail::throw_error(Code::invalid_argument,
+                        "{} has a scalar, which has no rows; the array must have at least one axis", name);
   }
   const auto owner = std::make_shared<const Tensor>(std::move(array));
   return {.owner = owner,
@@ -150,8 +148,7 @@ RowBlock block_of(std::shared_ptr<const void> owner, std::span<const std::byte> 
   }
   const std::uint64_t found = bytes.size() - header.header_bytes;
   if (found < header.content_bytes) throw_length(reader, header, "truncated", found, "");
-  if (found > header.content_bytes)
-    throw_length(reader, header, "damaged", header.content_bytes, " and more bytes after them");
+  if (found > header.content_bytes) throw_length(reader, header, "damaged", header.content_bytes, " and further bytes");
   return {.owner = std::move(owner),
           .first = bytes.data() + header.header_bytes,
           .rows = header.shape[0],

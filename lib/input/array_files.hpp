@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that hold one array each: a header that tells element type and extents, then the elements.
+// Files with one array each: a header with element type and extents, followed by the elements.
 
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace lockstep::input {
 
-/// How elements lie in a file.
+/// The order of bytes and elements in a file.
 struct ArrayLayout {
-  bool is_swapped = false;  ///< in the other byte order than this machine's
-  bool is_fortran = false;  ///< the first index changes fastest
+  bool is_swapped = false;  ///< byte order is not this machine's
+  bool is_fortran = false;  ///< Fortran order: the first index varies fastest
 };
 
 struct ArrayHeader {
@@ -29,34 +29,34 @@ struct ArrayHeader {
   Shape shape;
   ArrayLayout layout;
   std::uint64_t header_bytes = 0;
-  std::uint64_t content_bytes = 0;  ///< no more than the stream can have
+  std::uint64_t content_bytes = 0;  ///< size of the elements; at most the size of the stream
 };
 
-/// Reads a header and no further.
+/// Reads the header of a stream, and nothing after it.
 using ParseHeader = ArrayHeader (*)(ByteStream& stream);
 
 /// Reads the header of a .npy file of version 1, 2 or 3.
 [[nodiscard]] ArrayHeader parse_npy_header(ByteStream& stream);
 
-/// For a ParseHeader, at the end of the header. Throws Error(data_loss) when the elements are more than the stream can
-/// hold, and Error(invalid_argument) for too many axes.
+/// Called by a ParseHeader function once it has read the header. Throws Error(data_loss) if the elements do not fit in
+/// the stream, and Error(invalid_argument) for too many axes.
 [[nodiscard]] ArrayHeader array_header(const ByteStream& stream, DType dtype, std::span<const std::int64_t> extents,
                                        const ArrayLayout& layout);
 
-/// The elements behind `header` in C order and this machine's byte order. Throws Error(data_loss) when the stream has
-/// fewer or more bytes.
+/// Reads the elements after the header, and returns them in C order and this machine's byte order. Throws
+/// Error(data_loss) if the stream has fewer or more bytes.
 [[nodiscard]] Tensor read_content(ByteStream& stream, const ArrayHeader& header);
-/// The array of a file, plain or gzip.
+/// Reads the array of a file, plain or gzip.
 [[nodiscard]] Tensor read_array(const std::filesystem::path& path, ParseHeader parse);
 
-/// The rows of an array in memory: of `bytes`, which are what a plain file or a part of one holds and live as long as
-/// `owner`. Rows in Fortran order are copied.
+/// The rows of the array in `bytes`, the content of a plain file or of a part of one, which is valid as long as
+/// `owner`. An array in Fortran order is copied.
 [[nodiscard]] RowBlock block_of(std::shared_ptr<const void> owner, std::span<const std::byte> bytes, std::string name,
                                 ParseHeader parse);
-/// The rows of an array that is a tensor already.
+/// The rows of a tensor.
 [[nodiscard]] RowBlock block_of(Tensor array, const std::string& name);
 
-/// The rows of all files, mapped where they are plain, as a dataset with random access.
+/// The rows of all files as a dataset with random access. Plain files are mapped.
 [[nodiscard]] Pipeline array_files(const char* reader, const FileList& files, ParseHeader parse);
 
 }  // namespace lockstep::input

@@ -42,7 +42,7 @@ ByteReader::ByteReader(const std::filesystem::path& path) : name_(path.string())
   if (!file_) detail::throw_error(Code::invalid_argument, "cannot open {}: {}", name_, errno_text(errno));
   file_bytes_ = std::filesystem::file_size(path, error);
   if (error) detail::throw_error(Code::invalid_argument, "cannot read {}: {}", name_, error.message());
-  look();
+  detect_gzip();
   if (!gzip_) return;
   packed_.resize(packed_bytes);
   const int status = inflateInit2(&stream_, gzip_only);
@@ -59,7 +59,7 @@ std::uint64_t ByteReader::largest_content() const noexcept {
   return std::min(file_bytes_, std::numeric_limits<std::uint64_t>::max() / best_deflate_ratio) * best_deflate_ratio;
 }
 
-void ByteReader::look() {
+void ByteReader::detect_gzip() {
   std::array<unsigned char, 4> bytes{};
   const std::size_t count = std::fread(bytes.data(), 1, 2, file_.get());
   gzip_ = count == 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
@@ -96,19 +96,19 @@ std::size_t ByteReader::unpack(std::span<std::byte> bytes) {
   while (done < bytes.size() && !ended_) {
     if (!fill()) {
       detail::throw_error(Code::data_loss,
-                          "{} is truncated: its gzip data ends after {} unpacked bytes without its checksum", name_,
+                          "{} is truncated: its gzip data ends after {} decompressed bytes, before its checksum", name_,
                           position_ + done);
     }
-    const auto room = static_cast<uInt>(std::min<std::size_t>(bytes.size() - done, std::numeric_limits<uInt>::max()));
+    const auto free = static_cast<uInt>(std::min<std::size_t>(bytes.size() - done, std::numeric_limits<uInt>::max()));
     stream_.next_out = reinterpret_cast<unsigned char*>(bytes.data() + done);
-    stream_.avail_out = room;
+    stream_.avail_out = free;
     const int status = inflate(&stream_, Z_NO_FLUSH);
-    done += room - stream_.avail_out;
+    done += free - stream_.avail_out;
     if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status == Z_STREAM_END) {
       finish_member();
     } else if (status != Z_OK && status != Z_BUF_ERROR) {
-      detail::throw_error(Code::data_loss, "{} is corrupt: gzip data is invalid after {} unpacked bytes ({})", name_,
+      detail::throw_error(Code::data_loss, "{} is corrupt: invalid gzip data after {} decompressed bytes ({})", name_,
                           position_ + done, stream_.msg != nullptr ? stream_.msg : "no reason given");
     }
   }
@@ -118,7 +118,7 @@ std::size_t ByteReader::unpack(std::span<std::byte> bytes) {
 void ByteReader::finish_member() {
   if (!fill()) {
     ended_ = true;
-  } else if (*stream_.next_in == 0x1f) {  // another gzip file follows, as gzip itself allows
+  } else if (*stream_.next_in == 0x1f) {  // another member follows, which gzip allows
     LOCKSTEP_CHECK(inflateReset(&stream_) == Z_OK);
   } else {
     detail::throw_error(Code::data_loss, "{} is corrupt: bytes follow the end of its gzip data", name_);

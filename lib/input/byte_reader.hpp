@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a file, plain or unpacked from gzip.
+// Streams of bytes: a file, plain or gzip, or bytes in memory.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace lockstep::input {
 
-/// Bytes that are read once, from the start.
+/// A stream of bytes, read once from the start.
 class ByteStream {
  public:
   ByteStream() = default;
@@ -27,18 +27,18 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
   virtual ~ByteStream();
 
-  /// Fills `bytes`; how many: fewer only at the end, where the stream is checked to be whole.
-  /// Throws Error(data_loss) for what is damaged.
+  /// Fills `bytes`, and returns how many were filled; fewer only at the end, where the stream is checked to be
+  /// complete. Throws Error(data_loss) if the data is damaged.
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> bytes) = 0;
-  /// Bytes read so far, after unpacking.
+  /// Number of bytes read so far, after decompression.
   [[nodiscard]] virtual std::uint64_t position() const noexcept = 0;
-  /// The most bytes that it can give, whatever it says itself.
+  /// Upper bound of the stream's length after decompression, independent of its header.
   [[nodiscard]] virtual std::uint64_t largest_content() const noexcept = 0;
-  /// For errors.
+  /// The name of the stream, for errors.
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
 };
 
-/// Bytes in memory.
+/// A stream of bytes in memory.
 class SpanReader final : public ByteStream {
  public:
   SpanReader(std::span<const std::byte> bytes, std::string name) noexcept : bytes_(bytes), name_(std::move(name)) {}
@@ -53,25 +53,24 @@ class SpanReader final : public ByteStream {
   std::string name_;
 };
 
-/// The best ratio that deflate reaches (1032), rounded up.
+/// The highest compression ratio of deflate (1032), rounded up.
 inline constexpr std::uint64_t best_deflate_ratio = 1100;
 
-/// Reads a regular file from its start; whether it is gzip is told by its first two bytes. Errors name the file.
+/// A stream of a regular file, which is decompressed if its first two bytes are gzip's. Errors name the file.
 class ByteReader final : public ByteStream {
  public:
-  /// Throws Error(invalid_argument) when the file cannot be opened.
+  /// Throws Error(invalid_argument) if the file cannot be opened.
   explicit ByteReader(const std::filesystem::path& path);
   ~ByteReader() override;
 
-  /// For gzip it is checked that nothing is missing, corrupt, or follows.
+  /// Also throws Error(data_loss) if gzip data is truncated, corrupt, or followed by other bytes.
   [[nodiscard]] std::size_t read(std::span<std::byte> bytes) override;
   [[nodiscard]] std::uint64_t position() const noexcept override { return position_; }
   [[nodiscard]] bool is_gzip() const noexcept { return gzip_; }
-  /// The file's size, or that times the best ratio.
+  /// The file's size; for gzip, times the highest compression ratio.
   [[nodiscard]] std::uint64_t largest_content() const noexcept override;
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
-  /// What gzip's trailer says about the content's length, modulo 2^32; right unless the file is several gzip files in
-  /// one.
+  /// Length of the content modulo 2^32, from gzip's trailer. Wrong if the file consists of several gzip members.
   [[nodiscard]] std::uint32_t trailer_length() const noexcept { return trailer_length_; }
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
 
@@ -80,7 +79,7 @@ class ByteReader final : public ByteStream {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
 
-  void look();
+  void detect_gzip();
   bool fill();
   [[nodiscard]] std::size_t unpack(std::span<std::byte> bytes);
   void finish_member();

@@ -14,7 +14,7 @@
 namespace lockstep::input {
 namespace {
 
-/// What is given out is never what is kept: a reader may write to its elements.
+/// Readers get copies of the cached tensors, because they may write to their elements.
 Leaves copy_of(const Leaves& element, const std::shared_ptr<MemoryResource>& memory) {
   Leaves copy;
   copy.reserve(element.size());
@@ -66,14 +66,14 @@ class CachedRows final : public RowSource {
     source_->element(row, heap_memory_resource(), element);
     return keep(row, element);
   }
-  /// Who comes second finds the same there.
+  /// Stores a copy of `element`, unless another thread has stored the row already. Returns the cached element.
   const Leaves& keep(std::int64_t row, const Leaves& element) const {
     auto mine = std::make_unique<const Leaves>(copy_of(element, heap_memory_resource()));
     const Leaves* there = nullptr;
     if (place(row).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
     return *there;
   }
-  /// Together, for a source that makes several at once.
+  /// Reads the rows that are not cached in one call, since a source may read several in parallel.
   void read_missing(std::span<const std::int64_t> rows) const {
     std::vector<std::int64_t> missing;
     for (const std::int64_t row : rows) {
@@ -85,10 +85,11 @@ class CachedRows final : public RowSource {
   }
 
   std::shared_ptr<const RowSource> source_;
-  mutable std::vector<std::atomic<const Leaves*>> kept_;  // null, then what has been read, for good
+  mutable std::vector<std::atomic<const Leaves*>>
+      kept_;  // by row: null, or the cached element, which is never replaced
 };
 
-/// The elements of a sequence, once it has been read to its end.
+/// The elements of a sequence, stored once it has been read to its end.
 class CachedElements {
  public:
   using Elements = std::shared_ptr<const std::vector<Leaves>>;

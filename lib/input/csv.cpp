@@ -45,7 +45,7 @@ bool parse_bool(std::string_view text, bool& value) noexcept {
   return false;
 }
 
-/// Whether `text` is a value of `dtype`, which is then written to `target`.
+/// Parses `text` as a value of `dtype` and writes it to `target`. Returns whether `text` is valid.
 bool parse_value(std::string_view text, DType dtype, std::byte* target) {
   return detail::visit_dtype(dtype, [&]<class T>() {
     T value{};
@@ -64,10 +64,10 @@ bool parse_value(std::string_view text, DType dtype, std::byte* target) {
   });
 }
 
-/// How records of one dataset become elements.
+/// The conversion of a dataset's records to elements.
 struct CsvPlan {
   CsvOptions options;
-  bool is_vector = false;  ///< all columns in one tensor
+  bool is_vector = false;  ///< all columns form one tensor
 };
 
 class CsvCursor final : public WholeCursor {
@@ -82,7 +82,7 @@ class CsvCursor final : public WholeCursor {
     if (!has_first_ && !reader_.advance()) return false;
     has_first_ = false;
     if (reader_.fields().size() != field_count_) {
-      detail::throw_error(Code::data_loss, "{}: the record has {} fields, but the first one of the file has {}",
+      detail::throw_error(Code::data_loss, "{}: the record has {} fields, but the first record of the file has {}",
                           reader_.place(), reader_.fields().size(), field_count_);
     }
     make_element();
@@ -90,7 +90,8 @@ class CsvCursor final : public WholeCursor {
   }
 
  private:
-  /// Reads the header, or looks at the first record; whether there is any.
+  /// Reads the header, or the first record if there is no header, and finds the columns. Returns false if the file is
+  /// empty.
   bool start() {
     if (!reader_.advance()) return false;
     field_count_ = reader_.fields().size();
@@ -103,7 +104,8 @@ class CsvCursor final : public WholeCursor {
         next = static_cast<std::size_t>(column.index);
       }
       if (next >= field_count_) {
-        detail::throw_error(Code::invalid_argument, "{}: there are {} columns, but column {} is asked for",
+        detail::throw_error(Code::invalid_argument,
+                            "{}: the file has {} columns, but column {} is requested (columns are numbered from 0)",
                             reader_.place(), field_count_, next);
       }
       places_.push_back(next++);
@@ -162,18 +164,17 @@ class CsvCursor final : public WholeCursor {
 
   std::shared_ptr<const CsvPlan> plan_;
   CsvReader reader_;
-  std::vector<std::size_t> places_;  // of each column, among the fields
+  std::vector<std::size_t> places_;  // index among the fields, by column
   std::size_t field_count_ = 0;
-  bool has_first_ = false;  // whether the reader is at the first element already
+  bool has_first_ = false;  // whether the reader is already at the first record
 };
 
 void check_column(const CsvColumn& column, std::size_t i, bool has_header) {
   if (!column.name.empty() && !has_header) {
     detail::throw_error(
         Code::invalid_argument,
-        "csv_dataset: column {} is called \"{}\", but without has_header no column has a name; give its "
-        "index",
-        i, column.name);
+        "csv_dataset: column {} is given by the name \"{}\", which requires has_header; use its index instead", i,
+        column.name);
   }
   if (!column.dtype || !column.default_value) return;
   alignas(8) std::array<std::byte, 8> value{};
@@ -182,21 +183,20 @@ void check_column(const CsvColumn& column, std::size_t i, bool has_header) {
                       to_string(*column.dtype), *column.default_value);
 }
 
-/// Whether an element is one vector.
+/// Checks the number of columns. Returns whether all columns form one vector.
 bool check_leaves(const std::vector<CsvColumn>& columns, std::size_t leaves) {
   if (columns.size() == leaves) return false;
   if (leaves != 1 || columns.empty()) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "csv_dataset: {} columns for elements of {} tensors; there must be a column for each tensor, or "
-        "one tensor for all",
-        columns.size(), leaves);
+    detail::throw_error(Code::invalid_argument,
+                        "csv_dataset: {} columns for elements of {} tensors; there must be one column for each tensor, "
+                        "or one tensor for all columns",
+                        columns.size(), leaves);
   }
   for (const CsvColumn& column : columns) {
     if (column.dtype && column.dtype == columns.front().dtype) continue;
     detail::throw_error(Code::invalid_argument,
-                        "csv_dataset: columns that become one vector must have one dtype, but the first has {} and "
-                        "another {}; give the element a tensor for each column",
+                        "csv_dataset: columns of one vector must have one dtype, but the first has {} and another has "
+                        "{}; use one tensor for each column",
                         columns.front().dtype ? to_string(*columns.front().dtype) : "text",
                         column.dtype ? to_string(*column.dtype) : "text");
   }
@@ -209,7 +209,7 @@ Pipeline csv_records(const FileList& files, const CsvOptions& options, std::size
   check_options("csv_dataset", options.records);
   if (options.delimiter == '"' || options.delimiter == '\n' || options.delimiter == '\r') {
     detail::throw_error(Code::invalid_argument,
-                        "csv_dataset: the delimiter has character code {}; it must be neither a quote nor a line's end",
+                        "csv_dataset: the delimiter has character code {}; it must not be a quote or a line end",
                         static_cast<int>(options.delimiter));
   }
   const bool is_vector = check_leaves(options.columns, leaves);

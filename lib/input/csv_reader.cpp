@@ -11,7 +11,7 @@
 namespace lockstep::input {
 
 namespace {
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // which some programs write before UTF-8
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // some programs write it at the start of UTF-8 files
 }  // namespace
 
 CsvReader::CsvReader(const std::filesystem::path& path, char delimiter, std::size_t max_record_bytes)
@@ -27,7 +27,7 @@ bool CsvReader::advance() {
     line_ += lines_;
     passed_ = lines_ = 0;
     if (!window_.ensure(1)) return false;
-    // the end of the record must be seen, or that of the file
+    // extend the window until it has the end of the record, or of the file
     for (std::size_t seen = window_.view().size(); !scan_record(false); seen = window_.view().size()) {
       if (window_.ensure(2 * seen) || window_.view().size() != seen) continue;
       static_cast<void>(scan_record(true));
@@ -41,7 +41,7 @@ bool CsvReader::advance() {
   }
 }
 
-/// Whether the record ends in what is seen; `is_last`: that is all there is.
+/// Returns whether the window has the end of the record. `is_last`: the window reaches the end of the file.
 bool CsvReader::scan_record(bool is_last) {
   const std::span<const std::byte> view = window_.view();
   const std::string_view text(reinterpret_cast<const char*>(view.data()), std::min(view.size(), max_record_bytes_ + 1));
@@ -53,7 +53,7 @@ bool CsvReader::scan_record(bool is_last) {
     scan = scan_field(text, scan.at, is_last && !is_cut);
   } while (scan.end == End::field);
   if (scan.end == End::view && (is_cut || text.size() > max_record_bytes_)) {
-    fail(fmt::format("it has more than {} bytes (max_record_bytes); is a quote not closed?", max_record_bytes_), 0);
+    fail(fmt::format("it has more than {} bytes (max_record_bytes); possibly an unclosed quote", max_record_bytes_), 0);
   }
   passed_ = scan.at;
   return scan.end == End::record;
@@ -64,7 +64,7 @@ CsvReader::Scan CsvReader::scan_field(std::string_view text, std::size_t at, boo
   std::size_t end = at;
   while (end < text.size() && text[end] != delimiter_ && text[end] != '\n') {
     if (text[end] == '"')
-      fail("a quote inside a field that does not begin with one; double quotes, and quote the field", end);
+      fail("quote inside an unquoted field; the field must be quoted, and quotes inside of it doubled", end);
     ++end;
   }
   const bool has_return = end > at && text[end - 1] == '\r' && (end == text.size() || text[end] == '\n');
@@ -82,21 +82,22 @@ CsvReader::Scan CsvReader::scan_quoted(std::string_view text, std::size_t at, bo
       ++end;
       continue;
     }
-    if (end + 1 == text.size() && !is_last) return {end, End::view};  // it may be doubled
+    if (end + 1 == text.size() && !is_last)
+      return {end, End::view};  // the next byte decides whether this quote is doubled
     span.length = end - at;
     spans_.push_back(span);
     std::size_t after = end + 1;
     if (after < text.size() && text[after] == '\r') ++after;
     if (after < text.size() && text[after] != '\n' && (text[after] != delimiter_ || after != end + 1)) {
-      fail("something follows a closing quote; double quotes inside of a quoted field", after);
+      fail("text after a closing quote; quotes inside of a quoted field must be doubled", after);
     }
     return end_of_field(text, after, is_last);
   }
-  if (is_last) fail("a quote is not closed at the end of the file", at - 1);
+  if (is_last) fail("unclosed quote at the end of the file", at - 1);
   return {text.size(), End::view};
 }
 
-/// At a delimiter, a line's end or the end of the text.
+/// Continues after a field, at a delimiter, a line end, or the end of `text`.
 CsvReader::Scan CsvReader::end_of_field(std::string_view text, std::size_t at, bool is_last) {
   if (at == text.size()) {
     ++lines_;
@@ -110,7 +111,7 @@ CsvReader::Scan CsvReader::end_of_field(std::string_view text, std::size_t at, b
 void CsvReader::make_fields(std::string_view text) {
   fields_.clear();
   unescaped_.clear();
-  unescaped_.reserve(spans_.size());  // views of them stay good
+  unescaped_.reserve(spans_.size());  // no reallocation, so views of the strings stay valid
   for (const Span& span : spans_) {
     std::string_view field = text.substr(span.begin, span.length);
     if (span.has_doubled) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CSV file as records of text fields.
+// Reads a CSV file as records of text fields.
 
 #pragma once
 
@@ -18,29 +18,29 @@ namespace lockstep::input {
 
 class CsvReader {
  public:
-  /// A byte order mark is passed over.
+  /// Skips a byte order mark.
   CsvReader(const std::filesystem::path& path, char delimiter, std::size_t max_record_bytes);
 
-  /// Moves to the next record that is not an empty line; false at the end. Throws Error(data_loss) for quotes that are
-  /// wrong and records that are too long.
+  /// Moves to the next record that is not an empty line; returns false at the end. Throws Error(data_loss) for
+  /// misplaced quotes and records that are too long.
   [[nodiscard]] bool advance();
-  /// Good until the next advance.
+  /// Valid until the next advance.
   [[nodiscard]] const std::vector<std::string_view>& fields() const noexcept { return fields_; }
-  /// "file:line", of the present record's first line, counted from 1.
+  /// "file:line" of the current record's first line, counted from 1.
   [[nodiscard]] std::string place() const;
 
  private:
-  /// The end of a field, or of what is seen.
+  /// What a scan stopped at: the end of a field, of a record, or of the window.
   enum class End { field, record, view };
   struct Scan {
-    std::size_t at = 0;  ///< behind what has been read
+    std::size_t at = 0;  ///< position after the scanned bytes
     End end = End::field;
   };
-  /// A field without its quotes and, where there are doubled quotes, to be shortened.
+  /// A field without its enclosing quotes.
   struct Span {
     std::size_t begin = 0;
     std::size_t length = 0;
-    bool has_doubled = false;
+    bool has_doubled = false;  ///< has doubled quotes, which are to be replaced by single ones
   };
 
   [[nodiscard]] bool scan_record(bool is_last);
@@ -53,12 +53,12 @@ class CsvReader {
   FileWindow window_;
   char delimiter_;
   std::size_t max_record_bytes_;
-  std::uint64_t line_ = 1;   // of the present record
-  std::uint64_t lines_ = 0;  // that it has
-  std::size_t passed_ = 0;   // bytes of it, with its end
-  std::vector<Span> spans_;  // of it
+  std::uint64_t line_ = 1;   // line of the current record
+  std::uint64_t lines_ = 0;  // number of lines of the current record
+  std::size_t passed_ = 0;   // bytes of the current record, with its line end
+  std::vector<Span> spans_;  // fields of the current record
   std::vector<std::string_view> fields_;
-  std::vector<std::string> unescaped_;  // those with doubled quotes
+  std::vector<std::string> unescaped_;  // fields that had doubled quotes
 };
 
 }  // namespace lockstep::input

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of a distributed dataset before it is read.
+// The text of DistributedDataset::describe().
 
 #include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
@@ -15,11 +15,11 @@ namespace lockstep::input {
 namespace {
 
 constexpr std::string_view depends =
-    "  batches depend on the ranks: on another number of ranks, replicas get other batches\n";
+    "  batches depend on the number of ranks: on another number, replicas get different batches\n";
 
 std::string count_of(Cardinality elements) {
-  if (elements.is_infinite()) return "endless";
-  return elements.is_known() ? std::to_string(elements.count()) : "an unknown number";
+  if (elements.is_infinite()) return "infinitely many";
+  return elements.is_known() ? std::to_string(elements.count()) : "an unknown number of";
 }
 
 std::string replicas_of(const ReplicaLayout& layout, int rank) {
@@ -28,7 +28,7 @@ std::string replicas_of(const ReplicaLayout& layout, int rank) {
   return first == last ? fmt::format("replica {}", first) : fmt::format("replicas {} to {}", first, last);
 }
 
-/// The rows of rank `rank` in a full batch.
+/// The rows of a rank's replicas in a full batch.
 std::string rows_of(const ReplicaLayout& layout, int rank, SplitPolicy split, std::int64_t full) {
   const auto chunk = [&](int replica) { return chunk_of(split, full, full, layout.replicas(), replica); };
   const RowRange first = chunk(layout.first(rank));
@@ -50,13 +50,15 @@ std::string part_of(const Node& dataset, const ReplicaLayout& layout, int rank, 
     case AutoShardPolicy::data: {
       std::vector<int> slices;
       for (int slice = rank; slice < layout.replicas(); slice += ranks) slices.push_back(slice);
-      return fmt::format("{} slices {} of the {} of each batch", reads, fmt::join(slices, ", "), layout.replicas());
+      return fmt::format("{} slices {} of the {} slices of each batch", reads, fmt::join(slices, ", "),
+                         layout.replicas());
     }
     case AutoShardPolicy::file: {
       const auto own = dataset.restricted({.files = Part{ranks, rank}, .hinted = std::nullopt});
       return fmt::format("reads {}", fmt::join(own->files(), ", "));
     }
-    case AutoShardPolicy::hint: return fmt::format("reads shard {} of {} where the dataset has its hint", rank, ranks);
+    case AutoShardPolicy::hint:
+      return fmt::format("reads shard {} of {} at the shard hint of the dataset", rank, ranks);
     case AutoShardPolicy::off:
     case AutoShardPolicy::file_or_data: break;
   }
@@ -70,13 +72,13 @@ std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, A
   std::string text;
   const auto out = std::back_inserter(text);
   if (dataset.batch_size() == 0) {
-    fmt::format_to(out, "dataset: elements: {}", count_of(dataset.cardinality()));
+    fmt::format_to(out, "dataset: {} elements", count_of(dataset.cardinality()));
   } else {
-    fmt::format_to(out, "dataset: global batches of {} rows: {}", dataset.batch_size(),
+    fmt::format_to(out, "dataset: {1} global batches of {0} rows", dataset.batch_size(),
                    count_of(dataset.cardinality()));
   }
   const SplitPolicy used = policy == AutoShardPolicy::data ? SplitPolicy::ceil_slices : split;
-  fmt::format_to(out, "; shared by {}, cut by {}\n", to_string(policy), to_string(used));
+  fmt::format_to(out, "; auto_shard_policy {}, split {}\n", to_string(policy), to_string(used));
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     fmt::format_to(out, "  rank {}, {}: {}\n", rank, replicas_of(layout, rank),
                    part_of(dataset, layout, rank, policy, split));
@@ -91,8 +93,9 @@ std::string describe_dataset(const Node& dataset, const ReplicaLayout& layout, A
 
 std::string describe_function(const ReplicaLayout& layout, InputReplicationMode mode) {
   const bool per_replica = mode == InputReplicationMode::per_replica;
-  std::string text = per_replica ? "datasets from a function: one per replica\n"
-                                 : "datasets from a function: one per rank, whose replicas take elements in turn\n";
+  std::string text = per_replica
+                         ? "datasets from a function: one per replica\n"
+                         : "datasets from a function: one per rank; the replicas of a rank take elements in turn\n";
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     fmt::format_to(std::back_inserter(text), "  rank {}, {}: reads ", rank, replicas_of(layout, rank));
     if (per_replica && layout.count(rank) > 1) {

@@ -20,8 +20,8 @@ namespace lockstep::input {
 
 namespace cuda = detail::cuda;
 
-/// Memory of one GPU, in order with a stream that is for fetching alone. A block is taken again only after what the
-/// replica's stream has been given to do with it.
+/// Memory of one GPU, allocated in the order of a stream that is used only for fetching. A block is reused only after
+/// the work that the replica's stream had when the block was freed.
 class FetchMemory final : public MemoryResource {
  public:
   explicit FetchMemory(Device device)
@@ -37,8 +37,8 @@ class FetchMemory final : public MemoryResource {
     try {
       if (cuda::Backend::of_this_process().is_of_this_process())
         cuda::put_in_order(cuda::stream_of(device_), device_.index, stream_.get());
-    } catch (const std::exception& error) {  // then nothing runs there any more
-      detail::log_warning("input: memory of {} is given back out of order: {}", to_string(device_), error.what());
+    } catch (const std::exception& error) {  // CUDA has failed, so no work is running on the device
+      detail::log_warning("input: memory of {} is freed without ordering: {}", to_string(device_), error.what());
     }
     blocks_->deallocate(block, bytes);
   }
@@ -50,7 +50,7 @@ class FetchMemory final : public MemoryResource {
 
 namespace {
 
-/// `tensor` itself where CUDA reaches its memory by itself, else a copy where it does.
+/// `tensor` itself if its memory is registered with CUDA, otherwise a copy in pinned memory.
 Tensor reachable(const Tensor& tensor) {
   cuda::Api& api = cuda::Backend::of_this_process().api();
   cuda::PointerAttributes attributes;
@@ -71,7 +71,7 @@ DeviceFetch::DeviceFetch(const std::vector<Device>& devices) {
 
 DeviceFetch::~DeviceFetch() {
   if (sources_.empty()) return;
-  try {  // a copy has failed, and others may be under way
+  try {  // a copy has failed, and others may be pending
     wait();
   } catch (const std::exception& error) {
     detail::log_warning("input: {}", error.what());
@@ -112,7 +112,7 @@ void DeviceFetch::fetch(StepBatches& step) {
 void DeviceFetch::wait() const {
   for (const auto& memory : memory_) {
     if (memory == nullptr) continue;
-    cuda::wait_until([&] { return memory->is_idle(); }, "a batch on its way to a device", memory->device());
+    cuda::wait_until([&] { return memory->is_idle(); }, "the copy of a batch to a device", memory->device());
   }
 }
 

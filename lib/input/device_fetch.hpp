@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches on their way to the replicas' GPUs, beside what these compute.
+// Copies batches to the replicas' GPUs, concurrently with the replicas' computation.
 
 #pragma once
 
@@ -17,21 +17,21 @@ namespace lockstep::input {
 
 class FetchMemory;
 
-/// Copies go on streams of their own, so that they wait for no kernel of the replica's; they are done before a batch is
-/// given. Thread-safety: one thread at a time.
+/// Copies run on separate streams, so that they do not wait for the replicas' kernels. They are complete before a batch
+/// is returned. Thread-safety: one thread at a time.
 class DeviceFetch {
  public:
-  /// `devices[i]` is where local replica i's batches go; those of CPUs, and of replicas without one, stay where they
-  /// are. Throws Error(unavailable) where a GPU is not here.
+  /// `devices[i]` is the device of local replica i's batches. Batches for CPUs, and of replicas without a device, stay
+  /// in host memory. Throws Error(unavailable) if a GPU is not available.
   explicit DeviceFetch(const std::vector<Device>& devices);
   DeviceFetch(const DeviceFetch&) = delete;
   DeviceFetch& operator=(const DeviceFetch&) = delete;
   ~DeviceFetch();
 
-  /// For the tensors of batches: page-locked where they go to GPUs.
+  /// Memory for the tensors of batches; pinned if any of them is copied to a GPU.
   [[nodiscard]] std::shared_ptr<MemoryResource> host_memory() const;
-  /// Replaces the tensors of every batch that goes to a GPU. Throws Error(unavailable) when CUDA fails,
-  /// Error(deadline_exceeded) when a device takes too long.
+  /// Replaces the tensors of every batch for a GPU by copies on that GPU. Throws Error(unavailable) if CUDA fails, and
+  /// Error(deadline_exceeded) if a device takes too long.
   void fetch(StepBatches& step);
 
  private:
@@ -39,7 +39,7 @@ class DeviceFetch {
   void wait() const;
 
   std::vector<std::shared_ptr<FetchMemory>> memory_;  // by local replica; null for a CPU
-  Leaves sources_;                                    // what copies under way read
+  Leaves sources_;                                    // sources of pending copies
 };
 
 }  // namespace lockstep::input

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One dataset for all ranks: which way it goes to replicas.
+// Distributes one global dataset by its AutoShardPolicy.
 
 #include "base/check.hpp"
 #include "input/distributed_implementation.hpp"
@@ -17,21 +17,21 @@ using NodePointer = std::shared_ptr<const Node>;
 void check_layout(const InputLayout& layout, AutoShardPolicy policy) {
   const ReplicaLayout& replicas = layout.replicas;
   if (layout.rank < 0 || layout.rank >= replicas.ranks()) {
-    detail::throw_error(Code::invalid_argument, "distribute: there is no rank {} in the layout {}", layout.rank,
+    detail::throw_error(Code::invalid_argument, "distribute: rank {} is not in the layout {}", layout.rank,
                         to_string(replicas));
   }
   if (policy == AutoShardPolicy::automatic) return;
   for (const int count : replicas.counts()) {
     if (count == replicas.count(0)) continue;
     detail::throw_error(Code::invalid_argument,
-                        "distribute: auto_shard_policy {} needs as many replicas on every rank, but the layout is {}; "
-                        "AUTO goes with any layout",
+                        "distribute: auto_shard_policy {} requires the same number of replicas on every rank, but the "
+                        "layout is {}; AUTO supports any layout",
                         to_string(policy), to_string(replicas));
   }
   if (policy != AutoShardPolicy::data && replicas.ranks() > 1 && !layout.peers) {
     detail::throw_error(Code::invalid_argument,
-                        "distribute: with auto_shard_policy {} the {} ranks have to agree on the number of steps; give "
-                        "the layout their communicator as peers",
+                        "distribute: with auto_shard_policy {} the {} ranks must agree on the number of steps; set "
+                        "InputLayout::peers to their communicator",
                         to_string(policy), replicas.ranks());
   }
 }
@@ -40,32 +40,33 @@ void check_files(const Node& dataset, int ranks) {
   const std::vector<std::string> files = dataset.files();
   if (files.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "distribute: auto_shard_policy FILE, but the sources of the dataset are not all made of files "
-                        "(arrays, ranges and generators are not); use AUTO, or DATA");
+                        "distribute: auto_shard_policy FILE requires that all sources of the dataset are files, not "
+                        "arrays, ranges or generators; use AUTO or DATA");
   }
   if (files.size() < static_cast<std::size_t>(ranks)) {
-    detail::throw_error(Code::invalid_argument,
-                        "distribute: auto_shard_policy FILE gives each of {} ranks a file, but the dataset has only "
-                        "{}: {}; use AUTO, OFF or DATA, or write the data to more files",
-                        ranks, files.size(), files.front());
+    detail::throw_error(
+        Code::invalid_argument,
+        "distribute: auto_shard_policy FILE requires at least one file for each of {} ranks, but the number of files "
+        "is {} (the first is {}); use AUTO, OFF or DATA, or split the data into more files",
+        ranks, files.size(), files.front());
   }
 }
 
 void check_hint(const Node& dataset) {
   if (dataset.has_shard_hint()) return;
   detail::throw_error(Code::invalid_argument,
-                      "distribute: auto_shard_policy HINT, but the dataset has no shard hint, so every rank would read "
-                      "everything; shard it by the hint, or say OFF if that is wanted");
+                      "distribute: auto_shard_policy HINT requires shard(shard_hint, shard_hint) in the dataset; "
+                      "without it every rank would read everything, as with OFF");
 }
 
-/// What the rank reads as a stream of its own, in batches for its replicas.
+/// The rank's own stream, divided into batches for its replicas.
 NodePointer own_stream(const NodePointer& dataset, const InputLayout& layout, AutoShardPolicy policy,
                        SplitPolicy split) {
   const Part part{layout.replicas.ranks(), layout.rank};
   NodePointer own = dataset;
   if (policy == AutoShardPolicy::file) own = dataset->restricted({.files = part, .hinted = std::nullopt});
   if (policy == AutoShardPolicy::hint) own = dataset->restricted({.files = std::nullopt, .hinted = part});
-  if (own->batch_size() == 0) return own;  // one replica takes elements as they are
+  if (own->batch_size() == 0) return own;  // not batched: one replica takes single elements
   const int replicas = layout.replicas.replicas();
   if (split == SplitPolicy::ceil_slices) return batch_slices_node(std::move(own), replicas);
   const int first = layout.replicas.first(layout.rank);
@@ -84,7 +85,7 @@ DistributedPipeline distribute_checked(const NodePointer& dataset, std::size_t l
   check_layout(layout, policy);
   if (dataset->batch_size() == 0 && replicas.replicas() != 1) {
     detail::throw_error(Code::invalid_argument,
-                        "distribute: the dataset is not batched, so there is nothing to split among {} replicas; call "
+                        "distribute: the dataset is not batched, so it cannot be split among {} replicas; call "
                         "batch(global_batch_size) on it first",
                         replicas.replicas());
   }
@@ -114,10 +115,9 @@ DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leav
   return abort_peers_on_error(layout, [&] {
     check_options("experimental_distribute_dataset", options);
     if (options.experimental_replication_mode == InputReplicationMode::per_replica) {
-      detail::throw_error(
-          Code::unimplemented,
-          "experimental_distribute_dataset: experimental_replication_mode is PER_REPLICA, which is only "
-          "for distribute_datasets_from_function of MirroredStrategy; use PER_WORKER");
+      detail::throw_error(Code::unimplemented,
+                          "experimental_distribute_dataset: experimental_replication_mode PER_REPLICA is supported "
+                          "only by distribute_datasets_from_function of MirroredStrategy; use PER_WORKER");
     }
     return distribute_checked(node_to_read(global.node(), options), leaves, layout, options);
   });

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+// What the kinds of distributed datasets have in common: a queue of steps, and the bases of their readers and
+// pipelines.
+
 #pragma once
 
 #include "input/node.hpp"
@@ -23,22 +26,22 @@
 
 namespace lockstep::input {
 
-/// The batches of one step; `batches[i]` is local replica i's.
+/// The batches of one step, by local replica.
 using StepBatches = std::vector<Leaves>;
 
-/// Makes steps ahead on a thread, or, with depth 0, when they are asked for.
+/// Produces steps ahead on a thread; with depth 0, on the caller's thread in `pop`.
 class StepQueue {
  public:
   using Produce = std::function<bool(StepBatches& step)>;
   StepQueue(int depth, Produce produce);
 
-  /// False at the end, and ever after, also after it has thrown.
+  /// Returns false at the end, and in every call after that or after an exception.
   [[nodiscard]] bool pop(StepBatches& step);
-  /// Time that `pop` has kept its caller without data.
+  /// Time that callers have waited in `pop`.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept;
 
  private:
-  Produce produce_;  // only without a thread; empty at the end
+  Produce produce_;  // used only without a thread; empty at the end
   std::chrono::steady_clock::duration waited_{};
   std::optional<PrefetchQueue<StepBatches>> queue_;
 };
@@ -53,11 +56,11 @@ class DistributedReader::Implementation {
   bool next(StepBatches& batches);
   [[nodiscard]] ReadingPosition position() const noexcept { return position_; }
   [[nodiscard]] double wait_seconds() const noexcept { return std::chrono::duration<double>(waited()).count(); }
-  /// Where waiting is counted too.
+  /// Sets a counter to which waiting times are added.
   void count_at(std::shared_ptr<std::atomic<std::int64_t>> nanoseconds) noexcept {
     total_nanoseconds_ = std::move(nanoseconds);
   }
-  /// Where it was opened.
+  /// Sets the position at which it was opened.
   void start_at(ReadingPosition position) noexcept { position_ = position; }
 
  protected:
@@ -70,7 +73,7 @@ class DistributedReader::Implementation {
   ReadingPosition position_;
 };
 
-/// What a source says of itself.
+/// Returns the text of DistributedDataset::describe().
 using Describe = std::function<std::string()>;
 
 class DistributedPipeline::Implementation {
@@ -112,20 +115,20 @@ class DistributedPipeline::Implementation {
   std::shared_ptr<std::atomic<std::int64_t>> total_nanoseconds_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// Which chunks of a batch this rank's replicas take: local replica i number `first + i * stride`.
+/// The chunks of a batch that this rank's replicas take: local replica i takes chunk `first + i * stride`.
 struct ChunkPlan {
   SplitPolicy split = SplitPolicy::fixed_chunks;
   int first = 0;
   int stride = 1;
 };
 
-/// Feeds the chunks that `plan` says of each batch of `node`, the same on all ranks; with one replica in all, also
-/// elements that are no batches.
+/// Gives replicas the chunks in `plan` of each batch of `node`, which must be the same on all ranks. If there is only
+/// one replica, elements need not be batches.
 [[nodiscard]] DistributedPipeline distribute_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan,
                                                     const InputLayout& layout, const InputOptions& options,
                                                     Describe describe);
-/// Feeds each local replica the next element of this rank's only node, or of its own. The layout has peers if it has
-/// several ranks.
+/// Gives each local replica the next element of this rank's only node, or of the replica's own node. If the layout has
+/// several ranks, it must have peers.
 [[nodiscard]] DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
                                                      const InputLayout& layout, const InputOptions& options,
                                                      Describe describe);
@@ -134,19 +137,20 @@ struct ChunkPlan {
                                            SplitPolicy split);
 [[nodiscard]] std::string describe_function(const ReplicaLayout& layout, InputReplicationMode mode);
 
-/// Throws Error(invalid_argument) for options out of range, and for such as do not go together.
+/// Throws Error(invalid_argument) for options that are out of range or incompatible. `call` is the prefix of the error
+/// text.
 void check_options(std::string_view call, const InputOptions& options);
-/// How far a feed reads ahead.
+/// Number of steps that a reader prepares ahead.
 [[nodiscard]] int steps_ahead(const InputOptions& options) noexcept;
-/// What to read where the feed reads ahead itself: without prefetch at the end.
+/// `node` without prefetch nodes at its end, if the options make the reader itself prepare steps ahead.
 [[nodiscard]] std::shared_ptr<const Node> node_to_read(std::shared_ptr<const Node> node, const InputOptions& options);
 
-/// The first element of pass 0. Throws Error(failed_precondition) where there is none.
+/// The first element of pass 0. Throws Error(failed_precondition) if there is none.
 [[nodiscard]] Leaves first_element(const Node& node);
-/// With all extents.
+/// Dtypes and full shapes of the tensors of `element`.
 [[nodiscard]] std::vector<TensorSpec> specs_of(const Leaves& element);
 
-/// Runs `read`; when it throws, the peers are told.
+/// Runs `read`. If it throws, aborts the peers with its error and rethrows.
 template <class Read>
 auto abort_peers_on_error(const InputLayout& layout, Read&& read) {
   try {

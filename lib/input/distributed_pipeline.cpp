@@ -39,7 +39,7 @@ StepQueue::StepQueue(int depth, Produce produce) {
 bool StepQueue::pop(StepBatches& step) {
   if (queue_) return queue_->pop(step);
   const auto start = std::chrono::steady_clock::now();
-  Produce produce = std::exchange(produce_, nullptr);  // stays away if it throws
+  Produce produce = std::exchange(produce_, nullptr);  // stays empty if it throws
   const bool more = produce && produce(step);
   if (more) produce_ = std::move(produce);
   waited_ += std::chrono::steady_clock::now() - start;
@@ -50,8 +50,9 @@ std::chrono::steady_clock::duration StepQueue::waited() const noexcept { return 
 
 bool DistributedReader::Implementation::next(StepBatches& batches) {
   if (has_strategy() && !in_cross_replica_context()) {
-    detail::throw_error(Code::invalid_argument,
-                        "get_next: called inside a replica's function; take the batches outside and give them to run");
+    detail::throw_error(
+        Code::invalid_argument,
+        "get_next: called in replica context; call it outside of the step function, and pass the batches to run");
   }
   const bool more = do_next(batches);
   if (more) ++position_.step;
@@ -97,7 +98,7 @@ void abort_peers(const Communicator& communicator, const std::exception_ptr& err
   } catch (const std::exception& exception) {
     handle.announce_failure(exception.what());
   } catch (...) {
-    handle.announce_failure("an exception that is no std::exception");
+    handle.announce_failure("an exception that is not a std::exception");
   }
 }
 
@@ -113,14 +114,14 @@ void check_options(std::string_view call, const InputOptions& options) {
   }
   if (options.experimental_place_dataset_on_device && !per_replica) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: with experimental_place_dataset_on_device each replica has a dataset of its own, but "
-                        "experimental_replication_mode is PER_WORKER; set it to PER_REPLICA",
+                        "{}: experimental_place_dataset_on_device requires experimental_replication_mode PER_REPLICA, "
+                        "but it is PER_WORKER",
                         call);
   }
   if (options.experimental_place_dataset_on_device && options.experimental_fetch_to_device) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: under PER_REPLICA, experimental_place_dataset_on_device and experimental_fetch_to_device "
-                        "are both set, but a dataset on the device has nothing to be fetched; unset one",
+                        "{}: experimental_place_dataset_on_device and experimental_fetch_to_device are both set; a "
+                        "dataset on the device needs no fetching, so unset one of them",
                         call);
   }
 }
@@ -138,7 +139,7 @@ Leaves first_element(const Node& node) {
   const std::unique_ptr<Cursor> cursor = node.open({0, recycling_memory()});
   if (!cursor->advance()) {
     detail::throw_error(Code::failed_precondition,
-                        "element_spec: the dataset has no element, and what one would look like is seen by reading it");
+                        "element_spec: the dataset is empty, so the dtypes and shapes of its elements are unknown");
   }
   Leaves element;
   cursor->read(element);

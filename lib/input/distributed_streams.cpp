@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every rank has streams of its own: one whose elements its replicas take in turn, or one for each replica. They may
-// end at different steps: the ranks agree on the last one, and replicas without data get batches without rows.
+// Every rank reads streams of its own: either one stream, whose elements its replicas take in turn, or one stream for
+// each replica. Streams may end at different steps. The ranks agree on the last step, and replicas whose data has ended
+// get batches without rows.
 
 #include "base/check.hpp"
 #include "input/device_fetch.hpp"
@@ -36,7 +37,7 @@ struct Stream {
 
 class StreamReader final : public DistributedReader::Implementation {
  public:
-  /// Collective. `elements[i]` is the length of stream i; `fetch` made the memory of their tensors.
+  /// Collective. `elements[i]` is the length of stream i. The streams allocate from `fetch->host_memory()`.
   StreamReader(std::vector<Stream> streams, std::unique_ptr<DeviceFetch> fetch,
                const std::vector<Cardinality>& elements, std::size_t leaves, const InputLayout& layout,
                const InputOptions& options, std::uint64_t first_step)
@@ -54,7 +55,7 @@ class StreamReader final : public DistributedReader::Implementation {
  private:
   [[nodiscard]] std::size_t stream_of(std::size_t local) const noexcept { return streams_.size() == 1 ? 0 : local; }
 
-  /// Where every rank knows its number of elements: how many steps there will be, and what elements look like.
+  /// If every rank knows its number of elements: determines the number of steps, and the spec of an element.
   void agree_on_steps(const std::vector<Cardinality>& elements, std::uint64_t first_step) {
     const auto elements_per_step = static_cast<std::int64_t>(local_replicas_ / streams_.size());
     std::vector<std::int64_t> mine;
@@ -95,7 +96,7 @@ class StreamReader final : public DistributedReader::Implementation {
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
-  /// Makes `step_` this rank's next step; replicas without data, all of them at the end, have no tensors there.
+  /// Stores this rank's next step in `step_`. Replicas without data (at the end, all of them) have no tensors in it.
   void read_ahead() {
     if (have_read_) return;
     try {
@@ -110,15 +111,15 @@ class StreamReader final : public DistributedReader::Implementation {
     if (some != step_.end()) spec_.learn(*some);
   }
 
-  /// Whether any replica has data. Ranks that have never seen an element learn what one looks like.
+  /// Returns whether any replica has data. Ranks that have never read an element receive the spec of one.
   bool agree_on_step() {
     constexpr std::uint8_t has_data = 1;
-    constexpr std::uint8_t knows_kind = 2;
-    std::vector<std::uint8_t> mine(local_replicas_, spec_.is_known() ? knows_kind : std::uint8_t{0});
+    constexpr std::uint8_t knows_spec = 2;
+    std::vector<std::uint8_t> mine(local_replicas_, spec_.is_known() ? knows_spec : std::uint8_t{0});
     for (std::size_t i = 0; i < step_.size(); ++i) mine[i] |= step_[i].empty() ? std::uint8_t{0} : has_data;
     const std::vector<std::uint8_t> all = peers_.gather(std::move(mine));
     if (std::none_of(all.begin(), all.end(), [](std::uint8_t flags) { return (flags & has_data) != 0; })) return false;
-    const auto knows = [](std::uint8_t flags) { return (flags & knows_kind) != 0; };
+    const auto knows = [](std::uint8_t flags) { return (flags & knows_spec) != 0; };
     if (!std::all_of(all.begin(), all.end(), knows)) {
       const auto first = std::find_if(all.begin(), all.end(), knows);
       spec_.broadcast(peers_, peers_.rank_of(static_cast<std::size_t>(first - all.begin())));
@@ -150,15 +151,15 @@ class StreamReader final : public DistributedReader::Implementation {
 
   StepPeers peers_;
   std::size_t local_replicas_;
-  std::vector<Device> devices_;  // where batches go; may be none
+  std::vector<Device> devices_;  // device of each replica's batches; may be empty
   ElementSpec spec_;
   std::int64_t steps_left_ = not_known;
-  StepBatches step_;        // read, not given yet
+  StepBatches step_;        // read, but not returned yet
   bool have_read_ = false;  // whether `step_` is the next one
   bool over_ = false;
-  std::unique_ptr<DeviceFetch> fetch_;  // the queue's thread's, as what follows
+  std::unique_ptr<DeviceFetch> fetch_;  // used by the queue's thread only, like the next three members
   std::vector<Stream> streams_;
-  std::uint64_t steps_to_skip_;  // steps before the first one that is given
+  std::uint64_t steps_to_skip_;  // number of steps before the first one to return
   StepQueue queue_;
 };
 
@@ -187,7 +188,7 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
     return std::make_unique<StreamReader>(std::move(streams), std::move(fetch), elements, leaves_, layout_, options_,
                                           position.step);
   }
-  /// Rows may be missing at the end, where there is one.
+  /// The number of rows is unknown, because batches at the end may be empty.
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
     std::vector<std::vector<TensorSpec>> specs;
     for (int i = 0; i < local_replicas(); ++i) {
@@ -221,8 +222,8 @@ DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& loca
   const bool per_replica = local.size() != 1;
   if (per_replica && static_cast<int>(local.size()) != communicator.local_replicas()) {
     detail::throw_error(Code::invalid_argument,
-                        "distribute: {} datasets for {} local replicas; give one, or one for each", local.size(),
-                        communicator.local_replicas());
+                        "distribute: {} datasets for {} local replicas; there must be one, or one for each replica",
+                        local.size(), communicator.local_replicas());
   }
   std::vector<std::shared_ptr<const Node>> nodes;
   for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));

@@ -19,7 +19,7 @@ FileWindow::FileWindow(const std::filesystem::path& path, Packing packing) : nam
   mapped_.emplace(path, MappedFile::Use::in_order);
   const bool found = is_gzip(mapped_->bytes());
   if (packing == Packing::gzip && !found) {
-    detail::throw_error(Code::data_loss, "{} is not gzip data: it does not begin with 1f 8b", name_);
+    detail::throw_error(Code::data_loss, "{} is not gzip data: the first two bytes are not 1f 8b", name_);
   }
   if (!found || packing == Packing::none) {
     view_ = mapped_->bytes();
@@ -35,9 +35,9 @@ bool FileWindow::unpack(std::size_t bytes) {
   if (held != 0) std::memmove(buffer_.data(), view_.data(), held);
   bool is_at_end = false;
   while (held < bytes && !is_at_end) {
-    // at most twice what is there, because the file may end long before `bytes`
-    const std::size_t room = held + std::max(chunk_bytes, std::min(held, bytes - held));
-    if (buffer_.size() < room) buffer_.resize(room);
+    // at most doubled, because the file may end long before `bytes`
+    const std::size_t capacity = held + std::max(chunk_bytes, std::min(held, bytes - held));
+    if (buffer_.size() < capacity) buffer_.resize(capacity);
     const std::span<std::byte> free = std::span(buffer_).subspan(held);
     const std::size_t count = packed_->read(free);
     is_at_end = count < free.size();

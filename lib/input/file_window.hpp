@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file read from its start through a window: what is plain is seen where it is mapped, what is gzip is unpacked into
-// a buffer that is as large as what is looked at.
+// Reads a file from its start through a window. A plain file is mapped; gzip data is decompressed into a buffer of the
+// window's size.
 
 #pragma once
 
@@ -22,20 +22,21 @@ namespace lockstep::input {
 class FileWindow {
  public:
   enum class Packing { detected, none, gzip };
-  /// Throws Error(invalid_argument) when the file cannot be read, and Error(data_loss) when it must be gzip but is not.
+  /// Throws Error(invalid_argument) if the file cannot be read, and Error(data_loss) if `packing` is gzip but the data
+  /// is not.
   explicit FileWindow(const std::filesystem::path& path, Packing packing = Packing::detected);
 
-  /// The bytes from position() on, as far as they are seen.
+  /// The window: bytes from position() on.
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return view_; }
-  /// Sees at least `bytes` bytes, or all up to the end: false when these are fewer. Throws Error(data_loss) for gzip
-  /// data that is damaged. Takes memory for what is there only, not for what is asked for.
+  /// Extends the window to at least `bytes` bytes, or to the end of the file; returns false if that is less. Throws
+  /// Error(data_loss) for damaged gzip data. Allocates memory for the data that exists, not for `bytes`.
   [[nodiscard]] bool ensure(std::size_t bytes) { return view_.size() >= bytes || unpack(bytes); }
-  /// Leaves `bytes` of what is seen behind.
+  /// Removes the first `bytes` bytes from the window, which must have as many.
   void skip(std::size_t bytes) noexcept {
     view_ = view_.subspan(bytes);
     position_ += bytes;
   }
-  /// Bytes left behind so far, after unpacking.
+  /// Position of the window in the file, after decompression.
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
@@ -45,7 +46,7 @@ class FileWindow {
   std::string name_;
   std::optional<MappedFile> mapped_;
   std::optional<ByteReader> packed_;
-  std::vector<std::byte> buffer_;  // of packed_
+  std::vector<std::byte> buffer_;  // decompressed bytes of packed_
   std::span<const std::byte> view_;
   std::uint64_t position_ = 0;
 };

@@ -47,13 +47,13 @@ std::shared_ptr<const Node> files_node(const char* reader, FileList files, OpenF
 void check_options(const char* reader, const RecordOptions& options) {
   constexpr std::size_t most = std::size_t{1} << 40U;
   if (options.max_record_bytes >= 1 && options.max_record_bytes <= most) return;
-  detail::throw_error(Code::invalid_argument, "{}: max_record_bytes is {}; it must be from 1 to {}", reader,
+  detail::throw_error(Code::invalid_argument, "{}: max_record_bytes is {}; it must be in 1 to {}", reader,
                       options.max_record_bytes, most);
 }
 
 void check_files(const char* reader, const FileList& files) {
   if (!files.empty()) return;
-  detail::throw_error(Code::invalid_argument, "{}: the list of files is empty; it must name at least one", reader);
+  detail::throw_error(Code::invalid_argument, "{}: the list of files is empty; at least one file is required", reader);
 }
 
 FileList part_of(const FileList& files, const Part& part) {
@@ -64,8 +64,8 @@ FileList part_of(const FileList& files, const Part& part) {
   }
   if (some.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "shard by file: {} parts of {} files leave part {} without a file, the first of them being {}; "
-                        "write at least as many files as there are parts, or shard elements instead",
+                        "shard by file: with {} shards of {} files, shard {} has no file (the first file is {}); use "
+                        "at least as many files as shards, or shard elements instead",
                         part.count, files.size(), part.index, files.front().string());
   }
   return some;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of files as a dataset: their elements file after file, or in turns.
+// A list of files as a dataset: their elements file after file, or interleaved.
 
 #pragma once
 
@@ -18,22 +18,24 @@
 
 namespace lockstep::input {
 
-/// Opens one file; called when it is its turn.
+/// Opens one file; called when the file is reached.
 using OpenFile = std::function<std::unique_ptr<Cursor>(const std::filesystem::path& path, const PassOptions& options)>;
 
-/// `reader` names the call in errors. Throws Error(invalid_argument) for an empty list and for lengths below 1.
+/// `reader` is the prefix of error texts. Throws Error(invalid_argument) for an empty list, and for a cycle or block
+/// length below 1.
 [[nodiscard]] std::shared_ptr<const Node> files_node(const char* reader, FileList files, OpenFile open,
                                                      const InterleaveOptions& options);
 
-/// Throws Error(invalid_argument) for a longest record below 1 byte, or so long that no offset could tell.
+/// Throws Error(invalid_argument) unless max_record_bytes is in 1 to 2^40.
 void check_options(const char* reader, const RecordOptions& options);
 /// Throws Error(invalid_argument) for an empty list.
 void check_files(const char* reader, const FileList& files);
-/// Those of one part. Throws Error(invalid_argument) when it has none.
+/// The files of one part. Throws Error(invalid_argument) if there is none.
 [[nodiscard]] FileList part_of(const FileList& files, const Part& part);
 [[nodiscard]] std::vector<std::string> names_of(const FileList& files);
 
-/// A record of bytes as an element: a u8 tensor of shape [length], made only when it is read.
+/// Base of cursors whose elements are records of bytes: u8 tensors of shape [length], which are created only when they
+/// are read.
 class BytesCursor : public Cursor {
  public:
   explicit BytesCursor(std::shared_ptr<MemoryResource> memory) noexcept : memory_(std::move(memory)) {}
@@ -42,7 +44,7 @@ class BytesCursor : public Cursor {
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) final;
 
  protected:
-  std::span<const std::byte> present_;  // good until the next advance
+  std::span<const std::byte> present_;  // current record; valid until the next advance
 
  private:
   std::shared_ptr<MemoryResource> memory_;

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+//
+// Nodes that select, split or number elements of a stream: filter, unbatch, shard, enumerate.
+
 #include "base/check.hpp"
 #include "input/row_order.hpp"
 #include "input/rows.hpp"
@@ -177,8 +180,8 @@ NodePointer shard_node(NodePointer source, const Part& part) {
 
 void throw_shard_hint() {
   detail::throw_error(Code::failed_precondition,
-                      "shard(shard_hint, shard_hint): nothing has said which part this is; distribute the dataset with "
-                      "the policy HINT, or give shard two numbers");
+                      "shard(shard_hint, shard_hint): the hint has not been replaced; distribute the dataset with "
+                      "auto_shard_policy HINT, or pass numbers to shard");
 }
 
 }  // namespace lockstep::input

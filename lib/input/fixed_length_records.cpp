@@ -14,7 +14,7 @@
 namespace lockstep::input {
 namespace {
 
-/// Of one file, in bytes.
+/// The layout of a file, in bytes.
 struct Layout {
   std::size_t record = 1;
   std::size_t header = 0;
@@ -23,11 +23,10 @@ struct Layout {
 
 [[noreturn]] void throw_length(const std::string& name, const Layout& layout, const char* bytes_of_what,
                                std::uint64_t found) {
-  detail::throw_error(
-      Code::data_loss,
-      "{} is damaged: between a header of {} bytes and a footer of {} there must be records of {} bytes, "
-      "but {} {} bytes",
-      name, layout.header, layout.footer, layout.record, bytes_of_what, found);
+  detail::throw_error(Code::data_loss,
+                      "{} is damaged: expected a header of {} bytes, a footer of {} and records of {} bytes between "
+                      "them, but {} {} bytes",
+                      name, layout.header, layout.footer, layout.record, bytes_of_what, found);
 }
 
 class PackedRecordsCursor final : public BytesCursor {
@@ -35,7 +34,7 @@ class PackedRecordsCursor final : public BytesCursor {
   PackedRecordsCursor(const std::filesystem::path& path, const Layout& layout, std::shared_ptr<MemoryResource> memory)
       : BytesCursor(std::move(memory)), window_(path, FileWindow::Packing::gzip), layout_(layout) {
     if (!window_.ensure(layout.header + layout.footer)) {
-      throw_length(window_.name(), layout_, "its content has", window_.view().size());
+      throw_length(window_.name(), layout_, "the content has", window_.view().size());
     }
     window_.skip(layout.header);
   }
@@ -47,7 +46,7 @@ class PackedRecordsCursor final : public BytesCursor {
       return true;
     }
     const std::size_t left = window_.view().size();
-    if (left != layout_.footer) throw_length(window_.name(), layout_, "at its end there are", left);
+    if (left != layout_.footer) throw_length(window_.name(), layout_, "after the last whole record it has", left);
     return false;
   }
 
@@ -61,7 +60,7 @@ RowBlock block_of_file(const std::filesystem::path& path, const Layout& layout) 
   const std::span<const std::byte> bytes = file->bytes();
   const std::size_t around = layout.header + layout.footer;
   if (bytes.size() < around || (bytes.size() - around) % layout.record != 0) {
-    throw_length(file->name(), layout, "it has", bytes.size());
+    throw_length(file->name(), layout, "the file has", bytes.size());
   }
   return {.owner = std::move(file),
           .first = bytes.data() + layout.header,
@@ -72,7 +71,7 @@ RowBlock block_of_file(const std::filesystem::path& path, const Layout& layout) 
 std::size_t checked(const char* name, std::int64_t bytes, std::int64_t least) {
   constexpr std::int64_t most = std::int64_t{1} << 40U;
   if (bytes < least || bytes > most) {
-    detail::throw_error(Code::invalid_argument, "fixed_length_record_dataset: {} is {}; it must be from {} to {}", name,
+    detail::throw_error(Code::invalid_argument, "fixed_length_record_dataset: {} is {}; it must be in {} to {}", name,
                         bytes, least, most);
   }
   return static_cast<std::size_t>(bytes);

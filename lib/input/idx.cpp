@@ -38,7 +38,7 @@ std::uint32_t big_endian(const std::byte* bytes) noexcept {
 void read_header(ByteStream& stream, std::span<std::byte> bytes, const char* part) {
   const std::size_t count = stream.read(bytes);
   if (count != bytes.size()) {
-    detail::throw_error(Code::data_loss, "{} is truncated: expected {} bytes of {}, found {}", stream.name(),
+    detail::throw_error(Code::data_loss, "{} is truncated: expected {} bytes for the {}, found {}", stream.name(),
                         bytes.size(), part, count);
   }
 }

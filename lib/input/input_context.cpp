@@ -12,11 +12,13 @@ InputContext::InputContext(int num_input_pipelines, int input_pipeline_id, int n
       input_pipeline_id_(input_pipeline_id),
       num_replicas_in_sync_(num_replicas_in_sync) {
   if (num_input_pipelines < 1 || input_pipeline_id < 0 || input_pipeline_id >= num_input_pipelines) {
-    detail::throw_error(Code::invalid_argument, "input context: there is no input pipeline {} of {}", input_pipeline_id,
-                        num_input_pipelines);
+    detail::throw_error(Code::invalid_argument,
+                        "InputContext: input_pipeline_id {} with num_input_pipelines {}; the id must be in 0 to "
+                        "num_input_pipelines - 1",
+                        input_pipeline_id, num_input_pipelines);
   }
   if (num_replicas_in_sync < 1) {
-    detail::throw_error(Code::invalid_argument, "input context: {} replicas; there is at least one",
+    detail::throw_error(Code::invalid_argument, "InputContext: num_replicas_in_sync is {}; it must be at least 1",
                         num_replicas_in_sync);
   }
 }
@@ -25,7 +27,7 @@ std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_
   if (global_batch_size < 1 || global_batch_size % num_replicas_in_sync_ != 0) {
     detail::throw_error(
         Code::invalid_argument,
-        "get_per_replica_batch_size: a global batch of {} rows cannot be divided evenly among {} replicas",
+        "get_per_replica_batch_size: global_batch_size is {}; it must be a positive multiple of the {} replicas",
         global_batch_size, num_replicas_in_sync_);
   }
   return global_batch_size / num_replicas_in_sync_;

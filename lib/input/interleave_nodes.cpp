@@ -11,7 +11,7 @@
 namespace lockstep::input {
 namespace {
 
-/// A slot of the cycle whose input has ended is skipped once and then takes the next input: TensorFlow's order.
+/// When an input ends, its slot of the cycle is skipped once and then takes the next input, as in TensorFlow.
 class InterleaveCursor final : public Cursor {
  public:
   InterleaveCursor(NextInput next, const InterleaveOptions& options)
@@ -54,10 +54,10 @@ class InterleaveCursor final : public Cursor {
   NextInput next_;
   std::vector<std::unique_ptr<Cursor>> slots_;
   int block_length_;
-  int taken_ = 0;  // of the present block
+  int taken_ = 0;  // elements taken of the current block
   std::size_t at_ = 0;
-  int open_ = 0;
-  bool last_ = false;  // no input is left to be opened
+  int open_ = 0;       // number of open inputs
+  bool last_ = false;  // no further input to open
 };
 
 class InterleaveNode final : public TransformNode {
@@ -121,8 +121,7 @@ void check_options(const char* call, const InterleaveOptions& options) {
   constexpr int most = 1 << 16;
   const auto check = [call, most](const char* name, int value) {
     if (value >= 1 && value <= most) return;
-    detail::throw_error(Code::invalid_argument, "{}: {} is {}; it must be at least 1 and at most {}", call, name, value,
-                        most);
+    detail::throw_error(Code::invalid_argument, "{}: {} is {}; it must be in 1 to {}", call, name, value, most);
   };
   check("cycle_length", options.cycle_length);
   check("block_length", options.block_length);

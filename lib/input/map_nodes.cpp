@@ -36,7 +36,7 @@ class MapNode final : public TransformNode {
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
     return std::make_unique<MapCursor>(source_->open(options), transform_, options.memory);
   }
-  [[nodiscard]] bool has_full_batches() const override { return false; }  // the function may have made them so
+  [[nodiscard]] bool has_full_batches() const override { return false; }  // the function may change the number of rows
 
  private:
   [[nodiscard]] NodePointer with_source(NodePointer source) const override {
@@ -76,7 +76,7 @@ class MapRowsCursor final : public Cursor {
   std::int64_t rows() override { return source_->rows(); }
   void read(Leaves& element) override { read_rows(0, rows(), element); }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
-    // a replica without rows still needs the kind of its tensors: row 0, transformed and left out
+    // no rows, but dtypes and inner shapes are needed: transform row 0 and drop it
     if (count != 0) {
       transform(first, count, element);
     } else if (rows() != 0) {
@@ -95,10 +95,10 @@ class MapRowsCursor final : public Cursor {
     element = transform_(std::move(rows), memory_);
     const std::int64_t result = common_rows(element);
     if (result != count) {
-      detail::throw_error(
-          Code::invalid_argument,
-          "map_rows: the function made {} rows of {}; it must treat each row by itself (map sees whole batches)",
-          result, count);
+      detail::throw_error(Code::invalid_argument,
+                          "map_rows: the function returned {} rows for {}; it must return as many as it gets (use map "
+                          "for functions of whole batches)",
+                          result, count);
     }
   }
 

@@ -20,7 +20,7 @@ namespace {
   detail::throw_error(Code::invalid_argument, "cannot {} {}: {}", what, name, std::generic_category().message(error));
 }
 
-/// Closed at the end of the scope; the mapping stays.
+/// Closes the file at the end of the scope; the mapping remains valid.
 class FileDescriptor {
  public:
   explicit FileDescriptor(const std::string& name) : fd_(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
@@ -43,8 +43,8 @@ MappedFile::MappedFile(const std::filesystem::path& path, Use use) : name_(path.
   if (::fstat(file.get(), &status) != 0) throw_system("read", name_, errno);
   if (S_ISDIR(status.st_mode)) throw_system("read", name_, EISDIR);
   if (!S_ISREG(status.st_mode)) {
-    detail::throw_error(Code::invalid_argument, "cannot read {}: it is no regular file; copy its content to one",
-                        name_);
+    detail::throw_error(Code::invalid_argument,
+                        "cannot read {}: not a regular file; copy its content to a regular file", name_);
   }
   if (status.st_size == 0) return;
   const auto size = static_cast<std::size_t>(status.st_size);
@@ -55,7 +55,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, Use use) : name_(path.
 }
 
 MappedFile::~MappedFile() {
-  // the address is what mmap gave
+  // munmap takes a pointer to non-const
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file's bytes where the page cache has them.
+// A file mapped into memory.
 
 #pragma once
 
@@ -12,11 +12,12 @@
 
 namespace lockstep::input {
 
-/// Maps a regular file to be read. Pinned. A file that another process shortens meanwhile ends this one (SIGBUS).
+/// Maps a regular file for reading. Neither copyable nor movable. If another process shortens the file, reading raises
+/// SIGBUS.
 class MappedFile {
  public:
   enum class Use { in_order, anywhere };
-  /// Throws Error(invalid_argument) when the file cannot be opened or is no regular file.
+  /// Throws Error(invalid_argument) if the file cannot be opened or is not a regular file.
   explicit MappedFile(const std::filesystem::path& path, Use use = Use::anywhere);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -30,7 +31,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Whether `bytes` begin as gzip data does.
+/// Whether `bytes` begins like gzip data.
 [[nodiscard]] bool is_gzip(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace lockstep::input

@@ -69,7 +69,7 @@ class MappedRows final : public RowSource {
 
   FileList files_;
   std::vector<RowBlock> blocks_;
-  std::vector<std::int64_t> ends_;  // of each block: the row after its last one
+  std::vector<std::int64_t> ends_;  // by block: number of rows up to its end
   RowSpec spec_;
   std::size_t row_bytes_ = 0;
 };
@@ -94,7 +94,8 @@ std::shared_ptr<const RowSource> mapped_rows(const char* reader, const FileList&
     const RowSpec& kind = blocks[i].kind;
     if (kind.dtype == first.dtype && kind.row == first.row) continue;
     detail::throw_error(Code::invalid_argument,
-                        "{}: rows of {} are {}{}, but those of {} are {}{}; all files of one dataset must agree",
+                        "{}: rows of {} are {}{}, but rows of {} are {}{}; all files of a dataset must have rows of "
+                        "the same dtype and shape",
                         reader, files[i].string(), to_string(kind.dtype), to_string(kind.row), files[0].string(),
                         to_string(first.dtype), to_string(first.row));
   }

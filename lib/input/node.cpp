@@ -16,8 +16,8 @@ Node::~Node() = default;
 std::shared_ptr<const Node> Node::restricted(const Restriction& restriction) const {
   if (restriction.files) {
     detail::throw_error(Code::invalid_argument,
-                        "shard by file: a source of the dataset is not made of files (arrays, ranges and generators "
-                        "are not); shard its elements instead");
+                        "shard by file: a source of the dataset is an array, a range or a generator, not files; shard "
+                        "its elements instead");
   }
   return shared_from_this();
 }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset is a chain of nodes, each of which knows the one before. Opening it gives a chain of cursors for one pass.
-// Moving on and reading are two things, so that elements can be skipped, and only some rows of a batch read.
+// A dataset is a chain of nodes, each with a pointer to its source. Opening it creates a chain of cursors for one pass.
+// Cursors advance and read in separate calls, so that elements can be skipped, and some rows of a batch can be read
+// without the others.
 
 #pragma once
 
@@ -18,17 +19,17 @@
 
 namespace lockstep::input {
 
-/// How a pass is read.
+/// Options of reading a pass.
 struct PassOptions {
   std::uint64_t pass = 0;                  ///< chooses the order of shuffled data
-  std::shared_ptr<MemoryResource> memory;  ///< for the tensors that are made
+  std::shared_ptr<MemoryResource> memory;  ///< allocates the tensors of the elements
 };
 
-/// A resource on `source`, null for the heap, that keeps the 64 blocks that were given back last, and gives them out
-/// again for the same size. A batch that somebody still holds is simply not given back. Thread-safe.
+/// A memory resource for batches, which have the same sizes in every step: it keeps the last 64 blocks that were freed,
+/// and reuses a block for an allocation of the same size. Allocates from `source`; null: the heap. Thread-safe.
 [[nodiscard]] std::shared_ptr<MemoryResource> recycling_memory(std::shared_ptr<MemoryResource> source = nullptr);
 
-/// A place in one pass. One thread at a time.
+/// A position in one pass. Thread-safety: one thread at a time.
 class Cursor {
  public:
   Cursor() = default;
@@ -36,32 +37,33 @@ class Cursor {
   Cursor& operator=(const Cursor&) = delete;
   virtual ~Cursor();
 
-  /// Moves to the next element, at first to the first one; false at the end. Not called again after that.
+  /// Moves to the next element; the first call moves to the first one. Returns false at the end, after which it must
+  /// not be called again.
   [[nodiscard]] virtual bool advance() = 0;
-  /// Gives the present element. May be called several times, or not at all.
+  /// Returns the current element. May be called any number of times for an element.
   virtual void read(Leaves& element) = 0;
-  /// The first extent of the present element's tensors, which must agree.
+  /// The first extent of the current element's tensors, which must be equal.
   [[nodiscard]] virtual std::int64_t rows() = 0;
-  /// Gives rows [first, first + count) of the present element; `count` 0 gives tensors without rows but of the right
-  /// kind.
+  /// Returns rows [first, first + count) of the current element. With `count` 0, returns tensors without rows, but with
+  /// the right dtypes and inner shapes.
   virtual void read_rows(std::int64_t first, std::int64_t count, Leaves& element) = 0;
 };
 
 struct IndexedRows;
 
-/// One of `count` parts: what has number i belongs to part i mod count.
+/// One of `count` parts of a sequence: item i belongs to part i mod `count`.
 struct Part {
   std::int64_t count = 1;
   std::int64_t index = 0;
 };
 
-/// What a dataset is cut down to where several readers share it.
+/// The part of a dataset for one of several readers that share it.
 struct Restriction {
-  std::optional<Part> files;   ///< of each source's files, by their places in its list
-  std::optional<Part> hinted;  ///< what a shard hint stands for
+  std::optional<Part> files;   ///< part of each source's list of files
+  std::optional<Part> hinted;  ///< replaces the dataset's shard hints
 };
 
-/// Immutable, shared between threads, and always held by a shared_ptr.
+/// A dataset or a transformation of one. Immutable, shared between threads, and always owned by a shared_ptr.
 class Node : public std::enable_shared_from_this<Node> {
  public:
   Node() = default;
@@ -71,30 +73,29 @@ class Node : public std::enable_shared_from_this<Node> {
 
   [[nodiscard]] virtual std::unique_ptr<Cursor> open(const PassOptions& options) const = 0;
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
-  /// Rows of a full batch; 0 where the elements are no batches.
+  /// Number of rows of a full batch; 0 if the elements are not batches.
   [[nodiscard]] virtual std::int64_t batch_size() const { return 0; }
-  /// Whether every batch is a full one because others are left out.
+  /// Whether every batch is full, because a short last one is dropped.
   [[nodiscard]] virtual bool has_full_batches() const { return false; }
-  /// Rows of all batches together; unknown where that takes reading them.
+  /// Number of rows of all batches together; unknown if the batches must be read to know it.
   [[nodiscard]] virtual Cardinality row_count() const { return Cardinality::unknown(); }
-  /// Whether reading some rows of a batch touches no others.
+  /// Whether reading some rows of a batch accesses no other rows.
   [[nodiscard]] virtual bool reads_single_rows() const { return false; }
-  /// Not null where elements are rows with random access.
+  /// The rows and their order if elements have random access, otherwise null.
   [[nodiscard]] virtual const IndexedRows* indexed() const noexcept { return nullptr; }
-  /// The node whose elements this one only reads ahead, else null.
+  /// If this node only prefetches the elements of another one, that node; otherwise null.
   [[nodiscard]] virtual std::shared_ptr<const Node> reads_ahead_of() const { return nullptr; }
 
-  /// The files that its sources read, source after source, each in the order of its list; empty where any source is
-  /// something else than files.
+  /// The files of its sources, source after source, each in the order of its list; empty if any source is not files.
   [[nodiscard]] virtual std::vector<std::string> files() const { return {}; }
-  /// Whether a shard hint waits in it for a Restriction.
+  /// Whether it has a shard hint, which a Restriction must replace.
   [[nodiscard]] virtual bool has_shard_hint() const { return false; }
-  /// The same transformations of fewer files, or with its shard hints replaced. Throws Error(invalid_argument) when
-  /// files are to be parted and a source has none, or none for this part.
+  /// The same transformations of a part of the files, or with the shard hints replaced. Throws Error(invalid_argument)
+  /// if `restriction.files` is set, but a source is not files or has no file in that part.
   [[nodiscard]] virtual std::shared_ptr<const Node> restricted(const Restriction& restriction) const;
 };
 
-/// A node with one source: to be asked what the source is asked, unless it says otherwise.
+/// A node with one source. By default it has the properties of its source.
 class TransformNode : public Node {
  public:
   explicit TransformNode(std::shared_ptr<const Node> source) noexcept : source_(std::move(source)) {}
@@ -108,17 +109,17 @@ class TransformNode : public Node {
   }
 
  protected:
-  /// The same transformation of another source.
+  /// The same transformation applied to another source.
   [[nodiscard]] virtual std::shared_ptr<const Node> with_source(std::shared_ptr<const Node> source) const = 0;
 
   std::shared_ptr<const Node> source_;
 };
 
-/// What its sources answer together.
+/// A node with several sources. Its properties are those that its sources have in common.
 class SeveralNode : public Node {
  public:
   explicit SeveralNode(std::vector<std::shared_ptr<const Node>> sources) noexcept : sources_(std::move(sources)) {}
-  /// That of all sources, if they agree.
+  /// The batch size of all sources if they are equal, otherwise 0.
   [[nodiscard]] std::int64_t batch_size() const override;
   [[nodiscard]] std::vector<std::string> files() const final;
   [[nodiscard]] bool has_shard_hint() const final;
@@ -131,7 +132,7 @@ class SeveralNode : public Node {
   std::vector<std::shared_ptr<const Node>> sources_;
 };
 
-/// Holds the present element whole: the base of cursors that cannot do better.
+/// Base of cursors that always compute the whole current element.
 class WholeCursor : public Cursor {
  public:
   explicit WholeCursor(std::shared_ptr<MemoryResource> memory) noexcept : memory_(std::move(memory)) {}

@@ -35,8 +35,8 @@ const ZipMember& find_array(const ZipArchive& archive, const std::string& name) 
   std::string there;
   for (const ZipMember& member : archive.members())
     there += (there.empty() ? "" : ", ") + std::string(array_name(member));
-  detail::throw_error(Code::invalid_argument, "{} has no array \"{}\"; it has {}", archive.file()->name(), name,
-                      there.empty() ? "none" : there);
+  detail::throw_error(Code::invalid_argument, "{} has no array \"{}\"; its arrays are: {}", archive.file()->name(),
+                      name, there.empty() ? "none" : there);
 }
 
 RowBlock array_block(const ZipArchive& archive, const ZipMember& member) {
@@ -49,10 +49,10 @@ void check_lengths(const std::filesystem::path& path, std::span<const std::strin
                    const std::vector<std::vector<RowBlock>>& blocks) {
   for (std::size_t i = 1; i < names.size(); ++i) {
     if (blocks[i].back().rows == blocks[0].back().rows) continue;
-    detail::throw_error(Code::invalid_argument,
-                        "npz_dataset: in {} array \"{}\" has {} rows but \"{}\" has {}; the arrays of one dataset must "
-                        "have as many rows as each other",
-                        path.string(), names[0], blocks[0].back().rows, names[i], blocks[i].back().rows);
+    detail::throw_error(
+        Code::invalid_argument,
+        "npz_dataset: in {} array \"{}\" has {} rows but \"{}\" has {}; all arrays must have the same number of rows",
+        path.string(), names[0], blocks[0].back().rows, names[i], blocks[i].back().rows);
   }
 }
 
@@ -74,9 +74,10 @@ Pipeline npy_rows(const FileList& files) { return array_files("npy_dataset", fil
 Pipeline npz_rows(const FileList& files, std::span<const std::string> names, std::size_t leaves) {
   check_files("npz_dataset", files);
   if (names.size() != leaves) {
-    detail::throw_error(Code::invalid_argument,
-                        "npz_dataset: {} names of arrays for elements of {} tensors; there must be one for each",
-                        names.size(), leaves);
+    detail::throw_error(
+        Code::invalid_argument,
+        "npz_dataset: {} names of arrays for elements of {} tensors; there must be one name for each tensor",
+        names.size(), leaves);
   }
   std::vector<std::vector<RowBlock>> blocks(names.size());
   for (const std::filesystem::path& path : files) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// After a magic number and the length of what follows comes a dictionary as Python prints it:
+// Parses the header of a .npy file: a magic number, the length of the rest, and a dictionary as Python prints it:
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 
 #include "input/array_files.hpp"
@@ -21,7 +21,7 @@ namespace lockstep::input {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t longest_header = 64 * 1024;  // with 8 axes it has some 120 characters
+constexpr std::size_t longest_header = 64 * 1024;  // a header with 8 axes has about 120 characters
 
 /// Reads Python literals from left to right.
 class Literals {
@@ -42,9 +42,9 @@ class Literals {
   }
   [[nodiscard]] std::string_view quoted() {
     const char quote = is_next('"') ? '"' : '\'';
-    if (!take_if(quote)) fail("expected a quoted text");
+    if (!take_if(quote)) fail("expected a quoted string");
     const std::size_t end = rest_.find(quote);
-    if (end == std::string_view::npos) fail("a quote is not closed");
+    if (end == std::string_view::npos) fail("unclosed quote");
     const std::string_view text = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
     return text;
@@ -64,12 +64,12 @@ class Literals {
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (error != std::errc() || value < 0) fail("expected an extent from 0 to 2^63 - 1");
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    static_cast<void>(take_if('L'));  // of Python 2
+    static_cast<void>(take_if('L'));  // Python 2's suffix of long integers
     return value;
   }
   void end() {
     skip_spaces();
-    if (!rest_.empty()) fail("expected nothing more");
+    if (!rest_.empty()) fail("unexpected text after the dictionary");
   }
   [[noreturn]] void fail(std::string_view rule) const {
     detail::throw_error(Code::data_loss, "{} is damaged: its .npy header cannot be read at character {}: {}", file_,
@@ -110,8 +110,9 @@ Dictionary dictionary(Literals& text, const std::string& file) {
     const std::string_view key = text.quoted();
     text.take(':');
     if (key == "descr" && text.is_next('[')) {
-      detail::throw_error(Code::invalid_argument,
-                          "{} holds an array of structures; save each of its fields as an array of its own", file);
+      detail::throw_error(
+          Code::invalid_argument,
+          "{} has an array of structures, which is not supported; save each of its fields as a separate array", file);
     }
     if (key == "descr") {
       result.descr = text.quoted();
@@ -120,7 +121,7 @@ Dictionary dictionary(Literals& text, const std::string& file) {
     } else if (key == "shape") {
       result.shape = tuple(text);
     } else {
-      text.fail("the keys are descr, fortran_order and shape");
+      text.fail("unknown key; expected descr, fortran_order or shape");
     }
     if (!text.take_if(',')) break;
   }
@@ -149,13 +150,13 @@ std::optional<DType> dtype_of_descr(std::string_view kind) noexcept {
   return found == names.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// '<' little, '>' big, '=' and '|' the machine's or none.
+/// '<' is little-endian, '>' big-endian, '=' the machine's byte order, '|' for types of one byte.
 bool is_swapped(char order) noexcept { return order == (std::endian::native == std::endian::little ? '>' : '<'); }
 
 void read_part(ByteStream& stream, std::span<std::byte> bytes, const char* part) {
   const std::size_t count = stream.read(bytes);
   if (count == bytes.size()) return;
-  detail::throw_error(Code::data_loss, "{} is truncated: expected {} bytes of its .npy {}, found {}", stream.name(),
+  detail::throw_error(Code::data_loss, "{} is truncated: expected {} bytes for the .npy {}, found {}", stream.name(),
                       bytes.size(), part, count);
 }
 
@@ -170,7 +171,7 @@ std::size_t header_length(ByteStream& stream) {
   }
   const auto version = count < start.size() ? 0U : std::to_integer<unsigned>(start[6]);
   if (version < 1 || version > 3) {
-    detail::throw_error(Code::invalid_argument, "{} is of version {} of the .npy format; versions 1 to 3 are known",
+    detail::throw_error(Code::invalid_argument, "{} has version {} of the .npy format; versions 1 to 3 are supported",
                         stream.name(), version);
   }
   std::array<std::byte, 4> length{};
@@ -178,7 +179,8 @@ std::size_t header_length(ByteStream& stream) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < length.size(); ++i) bytes |= std::to_integer<std::size_t>(length[i]) << (8 * i);
   if (bytes > longest_header) {
-    detail::throw_error(Code::data_loss, "{} is damaged: its .npy header would have {} bytes; the most are {}",
+    detail::throw_error(Code::data_loss,
+                        "{} is damaged: the length of its .npy header is given as {} bytes; at most {} are allowed",
                         stream.name(), bytes, longest_header);
   }
   return bytes;
@@ -196,8 +198,8 @@ ArrayHeader parse_npy_header(ByteStream& stream) {
   const std::optional<DType> dtype = has_order ? dtype_of_descr(descr.substr(1)) : std::nullopt;
   if (!dtype) {
     detail::throw_error(Code::invalid_argument,
-                        "{} holds elements of type '{}'; there are bool, integers of 8 to 64 bits, f16, f32 and f64: "
-                        "convert the array with astype",
+                        "{} has elements of type '{}'; supported types are bool, integers of 8 to 64 bits, f16, f32 "
+                        "and f64: convert the array with astype",
                         stream.name(), descr);
   }
   return array_header(stream, *dtype, *values.shape,

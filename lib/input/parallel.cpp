@@ -43,7 +43,7 @@ class ParallelCursor final : public WholeCursor {
     present_ = std::move(slot.element);
     const std::exception_ptr error = std::exchange(slot.error, nullptr);
     lock.unlock();
-    room_.notify_one();
+    not_full_.notify_one();
     if (error) std::rethrow_exception(error);
     return true;
   }
@@ -59,7 +59,7 @@ class ParallelCursor final : public WholeCursor {
   void work() noexcept {
     for (;;) {
       std::unique_lock lock(mutex_);
-      room_.wait(lock, [this] { return stopped_ || (!is_taking_ && taken_ < given_ + slots_.size()); });
+      not_full_.wait(lock, [this] { return stopped_ || (!is_taking_ && taken_ < given_ + slots_.size()); });
       if (stopped_) return;
       is_taking_ = true;
       Slot& slot = slots_[taken_++ % slots_.size()];
@@ -67,7 +67,7 @@ class ParallelCursor final : public WholeCursor {
       if (!take_and_make(slot)) return;
     }
   }
-  /// Whether there was a job.
+  /// Returns whether there was a job.
   bool take_and_make(Slot& slot) noexcept {
     Slot result{.state = State::made};
     std::optional<Job> job;
@@ -82,10 +82,10 @@ class ParallelCursor final : public WholeCursor {
       if (!job) stopped_ = true;
     }
     if (job) {
-      room_.notify_one();
+      not_full_.notify_one();
       make(*job, result);
     } else {
-      room_.notify_all();
+      not_full_.notify_all();
       result.state = State::end;
     }
     {
@@ -107,22 +107,22 @@ class ParallelCursor final : public WholeCursor {
       const std::lock_guard lock(mutex_);
       stopped_ = true;
     }
-    room_.notify_all();
+    not_full_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
 
-  const NextJob next_;  // called by who has set is_taking_
+  const NextJob next_;  // called only by the thread that has set is_taking_
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members up to stopped_
   std::condition_variable ready_;
-  std::condition_variable room_;
+  std::condition_variable not_full_;
   std::vector<Slot> slots_;  // element i is in slot i mod size
-  std::uint64_t taken_ = 0;  // jobs
-  std::uint64_t given_ = 0;  // elements
-  bool is_taking_ = false;
-  bool stopped_ = false;  // no job is to be taken any more
+  std::uint64_t taken_ = 0;  // number of jobs taken
+  std::uint64_t given_ = 0;  // number of elements returned
+  bool is_taking_ = false;   // whether a thread is calling next_
+  bool stopped_ = false;     // no further job is taken
 
-  std::vector<std::thread> threads_;  // last: everything else is there when they start
+  std::vector<std::thread> threads_;  // last, so that the other members exist when the threads start
 };
 
 }  // namespace
@@ -133,7 +133,7 @@ std::unique_ptr<Cursor> parallel_cursor(NextJob next, int threads, std::shared_p
 
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& make) {
   std::atomic<std::size_t> next{0};
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards failed and error
   std::size_t failed = std::numeric_limits<std::size_t>::max();
   std::exception_ptr error;
   const auto work = [&]() noexcept {
@@ -144,7 +144,7 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
         const std::lock_guard lock(mutex);
         if (i < failed) error = std::current_exception();
         failed = std::min(failed, i);
-        next = count;  // those below i are all under way or done
+        next = count;  // all calls below i have begun
       }
     }
   };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements made by several threads, in the order in which they are asked for.
+// Computes elements on several threads, and returns them in order.
 
 #pragma once
 
@@ -14,18 +14,19 @@
 
 namespace lockstep::input {
 
-/// Makes one element; called on any thread.
+/// Computes one element; called on any thread.
 using Job = std::function<void(Leaves& result)>;
-/// The next job, nothing at the end; called by one thread at a time.
+/// Returns the next job, nothing at the end; called by one thread at a time.
 using NextJob = std::function<std::optional<Job>()>;
 
-/// The results of the jobs, in their order. `threads` threads work ahead, on at most 2 * `threads` elements. What a job
-/// or `next` throws reaches the reader in its place. The destructor waits for the jobs that are under way.
+/// A cursor over the results of the jobs, in the order of the jobs. `threads` threads compute up to 2 * `threads`
+/// elements ahead. An exception of a job or of `next` is thrown in place of its element. The destructor waits for
+/// running jobs.
 [[nodiscard]] std::unique_ptr<Cursor> parallel_cursor(NextJob next, int threads,
                                                       std::shared_ptr<MemoryResource> memory);
 
-/// Calls `make(i)` for all i below `count`, on the caller's thread and others, `threads` in all. Throws what the call
-/// of the lowest i threw.
+/// Calls `make(i)` for all i below `count`, on the caller's thread and further ones, `threads` in total. If calls
+/// throw, rethrows the exception of the lowest i.
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t i)>& make);
 
 }  // namespace lockstep::input

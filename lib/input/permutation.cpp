@@ -20,7 +20,7 @@ __extension__ using Wide = unsigned __int128;
 
 }  // namespace
 
-// Mixed twice, so that (seed, pass + 1) is not (seed, pass) one number later.
+// Mixed twice; otherwise the sequence of pass + 1 would be that of pass, shifted by one number.
 RandomSequence::RandomSequence(std::uint64_t seed, std::uint64_t pass) noexcept
     : state_(mix(mix(seed + golden) + (pass + 1) * golden)) {}
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers of our own, so that every rank, compiler and platform draws the same.
+// Pseudo-random numbers that are equal on every rank, compiler and platform.
 
 #pragma once
 
@@ -11,21 +11,21 @@
 
 namespace lockstep::input {
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter, mixed.
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter with a mixing function.
 class RandomSequence {
  public:
-  /// Another sequence for each pair.
+  /// Each pair (seed, pass) gives a different sequence.
   RandomSequence(std::uint64_t seed, std::uint64_t pass) noexcept;
 
   [[nodiscard]] std::uint64_t next() noexcept;
-  /// Below `bound`, which is at least 1; each value is as likely as any other (Lemire 2019, by rejection).
+  /// A uniformly distributed number below `bound`, which is at least 1 (Lemire 2019, with rejection).
   [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept;
 
  private:
   std::uint64_t state_;
 };
 
-/// Puts `values` in random order: Fisher and Yates, from the end.
+/// Permutes `values` uniformly: Fisher-Yates, from the end.
 void permute(std::span<std::int64_t> values, RandomSequence& random) noexcept;
 
 }  // namespace lockstep::input

@@ -39,7 +39,7 @@ Reader::~Reader() = default;
 
 bool Reader::next(Leaves& element) {
   if (!cursor_) return false;
-  std::unique_ptr<Cursor> cursor = std::move(cursor_);  // gone if it throws or is at its end
+  std::unique_ptr<Cursor> cursor = std::move(cursor_);  // destroyed at the end or if it throws
   if (!cursor->advance()) return false;
   cursor->read(element);
   cursor_ = std::move(cursor);
@@ -67,19 +67,20 @@ Pipeline Pipeline::range(std::int64_t count) {
 
 Pipeline Pipeline::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
   if (step == 0) {
-    detail::throw_error(Code::invalid_argument, "range: step is 0; from {} to {} it must be another number", start,
+    detail::throw_error(Code::invalid_argument, "range: step is 0 in the range from {} to {}; it must not be 0", start,
                         stop);
   }
   const bool is_empty = step > 0 ? start >= stop : start <= stop;
-  // unsigned, because the ends may be further apart than the largest i64
+  // unsigned, because the difference may exceed the largest i64
   const auto from = static_cast<std::uint64_t>(step > 0 ? start : stop);
   const auto to = static_cast<std::uint64_t>(step > 0 ? stop : start);
   const std::uint64_t stride =
       step > 0 ? static_cast<std::uint64_t>(step) : std::uint64_t{0} - static_cast<std::uint64_t>(step);
   const std::uint64_t count = is_empty ? 0 : (to - from - 1) / stride + 1;
   if (count > static_cast<std::uint64_t>(all)) {
-    detail::throw_error(Code::invalid_argument, "range: {} to {} by {} are {} elements; there can be at most 2^63 - 1",
-                        start, stop, step, count);
+    detail::throw_error(Code::invalid_argument,
+                        "range: from {} to {} by {} there are {} elements; at most 2^63 - 1 are allowed", start, stop,
+                        step, count);
   }
   const auto rows = static_cast<std::int64_t>(count);
   return Pipeline(indexed_node({range_source(start, step, rows), sequential_order(rows)}));
@@ -105,7 +106,7 @@ Pipeline Pipeline::repeat(std::int64_t times) const {
   if (times != forever) require_at_least(0, times, "repeat", "times");
   if (const IndexedRows* const rows = node_->indexed()) {
     std::shared_ptr<const RowOrder> order = repeated_order(rows->order, times);
-    static_cast<void>(order->cardinality());  // throws where there would be too many
+    static_cast<void>(order->cardinality());  // throws if there are too many
     return Pipeline(indexed_node({rows->source, std::move(order)}));
   }
   NodePointer node = repeat_node(node_, times);
@@ -137,8 +138,8 @@ Pipeline Pipeline::map(Transform transform, const MapOptions& options) const {
   const int threads = options.num_parallel_calls;
   constexpr int most_threads = 1024;
   if (threads < 1 || threads > most_threads) {
-    detail::throw_error(Code::invalid_argument, "map: num_parallel_calls is {}; it must be at least 1 and at most {}",
-                        threads, most_threads);
+    detail::throw_error(Code::invalid_argument, "map: num_parallel_calls is {}; it must be in 1 to {}", threads,
+                        most_threads);
   }
   if (const IndexedRows* const rows = node_->indexed()) {
     return Pipeline(indexed_node({mapped_source(rows->source, std::move(transform), threads), rows->order}));
@@ -155,8 +156,8 @@ Pipeline Pipeline::shard(std::int64_t count, std::int64_t index) const {
   if (count != shard_hint || index != shard_hint) {
     require_at_least(1, count, "shard", "count");
     if (index < 0 || index >= count) {
-      detail::throw_error(Code::invalid_argument, "shard: index is {}; of {} shards it must be at least 0 and below {}",
-                          index, count, count);
+      detail::throw_error(Code::invalid_argument,
+                          "shard: index is {}; with {} shards it must be at least 0 and below {}", index, count, count);
     }
   }
   const Part part{count, index};

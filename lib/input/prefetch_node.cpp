@@ -22,7 +22,7 @@ class PrefetchCursor final : public WholeCursor {
   bool advance() override { return queue_.pop(present_); }
 
  private:
-  std::unique_ptr<Cursor> source_;  // the queue's thread's
+  std::unique_ptr<Cursor> source_;  // used by the queue's thread only
   PrefetchQueue<Leaves> queue_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that makes items ahead of one consumer.
+// A thread that produces items ahead of one consumer.
 
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace lockstep::input {
 
-/// Calls `produce` on a thread of its own until it returns false or throws, at most `depth` items ahead of `pop`.
-/// The destructor waits for the call of `produce` that is under way, if any, and for nothing else.
+/// Calls `produce` on a background thread until it returns false or throws, at most `depth` items ahead of `pop`. The
+/// destructor waits only for a running call of `produce`.
 template <class Item>
 class PrefetchQueue {
  public:
@@ -37,7 +37,8 @@ class PrefetchQueue {
     thread_.join();
   }
 
-  /// The next item in order; false at the end, and ever after. Throws, once and in its place, what `produce` threw.
+  /// Returns the next item in order; false at the end, and in every later call. Throws an exception of `produce` once,
+  /// in place of its item.
   [[nodiscard]] bool pop(Item& item) {
     std::unique_lock lock(mutex_);
     if (items_.empty() && !ended_) {
@@ -51,14 +52,14 @@ class PrefetchQueue {
     }
     item = std::move(items_.front());
     items_.pop_front();
-    // waking a thread costs more than many an item: once for several
+    // waking a thread can cost more than an item, so it is done once for several items
     const bool is_low = items_.size() == depth_ / 2;
     lock.unlock();
     if (is_low) not_full_.notify_one();
     return true;
   }
 
-  /// Time that `pop` spent waiting. On the consumer's thread.
+  /// Time that `pop` has waited. Call it on the consumer's thread.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept { return waited_; }
 
  private:
@@ -88,9 +89,9 @@ class PrefetchQueue {
 
   const std::size_t depth_;
   const Produce produce_;                         // called by thread_ only
-  std::chrono::steady_clock::duration waited_{};  // the consumer's
+  std::chrono::steady_clock::duration waited_{};  // used by the consumer only
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members up to stopped_
   std::condition_variable not_empty_;
   std::condition_variable not_full_;
   std::deque<Item> items_;
@@ -98,7 +99,7 @@ class PrefetchQueue {
   bool ended_ = false;
   bool stopped_ = false;
 
-  std::thread thread_;  // last: everything else is there when it starts
+  std::thread thread_;  // last, so that the other members exist when the thread starts
 };
 
 }  // namespace lockstep::input

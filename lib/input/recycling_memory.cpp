@@ -30,7 +30,7 @@ class RecyclingMemory final : public MemoryResource {
   void* do_allocate(std::size_t bytes) override {
     {
       const std::lock_guard lock(mutex_);
-      for (std::size_t i = 0; i < kept_.size(); ++i) {  // the one given back last is the warmest
+      for (std::size_t i = 0; i < kept_.size(); ++i) {  // the most recently freed block is most likely in the cache
         Block& block = kept_[(newest_ + kept_.size() - i) % kept_.size()];
         if (block.address != nullptr && block.bytes == bytes) return std::exchange(block.address, nullptr);
       }
@@ -48,8 +48,8 @@ class RecyclingMemory final : public MemoryResource {
   }
 
   std::shared_ptr<MemoryResource> source_;
-  std::mutex mutex_;              // guards what follows
-  std::array<Block, 64> kept_{};  // a ring, in the order in which they came; gaps where they were taken
+  std::mutex mutex_;              // guards the members below
+  std::array<Block, 64> kept_{};  // ring buffer in the order of freeing; null where a block was reused
   std::size_t newest_ = 0;
 };
 

@@ -119,7 +119,7 @@ class RepeatedOrder final : public RowOrder {
 
    private:
     bool start() {
-      if (done_ != 0 && empty_) return false;  // nothing, forever
+      if (done_ != 0 && empty_) return false;  // the source is empty, so all repetitions are
       if (times_ != Pipeline::forever && done_ == static_cast<std::uint64_t>(times_)) return false;
       cursor_ = order_->open(inner_pass(pass_, times_, done_++));
       return true;
@@ -217,7 +217,7 @@ class ShardedOrder final : public RowOrder {
    private:
     std::unique_ptr<OrderCursor> cursor_;
     std::int64_t step_;
-    std::int64_t skip_;  // before the next one that counts
+    std::int64_t skip_;  // rows to skip before the next one of this shard
     std::array<std::int64_t, 256> ahead_{};
     std::size_t at_ = 0;
     std::size_t seen_ = 0;
@@ -276,7 +276,7 @@ Cardinality repeated(Cardinality once, std::int64_t times) {
   if (times == Pipeline::forever) return once.is_unknown() ? once : Cardinality::infinite();
   if (!once.is_known()) return once;
   if (once.count() > std::numeric_limits<std::int64_t>::max() / times) {
-    detail::throw_error(Code::invalid_argument, "repeat: {} elements {} times over are more than 2^63 - 1",
+    detail::throw_error(Code::invalid_argument, "repeat: {} elements repeated {} times are more than 2^63 - 1",
                         once.count(), times);
   }
   return Cardinality::known(once.count() * times);

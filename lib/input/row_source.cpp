@@ -42,7 +42,7 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
               Leaves& result) const override {
     if (rows.empty()) {
       Leaves mapped;
-      element(0, memory, mapped);  // only to see what it looks like
+      element(0, memory, mapped);  // for its dtypes and shapes only
       result.clear();
       for (const Tensor& leaf : mapped) result.emplace_back(leaf.dtype(), with_rows(0, leaf.shape()), memory);
       return;
@@ -92,13 +92,13 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
   }
 
  private:
-  static constexpr std::size_t rows_at_once = 64;  // of each thread: few enough for the cache to hold small ones
+  static constexpr std::size_t rows_at_once = 64;  // per thread: few enough that small rows stay in the cache
   std::shared_ptr<const RowSource> source_;
   Pipeline::Transform transform_;
   int threads_;
 };
 
-/// The rows that a Restriction leaves; nothing where `source` cannot be restricted.
+/// The rows of a Restriction; nothing if the source cannot be restricted.
 std::optional<IndexedRows> restricted_rows(const IndexedRows& rows, const Restriction& restriction) {
   std::shared_ptr<const RowSource> source = rows.source;
   if (restriction.files) source = source->of_files(*restriction.files);
@@ -165,7 +165,7 @@ class IndexedBatchCursor final : public Cursor {
   bool advance() override {
     const std::size_t count = order_->next(rows_);
     if (count < rows_.size() && drop_remainder_) return false;
-    rows_.resize(count);  // shorter only before the end
+    rows_.resize(count);  // fewer only in the last batch
     return count > 0;
   }
   void read(Leaves& element) override { source_->gather(rows_, memory_, element); }
@@ -188,7 +188,7 @@ class IndexedBatchNode final : public Node {
   IndexedBatchNode(IndexedRows rows, std::int64_t rows_per_batch, bool drop_remainder) noexcept
       : rows_(std::move(rows)), rows_per_batch_(rows_per_batch), drop_remainder_(drop_remainder) {}
   [[nodiscard]] std::unique_ptr<Cursor> open(const PassOptions& options) const override {
-    // a batch larger than all the data needs no list of its size
+    // do not allocate a list of row numbers that is longer than the data
     const Cardinality all = rows_.order->cardinality();
     const std::int64_t largest =
         all.is_known() && !drop_remainder_ ? std::max<std::int64_t>(all.count(), 1) : rows_per_batch_;

@@ -21,7 +21,7 @@ Tensor tensor_of_rows(const Tensor& leaf, std::int64_t rows, const std::shared_p
   return Tensor::uninitialized(leaf.dtype(), with_rows(rows, without_rows(leaf.shape())), memory);
 }
 
-/// Labels and the like: a call of memcpy per row would cost more than the copy.
+/// For small rows such as labels, where a memcpy call per row would cost more than the copy itself.
 template <class Unit>
 void gather_units(const std::byte* source, std::span<const std::int64_t> rows, std::byte* target) {
   for (const std::int64_t row : rows) {
@@ -30,8 +30,8 @@ void gather_units(const std::byte* source, std::span<const std::int64_t> rows, s
   }
 }
 
-/// Rows that follow each other are copied in one go; the start of a later row is fetched ahead, the rest is the
-/// processor's.
+/// Copies runs of consecutive rows in one call. Prefetches the start of a later row; the hardware prefetcher loads the
+/// rest.
 void gather_blocks(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target) {
   constexpr std::size_t ahead = 4;
   for (std::size_t i = 0; i < rows.size();) {
@@ -48,9 +48,10 @@ void gather_blocks(const std::byte* source, std::span<const std::int64_t> rows, 
 
 Shape with_rows(std::int64_t rows, const Shape& shape) {
   if (shape.rank() == Shape::max_rank) {
-    detail::throw_error(Code::invalid_argument,
-                        "batch: elements of shape {} have {} axes already; a tensor has at most {}", to_string(shape),
-                        shape.rank(), Shape::max_rank);
+    detail::throw_error(
+        Code::invalid_argument,
+        "batch: elements of shape {} have {} axes, so a batch would have one too many; a tensor has at most {}",
+        to_string(shape), shape.rank(), Shape::max_rank);
   }
   std::array<std::int64_t, Shape::max_rank> extents{rows};
   std::copy(shape.extents().begin(), shape.extents().end(), extents.begin() + 1);
@@ -62,14 +63,15 @@ Shape without_rows(const Shape& shape) { return Shape(shape.extents().subspan(1)
 Shape emptied(const Shape& shape) { return shape.rank() == 0 ? Shape{0} : with_rows(0, without_rows(shape)); }
 
 std::int64_t common_rows(const Leaves& leaves) {
-  if (leaves.empty()) detail::throw_error(Code::invalid_argument, "dataset: an element without tensors has no rows");
+  if (leaves.empty())
+    detail::throw_error(Code::invalid_argument, "dataset: an element has no tensors, so it has no rows");
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].shape().rank() == 0) {
       detail::throw_error(Code::invalid_argument, "dataset: tensor {} is a scalar, which has no rows", i);
     }
     if (leaves[i].shape()[0] != leaves[0].shape()[0]) {
       detail::throw_error(Code::invalid_argument,
-                          "dataset: tensor 0 has {} rows but tensor {} has {}; first extents must agree",
+                          "dataset: tensor 0 has {} rows but tensor {} has {}; first extents must be equal",
                           leaves[0].shape()[0], i, leaves[i].shape()[0]);
     }
   }
@@ -112,8 +114,8 @@ void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResour
     }
     if (!same) {
       detail::throw_error(Code::invalid_argument,
-                          "dataset: batches that follow each other differ in the number of their tensors, a dtype or "
-                          "an inner shape, so their rows cannot be taken together; make them alike");
+                          "dataset: consecutive batches differ in the number of tensors, a dtype or an inner shape; "
+                          "they must be equal so that rows of both can form one batch");
     }
   }
   result.clear();
@@ -163,8 +165,9 @@ void RowStacker::add(const Leaves& element) {
     reserve(capacity_ + std::min(capacity_, limit_ - capacity_));
   }
   if (element.size() != stacked_.size()) {
-    detail::throw_error(Code::invalid_argument, "batch: an element has {} tensors, but the first of its batch has {}",
-                        element.size(), stacked_.size());
+    detail::throw_error(Code::invalid_argument,
+                        "batch: an element has {} tensors, but the first element of the batch has {}", element.size(),
+                        stacked_.size());
   }
   for (std::size_t i = 0; i < element.size(); ++i) {
     const Tensor& leaf = element[i];
@@ -173,7 +176,7 @@ void RowStacker::add(const Leaves& element) {
     if (leaf.dtype() != stack.dtype() || leaf.shape() != expected) {
       detail::throw_error(
           Code::invalid_argument,
-          "batch: tensor {} of an element is {} of shape {}, but {} of shape {} in the first of its batch", i,
+          "batch: tensor {} of an element is {} of shape {}, but {} of shape {} in the first element of the batch", i,
           to_string(leaf.dtype()), to_string(leaf.shape()), to_string(stack.dtype()), to_string(expected));
     }
     const std::size_t bytes = leaf.byte_count();

@@ -68,7 +68,7 @@ class StreamChunksCursor final : public WholeCursor {
   }
 
  private:
-  /// Whether the stream goes on; then the present batch has rows that have not been taken.
+  /// Moves to a batch with rows that have not been taken. Returns false at the end of the stream.
   bool find_rows() {
     while (first_ == end_) {
       if (ended_ || !batches_->advance()) return !(ended_ = true);
@@ -81,7 +81,7 @@ class StreamChunksCursor final : public WholeCursor {
   std::unique_ptr<Cursor> batches_;
   std::vector<std::int64_t> sizes_;
   std::size_t at_ = 0;
-  std::int64_t first_ = 0;  // of the present batch, the first row that has not been taken
+  std::int64_t first_ = 0;  // first row of the current batch that has not been taken
   std::int64_t end_ = 0;
   bool ended_ = false;
   std::vector<Leaves> pieces_;

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+// The division of batches and of streams of batches into chunks for the replicas.
+
 #pragma once
 
 #include "input/node.hpp"
@@ -21,24 +23,25 @@ struct RowRange {
   friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
-/// The rows of `replica` in a batch of `rows` rows, where a full batch has `full`. Chunks follow each other in replica
-/// order and cover the batch. A batch longer than `full` (a map may have made it so) counts as a full one of its own
-/// size.
+/// The rows of `replica` in a batch of `rows` rows, if a full batch has `full` rows. The chunks are contiguous, in the
+/// order of replicas, and cover the batch. A batch with more than `full` rows (a map can produce one) is divided as a
+/// full batch of its own size.
 [[nodiscard]] RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas,
                                 int replica) noexcept;
 
-/// The sizes in which a rank takes its own stream of rows, over and over: those of the chunks of a full batch, the
-/// first one that of replica `first`, the rank's first.
+/// Sizes of the chunks in which a rank takes its own stream of rows, cyclically: the sizes of the chunks of a full
+/// batch, beginning with that of replica `first`, the first one of the rank.
 [[nodiscard]] std::vector<std::int64_t> stream_chunks(std::int64_t full, int replicas, int first);
-/// How many chunks of those sizes a stream of `rows` rows has; `sizes` do not all have to be above 0, their sum has.
+/// Number of chunks of these sizes, taken cyclically, in a stream of `rows` rows. Some sizes may be 0, but not all.
 [[nodiscard]] std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t rows) noexcept;
 
-/// The rows of all batches of `batches` one after the other, in runs of `sizes`, over and over. The last run may be
-/// short; there is none behind the last row.
+/// The rows of all batches in order, regrouped into chunks of `sizes`, cyclically. The last chunk may be short; no
+/// chunk follows the last row.
 [[nodiscard]] std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches,
                                                              std::vector<std::int64_t> sizes);
 
-/// Each batch of n rows as `slices` slices of ceil(n / slices) rows, of which the last may be short or empty.
+/// Each batch of n rows, divided into `slices` slices of ceil(n / slices) rows; the last slices may be shorter or
+/// empty.
 [[nodiscard]] std::shared_ptr<const Node> batch_slices_node(std::shared_ptr<const Node> batches, int slices);
 
 }  // namespace lockstep::input

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks that read streams of their own and make as many steps: what they tell each other.
+// Communication between ranks that read streams of their own but make the same number of steps.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lockstep::input {
 
-/// One rank alone tells nobody, and needs no communicator.
+/// The ranks of a layout. With a single rank it does not communicate, and needs no communicator.
 class StepPeers {
  public:
   explicit StepPeers(const InputLayout& layout);
@@ -30,30 +30,31 @@ class StepPeers {
   [[nodiscard]] int rank() const noexcept { return layout_.rank; }
   [[nodiscard]] int rank_of(std::size_t replica) const { return layout_.replicas.rank_of(static_cast<int>(replica)); }
 
-  /// One value per local replica to all replicas' values. Collective.
+  /// Gathers the values of all replicas; `mine` has one value per local replica. Collective.
   [[nodiscard]] std::vector<std::int64_t> gather(std::vector<std::int64_t> mine);
   [[nodiscard]] std::vector<std::uint8_t> gather(std::vector<std::uint8_t> mine);
-  /// From rank `root` to all, in place. Collective.
+  /// Broadcasts `words` from rank `root`, in place. Collective.
   void broadcast(std::span<std::int64_t> words, int root);
+  /// Aborts the other ranks with the text of `error`. Local.
   void abort(const std::exception_ptr& error) const;
 
  private:
   template <class T>
   std::vector<T> gather_all(std::vector<T> mine);
 
-  InputLayout layout_;  // with peers if there are several ranks
+  InputLayout layout_;  // has peers if there are several ranks
 };
 
-/// What an element's tensors look like, and how ranks without one learn it.
+/// Dtypes and inner shapes of an element's tensors; can be broadcast to ranks that have no element.
 class ElementSpec {
  public:
   explicit ElementSpec(std::size_t leaves) noexcept : leaves_(leaves) {}
 
   [[nodiscard]] bool is_known() const noexcept { return !empty_.empty(); }
   void learn(const Leaves& element);
-  /// An element without rows.
+  /// An element of this spec without rows.
   [[nodiscard]] Leaves empty_element() const;
-  /// From rank `root` to all. Collective. 80 bytes per tensor.
+  /// Broadcasts the spec from rank `root`: 80 bytes per tensor. Collective.
   void broadcast(StepPeers& peers, int root);
 
  private:

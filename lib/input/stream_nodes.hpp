@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that work on any sequence of elements, one after the other.
+// Nodes that work on any sequence of elements, without random access.
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace lockstep::input {
 
 using NodePointer = std::shared_ptr<const Node>;
 
-/// Passes on what another cursor gives.
+/// Base of cursors that return elements of another cursor unchanged.
 class ForwardingCursor : public Cursor {
  public:
   explicit ForwardingCursor(std::unique_ptr<Cursor> source) noexcept : source_(std::move(source)) {}
@@ -35,30 +35,30 @@ class ForwardingCursor : public Cursor {
 [[nodiscard]] std::unique_ptr<Cursor> map_cursor(std::unique_ptr<Cursor> source, Pipeline::Transform transform,
                                                  std::shared_ptr<MemoryResource> memory);
 
-/// The next of several inputs, opened; null when there is none left.
+/// Opens the next of several inputs; returns null after the last one.
 using NextInput = std::function<std::unique_ptr<Cursor>()>;
-/// Reads several inputs in turns.
+/// A cursor that interleaves several inputs.
 [[nodiscard]] std::unique_ptr<Cursor> interleaved(NextInput next, const InterleaveOptions& options);
-/// Throws Error(invalid_argument) for lengths below 1.
+/// Throws Error(invalid_argument) for a cycle or block length below 1.
 void check_options(const char* call, const InterleaveOptions& options);
 
 [[nodiscard]] NodePointer generator_node(Pipeline::MakeGenerator make);
 [[nodiscard]] NodePointer map_node(NodePointer source, Pipeline::Transform transform);
-/// The transform sees only the rows that are read. `source` gives batches.
+/// Transforms only the rows that are read. `source` must be batched.
 [[nodiscard]] NodePointer map_rows_node(NodePointer source, Pipeline::Transform transform);
 [[nodiscard]] NodePointer batch_node(NodePointer source, std::int64_t rows, bool drop_remainder);
 [[nodiscard]] NodePointer repeat_node(NodePointer source, std::int64_t times);
 [[nodiscard]] NodePointer slice_node(NodePointer source, std::int64_t skip, std::int64_t take);
-/// Each element is drawn from the `buffer_elements` that come next.
+/// Draws each element from a buffer of the next `buffer_elements` elements.
 [[nodiscard]] NodePointer buffered_shuffle_node(NodePointer source, std::uint64_t seed, const ShuffleOptions& options);
 [[nodiscard]] NodePointer prefetch_node(NodePointer source, int depth);
-/// `threads` of its own call the transform, and elements keep their order.
+/// `threads` background threads call the transform; elements keep their order.
 [[nodiscard]] NodePointer parallel_map_node(NodePointer source, Pipeline::Transform transform, int threads);
 [[nodiscard]] NodePointer filter_node(NodePointer source, Pipeline::Predicate keep);
 [[nodiscard]] NodePointer unbatch_node(NodePointer source);
-/// `part` may be a shard hint, which then waits for a Restriction.
+/// `part` may be a shard hint, which a Restriction must replace before reading.
 [[nodiscard]] NodePointer shard_node(NodePointer source, const Part& part);
-/// Each element behind its number, an i64 scalar.
+/// Each element with its number as the first tensor, an i64 scalar.
 [[nodiscard]] NodePointer enumerate_node(NodePointer source, std::int64_t start);
 [[nodiscard]] NodePointer cache_node(NodePointer source);
 [[nodiscard]] NodePointer zip_node(std::vector<NodePointer> sources);
@@ -66,7 +66,7 @@ void check_options(const char* call, const InterleaveOptions& options);
 [[nodiscard]] NodePointer interleave_node(NodePointer source, Pipeline::Expand expand,
                                           const InterleaveOptions& options);
 
-/// A shard that nobody has given numbers cannot be read.
+/// Throws the error of reading a shard hint that has not been replaced.
 [[noreturn]] void throw_shard_hint();
 
 }  // namespace lockstep::input

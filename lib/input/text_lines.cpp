@@ -30,7 +30,7 @@ class LinesCursor final : public BytesCursor {
   }
 
  private:
-  /// Up to its end, which for the last line may be the end of the file.
+  /// Length up to the line end or, for the last line, the end of the file.
   [[nodiscard]] std::size_t line_length() {
     for (std::size_t seen = 0;;) {
       const std::span<const std::byte> view = window_.view();
@@ -39,8 +39,7 @@ class LinesCursor final : public BytesCursor {
         return static_cast<std::size_t>(static_cast<const std::byte*>(found) - view.data());
       }
       if (end > max_record_bytes_) {
-        detail::throw_error(Code::data_loss,
-                            "{}: the line at byte {} has more than {} bytes; max_record_bytes would have to be larger",
+        detail::throw_error(Code::data_loss, "{}: the line at byte {} has more than max_record_bytes ({}) bytes",
                             window_.name(), window_.position(), max_record_bytes_);
       }
       seen = view.size();
@@ -50,7 +49,7 @@ class LinesCursor final : public BytesCursor {
 
   FileWindow window_;
   std::size_t max_record_bytes_;
-  std::size_t passed_ = 0;  // bytes of the present line, with its end
+  std::size_t passed_ = 0;  // bytes of the current line, with its line end
 };
 
 }  // namespace

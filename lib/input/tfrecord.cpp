@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A record is its length (u64), the masked checksum of that, its bytes, and their masked checksum, all little-endian.
+// Reads TFRecord files. A record is its length (u64), the masked CRC-32C of the length, its bytes, and the masked
+// CRC-32C of the bytes, all little-endian.
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
@@ -27,14 +28,14 @@ T little_endian(std::span<const std::byte> bytes) noexcept {
   return value;
 }
 
-/// So that the checksum of bytes that hold checksums is not special.
+/// TFRecord's masking: a checksum of data that contains checksums would be degenerate.
 std::uint32_t masked(std::uint32_t crc) noexcept { return (crc >> 15U | crc << 17U) + 0xa282ead8U; }
 
 bool has_checksum(std::span<const std::byte> bytes, std::size_t count) noexcept {
   return masked(detail::crc32c(bytes.first(count))) == little_endian<std::uint32_t>(bytes.subspan(count));
 }
 
-/// A plain file may begin as gzip data does: with a record of 35615 bytes.
+/// Detects gzip data. A plain file may have the same first bytes, if its first record has 35615 bytes.
 std::unique_ptr<FileWindow> open_window(const std::filesystem::path& path) {
   auto plain = std::make_unique<FileWindow>(path, FileWindow::Packing::none);
   const bool is_plain =
@@ -56,8 +57,7 @@ class TfRecordCursor final : public BytesCursor {
     if (!window_->ensure(head_bytes + length + checksum_bytes)) throw_truncated(head_bytes + length + checksum_bytes);
     const std::span<const std::byte> record = window_->view().subspan(head_bytes, length + checksum_bytes);
     if (!has_checksum(record, length)) {
-      detail::throw_error(Code::data_loss,
-                          "{} is corrupt: the record of {} bytes at byte {} does not have its checksum",
+      detail::throw_error(Code::data_loss, "{} is corrupt: wrong checksum of the record of {} bytes at byte {}",
                           window_->name(), length, window_->position());
     }
     present_ = record.first(length);
@@ -69,14 +69,13 @@ class TfRecordCursor final : public BytesCursor {
   [[nodiscard]] std::size_t checked_length() const {
     const std::span<const std::byte> head = window_->view();
     if (!has_checksum(head, length_bytes)) {
-      detail::throw_error(Code::data_loss, "{} {}: the length of the record at byte {} does not have its checksum",
+      detail::throw_error(Code::data_loss, "{} {}: wrong checksum of the length of the record at byte {}",
                           window_->name(), window_->position() == 0 ? "is not a TFRecord file" : "is corrupt",
                           window_->position());
     }
     const auto length = little_endian<std::uint64_t>(head);
     if (length > max_record_bytes_) {
-      detail::throw_error(Code::data_loss,
-                          "{}: the record at byte {} has {} bytes; max_record_bytes, {}, would have to be larger",
+      detail::throw_error(Code::data_loss, "{}: the record at byte {} has {} bytes, more than max_record_bytes ({})",
                           window_->name(), window_->position(), length, max_record_bytes_);
     }
     return static_cast<std::size_t>(length);
@@ -88,7 +87,7 @@ class TfRecordCursor final : public BytesCursor {
 
   std::unique_ptr<FileWindow> window_;
   std::size_t max_record_bytes_;
-  std::size_t passed_ = 0;  // bytes of the present record
+  std::size_t passed_ = 0;  // bytes of the current record
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr std::size_t entry_bytes = 46;
 constexpr std::size_t local_bytes = 30;
 constexpr std::uint64_t in_extra = std::numeric_limits<std::uint32_t>::max();  // the real value is in the extra field
 
-/// Little-endian fields of a file, none outside of it.
+/// Reads little-endian fields of a file, with bounds checks.
 class Fields {
  public:
   explicit Fields(const MappedFile& file) noexcept : file_(file) {}
@@ -36,7 +36,7 @@ class Fields {
     const std::span<const std::byte> all = file_.bytes();
     if (offset > all.size() || bytes > all.size() - offset) {
       detail::throw_error(Code::data_loss,
-                          "{} is damaged or truncated: {} would be the {} bytes from {} on, but the file has {} bytes",
+                          "{} is damaged or truncated: {} should have {} bytes at byte {}, but the file has {} bytes",
                           file_.name(), what, bytes, offset, all.size());
     }
     return all.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
@@ -53,7 +53,7 @@ class Fields {
                const char* what) const {
     const auto found = number<std::uint32_t>(record, 0);
     if (found == signature) return;
-    detail::throw_error(Code::data_loss, "{} is damaged: {} at {} must begin with 0x{:08x}, found 0x{:08x}",
+    detail::throw_error(Code::data_loss, "{} is damaged: {} at byte {} must begin with 0x{:08x}, found 0x{:08x}",
                         file_.name(), what, offset, signature, found);
   }
   [[nodiscard]] const MappedFile& file() const noexcept { return file_; }
@@ -68,7 +68,7 @@ struct Directory {
   std::uint64_t entries = 0;
 };
 
-/// Looks for the end record from the end of the file: a comment of at most 64 KiB may follow it.
+/// Searches for the end record from the end of the file backwards, because a comment of at most 64 KiB may follow it.
 std::uint64_t find_end(const MappedFile& file) {
   const std::span<const std::byte> all = file.bytes();
   const std::size_t furthest = end_bytes + std::numeric_limits<std::uint16_t>::max();
@@ -103,7 +103,7 @@ struct Sizes {
   std::uint64_t local = 0;  // offset of the local header
 };
 
-/// Replaces what did not fit 32 bits by what the extra field says.
+/// Replaces values that do not fit in 32 bits by those in the extra field.
 void widen(Sizes& sizes, std::span<const std::byte> extra) noexcept {
   while (extra.size() >= 4) {
     const auto id = Fields::number<std::uint16_t>(extra, 0);
@@ -121,17 +121,18 @@ void widen(Sizes& sizes, std::span<const std::byte> extra) noexcept {
 
 void check_kind(const MappedFile& file, const ZipMember& member, unsigned flags, unsigned method) {
   if ((flags & 1U) != 0) {
-    detail::throw_error(Code::invalid_argument, "{}: {} is encrypted; save it without a password", file.name(),
+    detail::throw_error(Code::invalid_argument,
+                        "{}: {} is encrypted, which is not supported; save it without a password", file.name(),
                         member.name);
   }
   if (method != 0 && method != 8) {
     detail::throw_error(Code::invalid_argument,
-                        "{}: {} is packed by method {}; stored (0) and deflated (8) members can be read", file.name(),
-                        member.name, method);
+                        "{}: {} is compressed by method {}; only stored (0) and deflated (8) members are supported",
+                        file.name(), member.name, method);
   }
 }
 
-/// One entry of the directory at `at`, which moves to the next.
+/// Reads the directory entry at `at`, and moves `at` to the next one.
 ZipMember read_entry(const Fields& fields, std::uint64_t& at) {
   const auto entry = fields.part(at, entry_bytes, "an entry of the directory");
   fields.require(entry_signature, entry, at, "an entry of the directory");
@@ -158,8 +159,8 @@ ZipMember read_entry(const Fields& fields, std::uint64_t& at) {
       sizes.local + local_bytes + Fields::number<std::uint16_t>(local, 26) + Fields::number<std::uint16_t>(local, 28);
   member.packed = fields.part(begin, sizes.packed, "a member's content");
   if (!member.is_deflated && member.size != member.packed.size()) {
-    detail::throw_error(Code::data_loss, "{} is damaged: {} is stored in {} bytes but has {}", fields.file().name(),
-                        member.name, member.packed.size(), member.size);
+    detail::throw_error(Code::data_loss, "{} is damaged: {} is stored in {} bytes, but its size is given as {}",
+                        fields.file().name(), member.name, member.packed.size(), member.size);
   }
   return member;
 }
@@ -169,11 +170,11 @@ std::uint32_t checksum_of(std::uint32_t start, std::span<const std::byte> bytes)
 }
 
 [[noreturn]] void throw_checksum(const std::string& name, std::uint32_t expected, std::uint32_t found) {
-  detail::throw_error(Code::data_loss, "{} is corrupt: its checksum is 0x{:08x}, its content's is 0x{:08x}", name,
-                      expected, found);
+  detail::throw_error(Code::data_loss, "{} is corrupt: expected the checksum 0x{:08x}, but its content has 0x{:08x}",
+                      name, expected, found);
 }
 
-/// Unpacks, or only passes on, a member.
+/// A stream of a member's content, decompressed if necessary.
 class MemberReader final : public ByteStream {
  public:
   MemberReader(std::shared_ptr<const MappedFile> file, ZipMember member, std::string name)
@@ -214,29 +215,29 @@ class MemberReader final : public ByteStream {
     while (done < bytes.size() && !ended_) {
       constexpr std::size_t most = std::numeric_limits<uInt>::max();
       const std::size_t left = std::min(member_.packed.size() - taken_, most);
-      const std::size_t room = std::min(bytes.size() - done, most);
+      const std::size_t free = std::min(bytes.size() - done, most);
       // zlib does not write to its input
       stream_.next_in =
           const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(member_.packed.data() + taken_));
       stream_.avail_in = static_cast<uInt>(left);
       stream_.next_out = reinterpret_cast<unsigned char*>(bytes.data() + done);
-      stream_.avail_out = static_cast<uInt>(room);
+      stream_.avail_out = static_cast<uInt>(free);
       const int status = inflate(&stream_, Z_NO_FLUSH);
       taken_ += left - stream_.avail_in;
-      done += room - stream_.avail_out;
+      done += free - stream_.avail_out;
       if (status == Z_MEM_ERROR) throw std::bad_alloc();
       ended_ = status == Z_STREAM_END;
-      if (!ended_ && (status != Z_OK || (left == 0 && stream_.avail_out == room))) {
-        detail::throw_error(Code::data_loss, "{} is corrupt: its packed data is invalid after {} unpacked bytes ({})",
-                            name_, position_ + done, stream_.msg != nullptr ? stream_.msg : "it ends too early");
+      if (!ended_ && (status != Z_OK || (left == 0 && stream_.avail_out == free))) {
+        detail::throw_error(Code::data_loss, "{} is corrupt: invalid compressed data after {} decompressed bytes ({})",
+                            name_, position_ + done, stream_.msg != nullptr ? stream_.msg : "unexpected end");
       }
     }
     return done;
   }
   void finish() const {
     if (position_ != member_.size) {
-      detail::throw_error(Code::data_loss, "{} is damaged: its content has {} bytes, the archive says {}", name_,
-                          position_, member_.size);
+      detail::throw_error(Code::data_loss, "{} is damaged: its content has {} bytes, but its size is given as {}",
+                          name_, position_, member_.size);
     }
     if (checksum_ != member_.checksum) throw_checksum(name_, member_.checksum, checksum_);
   }
@@ -244,7 +245,7 @@ class MemberReader final : public ByteStream {
   std::shared_ptr<const MappedFile> file_;
   ZipMember member_;
   std::string name_;
-  std::size_t taken_ = 0;  // of the packed bytes
+  std::size_t taken_ = 0;  // number of compressed bytes consumed
   std::uint64_t position_ = 0;
   std::uint32_t checksum_ = 0;
   bool ended_ = false;
@@ -266,7 +267,7 @@ ZipArchive::ZipArchive(const std::filesystem::path& path) : file_(std::make_shar
   std::uint64_t left = file_->bytes().size();
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     const ZipMember& member = members_.emplace_back(read_entry(fields, at));
-    if (member.packed.size() > left) {  // a few bytes of file would become any number of arrays
+    if (member.packed.size() > left) {  // overlapping members would expand a small file to any number of arrays
       detail::throw_error(Code::data_loss, "{} is damaged: its members overlap", file_->name());
     }
     left -= member.packed.size();

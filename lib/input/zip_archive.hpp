@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zip archives as NumPy writes them: members stored or deflated, with sizes of 64 bits where needed.
+// Zip archives as NumPy writes them: members are stored or deflated; sizes may have 64 bits.
 
 #pragma once
 
@@ -21,24 +21,23 @@ namespace lockstep::input {
 struct ZipMember {
   std::string name;
   bool is_deflated = false;
-  std::uint64_t size = 0;             ///< unpacked
-  std::uint32_t checksum = 0;         ///< CRC-32 of the unpacked bytes
-  std::span<const std::byte> packed;  ///< in the mapped file
+  std::uint64_t size = 0;             ///< decompressed size
+  std::uint32_t checksum = 0;         ///< CRC-32 of the decompressed bytes
+  std::span<const std::byte> packed;  ///< compressed or stored bytes, in the mapped file
 };
 
 class ZipArchive {
  public:
-  /// Reads the directory. Throws Error(invalid_argument) when the file cannot be read, is no zip archive, or has
-  /// members that are encrypted or packed by another method; Error(data_loss) when offsets or sizes do not fit the
-  /// file.
+  /// Reads the directory. Throws Error(invalid_argument) if the file cannot be read, is not a zip archive, or has
+  /// members that are encrypted or compressed by another method; Error(data_loss) if offsets or sizes exceed the file.
   explicit ZipArchive(const std::filesystem::path& path);
 
   [[nodiscard]] const std::vector<ZipMember>& members() const noexcept { return members_; }
-  /// The unpacked bytes; at the end size and checksum are compared (Error(data_loss)).
+  /// The decompressed bytes. At the end, the stream throws Error(data_loss) if size or checksum are wrong.
   [[nodiscard]] std::unique_ptr<ByteStream> open(const ZipMember& member) const;
-  /// Compares the checksum of a stored member.
+  /// Throws Error(data_loss) if the checksum of a stored member is wrong.
   void check(const ZipMember& member) const;
-  /// Holds the bytes.
+  /// The file, which owns the members' bytes.
   [[nodiscard]] const std::shared_ptr<const MappedFile>& file() const noexcept { return file_; }
   /// "archive.npz:member", for errors.
   [[nodiscard]] std::string name_of(const ZipMember& member) const;

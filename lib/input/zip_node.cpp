@@ -46,7 +46,7 @@ class ZippedRows final : public RowSource {
     for (const auto& source : sources_) {
       const std::vector<std::string> some = source->files();
       if (some.empty()) return {};
-      if (some != all) all.insert(all.end(), some.begin(), some.end());  // arrays of the same files
+      if (some != all) all.insert(all.end(), some.begin(), some.end());  // arrays of the same files count once
     }
     return all;
   }
@@ -125,7 +125,7 @@ class ZipNode final : public SeveralNode {
   }
 };
 
-/// Rows by their numbers, if no source has them in another order.
+/// Zips sources by row number if all of them have random access in sequential order; otherwise returns null.
 NodePointer indexed_zip(const std::vector<NodePointer>& sources) {
   std::vector<std::shared_ptr<const RowSource>> rows;
   for (const NodePointer& source : sources) {

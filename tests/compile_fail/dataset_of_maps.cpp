@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// must not compile: a dataset is made of arrays
+// must not compile: arrays must be a Tensor
 
 #include <lockstep/lockstep.hpp>
 

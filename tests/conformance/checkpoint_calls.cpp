@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps about checkpoints. A save gives what stands in the file afterwards; the file of a restore is written without a
-// strategy.
+// Steps that save and restore checkpoints. A save returns the content of the file; the file for a restore is written
+// without a strategy.
 
 #include "conformance/steps.hpp"
 
@@ -17,7 +17,7 @@
 namespace lockstep::conformance {
 namespace {
 
-/// A directory that all ranks know, gone at the end.
+/// A directory with a name that all ranks know; removed in the destructor.
 class SharedDirectory {
  public:
   explicit SharedDirectory(Communicator communicator) : communicator_(std::move(communicator)) {
@@ -58,7 +58,7 @@ Json save_call(World& world, const Json&) {
   std::map<std::string, Tensor> saved;
   for (const auto& [name, json] : world.given()["variables"].items()) saved[name] = file.tensors.at(name);
   Communicator communicator = world.strategy().communicator();
-  communicator.barrier();  // everybody has read
+  communicator.barrier();  // all ranks have read
   return result_of(saved);
 }
 
@@ -78,7 +78,7 @@ Json restore_call(World& world, const Json& step) {
   return "ok";
 }
 
-/// Each replica's copy as given, whatever the rules of writing are.
+/// Sets each replica's copy to the given value, independent of the variable's aggregation.
 Json set_components_call(World& world, const Json& step) {
   const Variable& variable = world.variable(step["variable"].get<std::string>());
   const PerReplica<Tensor> values = world.per_replica(step["value"], variable.dtype());

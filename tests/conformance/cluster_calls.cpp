@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clusters, their tasks, and the lists that Slurm writes.
+// Calls of cluster specs and tasks, and of the parsers of Slurm's lists.
 
 #include "conformance/steps.hpp"
 
@@ -25,7 +25,7 @@ ClusterSpec cluster_of(const Json& counts) {
   return ClusterSpec(std::move(jobs));
 }
 
-/// A call of a cluster, the step's or else the case's, and of a task.
+/// A call with a cluster (the step's, otherwise the case's) and a task.
 template <class Call>
 CallStep of_task(const Call& call) {
   return [call](World& world, const Json& step) {

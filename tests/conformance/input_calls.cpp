@@ -14,7 +14,7 @@
 namespace lockstep::conformance {
 namespace {
 
-/// The numbers of all files, each file one number per line.
+/// A dataset of the numbers in all files; each file has one number per line.
 Dataset<Tensor> lines_of(const Json& files) {
   const auto folder = std::make_shared<test::TemporaryDirectory>();
   FileList names;
@@ -45,7 +45,7 @@ InputOptions options_of_step(const Json& step) {
   InputOptions options;
   if (step.contains("split")) options.split = splits.at(step["split"].get<std::string>());
   if (step.contains("shard")) options.auto_shard_policy = policies.at(step["shard"].get<std::string>());
-  // TensorFlow's AUTO, which goes by files where there are any, has another name here (P242)
+  // TensorFlow's AUTO, which shards by files if there are any, is FILE_OR_DATA here (P242)
   if (step.value("shard", "") == "AUTO" && step["dataset"].contains("files"))
     options.auto_shard_policy = AutoShardPolicy::file_or_data;
   if (step.value("replication", "") == "PER_REPLICA")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Datasets that cases describe, and what distributing them gives.
+// The datasets that cases describe, and the batches of distributed ones.
 
 #pragma once
 
@@ -15,7 +15,8 @@
 
 namespace lockstep::conformance {
 
-/// {"range"} or {"files"}, then "batch", "drop_remainder", "repeat", "then_batch".
+/// The dataset of {"range"} or {"files"}, with "batch", "drop_remainder", "repeat" and "then_batch" applied in this
+/// order.
 Dataset<Tensor> dataset_of(const Json& json);
 /// `rows` in batches as `json` says.
 template <class T>
@@ -28,7 +29,7 @@ Dataset<T> batched(Dataset<T> rows, const Json& json) {
   return rows;
 }
 
-/// {"a": x, "b": y}, as those cases write the elements.
+/// An element {"a": x, "b": y}, in the form of the cases.
 using Named = std::pair<Tensor, Tensor>;
 inline Json named_result(const PerReplica<Named>& value) {
   Json components = Json::array();
@@ -40,7 +41,7 @@ inline Json named_result(const PerReplica<Named>& value) {
 inline Json step_result(const PerReplica<Tensor>& value) { return result_of(value); }
 inline Json step_result(const PerReplica<Named>& value) { return named_result(value); }
 
-/// The steps of one pass, behind which the iterator stays at its end.
+/// The steps of one pass, followed by a check that the iterator stays at its end.
 template <class T>
 Json steps_of(const DistributedDataset<T>& dataset) {
   Json steps = Json::array();

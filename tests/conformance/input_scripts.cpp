@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sentences about datasets.
+// Scripts about datasets.
 
 #include "conformance/input_data.hpp"
 #include "conformance/steps.hpp"
@@ -27,7 +27,7 @@ Tensor count_up(DType dtype, const Shape& shape) {
 
 bool equal_tensors(const Tensor& a, const Tensor& b) { return result_of(a) == result_of(b); }
 
-/// What `fn` gives for each step of a dataset.
+/// The results of `fn` for each step of a dataset.
 template <class Fn>
 Json per_step(World& world, const Dataset<Tensor>& dataset, const Fn& fn) {
   Json steps = Json::array();

@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes the readers of files with libFuzzer, under the address and undefined-behaviour sanitizers. By hand: it needs
-# clang, and time.
+# Fuzzes the readers of files with libFuzzer, under the address and undefined-behaviour sanitizers. Not part of the
+# automatic tests: it needs clang, and time.
 #
-#   sh tests/fuzz/fuzz.sh SECONDS [TARGET...]     each target for SECONDS; without targets all of them
+#   sh tests/fuzz/fuzz.sh SECONDS [TARGET...]     fuzzes each TARGET (default: all) for SECONDS
 #
-# Programs, what they find and what they add to the corpus are in build-fuzz/. It ends with one line for each target, and
-# with code 1 when one has crashed, hung, or taken more memory than the bound.
+# Programs, crashes and additions to the corpus are written to build-fuzz/. Prints one line for each target at the end, and
+# exits with code 1 if one has crashed, hung, or exceeded the memory bound.
 
 set -eu
 cd "$(dirname "$0")/../.."
@@ -19,7 +19,7 @@ compiler=${CXX:-clang++-19}
 out=build-fuzz
 mkdir -p $out/objects
 
-# The library without what speaks with other ranks; the linker takes what the targets need.
+# The library without the sources that communicate with other ranks; the linker selects the objects that the targets need.
 flags='-std=c++20 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -Iinclude -Ilib -Itests/fuzz'
 input=$(find lib/input -maxdepth 1 -name '*.cpp' ! -name 'distributed*')
 checkpoint=$(ls lib/checkpoint/file.cpp lib/checkpoint/safetensors*.cpp)
@@ -36,7 +36,7 @@ for target in "$@"; do
   $compiler $flags -fsanitize=fuzzer "tests/fuzz/$target.cpp" $out/lockstep.a -lfmt -lz -o "$out/fuzz-$target"
 done
 
-# What is freed is kept for a while to find its use; with little of that the bound is on what a parser really holds.
+# ASan keeps freed memory in quarantine; a small quarantine makes the memory bound apply to what a parser really uses.
 export ASAN_OPTIONS=quarantine_size_mb=16
 failed=0
 for target in "$@"; do

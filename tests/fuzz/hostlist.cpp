@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slurm's lists of hosts and of tasks: any text is a list, or an Error(invalid_argument).
+// Slurm's lists of hosts and of tasks: every input is a valid list, or throws Error(invalid_argument).
 
 #include "target.hpp"
 

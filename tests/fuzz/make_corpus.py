@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files that fuzzing starts from: right ones of every kind, and each mistake that has a rule.
+"""Writes the seed corpus of the fuzz targets: valid files of every kind, and one file for each kind of error.
 
-  make_corpus.py [FOLDER]     default: corpus beside this file; files that fuzzing has added stay
+  make_corpus.py [FOLDER]     default: corpus beside this file; keeps files that fuzzing has added
 """
 
 import gzip
@@ -61,7 +61,7 @@ def packed(data):
 
 
 def damaged(files):
-    """Each file cut off, with a byte more, and with one changed."""
+    """Each file truncated, with an additional byte, and with a changed byte."""
     result = dict(files)
     for name, data in files.items():
         result[name + '-cut'] = data[:len(data) * 2 // 3]

@@ -6,7 +6,7 @@
 #include <lockstep/input/records.hpp>
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // the first two bytes say how long header, footer and records are
+  // the first two bytes encode the lengths of header, footer and records
   if (size < 2) return 0;
   const std::int64_t record = 1 + data[0] % 16;
   const std::int64_t header = data[0] / 16;

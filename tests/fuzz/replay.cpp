@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls a fuzz target with each file of a folder, in place of libFuzzer.
+// Calls a fuzz target with each file of a folder, instead of libFuzzer.
 
 #include "target.hpp"
 

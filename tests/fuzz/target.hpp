@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fuzz targets share. Each reads its input as a file of one format; only lockstep::Error may come out.
+// Helpers of the fuzz targets. Each target reads its input as a file of one format, and may throw only lockstep::Error.
 
 #pragma once
 
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace fuzz {
 
-/// A file in memory, with a path.
+/// A file in memory that has a path.
 class File {
  public:
   File(const std::uint8_t* data, std::size_t size) : fd_(memfd_create("input", MFD_CLOEXEC)) {
@@ -41,7 +41,7 @@ class File {
   int fd_;
 };
 
-/// Looks at every byte, so that sanitizers see which of them are not there.
+/// Reads every byte, so that sanitizers detect invalid ones.
 inline void look_at(const lockstep::Tensor& tensor) {
   unsigned sum = 0;
   for (const auto byte : std::span(static_cast<const unsigned char*>(tensor.data()), tensor.byte_count())) sum += byte;
@@ -49,7 +49,7 @@ inline void look_at(const lockstep::Tensor& tensor) {
   static_cast<void>(sink);
 }
 
-/// Calls `read(path)` with a file of `data`; damaged data must end in a lockstep::Error, or in nothing.
+/// Calls `read(path)` with a file of `data`; it may return or throw lockstep::Error.
 template <class Read>
 void run(const std::uint8_t* data, std::size_t size, Read&& read) {
   const File file(data, size);
@@ -59,8 +59,7 @@ void run(const std::uint8_t* data, std::size_t size, Read&& read) {
   }
 }
 
-/// Reads `dataset` in order, and batches of it. Not to its end: a header may well say that there are 2^40 rows of no
-/// byte.
+/// Reads the first elements and batches of `dataset`; not all, because a header may declare 2^40 rows without bytes.
 template <class T>
 void read_some(const lockstep::Dataset<T>& dataset) {
   constexpr std::int64_t most = 2000;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// TF_CONFIG: any text is a cluster, which then reads the same after it was written, or an Error(invalid_argument).
+// TF_CONFIG: every input is a cluster, which is unchanged after writing and reading it again, or throws
+// Error(invalid_argument).
 
 #include "target.hpp"
 

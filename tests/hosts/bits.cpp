@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One hash for each sum, whatever computes it.
+// Prints a hash of each result, which must not depend on how it is computed.
 //
-//   bits          under mpirun: every collective that reduces, over 16 replicas at most dealt to these ranks, by each
-//                 schedule, segment size and kind of memory in turn. One line per result: replicas, collective, dtype,
-//                 hash. Exit code 1 when two ways, or two ranks, differ.
-//   bits oracle   the same lines by the definition
+//   bits          under mpirun: runs every reducing collective over up to 16 replicas on these ranks, with each
+//                 schedule, segment size and kind of memory. Prints one line per result: replicas, collective, dtype,
+//                 hash. Exit code 1 if results of two paths or of two ranks differ.
+//   bits oracle   prints the same lines, computed by the definition
 //
-// Lines of any job are lines of the oracle.
+// The lines of every job must be lines of the oracle.
 
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/device/arena.hpp>
@@ -33,27 +33,28 @@ namespace {
 
 constexpr int most_replicas = 16;
 
-/// How the ranks add; nothing of it may show.
-struct Way {
-  const char* radices;  ///< empty: what the planner chooses
-  int chunks;           ///< 0: as many as the planner says
+/// A path of the reduction; it must not affect the result.
+struct Path {
+  const char* radices;  ///< empty: chosen by the planner
+  int chunks;           ///< number of chunks; 0: chosen by the planner
   bool share_memory;
   std::size_t piece_bytes;
 };
 constexpr std::size_t whole = std::size_t{1} << 30;
-constexpr std::array ways{Way{"", 0, true, whole},     Way{"", 0, false, 1000},     Way{"0", 1, false, 4096},
-                          Way{"n.0", 1, true, whole},  Way{"n.0", 3, false, 1000},  Way{"n.r0", 1, true, 4096},
-                          Way{"n.f2", 5, true, whole}, Way{"2.2", 2, true, whole},  Way{"r0", 4, false, whole},
-                          Way{"f2", 1, true, 1000},    Way{"r2.r2", 3, true, 4096}, Way{"4.f2", 7, false, 1000}};
+constexpr std::array paths{Path{"", 0, true, whole},     Path{"", 0, false, 1000},     Path{"0", 1, false, 4096},
+                           Path{"n.0", 1, true, whole},  Path{"n.0", 3, false, 1000},  Path{"n.r0", 1, true, 4096},
+                           Path{"n.f2", 5, true, whole}, Path{"2.2", 2, true, whole},  Path{"r0", 4, false, whole},
+                           Path{"f2", 1, true, 1000},    Path{"r2.r2", 3, true, 4096}, Path{"4.f2", 7, false, 1000}};
 
-/// A few elements of each type, that everybody adds whole; and so many that they are cut.
+/// Either a few elements of each type, which every rank reduces completely, or so many that they are divided into
+/// slices.
 const std::vector<TensorCase>& list(bool is_long) {
   static const std::vector<TensorCase> few{{DType::f32, 3}, {DType::bf16, 17}, {DType::f16, 5}, {DType::f64, 2}};
   static const std::vector<TensorCase> many{
       {DType::f32, 12'011}, {DType::bf16, 3'001}, {DType::f16, 4'099}, {DType::f64, 1'000}, {DType::i32, 77}};
   return is_long ? many : few;
 }
-/// reduce_scatter deals the elements to the replicas.
+/// The items of reduce_scatter, which distributes the elements over the replicas.
 std::vector<TensorCase> dealt(int replicas) {
   return {{DType::f32, 700 * replicas}, {DType::bf16, 33 * replicas}, {DType::f64, replicas}};
 }
@@ -62,7 +63,7 @@ std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t hash = 0xc
   for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3u;
   return hash;
 }
-/// Of one replica's part of a sum that is dealt out; these are added up.
+/// Hash of one replica's part of a scattered sum; the hashes of all parts are added.
 std::uint64_t hash_of_part(std::span<const std::byte> bytes, int replica) {
   return hash_of(bytes, 0xcbf29ce484222325u + static_cast<std::uint64_t>(replica) * 0x9e3779b97f4a7c15u);
 }
@@ -119,7 +120,7 @@ Hashes by_definition() {
   return hashes;
 }
 
-/// The buffers of one call on this rank: one output per local replica, in place where `outputs` says nothing.
+/// The buffers of one call on this rank: one output per local replica; in place if `outputs` is empty.
 class Buffers {
  public:
   Buffers(const std::vector<TensorCase>& tensors, const Communicator& comm, std::shared_ptr<MemoryResource> resource)
@@ -171,7 +172,7 @@ class Buffers {
 
 class Sweep {
  public:
-  /// Every collective of one communicator; `how` says which that is.
+  /// Runs every collective on one communicator; `how` describes it.
   void run(Communicator& comm, bool reduces_to_parts, const std::string& how) {
     for (const bool in_arena : {false, true}) {
       resource_ = in_arena ? arena_memory_resource() : heap_memory_resource();
@@ -186,7 +187,7 @@ class Sweep {
     }
   }
 
-  /// Whether all ways and ranks agree. Rank 0 prints.
+  /// Whether all paths and ranks have the same results. Rank 0 prints them.
   [[nodiscard]] bool conclude(int rank) const {
     std::vector<std::uint64_t> mine;
     for (const auto& [key, hash] : hashes_.all()) mine.push_back(hash);
@@ -265,7 +266,7 @@ class Sweep {
   Hashes hashes_;
 };
 
-/// Evenly, and all that is more than one to one rank.
+/// Layouts of `replicas` on `ranks`: an even one, and one in which a single rank has all replicas beyond one per rank.
 std::vector<std::vector<int>> splits(int replicas, int ranks) {
   std::vector<int> even;
   for (int rank = 0; rank < ranks; ++rank) even.push_back(replicas * (rank + 1) / ranks - replicas * rank / ranks);
@@ -280,22 +281,22 @@ void sweep(Sweep& sweep, int ranks, int rank) {
   for (int replicas = ranks; replicas <= most_replicas; ++replicas) {
     for (const auto& counts : splits(replicas, ranks)) {
       ++number;
-      for (std::size_t i = 0; i < ways.size(); ++i) {
-        const Way& way = ways[i];
-        const bool is_planned = way.radices[0] == '\0';
+      for (std::size_t i = 0; i < paths.size(); ++i) {
+        const Path& path = paths[i];
+        const bool is_planned = path.radices[0] == '\0';
         if (ranks == 1 && !is_planned) continue;
-        // to be quick: each forced schedule meets every third of the splits
+        // to save time, each forced schedule runs with every third layout only
         if (!is_planned && (i + number) % 3 != 0) continue;
-        // nodes that have a rank without room to stage its buffers exchange messages
-        const bool lacks_room = rank == 1 && number % 2 == 0;
-        detail::most_staged_bytes = lacks_room ? std::size_t{1000} : std::size_t{1} << 28;
+        // nodes with a rank that cannot stage its buffers exchange messages
+        const bool cannot_stage = rank == 1 && number % 2 == 0;
+        detail::most_staged_bytes = cannot_stage ? std::size_t{1000} : std::size_t{1} << 28;
         CommunicatorOptions options;
         options.local_replicas = counts[static_cast<std::size_t>(rank)];
         Communicator comm =
-            CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, way.share_memory, way.piece_bytes),
-                                     options, ReplicaLayout(counts), {way.radices, way.chunks});
-        const std::string how = std::string("by radices \"") + way.radices + "\" in " + std::to_string(way.chunks) +
-                                (way.share_memory ? ", nodes share memory" : ", messages only");
+            CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, path.share_memory, path.piece_bytes),
+                                     options, ReplicaLayout(counts), {path.radices, path.chunks});
+        const std::string how = std::string("by radices \"") + path.radices + "\" in " + std::to_string(path.chunks) +
+                                (path.share_memory ? ", nodes share memory" : ", messages only");
         sweep.run(comm, is_planned, how);
       }
     }

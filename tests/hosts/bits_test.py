@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""One hash over layouts: bits_test.py MPIRUN BITS. Prints TAP.
+"""Equal results on all layouts: bits_test.py MPIRUN BITS. Prints TAP.
 
-Every collective that reduces, over 1 to 16 replicas, on 1 to 4 ranks of 1 to 3 hosts: what each layout prints must be what
-the oracle prints.
+Runs every reducing collective over 1 to 16 replicas, on 1 to 4 ranks of 1 to 3 hosts. The output of each layout must be
+that of the oracle.
 """
 
 import subprocess
@@ -43,7 +43,7 @@ def matches(ranks):
 
 
 def notices():
-    """That the comparison can fail: the sums of 16 replicas are not those of 15."""
+    """Checks that the comparison can fail: the sums of 16 replicas differ from those of 15."""
     same = [key for key, value in oracle.items() if key[0] == '16' and oracle.get(('15', *key[1:])) == value]
     tap.expect(len(oracle) > 300 and not same, f'{len(oracle)} hashes, the same for 15 and 16 replicas: {same}')
 

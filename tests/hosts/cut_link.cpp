@@ -4,8 +4,8 @@
 //   cut_link FOLDER SECONDS
 //
 // Reduces until FOLDER/stop exists, with a deadline of SECONDS. Each rank writes FOLDER/ready.RANK after its first
-// steps and FOLDER/report.RANK at the end: "ok" or the error's code, the seconds since the last step that went well,
-// the rank that the error names and its text, on one line.
+// steps, and FOLDER/report.RANK at the end: on one line "ok" or the error's code, the seconds since the last successful
+// step, the rank that the error names, and the error's text.
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/cluster/environment.hpp>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""A host's cable is pulled out while ranks reduce: cut_link_test.py MPIRUN PROGRAM. Prints TAP."""
+"""Disconnects a host while ranks reduce: cut_link_test.py MPIRUN PROGRAM. Prints TAP."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import hosts
 import tap
 
 DEADLINE_S = 4
-SLACK_S = 10  # of machines where others compute
+SLACK_S = 10  # for machines that are shared with other programs
 
 mpirun, program = sys.argv[1:]
 hosts.enter_or_skip('a cut link')
@@ -27,7 +27,7 @@ def until(condition, seconds, what):
 
 
 def reports(folder, ranks):
-    """[code, seconds, named rank, text] of every rank; none where one has not written it."""
+    """[code, seconds, named rank, text] of every rank; None if a rank has not written its report."""
     try:
         return [open(os.path.join(folder, f'report.{rank}')).read().split(maxsplit=3) for rank in range(ranks)]
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def ends_everywhere(ranks, cut):
         with tempfile.TemporaryDirectory() as folder, hosts.Hosts(len(ranks), mpirun=mpirun) as these:
             running(these, ranks, folder, DEADLINE_S)
             these.cut(cut)
-            # a deadline to meet, and one for the data
+            # one deadline for the agreement, and one for the data
             until(lambda: reports(folder, sum(ranks)), 2 * DEADLINE_S + SLACK_S, 'all ranks report')
             behind = range(sum(ranks[:cut - 1]), sum(ranks[:cut]))
             for rank, (code, seconds, named, text) in enumerate(reports(folder, sum(ranks))):
@@ -55,7 +55,7 @@ def ends_everywhere(ranks, cut):
                 tap.expect(float(seconds) < 2 * DEADLINE_S + SLACK_S / 2, f'rank {rank} waited {seconds} s: {text}')
                 tap.expect((rank in behind) != (int(named) in behind), f'rank {rank} names {named}: {text}')
                 tap.expect(f'rank {named}' in text or f'ranks {named}' in text, f'rank {rank}: {text}')
-            # whoever waits for the launcher, no rank does
+            # only the launcher waits for the lost host, no rank does
             until(lambda: not [p for p in hosts.processes(program) if is_rank(p)], 30, 'all ranks have ended')
 
     return case

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Several hosts on one machine, to run MPI programs on.
+"""Simulates several hosts on one machine, to run MPI programs on them.
 
   hosts.py [--rate 1gbit] RANKS,RANKS... PROGRAM [ARGUMENT...]      such as: hosts.py 2,1,1 build/tests/mpi/mpi-communicator
 
-Each host is a network namespace with a host name, IPC, /dev/shm and temporary directory of its own; all are joined by a
-bridge, so ranks of two hosts meet through TCP alone; the CPUs are dealt to them. All of it lives inside one process namespace that ends with this
-program, however it ends, and leaves nothing behind. Needs iproute2, util-linux, Open MPI, and root or user namespaces.
+Each host is a network namespace with its own host name, IPC, /dev/shm, temporary directory and share of the CPUs. A bridge
+connects the hosts, so ranks of different hosts communicate through TCP only. All hosts are inside one process namespace,
+which is removed when this program ends for any reason. Needs iproute2, util-linux, Open MPI, and root or user namespaces.
 
-One kernel runs all hosts: memory can still be opened across them, so which ranks share a node must come from MPI.
+All hosts have the same kernel, so memory can be opened across them: only MPI can tell which ranks share a node.
 """
 
 import os
@@ -27,7 +27,7 @@ INSIDE = 'SIMULATED_HOSTS'  # set in the process namespace
 NETWORK = '10.77.0'
 HOLDER = 'mount -t tmpfs -o size=2g none /dev/shm && mount --bind "$1" /etc/hosts && hostname "$2" && echo up && exec sleep infinity'
 AGENT = """#!/bin/sh
-# what mpirun calls instead of ssh: [OPTION]... HOST COMMAND...
+# mpirun calls this instead of ssh: [OPTION]... HOST COMMAND...
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
 exec taskset --cpu-list "$(cat "FOLDER/$host.cpus")" nsenter --target "$(cat "FOLDER/$host.pid")" --net --mount --ipc --uts env TMPDIR="FOLDER/$host" sh -c "$*"
@@ -36,11 +36,11 @@ NAMESPACES = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-pr
 
 
 class Unavailable(Exception):
-    """This machine cannot simulate hosts; says why."""
+    """This machine cannot simulate hosts; the text gives the reason."""
 
 
 def enter():
-    """Runs this program again inside namespaces of its own; returns there. Raises Unavailable."""
+    """Runs this program again inside new namespaces, and returns there. Raises Unavailable."""
     if os.environ.pop(INSIDE, None):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
@@ -67,13 +67,13 @@ def run(*command):
 
 
 def cpus_of(index, count):
-    """The share of host `index` of `count`; all CPUs where there are fewer than hosts."""
+    """The CPUs of host `index` of `count`; all CPUs if there are fewer CPUs than hosts."""
     cpus = sorted(os.sched_getaffinity(0))
     return cpus[len(cpus) * index // count:len(cpus) * (index + 1) // count] if len(cpus) >= count else cpus
 
 
 def open_mpi_version(mpirun):
-    """The major version; Unavailable where it is another MPI."""
+    """The major version; raises Unavailable for another MPI."""
     text = subprocess.run([mpirun, '--version'], capture_output=True, text=True).stdout
     words = text.splitlines()[0].split() if 'Open MPI' in text or 'OpenRTE' in text else []
     if not words:
@@ -82,13 +82,13 @@ def open_mpi_version(mpirun):
 
 
 class Hosts:
-    """`count` hosts, h1 first, until `close`. Call `enter` before."""
+    """`count` hosts named h1, h2, ..., until `close`. Call `enter` first."""
 
     def __init__(self, count, rate=None, mpirun='mpirun'):
         self.count = count
         self.mpirun = mpirun
         self.version = open_mpi_version(mpirun)
-        self.folder = tempfile.mkdtemp(prefix='hosts-', dir='/tmp')  # short: sockets lie there
+        self.folder = tempfile.mkdtemp(prefix='hosts-', dir='/tmp')  # a short path, because sockets are in it
         self.holders = []
         try:
             self._start(rate)
@@ -133,11 +133,11 @@ class Hosts:
         for device in ('lo', 'eth0'):
             run(*inside, 'ip', 'link', 'set', device, 'up')
         if rate:
-            # of what the host sends; the kernel keeps few bytes of a connection in this queue
+            # limits what the host sends; the kernel keeps few bytes of a connection in this queue
             run(*inside, 'tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', rate, 'burst', '256kb', 'latency', '50ms')
 
     def command(self, ranks, program, options=()):
-        """What starts `program`, a list of words, with ranks[i] ranks on host i + 1."""
+        """The command that starts `program`, a list of words, with ranks[i] ranks on host i + 1."""
         where = ','.join(f'h{i}:{count}' for i, count in enumerate(ranks, 1))
         agent = os.path.join(self.folder, 'agent')
         tcp = ['--mca', 'btl_tcp_if_include', 'eth0', '--mca', 'pml', 'ob1']
@@ -147,7 +147,7 @@ class Hosts:
         else:
             launch = ['--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'oob_tcp_if_include', 'eth0',
                       '--mca', 'btl', 'vader,tcp,self', '--mca', 'btl_vader_single_copy_mechanism', 'none', '--oversubscribe']
-        # ranks that wait would starve those who share their core
+        # waiting ranks must yield, because ranks share cores
         words = [self.mpirun, '-n', str(sum(ranks)), '--host', where, *launch, *tcp, '--bind-to', 'none', '--mca',
                  'mpi_yield_when_idle', '1', *options, *program]
         return [agent, 'h1', f'cd {shlex.quote(os.getcwd())} && exec {shlex.join(words)}']
@@ -157,7 +157,7 @@ class Hosts:
                                 start_new_session=True, **more)
 
     def run(self, ranks, program, options=(), timeout=100):
-        """The finished process, with its output; its return code is None when it took longer than `timeout` seconds."""
+        """The finished process, with its output; its return code is None if it took longer than `timeout` seconds."""
         process = self.start(ranks, program, options, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -169,7 +169,7 @@ class Hosts:
         return subprocess.CompletedProcess(process.args, code, out, err)
 
     def cut(self, host):
-        """Takes the cable out of host `host`."""
+        """Disconnects host `host` from the network."""
         run('ip', 'link', 'set', f'port{host}', 'down')
 
     def heal(self, host):
@@ -179,14 +179,14 @@ class Hosts:
         end_all_but([])
         for holder in self.holders:
             holder.wait()
-        # the kernel takes its time with the namespaces of the dead
+        # the kernel removes the namespaces of ended processes with a delay
         for device in [*(f'port{i}' for i in range(1, self.count + 1)), 'switch']:
             subprocess.run(['ip', 'link', 'del', device], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def enter_or_skip(name):
-    """Enters namespaces; where that cannot be, prints `name` as skipped and ends the program."""
+    """Enters namespaces; if that is not possible, prints `name` as skipped and ends the program."""
     try:
         enter()
         with Hosts(2) as pair:
@@ -199,14 +199,14 @@ def enter_or_skip(name):
 
 
 def environment():
-    """Launchers run as root here, in namespaces where they find the network by its name."""
+    """The environment of launchers, which run as root in namespaces and must use the interface of the simulated network."""
     kept = {name: value for name, value in os.environ.items() if name != 'OMPI_MCA_btl'}
     return {**kept, 'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'PRTE_ALLOW_RUN_AS_ROOT': '1',
             'PRTE_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'HWLOC_HIDE_ERRORS': '2'}
 
 
 def processes(text=''):
-    """Numbers of the running processes of this namespace, but for this one, whose command line has `text`."""
+    """Ids of the other running processes of this namespace whose command line contains `text`."""
     found = []
     for name in os.listdir('/proc'):
         if not name.isdigit() or int(name) == os.getpid():
@@ -216,13 +216,13 @@ def processes(text=''):
                 line = file.read().replace('\0', ' ')
         except OSError:
             continue
-        if line and text in line:  # what has ended has none
+        if line and text in line:  # ended processes have an empty command line
             found.append(int(name))
     return found
 
 
 def end_all_but(kept):
-    """Ends every process of this namespace but this one and `kept`."""
+    """Kills every process of this namespace except this one and `kept`."""
     kept = {process.pid for process in kept}
     for _ in range(50):
         others = [number for number in processes() if number not in kept]

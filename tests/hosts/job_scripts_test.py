@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""The job scripts that need no batch system to be tried, on two simulated hosts: job_scripts_test.py MPIRUN JOBS TASKS.
+"""Tests the job scripts that can run without a batch system, on two simulated hosts: job_scripts_test.py MPIRUN JOBS TASKS.
 
-Prints TAP. What PBS and LSF would have said is in variables and files of the form that they give them.
+Prints TAP. Sets the environment variables and files that PBS and LSF would provide.
 """
 
 import os

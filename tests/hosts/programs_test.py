@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of tests/mpi on simulated hosts: programs_test.py MPIRUN PROGRAM... Prints TAP."""
+"""Runs the programs of tests/mpi on simulated hosts: programs_test.py MPIRUN PROGRAM... Prints TAP."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ def passes(program, ranks):
 
 
 def layouts(program):
-    """What is slow, and says nothing of the number of hosts, runs on two."""
+    """The layouts of a program. Slow programs whose results do not depend on the number of hosts run on two only."""
     return ([2, 2], [2, 1, 1]) if 'communicator' in program else ([2, 2],)
 
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks know of one another before they exchange tensors.
+// The information that ranks have about the job before they exchange tensors.
 
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>
@@ -28,7 +28,7 @@ std::string own_host() {
   return {name.data(), static_cast<std::size_t>(length)};
 }
 
-TEST(MpiClusterResolver, has_a_task_for_each_rank_with_an_address_of_its_own) {
+TEST(MpiClusterResolver, has_a_task_with_a_unique_address_for_each_rank) {
   const MpiClusterResolver resolver({.port_base = 4000});
   const Environment& environment = test::environment();
   EXPECT_EQ(resolver.task(), (ClusterTask{"worker", environment.rank()}));
@@ -40,7 +40,7 @@ TEST(MpiClusterResolver, has_a_task_for_each_rank_with_an_address_of_its_own) {
   EXPECT_TRUE(addresses.contains(own_host() + ":4000"));
 }
 
-TEST(MpiClusterResolver, deals_ranks_to_jobs_and_to_a_strategy) {
+TEST(MpiClusterResolver, assigns_ranks_to_jobs_and_to_a_strategy) {
   const int ranks = test::environment().size();
   if (ranks == 1) GTEST_SKIP() << "one rank is one job";
   const MpiClusterResolver resolver({.jobs = {{"chief", 1}, {"worker", ranks - 1}}});
@@ -51,16 +51,16 @@ TEST(MpiClusterResolver, deals_ranks_to_jobs_and_to_a_strategy) {
   EXPECT_EQ(is_chief(resolver.cluster_spec(), resolver.task_type(), resolver.task_id()), strategy.is_chief());
 }
 
-TEST(MpiClusterResolver, refuses_jobs_of_other_numbers_on_every_rank) {
+TEST(MpiClusterResolver, refuses_jobs_with_another_number_of_tasks_on_every_rank) {
   const int ranks = test::environment().size();
   test::expect_error(Code::invalid_argument,
                      {"MpiClusterResolver", "the jobs have " + std::to_string(ranks + 1), std::to_string(ranks)},
                      [&] { MpiClusterResolver({.jobs = {{"worker", ranks + 1}}}); });
-  test::expect_error(Code::invalid_argument, {"port_base 0"}, [] { MpiClusterResolver({.port_base = 0}); });
+  test::expect_error(Code::invalid_argument, {"port_base is 0"}, [] { MpiClusterResolver({.port_base = 0}); });
 }
 
-TEST(Environment, counts_the_ranks_of_its_node_whatever_slurm_says) {
-  // as every rank of a node has it under mpirun in a Slurm job
+TEST(Environment, counts_the_ranks_of_its_node_regardless_of_slurms_variables) {
+  // the value on every rank of a node under mpirun in a Slurm job
   setenv("SLURM_LOCALID", "0", 1);
   const Environment& environment = test::environment();
   MPI_Comm node = MPI_COMM_NULL;

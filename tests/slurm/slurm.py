@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm of its own on simulated hosts.
+"""A private Slurm on simulated hosts.
 
-  slurm.py [HOSTS]     two hosts, or HOSTS, until the shell that it opens on the first one ends
+  slurm.py [HOSTS]     starts Slurm on HOSTS hosts (default 2), and opens a shell on the first one; ends with the shell
 
-Controller and daemons are started by hand, with a key, sockets and directories of their own; they know of no other Slurm
-on this machine, and end with this program, however it ends. Needs root, the packages slurmctld, slurmd, slurm-client and
-munge, and what hosts.py needs.
+Starts controller and daemons with their own key, sockets and directories. They are independent of another Slurm on this
+machine, and end when this program ends for any reason. Needs root, the packages slurmctld, slurmd, slurm-client and munge,
+and the requirements of hosts.py.
 """
 
 import os
@@ -27,7 +27,7 @@ SlurmctldHost=h1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-# a job that was requeued waits until its old credentials are over
+# a requeued job waits until its old credentials have expired
 AuthInfo=socket=FOLDER/munge.socket,cred_expire=2
 StateSaveLocation=FOLDER/state
 SlurmctldPidFile=FOLDER/slurmctld.pid
@@ -35,7 +35,7 @@ SlurmctldLogFile=FOLDER/slurmctld.log
 SlurmdPidFile=FOLDER/slurmd-%n.pid
 SlurmdLogFile=FOLDER/slurmd-%n.log
 SlurmdSpoolDir=FOLDER/spool-%n
-# of each node alone, else the directories of PMIx are the same one
+# one for each node; otherwise nodes would share the directories of PMIx
 TmpFS=FOLDER/%n
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -56,7 +56,7 @@ ENDED = ('COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEM
 
 
 def check_possible():
-    """Raises hosts.Unavailable. To be called in namespaces."""
+    """Raises hosts.Unavailable if Slurm cannot run. Call it inside the namespaces."""
     os.environ['PATH'] += ':/usr/sbin:/sbin'
     for program, package in PROGRAMS:
         if shutil.which(program) is None:
@@ -109,7 +109,7 @@ class Slurm(hosts.Hosts):
             time.sleep(0.1)
 
     def on(self, host, *words):
-        """What runs a command on a host."""
+        """The command that runs a command on a host."""
         return [os.path.join(self.folder, 'agent'), host, f'cd {shlex.quote(os.getcwd())} && exec {shlex.join(words)}']
 
     def environment(self, **more):
@@ -117,11 +117,11 @@ class Slurm(hosts.Hosts):
                 'OMPI_MCA_oob_tcp_if_include': 'eth0', 'OMPI_MCA_pml': 'ob1', 'OMPI_MCA_mpi_yield_when_idle': '1', **more}
 
     def ask(self, *words, **more):
-        """The output of a command on h1; empty where it fails."""
+        """The output of a command on h1; empty if it fails."""
         return subprocess.run(self.on('h1', *words), env=self.environment(**more), capture_output=True, text=True).stdout
 
     def submit(self, script, *arguments, options=(), **more):
-        """The number of the new job."""
+        """Submits a job and returns its number."""
         words = ['sbatch', '--parsable', *options, script, *arguments]
         done = subprocess.run(self.on('h1', *words), env=self.environment(**more), capture_output=True, text=True)
         if not done.stdout.strip().isdigit():
@@ -129,12 +129,12 @@ class Slurm(hosts.Hosts):
         return done.stdout.strip()
 
     def job(self, number):
-        """{"JobState": "RUNNING", "Restarts": "0", ...}"""
+        """The properties of a job: {"JobState": "RUNNING", "Restarts": "0", ...}"""
         text = self.ask('scontrol', '--oneliner', 'show', 'job', number)
         return dict(re.findall(r'(\S+?)=(\S*)', text))
 
     def wait(self, number, seconds=100):
-        """The job when it has ended, or when time is over."""
+        """Waits until a job has ended or the time is over, and returns its properties."""
         end = time.monotonic() + seconds
         while (job := self.job(number)).get('JobState') not in ENDED and time.monotonic() < end:
             time.sleep(0.2)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""The job scripts of apps/jobs on a Slurm of two simulated nodes: slurm_test.py MPIRUN JOBS TASKS TRAIN. Prints TAP.
+"""Tests the job scripts of apps/jobs in a Slurm of two simulated nodes: slurm_test.py MPIRUN JOBS TASKS TRAIN. Prints TAP.
 
-TRAIN may be "none", where lockstep-train is not built.
+TRAIN is "none" if lockstep-train is not built.
 """
 
 import os
@@ -18,7 +18,7 @@ import tap  # noqa: E402
 
 NAME = 'jobs under Slurm'
 ADDRESSES = ['h1:8888', 'h1:8889', 'h2:8888', 'h2:8889']
-STARTS = 3  # Debian's PMIx dies in some of 20 starts on several nodes
+STARTS = 3  # Debian's PMIx sometimes crashes when it starts on several nodes
 
 mpirun, jobs, tasks, train = sys.argv[1:]
 
@@ -53,7 +53,7 @@ def fresh_output():
 
 
 def lines(text, kind):
-    """{task id: (host, address, the rest)} of the lines of one resolver."""
+    """{task id: (host, address, the rest)} from the output lines of one resolver."""
     found = re.findall(rf'^(\S+) {kind} worker (\d+) (\S+)(.*)$', text, re.MULTILINE)
     return {int(number): (host, address, rest.split()) for host, number, address, rest in found}
 
@@ -65,7 +65,7 @@ def check_addresses(found, expected):
 
 
 def job_of(*command, **options):
-    """A job of 2 nodes with 2 tasks each that runs a command; its output."""
+    """Runs a command in a job of 2 nodes with 2 tasks each, and returns its output."""
     script = os.path.join(cluster.folder, 'job.sh')
     with open(script, 'w', encoding='utf-8') as file:
         file.write('#!/bin/sh\nexec "$@"\n')
@@ -122,7 +122,7 @@ def preempted_job_ends_with_the_same_bits():
                             options=fresh_output())
     end = time.monotonic() + 100
     while not (os.path.isdir(folder) and os.listdir(folder)) and time.monotonic() < end:
-        time.sleep(0.05)  # some steps are done
+        time.sleep(0.05)  # lets some steps run
     cluster.ask('scancel', '--batch', '--signal=USR1', number)
     text = finish(number, 'preempted', 300)
     restarts = cluster.job(number).get('Restarts')

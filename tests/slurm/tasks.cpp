@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each rank of a job knows of its place, one line each:
+// Prints each rank's place in the job by two resolvers, one line each:
 //
-//   HOST slurm TYPE ID ADDRESS                                the resolver of Slurm's variables, without MPI
-//   (slurm-tasks --no-mpi) HOST slurm refused TEXT                                   where it must not be believed HOST
-//   mpi TYPE ID ADDRESS local LOCAL_RANK LOCAL_SIZE      from the communicator
+//   HOST slurm TYPE ID ADDRESS                             from Slurm's variables
+//   HOST slurm refused TEXT                                if Slurm's variables are not valid for this rank
+//   HOST mpi TYPE ID ADDRESS local LOCAL_RANK LOCAL_SIZE   from the communicator; not with --no-mpi
 
 #include <lockstep/lockstep.hpp>
 
@@ -50,6 +50,6 @@ int main(int argc, char** argv) {
             std::to_string(environment->local_rank()) + " " + std::to_string(environment->local_size()) + "\n";
     if (environment->rank() == 0) text += environment->describe();
   }
-  // in one piece: ranks share the output
+  // one write, because ranks share the output
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1;
 }

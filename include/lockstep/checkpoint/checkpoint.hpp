@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strategy's variables and input position to files and back, at any number of ranks.
+// Saves a strategy's variables and input position to files and restores them, at any number of ranks.
 //
 //   Checkpoint checkpoint(strategy);
 //   checkpoint.track("model", parameters).track("optimizer", *optimizer).track("input", iterator);
@@ -11,11 +11,11 @@
 //     if ((step + 1) % 1000 == 0) checkpoint.save(directory, step + 1);
 //   }
 //
-// A checkpoint is a folder "step-000000001000" with two files: state.safetensors holds all tensors and is a plain
-// safetensors file, manifest.json holds step, layout, checksums, and what is no tensor. Of each variable the value that
-// the cross-replica context reads is saved under its name: what stands in the file does not depend on the ranks, and
-// can be restored at another number of ranks or replicas, under another strategy, or under none. README.md beside this
-// header says more about restarts.
+// A checkpoint is a folder "step-000000001000" with two files: state.safetensors is a plain safetensors file with all
+// tensors; manifest.json has the step, layout, checksums, and the state that is not a tensor. The saved value of a
+// variable is the value that is read in cross-replica context, under the variable's name. So the file does not depend
+// on the ranks, and can be restored at another number of ranks or replicas, under another strategy, or under none.
+// README.md beside this header describes restarts.
 
 #pragma once
 
@@ -41,26 +41,26 @@ namespace lockstep {
 class Strategy;
 
 struct CheckpointOptions {
-  /// Complete checkpoints that stay in the directory, those of the highest steps and the one just saved; the others are
-  /// removed after a save. 0: all stay. Default 5.
+  /// Number of complete checkpoints that a save keeps in the directory: the one just saved and those with the highest
+  /// steps; it removes the others. 0: keeps all. Default 5.
   int keep_last = 5;
-  /// From this many bytes on all ranks write, each a slice of the file, which needs a directory that all of them share;
-  /// below, rank 0 alone writes. Default 64 MiB; SIZE_MAX where only rank 0 sees the directory.
+  /// If the state has at least this many bytes, every rank writes a slice of the file, so all ranks must share the
+  /// directory; otherwise rank 0 writes alone. Default 64 MiB. Use SIZE_MAX if only rank 0 sees the directory.
   std::size_t parallel_bytes = std::size_t{64} << 20;
 };
 
-/// Which names of a file must be tracked.
+/// Which names of a checkpoint must be tracked.
 enum class RestoredNames : std::uint8_t {
-  all,      ///< every one; the default
-  tracked,  ///< those that are tracked; what else the file holds is left out
+  all,      ///< all of them; the default
+  tracked,  ///< none: objects that are not tracked are ignored
 };
 
 struct RestoreOptions {
   RestoredNames names = RestoredNames::all;
 };
 
-/// A save under way. Move-only. When it is destroyed before `wait` it waits for this rank's writing, and tells nobody;
-/// a file that several ranks write is then no checkpoint yet.
+/// A save in progress. Move-only. If it is destroyed before `wait`, the destructor waits for this rank's writing and
+/// logs a failure; if all ranks write, the checkpoint is not completed then.
 class LOCKSTEP_API PendingSave {
  public:
   class Implementation;
@@ -69,26 +69,29 @@ class LOCKSTEP_API PendingSave {
   PendingSave& operator=(PendingSave&&) noexcept;
   ~PendingSave();
 
-  /// Returns the checkpoint's folder when everything is on the disk. Collective, in cross-replica context or outside of
-  /// every scope, before the next save or restore. Throws, on all ranks and each time, what `Checkpoint::save` would.
+  /// Waits until everything is on the disk, and returns the checkpoint's folder. Collective, in cross-replica context
+  /// or outside of every scope; must be called before the next save or restore.
+  /// Throws as `Checkpoint::save`, on all ranks, and again in every further call.
   std::filesystem::path wait();
 
  private:
   std::shared_ptr<Implementation> implementation_;
 };
 
-/// Names what is saved, and saves and restores it.
+/// Saves and restores a set of named objects.
 ///
-/// What is restored at the same number of replicas goes on with the same bits as if it had never been away, however the
-/// replicas lie on ranks: for variables that are synchronized on read the copies are saved too, as "<name>.replicas"
-/// with one row for each. At another number of replicas, or from a file without copies, a copy gets the saved value; of
-/// the sum value / replicas, of integers without remainder, which goes to the first replicas, and where the quotients
-/// do not add up to the value exactly, replica 0 gets it all: the total is always what was saved.
-///
-/// Move-only. Thread-safety: one thread at a time; under MPI_THREAD_FUNNELED the main one.
+/// Restored at the same number of replicas, training continues bit for bit as if it had not been interrupted, whatever
+/// the assignment of replicas to ranks: the copies of variables that are synchronized on read are saved too, as
+/// "<name>.replicas" with one row per replica. At another number of replicas, or from a file without copies, every copy
+/// gets the saved value, except for aggregation sum: each copy gets value / replicas, the first replicas get the
+/// remainder of integers, and if floating-point quotients do not sum to the value exactly, replica 0 gets all of it. So
+/// the total is always the saved one.
+/// Move-only.
+/// Thread-safety: one thread at a time; under MPI_THREAD_FUNNELED the main one.
 class LOCKSTEP_API Checkpoint {
  public:
-  /// The numbers of an object that is no variable: those that all ranks share, and one for each local replica, or none.
+  /// State of an object that is not a variable: numbers that are equal on all ranks, and one number for each local
+  /// replica, or none.
   struct Words {
     std::vector<std::uint64_t> common;
     std::vector<std::uint64_t> of_replica;
@@ -97,23 +100,23 @@ class LOCKSTEP_API Checkpoint {
 
   /// Local. The strategy must outlive it. Throws Error(invalid_argument) for a negative keep_last.
   explicit Checkpoint(Strategy& strategy, const CheckpointOptions& options = {});
-  /// For variables made outside of every scope, which have one copy: this rank alone saves and restores.
+  /// For variables created outside of every scope, which have one copy. Only this rank saves and restores.
   explicit Checkpoint(const CheckpointOptions& options = {});
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();
 
-  /// Saves `object` as `name` from now on. Local; all ranks track the same, in the same order. `object` is
+  /// Adds `object` to the saved objects, as `name`. Local; all ranks track the same objects in the same order. `object`
+  /// is
   ///   - a variable, saved as `name`;
-  ///   - what has variables in its `state()`: an optimizer, a metric; or a tree of variables: a vector, a map, a tuple,
-  ///   a
-  ///     struct that opted in. Each is saved as "name/<its own name>", with "_1", "_2" where that is taken;
-  ///   - a Generator, or a DistributedIterator: kept by reference, it must outlive the checkpoint. Both are to be
-  ///     changed by nobody else during a save or restore.
-  /// A generator made in scope goes on at the same number of replicas where each replica was; at another, replicas with
-  /// ids that were not saved begin their streams.
-  /// Throws Error(invalid_argument) for a name that is taken, empty, no UTF-8, or reserved ("__metadata__", and
-  /// whatever ends in ".replicas").
+  ///   - an optimizer or a metric, whose `state()` returns variables; or a tree of variables (a vector, map, tuple or
+  ///     opted-in struct). Each variable is saved as "name/<its own name>", with "_1", "_2" if that is taken;
+  ///   - a Generator or a DistributedIterator. It is kept by reference and must outlive the checkpoint, and must not be
+  ///     used by another thread during a save or restore.
+  /// A generator created in a scope continues each replica's stream. At a larger number of replicas, those with ids
+  /// that were not saved begin their streams from the start.
+  /// Throws Error(invalid_argument) for a name that is taken, empty, not UTF-8, or reserved ("__metadata__", and names
+  /// that end in ".replicas").
   template <class T>
   Checkpoint& track(const std::string& name, T&& object) {
     using Object = std::remove_cvref_t<T>;
@@ -124,16 +127,17 @@ class LOCKSTEP_API Checkpoint {
                          }) {
       add_variables(name, object.state());
     } else if constexpr (requires { object.restore(object.state()); }) {
-      static_assert(std::is_lvalue_reference_v<T>, "track: a generator is kept by reference; give a named one");
+      static_assert(std::is_lvalue_reference_v<T>, "track: a generator is kept by reference; pass an lvalue");
       add_words(name, stream_of(object));
     } else if constexpr (requires { object.at(object.position()); }) {
-      static_assert(std::is_lvalue_reference_v<T>, "track: an iterator is kept by reference; give a named one");
+      static_assert(std::is_lvalue_reference_v<T>, "track: an iterator is kept by reference; pass an lvalue");
       add_words(name, position_of(object));
     } else {
       std::vector<Variable> variables;
       for_each_leaf(object, [&](const auto& leaf) {
-        static_assert(std::derived_from<std::remove_cvref_t<decltype(leaf)>, Variable>,
-                      "track: give a variable, a tree of variables, or an optimizer, metric, generator or iterator");
+        static_assert(
+            std::derived_from<std::remove_cvref_t<decltype(leaf)>, Variable>,
+            "track: object must be a variable, a tree of variables, an optimizer, metric, generator or iterator");
         variables.push_back(leaf);
       });
       add_variables(name, variables);
@@ -141,50 +145,54 @@ class LOCKSTEP_API Checkpoint {
     return *this;
   }
 
-  /// Saves everything tracked as the checkpoint `step` of `directory`, which is made if need be, and returns the
-  /// checkpoint's folder. A checkpoint of that step is replaced. Collective, in cross-replica context or outside of
-  /// every scope, with the same arguments on all ranks; a directory belongs to one job at a time.
-  /// Everything is written under another name, is on the disk, and gets its name in one step: a kill at any moment
-  /// leaves the checkpoints before as they are. Memory: all copies of variables that are synchronized on read; what is
-  /// mirrored is written from where it lies.
-  /// Throws the same Error on all ranks, and leaves no new checkpoint: invalid_argument for an on_read variable without
-  /// aggregation, a negative step, a path that cannot be; failed_precondition where writing is not allowed, or in a
-  /// step function; unavailable where there is no space.
+  /// Saves all tracked objects as the checkpoint `step` of `directory`, and returns the checkpoint's folder. Creates
+  /// the directory if it does not exist; replaces a checkpoint of the same step. Collective, in cross-replica context
+  /// or outside of every scope, with the same arguments on all ranks. Only one job at a time may use a directory. The
+  /// checkpoint is written to a folder with another name, synced to the disk, and renamed atomically: if the job is
+  /// killed at any moment, earlier checkpoints are intact.
+  /// Memory: all copies of variables that are synchronized on read; mirrored variables are written from their own
+  /// memory.
+  /// Throws the same Error on all ranks, and creates no checkpoint then: invalid_argument for an on_read variable
+  /// without aggregation, a negative step, or an invalid path; failed_precondition if writing is not allowed, or in a
+  /// step function; unavailable if there is no space.
   std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step);
 
-  /// The same in the background: returns when the state has been copied, and variables may change again. Collective.
-  /// What rank 0 writes alone is a checkpoint as soon as it is written; what all write becomes one in
-  /// `PendingSave::wait`. Memory: the bytes that this rank writes, all of the state or its share of it, kept for the
-  /// next time. One at a time: throws Error(failed_precondition) before the last one's `wait`.
+  /// Saves in the background: returns once the state has been copied, so that variables may change again. Collective.
+  /// If rank 0 writes alone, the checkpoint is complete as soon as it is written; if all ranks write,
+  /// `PendingSave::wait` completes it.
+  /// Memory: a copy of the data that this rank writes (all of the state, or its slice), which the next call reuses.
+  /// Only one save may be in progress: throws Error(failed_precondition) before `wait` of the previous one.
   [[nodiscard]] PendingSave save_async(const std::filesystem::path& directory, std::int64_t step);
 
-  /// Restores everything tracked from `path`: a checkpoint's folder, or any safetensors file, of whatever origin, whose
-  /// names are the tracked ones. Returns the step; -1 of a bare file, which has none. Collective, in cross-replica
-  /// context or outside of every scope.
-  /// All is read and checked before anything changes: everything tracked changes, or nothing. Memory: that of the
-  /// restored tensors once more, on each rank, until it returns. Generators and iterators come with a folder only.
+  /// Restores all tracked objects from `path`: a checkpoint's folder, or a safetensors file of any origin with the
+  /// tracked names. Returns the step; -1 for a plain file, which has none. Collective, in cross-replica context or
+  /// outside of every scope. Reads and checks everything before it changes anything: either all tracked objects change,
+  /// or none.
+  /// Memory: a second copy of the restored tensors on each rank, until it returns. Generators and iterators can be
+  /// restored from a folder only.
   /// Throws the same Error on all ranks, with file, tensor and reason: invalid_argument for a path that does not exist,
-  /// for a name that is missing in the file or not tracked, and for another dtype or shape than the variable's;
-  /// failed_precondition for what may not be read; data_loss for what is truncated or damaged; mismatch where ranks see
+  /// a name that is missing in the file or is not tracked, and a dtype or shape other than the variable's;
+  /// failed_precondition if a file may not be read; data_loss if it is truncated or damaged; mismatch if ranks see
   /// different files.
   std::int64_t restore(const std::filesystem::path& path, const RestoreOptions& options = {});
-  /// The checkpoint of that step.
+  /// Restores the checkpoint of step `step` in `directory`.
   std::int64_t restore(const std::filesystem::path& directory, std::int64_t step, const RestoreOptions& options = {});
-  /// The checkpoint with the highest step in `directory`, as rank 0 sees it. Nothing, and nothing changes, where there
-  /// is none, or no directory.
+  /// Restores the checkpoint with the highest step in `directory`, as rank 0 sees it, and returns the step. If there is
+  /// no checkpoint or no directory, changes nothing and returns nothing.
   std::optional<std::int64_t> restore_latest(const std::filesystem::path& directory,
                                              const RestoreOptions& options = {});
 
-  /// The folder of the complete checkpoint with the highest step. Local.
+  /// The folder of the complete checkpoint with the highest step; nothing if there is none. Local.
   [[nodiscard]] static std::optional<std::filesystem::path> latest(const std::filesystem::path& directory);
-  /// Steps of all complete checkpoints, in order. Local.
+  /// Steps of all complete checkpoints, ascending. Local.
   [[nodiscard]] static std::vector<std::int64_t> steps(const std::filesystem::path& directory);
 
  private:
   struct WordsObject {
     std::string kind;
     std::function<Words()> read;
-    /// Throws when the words cannot be; what it returns makes them the object's, and does not throw.
+    /// Checks the words, and throws if they are invalid; the returned function assigns them to the object and does not
+    /// throw.
     std::function<std::function<void()>(const Words&)> prepare;
   };
   void add_variable(const std::string& name, const Variable& variable);
@@ -207,7 +215,7 @@ class LOCKSTEP_API Checkpoint {
               state.common = words.common.at(2);
               state.in_scope = words.common.at(3) != 0;
               state.of_replica = words.of_replica;
-              Generator(generator).restore(state);  // throws what it would
+              Generator(generator).restore(state);  // throws if the state is invalid
               return [&generator, state] { generator.restore(state); };
             }};
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The batch system wants the machine back: it sends a signal, and a while later ends the job. All ranks stop at the
-// same step, save there, and leave with an exit code that says "start me again".
+// Stops a job before its batch system kills it. The batch system sends a signal some time before it ends the job; then
+// all ranks stop at the same step, save a checkpoint, and exit with a code that asks for a restart.
 
 #pragma once
 
@@ -18,13 +18,14 @@ namespace lockstep {
 class Strategy;
 
 struct PreemptionOptions {
-  /// Numbers of the signals that ask for an end. Default: SIGTERM and SIGUSR1 (Slurm: `sbatch --signal=USR1@120`).
+  /// Signals that announce the end of the job. Default: SIGTERM and SIGUSR1 (Slurm: `sbatch --signal=USR1@120`).
   std::vector<int> signals = {};
-  /// Calls of `should_stop` from one question to the other ranks to the next, at least 1. More: cheaper, later.
+  /// `should_stop` asks the other ranks in every check_every-th call; at least 1. A larger number costs less but reacts
+  /// later.
   int check_every = 1;
 };
 
-/// Waits for a signal as long as it lives:
+/// Handles the signals during its lifetime:
 ///
 ///   PreemptionGuard guard(strategy);
 ///   for (...) {
@@ -35,25 +36,28 @@ struct PreemptionOptions {
 ///     }
 ///   }
 ///
-/// The handler sets a flag and does nothing else. At the end the signals have their former handlers again. One guard at
-/// a time in a process. Pinned. Thread-safety: one thread at a time; the signal may come to any.
+/// The handler only sets a flag. The destructor restores the former handlers. Only one guard may exist in a process at
+/// a time. Neither copyable nor movable.
+/// Thread-safety: one thread at a time; the signal may arrive on any thread.
 class LOCKSTEP_API PreemptionGuard {
  public:
-  /// EX_TEMPFAIL of <sysexits.h>: saved, and to be started again. 0 would say that the work is done.
+  /// EX_TEMPFAIL of <sysexits.h>: the state is saved, and the job is to be restarted. (0 would mean that the work is
+  /// done.)
   static constexpr int exit_code = 75;
 
-  /// Local. Throws Error(failed_precondition) while there is another guard, Error(invalid_argument) for what is no
-  /// signal that can be handled, and for a `check_every` below 1.
+  /// Local. Throws Error(failed_precondition) if another guard exists, Error(invalid_argument) for a signal that cannot
+  /// be handled and for a `check_every` below 1.
   explicit PreemptionGuard(Strategy& strategy, const PreemptionOptions& options = {});
   PreemptionGuard(const PreemptionGuard&) = delete;
   PreemptionGuard& operator=(const PreemptionGuard&) = delete;
   ~PreemptionGuard();
 
-  /// Whether any rank has got a signal before its call; the same on all ranks, and true ever after. Collective, in
-  /// cross-replica context or outside of every scope: all ranks call it after the same steps. Cost: one all_reduce of 4
-  /// bytes, every check_every-th call: some microseconds on a node, a few messages' latency between nodes.
+  /// Whether any rank received a signal before its call. The result is equal on all ranks, and stays true. Collective,
+  /// in cross-replica context or outside of every scope: all ranks call it after the same steps.
+  /// Cost: one all_reduce of 4 bytes in every check_every-th call, some microseconds on a node, the latency of a few
+  /// messages between nodes.
   [[nodiscard]] bool should_stop();
-  /// Whether this rank has got a signal. Local.
+  /// Whether this rank has received a signal. Local.
   [[nodiscard]] bool has_signal() const noexcept;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of named tensors in the safetensors format, which Python and most tools of the field read and write.
+// Files of named tensors in the safetensors format, which Python and most machine-learning tools read and write.
 
 #pragma once
 
@@ -16,20 +16,21 @@ namespace lockstep {
 
 struct SafetensorsFile {
   std::map<std::string, Tensor> tensors;
-  /// Free text, the format's __metadata__.
+  /// The format's __metadata__: free text by key.
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads the whole file, whatever wrote it. Local. Memory: that of the tensors. Throws Error that names file, tensor
-/// and reason: invalid_argument for a file that is missing, failed_precondition for one that may not be read, data_loss
-/// for one that is truncated, damaged or of another kind, unimplemented for element types that lockstep has not and for
-/// more than Shape::max_rank axes.
+/// Reads a whole file, written by any program. Local.
+/// Memory: that of the tensors.
+/// Throws Error with file, tensor and reason: invalid_argument if the file does not exist, failed_precondition if it
+/// may not be read, data_loss if it is truncated, damaged or not a safetensors file, unimplemented for element types
+/// that lockstep does not support and for more than Shape::max_rank axes.
 [[nodiscard]] LOCKSTEP_API SafetensorsFile load_safetensors(const std::filesystem::path& file);
 
-/// Writes `content` to `file`, which is replaced in one step when everything is on the disk. Local: one rank writes.
-/// Tensors may lie on GPUs.
-/// Throws Error that names the file: invalid_argument for a folder that is missing or a name that is no UTF-8,
-/// failed_precondition where writing is not allowed, unavailable where there is no space; `file` is as before then.
+/// Writes `content` to `file`, which is replaced atomically once everything is on the disk. Local: call it on one rank.
+/// Tensors may be on GPUs.
+/// Throws Error with the file's name: invalid_argument if the folder does not exist or a name is not UTF-8,
+/// failed_precondition if writing is not allowed, unavailable if there is no space; `file` is unchanged then.
 LOCKSTEP_API void save_safetensors(const std::filesystem::path& file, const SafetensorsFile& content);
 
 }  // namespace lockstep

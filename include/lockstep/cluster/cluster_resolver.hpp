@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks of a job in tf.distribute's words: a cluster of tasks, each with a type and a number.
+// tf.distribute's cluster resolvers: the ranks of a job as a cluster of tasks, each with a type and a number.
 
 #pragma once
 
@@ -15,36 +15,37 @@
 
 namespace lockstep {
 
-/// A task of a cluster; nobody's where the type is empty and the number -1.
+/// A task of a cluster. An empty type and the id -1 stand for no task.
 struct ClusterTask {
   std::string type;
   int id = -1;
   friend bool operator==(const ClusterTask&, const ClusterTask&) = default;
 };
 
-/// How many accelerators of each kind a task has: {{"GPU", 4}}.
+/// Number of accelerators of each kind that a task has: {{"GPU", 4}}.
 using Accelerators = std::map<std::string, int>;
 
-/// Which task of which cluster this process is. A view to read: nothing is configured by it. A value, complete when it
-/// is made; the kinds of resolver differ in where they read it. Everything but their constructors is Local and
+/// Describes a cluster, and which of its tasks this process is. It only informs; it configures nothing. The derived
+/// classes differ in where they read the description. Value type. All members but the constructors are Local and
 /// thread-safe.
 class LOCKSTEP_API ClusterResolver {
  public:
-  /// Rank `rank` of `ranks`: every rank is a task of type "worker", whose number is its rank and whose address is
-  /// "rank:<number>". Throws Error(invalid_argument) for a rank that does not exist.
+  /// A cluster of `ranks` tasks of type "worker"; this process is task `rank`. The id of a task is its rank, its
+  /// address is "rank:<id>". Throws Error(invalid_argument) unless 0 <= rank < ranks.
   ClusterResolver(int rank, int ranks);
 
-  /// "worker", "chief", ...; empty where the resolver does not know.
+  /// "worker", "chief", ...; empty if unknown.
   [[nodiscard]] const std::string& task_type() const noexcept { return task_.type; }
-  /// -1 where the resolver does not know.
+  /// -1 if unknown.
   [[nodiscard]] int task_id() const noexcept { return task_.id; }
   [[nodiscard]] const ClusterTask& task() const noexcept { return task_; }
   [[nodiscard]] const ClusterSpec& cluster_spec() const noexcept { return cluster_spec_; }
-  /// The address of this task, without a protocol; empty where there is no cluster, or this process is no task of it.
+  /// The address of this task, without a protocol; empty if there is no cluster, or this process is not one of its
+  /// tasks.
   [[nodiscard]] std::string master() const;
-  /// The address of another task. Throws Error(invalid_argument) for one that is not in the cluster.
+  /// The address of another task. Throws Error(invalid_argument) if the task is not in the cluster.
   [[nodiscard]] std::string master(std::string_view task_type, int task_id) const;
-  /// Of each task; empty where the resolver knows of none.
+  /// Accelerators of each task; empty if unknown.
   [[nodiscard]] const Accelerators& num_accelerators() const noexcept { return accelerators_; }
 
  protected:
@@ -56,25 +57,26 @@ class LOCKSTEP_API ClusterResolver {
   Accelerators accelerators_;
 };
 
-/// What it is given. For tests, and for what knows its cluster from elsewhere.
+/// Holds the cluster that it is given. For tests, and for programs that have a cluster description of their own.
 class LOCKSTEP_API SimpleClusterResolver : public ClusterResolver {
  public:
-  /// Throws Error(invalid_argument) for a task that `spec` does not have, unless it is an evaluator, and for a negative
-  /// number of accelerators.
+  /// Throws Error(invalid_argument) if `spec` does not have the task (an evaluator is always accepted), and for a
+  /// negative number of accelerators.
   explicit SimpleClusterResolver(ClusterSpec spec, ClusterTask task = {}, Accelerators accelerators = {});
 };
 
-/// Several clusters as one. Jobs of one name become one job: where all of them number their tasks from 0 without gaps
-/// the lists are joined in the order of the resolvers, else tasks keep their numbers. Task and accelerators are those
-/// of the first resolver, unless a task is given.
+/// The union of several clusters. Jobs with the same name become one job: if all of them number their tasks from 0
+/// without gaps, their lists are concatenated in the order of the resolvers; otherwise tasks keep their numbers. Task
+/// and accelerators are those of the first resolver, unless a task is given.
 class LOCKSTEP_API UnionResolver : public ClusterResolver {
  public:
-  /// Throws Error(invalid_argument) for an empty list, and for a number that two resolvers give to tasks of one job.
+  /// Throws Error(invalid_argument) for an empty list, and if two resolvers use the same number for a task of a job
+  /// whose tasks keep their numbers.
   explicit UnionResolver(std::span<const ClusterResolver> resolvers);
   UnionResolver(std::span<const ClusterResolver> resolvers, ClusterTask task);
 };
 
-/// `resolver` as the text of TF_CONFIG, for programs that are told their cluster so. Local.
+/// Converts `resolver` to the text of TF_CONFIG, for programs that read this variable. Local.
 [[nodiscard]] LOCKSTEP_API std::string to_tf_config(const ClusterResolver& resolver);
 
 }  // namespace lockstep

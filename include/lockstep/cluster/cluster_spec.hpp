@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cluster in tf.distribute's words: jobs such as "worker", each a list of numbered tasks, each task with an address.
+// tf.distribute's description of a cluster: jobs such as "worker", each with numbered tasks, each task with an address.
 
 #pragma once
 
@@ -16,15 +16,15 @@
 
 namespace lockstep {
 
-/// Jobs by name, their tasks by number. Numbers may have gaps. A value.
+/// Jobs by name, and their tasks by number. Task numbers may have gaps. Value type.
 ///
-/// Everything here is Local. An address is only text: lockstep's ranks find one another through MPI.
+/// All members are Local. Addresses are only stored: ranks connect through MPI.
 class LOCKSTEP_API ClusterSpec {
  public:
   /// The tasks of one job: addresses by number.
   using Tasks = std::map<int, std::string>;
 
-  /// No jobs.
+  /// A cluster without jobs.
   ClusterSpec() = default;
   /// Jobs whose tasks are numbered from 0: `ClusterSpec{{"worker", {"a:1", "b:1"}}, {"ps", {"c:1"}}}`.
   /// Throws Error(invalid_argument) for an empty name or address, and for a job that is given twice.
@@ -33,18 +33,18 @@ class LOCKSTEP_API ClusterSpec {
   /// negative number.
   explicit ClusterSpec(std::map<std::string, Tasks> jobs);
 
-  /// Whether there is no job.
+  /// Whether the cluster has no jobs.
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
   /// The names of all jobs, in alphabetical order.
   [[nodiscard]] std::vector<std::string> jobs() const;
   [[nodiscard]] bool has_job(std::string_view job) const;
-  /// How many tasks `job` has; 0 for a job that is not here.
+  /// Number of tasks of `job`; 0 if there is no such job.
   [[nodiscard]] int num_tasks(std::string_view job) const;
-  /// The numbers of the tasks of `job`, in order. Throws Error(invalid_argument) for a job that is not here.
+  /// Task numbers of `job`, ascending. Throws Error(invalid_argument) if there is no such job.
   [[nodiscard]] std::vector<int> task_indices(std::string_view job) const;
-  /// The address of one task. Throws Error(invalid_argument) for a job or a task that is not here.
+  /// Address of a task. Throws Error(invalid_argument) if there is no such job or task.
   [[nodiscard]] const std::string& task_address(std::string_view job, int task_id) const;
-  /// Everything, to walk through. The reference is this object's.
+  /// All jobs, with their tasks. The reference is valid as long as this object.
   [[nodiscard]] const std::map<std::string, Tasks>& as_dict() const noexcept { return jobs_; }
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
@@ -53,22 +53,23 @@ class LOCKSTEP_API ClusterSpec {
   std::map<std::string, Tasks> jobs_;
 };
 
-/// "chief [c:1] worker [0 a:1, 2 b:1]": numbers are said where they have gaps. Local.
+/// "chief [c:1] worker [0 a:1, 2 b:1]": numbers are printed if they have gaps. Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const ClusterSpec& spec);
 
-// The three functions below know the jobs "chief", "worker", "evaluator" and "ps". They throw Error(invalid_argument)
+// The three functions below accept the jobs "chief", "worker", "evaluator" and "ps". They throw Error(invalid_argument)
 // for any other job or task type, for more than one chief or evaluator, and for a task that `spec` does not have; an
 // evaluator need not be in it. Local.
 
-/// Whether a task does what one of them must: the chief; where there is none, worker 0; the evaluator for itself.
+/// Whether a task is the chief, which does the work that must be done once. This is the task "chief", or worker 0 (the
+/// lowest worker) if there is no chief. An evaluator is its own chief.
 [[nodiscard]] LOCKSTEP_API bool is_chief(const ClusterSpec& spec, std::string_view task_type, int task_id);
 
-/// How many tasks take part in training, chief included; for task_type "evaluator", how many evaluators there are.
-/// Throws Error(invalid_argument) for "ps", of which there is no such count.
+/// Number of tasks that take part in training, including the chief; for task_type "evaluator", the number of
+/// evaluators. Throws Error(invalid_argument) for "ps".
 [[nodiscard]] LOCKSTEP_API int worker_count(const ClusterSpec& spec, std::string_view task_type = "worker");
 
-/// The number of a task among those that `worker_count` counts: 0 for the chief, then the workers. Such a cluster has
-/// this number as MPI rank. Throws Error(invalid_argument) for "ps", which has none.
+/// The index of a task among those that `worker_count` counts: 0 for the chief, then the workers. It is the MPI rank of
+/// the task. Throws Error(invalid_argument) for "ps".
 [[nodiscard]] LOCKSTEP_API int id_in_cluster(const ClusterSpec& spec, std::string_view task_type, int task_id);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this host has, and what of it this process may use.
+// The processors, memory and devices of this host, and which of them this process may use.
 
 #pragma once
 
@@ -14,32 +14,32 @@
 
 namespace lockstep {
 
-/// Memory that is equally near to some processors.
+/// A NUMA node: memory, and the processors near to it.
 struct NumaNode {
-  int number = 0;               ///< as the operating system counts
-  std::vector<int> processors;  ///< near to it, of those that this process may use
-  std::uint64_t bytes = 0;      ///< 0 where the system does not say
+  int number = 0;               ///< the operating system's number
+  std::vector<int> processors;  ///< processors of this NUMA node that this process may use
+  std::uint64_t bytes = 0;      ///< size of the memory; 0 if unknown
 };
 
-/// A device of this host beside its processors.
+/// A device of this host other than its processors.
 struct LocalDevice {
   Device device;
-  std::string name;    ///< in its vendor's words
-  int numa_node = -1;  ///< the nearest; -1 where that is not known
+  std::string name;    ///< the vendor's name for it
+  int numa_node = -1;  ///< nearest NUMA node; -1 if unknown
 };
 
-/// A processor is what the operating system schedules on, so a core with two hardware threads is two of them.
+/// A processor is a hardware thread: a core with two hardware threads has two processors.
 struct HostTopology {
-  std::vector<int> processors;  ///< that this process may run on, as the operating system counts, ascending
-  int processors_of_host = 0;   ///< all of them
-  int cores = 0;                ///< that own at least one of `processors`
-  int cores_of_host = 0;
-  std::vector<NumaNode> numa_nodes;  ///< that are near to one of `processors`; at least one
-  std::vector<LocalDevice> devices;  ///< of all back ends of this build; none today
+  std::vector<int> processors;       ///< processors that this process may run on, ascending
+  int processors_of_host = 0;        ///< number of processors of the host
+  int cores = 0;                     ///< number of cores that have at least one of `processors`
+  int cores_of_host = 0;             ///< number of cores of the host
+  std::vector<NumaNode> numa_nodes;  ///< NUMA nodes of `processors`; at least one
+  std::vector<LocalDevice> devices;  ///< devices found by the backends of this build; none today
 };
 
-/// Looks at this host and at the calling thread's allowed processors, with hwloc; some milliseconds. Local.
-/// Throws Error(unavailable) where hwloc cannot read the host.
+/// Reads this host and the calling thread's allowed processors with hwloc; takes some milliseconds. Local. Throws
+/// Error(unavailable) if hwloc fails.
 [[nodiscard]] LOCKSTEP_API HostTopology host_topology();
 
 /// "2 of 64 cores (processors 0-1,32), 1 NUMA node". Local.

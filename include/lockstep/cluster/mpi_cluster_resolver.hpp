@@ -13,20 +13,20 @@
 namespace lockstep {
 
 struct MpiResolverOptions {
-  /// Jobs and their numbers of tasks, in the order of ranks. Empty: all ranks are "worker".
+  /// Jobs with their numbers of tasks, in the order of ranks. Empty: all ranks are in the job "worker".
   std::vector<std::pair<std::string, int>> jobs = {};
-  /// The port of the first rank of each host; the next ones count up.
+  /// Port of the first rank of each host; further ranks of the host get the next ports.
   int port_base = 8888;
 };
 
-/// The ranks of MPI_COMM_WORLD. Addresses are "<host>:<port>". Hosts come from MPI, however the launcher has spread the
-/// ranks, and whatever its variables say.
+/// The ranks of MPI_COMM_WORLD. Addresses are "<host>:<port>". Host names come from MPI, not from variables of the
+/// launcher.
 class LOCKSTEP_API MpiClusterResolver : public ClusterResolver {
  public:
-  /// Collective over MPI_COMM_WORLD; all ranks give the same options. Waits without a deadline for ranks that do not
-  /// come: make it beside the Environment, at the start of `main`.
-  /// Throws Error(failed_precondition) when MPI is not active, Error(invalid_argument), on all ranks, for jobs that
-  /// are not as many tasks as ranks.
+  /// Collective over MPI_COMM_WORLD; all ranks pass the same options. Has no deadline, so create it right after the
+  /// Environment, at the start of `main`.
+  /// Throws Error(failed_precondition) if MPI is not active, and Error(invalid_argument), on all ranks, unless the jobs
+  /// have as many tasks as there are ranks.
   explicit MpiClusterResolver(const MpiResolverOptions& options = {});
 };
 

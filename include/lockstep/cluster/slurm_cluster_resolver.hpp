@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+// The cluster of a Slurm job step, and Slurm's compressed lists.
+
 #pragma once
 
 #include <lockstep/base/export.hpp>
@@ -15,42 +17,44 @@
 namespace lockstep {
 
 struct SlurmOptions {
-  /// Jobs and their numbers of tasks, in the order of Slurm's task numbers. Empty: all tasks are "worker".
+  /// Jobs with their numbers of tasks, in the order of Slurm's task numbers. Empty: all tasks are in the job "worker".
   std::vector<std::pair<std::string, int>> jobs = {};
-  /// The port of the first task of each node; the next ones count up.
+  /// Port of the first task of each node; further tasks of the node get the next ports.
   int port_base = 8888;
-  /// Default: SLURM_GPUS_ON_NODE, if it is there.
+  /// Number of GPUs of a node. Default: SLURM_GPUS_ON_NODE, if it is set.
   std::optional<int> gpus_per_node = std::nullopt;
-  /// Default: gpus_per_node divided by the most tasks that a node has, rounded down.
+  /// Number of GPUs of a task. Default: gpus_per_node divided by the largest number of tasks on a node, rounded down.
   std::optional<int> gpus_per_task = std::nullopt;
 };
 
 /// The tasks of the running Slurm step, as `srun` numbers them. Addresses are "<node>:<port>".
 ///
-/// Reads SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE and SLURM_DISTRIBUTION. No
-/// variable is set: a rank chooses its accelerator among those that it sees, as NCCL wants all of a node seen by all of
-/// its ranks.
+/// Reads SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE and SLURM_DISTRIBUTION.
+/// Sets no environment variable, in particular not CUDA_VISIBLE_DEVICES: NCCL needs every rank to see all GPUs of its
+/// node.
 ///
-/// For programs that `srun` started. Under mpirun these variables are those of mpirun's daemon, the same for every rank
-/// of a node; there MpiClusterResolver has the same cluster from the communicator.
+/// For programs that are started by `srun`. Under mpirun these variables are those of mpirun's daemon and are equal on
+/// all ranks of a node; use MpiClusterResolver there, which reads the same cluster from the communicator.
 class LOCKSTEP_API SlurmClusterResolver : public ClusterResolver {
  public:
-  /// Local. Throws Error(failed_precondition) outside of a Slurm step, and under mpirun; Error(invalid_argument) for a
-  /// variable that cannot be read, for numbers of tasks that differ from Slurm's, for more accelerators than a node
-  /// has, and where Slurm has spread tasks in a way that its variables do not tell.
+  /// Local.
+  /// Throws Error(failed_precondition) outside of a Slurm step, and under mpirun; Error(invalid_argument) for a
+  /// malformed variable, if the jobs have another number of tasks than the step, for more accelerators than a node has,
+  /// and if the variables do not describe how Slurm has placed the tasks.
   explicit SlurmClusterResolver(const SlurmOptions& options = {});
 };
 
-/// The hosts that a list in Slurm's syntax names, in its order: "n[01-03,7],m5-[1-2]" is n01, n02, n03, n7, m5-1, m5-2.
-/// A number keeps the width of the range's first; several brackets in a name are combined, the last one fastest. Local.
+/// Expands a host list in Slurm's syntax, in its order: "n[01-03,7],m5-[1-2]" is n01, n02, n03, n7, m5-1, m5-2. Numbers
+/// of a range have the width of its first number; if a name has several brackets, the last one varies fastest. Local.
 ///
-/// Throws Error(invalid_argument) that says where in the text and what: for an empty name, brackets that are not closed
-/// or stand in one another, a range that is no pair of numbers or goes down, a character that no host's name has, and
-/// above 65536 hosts (Slurm's own limit) or 255 characters in a name.
+/// Throws Error(invalid_argument), with the position in the text, for an empty name, unclosed or nested brackets, a
+/// malformed or descending range, a character that is not allowed in host names, more than 65536 hosts (Slurm's own
+/// limit), and a name of more than 255 characters.
 [[nodiscard]] LOCKSTEP_API std::vector<std::string> expand_hostlist(std::string_view text);
 
-/// The numbers of a list in the syntax of SLURM_TASKS_PER_NODE: "3(x2),2,1" is 3, 3, 2, 1. Local.
-/// Throws Error(invalid_argument) that says where and what; a number is at least 1, and there are at most 65536.
+/// Expands a list in the syntax of SLURM_TASKS_PER_NODE: "3(x2),2,1" is 3, 3, 2, 1. Local.
+/// Throws Error(invalid_argument), with the position in the text, for a malformed list, a number below 1, and more than
+/// 65536 numbers.
 [[nodiscard]] LOCKSTEP_API std::vector<int> expand_tasks_per_node(std::string_view text);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays in memory as a dataset of their rows.
+// Datasets of the rows of arrays in memory.
 
 #pragma once
 
@@ -22,11 +22,11 @@
 namespace lockstep {
 namespace input {
 
-/// A tensor whose row i is `parts[i]`. Throws Error(invalid_argument) for no part, and for dtypes or shapes that
+/// A tensor whose row i is `parts[i]`. Throws Error(invalid_argument) if `parts` is empty, or if dtypes or shapes
 /// differ.
 [[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
 
-/// `arrays` with each array as a Tensor: an ElementTree.
+/// Converts each array in the tree `arrays` to a Tensor. The result is an ElementTree.
 template <class Arrays>
 [[nodiscard]] auto tensors_of(const Arrays& arrays) {
   constexpr auto kind = detail::node_kind<Arrays>;
@@ -40,7 +40,8 @@ template <class Arrays>
   } else if constexpr (kind == detail::NodeKind::sequence) {
     std::vector<Tensor> parts;
     for (const auto& part : arrays) {
-      static_assert(std::same_as<decltype(tensors_of(part)), Tensor>, "a list of arrays holds arrays or lists of such");
+      static_assert(std::same_as<decltype(tensors_of(part)), Tensor>,
+                    "the elements of a list must be arrays or lists of arrays");
       parts.push_back(tensors_of(part));
     }
     return stacked(parts);
@@ -57,8 +58,8 @@ template <class Arrays>
         [](const auto&... child) { return std::tuple<decltype(tensors_of(child))...>{tensors_of(child)...}; }, arrays);
   } else {
     static_assert(kind == detail::NodeKind::aggregate,
-                  "a dataset is made of arrays: Tensor, a vector, array or span of numbers, lists of arrays of one "
-                  "shape, and tuples, pairs, arrays and opted-in aggregates of these");
+                  "arrays must be a Tensor, a vector, array or span of numbers, a list of arrays of one shape, or a "
+                  "tuple, pair, array or opted-in aggregate of these");
     return detail::with_members(
         arrays, [](const auto&... child) { return std::tuple<decltype(tensors_of(child))...>{tensors_of(child)...}; });
   }
@@ -66,11 +67,12 @@ template <class Arrays>
 
 }  // namespace input
 
-/// A dataset whose element i is row i of every array in `arrays`: a Tensor, a vector or span of numbers, a tuple, pair,
-/// std::array or opted-in aggregate of such (an aggregate of other arrays than Tensors gives the tuple of its members).
-/// A list of arrays (vector, list, deque) is stacked to one array, as TensorFlow does with lists. Local. Tensors are
-/// shared, all else is copied. Throws Error(invalid_argument) for a scalar, arrays of different length, and lists of
-/// arrays that differ in dtype or shape.
+/// A dataset whose element i has row i of every array in `arrays`: a Tensor, a vector or span of numbers, or a tuple,
+/// pair, std::array or opted-in aggregate of these. (For an aggregate with members other than Tensors, elements are
+/// tuples of the members.) A list of arrays (vector, list, deque) is stacked to one array, as in TensorFlow. Local.
+/// Tensors are shared, other arrays are copied.
+/// Throws Error(invalid_argument) for a scalar, for arrays of different length, and for a list of arrays that differ in
+/// dtype or shape.
 template <class Arrays>
 [[nodiscard]] auto array_dataset(const Arrays& arrays) {
   using Element = decltype(input::tensors_of(arrays));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CSV files (RFC 4180): records of fields between commas, fields with commas, quotes or line ends in double quotes,
-// quotes in those doubled.
+// Datasets of CSV files (RFC 4180): fields are separated by commas; a field that contains commas, quotes or line ends
+// is enclosed in double quotes, and quotes inside of it are doubled.
 
 #pragma once
 
@@ -18,23 +18,23 @@
 
 namespace lockstep {
 
-/// A column that becomes a tensor.
+/// A column of the file, and its conversion to a tensor.
 struct CsvColumn {
-  /// Of the field's value: a number, or true, false, 1, 0 for bool. Nothing: the field's text, a u8 tensor of shape
-  /// [length].
+  /// Element type of the value: a number, or true, false, 1, 0 for bool. Nothing: the text of the field, as a u8 tensor
+  /// of shape [length].
   std::optional<DType> dtype = DType::f32;
-  /// What an empty field stands for, written as in the file; nothing: an empty field is an error.
+  /// Value of an empty field, written as in a file. Nothing: an empty field is an error.
   std::optional<std::string> default_value = std::nullopt;
-  /// Which column, by its name in the header; empty: by number.
+  /// Name of the column in the header. Empty: the column is given by `index`.
   std::string name = {};
-  /// Which column, from 0; below 0: the one after that of the CsvColumn before.
+  /// Number of the column, from 0. Negative: the column after that of the preceding CsvColumn.
   int index = -1;
 };
 
 struct CsvOptions {
   /// The columns of an element, in this order; files may have more.
   std::vector<CsvColumn> columns;
-  /// Whether the first record of each file names its columns.
+  /// Whether the first record of each file has the names of the columns.
   bool has_header = false;
   char delimiter = ',';
   RecordOptions records = {};
@@ -44,16 +44,17 @@ namespace input {
 [[nodiscard]] LOCKSTEP_API Pipeline csv_records(const FileList& files, const CsvOptions& options, std::size_t leaves);
 }  // namespace input
 
-/// The records of CSV files, plain or gzip (told apart by content): for each column a scalar, one for each tensor of T;
-/// where T is a Tensor and there are several columns of one dtype, a vector of them. Lines may end in "\\n" or
-/// "\\r\\n"; empty lines are passed over, spaces around numbers too. Local. Files are opened when their turn comes;
-/// plain ones are mapped: do not shorten them meanwhile (SIGBUS). Throws Error(invalid_argument) for an empty list, no
-/// column, another number of columns than T has tensors, columns of different dtypes for one vector, a name without
-/// has_header, and a default_value that is no value of its dtype. Reading throws Error(invalid_argument) for a file
-/// that cannot be opened or does not have a column, and Error(data_loss), with file, line and column, for a record with
-/// another number of fields than the first one, a field that is no value of its dtype, an empty field without
-/// default_value, a quote in the wrong place or not closed, a record longer than max_record_bytes, and damaged gzip
-/// data.
+/// The records of CSV files, plain or gzip (detected by content). Each column becomes a scalar, one for each tensor of
+/// T; or, if T is Tensor and there are several columns of one dtype, the columns become one vector. Lines may end in
+/// "\\n" or "\\r\\n". Empty lines, and spaces around numbers, are ignored. Local. A file is opened when it is reached.
+/// Plain files are mapped: do not shorten them during reading (SIGBUS).
+/// Throws Error(invalid_argument) for an empty list of files or columns, if the number of columns does not match T, for
+/// a vector of columns of different dtypes, a name without has_header, and a default_value that is not a value of its
+/// dtype.
+/// Reading throws Error(invalid_argument) for a file that cannot be opened or does not have a column, and
+/// Error(data_loss), with file, line and column, for a record with another number of fields than the first one, a field
+/// that is not a value of its dtype, an empty field without default_value, a misplaced or unclosed quote, a record
+/// longer than max_record_bytes, and damaged gzip data.
 template <ElementTree T>
 [[nodiscard]] Dataset<T> csv_dataset(const FileList& files, const CsvOptions& options) {
   return Dataset<T>(input::csv_records(files, options, input::leaf_count<T>::value));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset whose iteration gives one batch per local replica:
+// A dataset whose iteration returns one batch per local replica:
 //   for (const auto& batch : strategy.experimental_distribute_dataset(data)) strategy.run(step, batch);
 
 #pragma once
@@ -30,7 +30,7 @@
 namespace lockstep {
 namespace input {
 
-/// `specs` as a tree like T.
+/// `specs` as a tree with the structure of T.
 template <ElementTree T>
 [[nodiscard]] auto spec_tree(const std::vector<TensorSpec>& specs) {
   const T structure{};
@@ -40,18 +40,18 @@ template <ElementTree T>
 
 }  // namespace input
 
-/// One pass over a DistributedDataset. Move-only. Thread-safety: one thread at a time; iterators of one dataset are
-/// independent.
+/// One pass over a DistributedDataset. Move-only. Thread-safety: one thread at a time; iterators of the same dataset
+/// are independent.
 template <ElementTree T>
 class DistributedIterator {
  public:
   DistributedIterator(input::DistributedPipeline pipeline, input::DistributedReader reader)
       : pipeline_(std::move(pipeline)), reader_(std::move(reader)) {}
 
-  /// The next step's batches, nothing at the end, which all ranks reach after the same number of steps. A replica
-  /// without data in the last steps gets a batch whose first extent is 0, the others as usual. Collective or Local as
-  /// the dataset says. Throws Error(invalid_argument) inside a replica's function, and what reading throws; the pass is
-  /// then over.
+  /// The batches of the next step; nothing at the end, which all ranks reach after the same number of steps. In the
+  /// last steps, a replica that has no data left gets a batch whose first extent is 0. Collective or Local, see
+  /// README.md ("The end").
+  /// Throws Error(invalid_argument) in replica context, and exceptions of reading; the pass is then over.
   [[nodiscard]] std::optional<PerReplica<T>> get_next_as_optional() {
     if (!reader_.next(batches_)) return std::nullopt;
     return PerReplica<T>(static_cast<int>(batches_.size()), pipeline_.first_replica(), [this](int i) {
@@ -59,66 +59,68 @@ class DistributedIterator {
     });
   }
 
-  /// As above; throws Error(out_of_range) at the end.
+  /// As get_next_as_optional; throws Error(out_of_range) at the end.
   [[nodiscard]] PerReplica<T> get_next() {
     std::optional<PerReplica<T>> next = get_next_as_optional();
-    if (!next) throw Error(Code::out_of_range, "get_next: the dataset is at its end");
+    if (!next) throw Error(Code::out_of_range, "get_next: end of the dataset");
     return std::move(*next);
   }
 
-  /// Where this iterator stands: what get_next gives next, whatever has been prepared ahead. Local. CachedElements with
-  /// the variables in a checkpoint, it lets DistributedDataset::resume go on where this iterator was.
+  /// The position of the batches that get_next returns next; batches prepared ahead do not count. Local. Saved in a
+  /// checkpoint, it lets DistributedDataset::resume continue where this iterator was.
   [[nodiscard]] ReadingPosition position() const noexcept { return reader_.position(); }
 
-  /// Seconds that this iterator has kept its caller waiting for data. Local.
+  /// Seconds that callers have waited for data of this iterator. Local.
   [[nodiscard]] double wait_seconds() const noexcept { return reader_.wait_seconds(); }
 
-  /// Another iterator of the same dataset that goes on at `position`, as DistributedDataset::resume.
+  /// Another iterator of the same dataset, which continues at `position`, as DistributedDataset::resume.
   [[nodiscard]] DistributedIterator at(ReadingPosition position) const {
     return {pipeline_, pipeline_.resume(position)};
   }
-  /// Goes on at `position`; unchanged when that throws. As DistributedDataset::resume.
+  /// Continues at `position`, as DistributedDataset::resume; unchanged if that throws.
   void seek(ReadingPosition position) { *this = at(position); }
 
  private:
   input::DistributedPipeline pipeline_;
   input::DistributedReader reader_;
-  std::vector<input::Leaves> batches_;  // kept for its memory
+  std::vector<input::Leaves> batches_;  // kept to reuse its memory
 };
 
-/// Only to be iterated, as often as wished. Each iteration is a pass of its own, numbered from 0 as they begin;
-/// shuffled data has the order of (seed, pass number), so all ranks must begin their passes in the same order. Each
-/// iterator has a prefetch thread, which also brings batches to GPUs, if the options say so. Batches are aligned to 64
-/// bytes and may be kept; the memory of those that are let go serves later steps. Shared handle: copies number their
-/// passes together. Thread-safety: any thread; beginning a pass is Collective for datasets from a function, and with
-/// AutoShardPolicy file, off and hint.
+/// A dataset distributed to the replicas; can be iterated any number of times. Each iteration is a pass. Passes are
+/// numbered from 0 in the order in which they begin, and the pass number determines the order of shuffled data, so all
+/// ranks must begin their passes in the same order. Each iterator has a prefetch thread, which also copies batches to
+/// GPUs if the options say so. Batches are aligned to 64 bytes and may be kept; the memory of destroyed batches is
+/// reused. Shared handle: copies share the pass number.
+/// Thread-safety: any thread. Beginning a pass is Collective for datasets from a function, and with AutoShardPolicy
+/// file, off and hint.
 template <ElementTree T>
 class DistributedDataset {
  public:
   explicit DistributedDataset(input::DistributedPipeline pipeline) : pipeline_(std::move(pipeline)) {}
 
-  /// Starts the next pass, or pass `pass`, which counts for nothing else.
+  /// Starts the next pass; or pass `pass`, which does not change the number of the next one.
   [[nodiscard]] DistributedIterator<T> iterate() const { return {pipeline_, pipeline_.open()}; }
   [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {pipeline_, pipeline_.open(pass)}; }
-  /// Goes on where an iterator of an equal dataset was when it said `position`; the next iterate() starts the pass
-  /// after that one. Collective as iterate(): every rank gives the same position. Where the dataset is sharded
-  /// automatically, the position may be from any layout of as many replicas. Elements before it are passed over: at no
-  /// cost with random access, read again otherwise. A position at or behind the end gives an iterator at its end.
+  /// Continues at a position that an iterator of an equal dataset returned; the next iterate() starts the pass after
+  /// that one. Collective as iterate(); every rank passes the same position. If the dataset is sharded automatically,
+  /// the position may be from any layout with the same number of replicas. Elements before the position are skipped: at
+  /// no cost with random access, otherwise by reading them again. A position at or after the end gives an iterator at
+  /// its end.
   [[nodiscard]] DistributedIterator<T> resume(ReadingPosition position) const {
     return {pipeline_, pipeline_.resume(position)};
   }
 
-  /// As iterate(), for range-based for. The reference that the iterator gives is good until it moves on.
+  /// As iterate(), for range-based for. References are valid until the iterator is incremented.
   [[nodiscard]] InputPosition<DistributedIterator<T>, PerReplica<T>> begin() const {
     return InputPosition<DistributedIterator<T>, PerReplica<T>>(iterate());
   }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// What get_next gives, as a tree of TensorSpec per local replica: of an aggregate a tuple. The number of rows is
-  /// known only where every replica gets as many in each step: every batch of the global dataset is a full one
-  /// (drop_remainder), and all ranks read the same. The other extents are those of the first element. Local; reads the
-  /// first element of pass 0, as a pass that does not count. Throws Error(failed_precondition) when there is none, and
-  /// what reading throws.
+  /// Dtypes and static shapes of the batches that get_next returns: a tree of TensorSpec per local replica (for an
+  /// aggregate, a tuple). The number of rows is known only if it is equal in every step, that is, if every global batch
+  /// is full (drop_remainder) and all ranks read the same data. The other extents are those of the first element.
+  /// Local; reads the first element of pass 0 without changing the number of the next pass.
+  /// Throws Error(failed_precondition) if there is no element, and exceptions of reading.
   [[nodiscard]] auto element_spec() const {
     const std::vector<std::vector<TensorSpec>> specs = pipeline_.element_spec();
     using Spec = decltype(input::spec_tree<T>(specs.front()));
@@ -126,11 +128,11 @@ class DistributedDataset {
                             [&specs](int i) { return input::spec_tree<T>(specs[static_cast<std::size_t>(i)]); });
   }
 
-  /// Which rank reads which files or rows, and what its replicas get of them; and whether batches depend on the ranks.
-  /// A few lines of text, before anything is read. Local.
+  /// A few lines of text: which files or rows each rank reads, which of them its replicas get, and whether batches
+  /// depend on the number of ranks. Reads no data. Local.
   [[nodiscard]] std::string describe() const { return pipeline_.describe(); }
 
-  /// Seconds that all iterators of this dataset together have kept their callers waiting for data. Local.
+  /// Seconds that callers have waited for data, summed over all iterators of this dataset. Local.
   [[nodiscard]] double wait_seconds() const noexcept { return pipeline_.wait_seconds(); }
 
  private:
@@ -139,27 +141,29 @@ class DistributedDataset {
 
 namespace input {
 
-/// Gives replica r chunk r of each batch of `global`, whatever rank it lives on, cut by `options.split`; or what
-/// another `options.auto_shard_policy` says. Every rank gives the same dataset. Local, and with automatic and data so
-/// is iterating: the ranks agree because they compute the same. With random access a rank reads only the rows of its
-/// replicas; otherwise every rank reads everything and keeps its part. Throws what distribute_pipeline throws.
+/// Distributes the batches of `global`, which must be the same dataset on all ranks: replica r gets chunk r of each
+/// batch, on whatever rank it is, with chunks divided by `options.split`; or as another `options.auto_shard_policy`
+/// says. Local; with the policies automatic and data, iterating is Local too, because all ranks compute the same
+/// division. With random access a rank reads only the rows of its replicas; otherwise every rank reads everything and
+/// keeps its part.
+/// Throws as distribute_pipeline.
 template <ElementTree T>
 [[nodiscard]] DistributedDataset<T> distribute(const Dataset<T>& global, const InputLayout& layout,
                                                const InputOptions& options = {}) {
   return DistributedDataset<T>(distribute_pipeline(global.pipeline(), leaf_count<T>::value, layout, options));
 }
 
-/// What `fn` returns, a Dataset; T is its element type.
+/// The Dataset type that `fn` returns.
 template <class Fn>
 using dataset_of_function = std::remove_cvref_t<std::invoke_result_t<Fn&, const InputContext&>>;
 
 /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; in each step every local replica
-/// takes the next element, in id order. Where the options say per_replica, `fn` is called for each local replica, as
-/// pipeline r of R, and each takes the next element of its own dataset. Nothing is split or sharded. Collective over
-/// `communicator` whenever a pass begins, and in every step if some rank cannot know the length of its dataset
-/// beforehand; all ranks make as many steps as the longest dataset needs. An exception of `fn` is passed on, and the
-/// other ranks are told. `devices` as InputLayout's. Throws Error(invalid_argument) for options that do not go
-/// together.
+/// takes the next element, in the order of ids. With the option per_replica, `fn` is called for each local replica, as
+/// pipeline r of R, and each replica takes the next element of its own dataset. Elements are neither split nor sharded.
+/// Collective over `communicator` when a pass begins, and in every step if a rank does not know the length of its
+/// dataset; all ranks make as many steps as the longest dataset needs. An exception of `fn` is rethrown, and aborts the
+/// other ranks. `devices` as in InputLayout.
+/// Throws Error(invalid_argument) for incompatible options.
 template <class Fn>
 [[nodiscard]] auto distribute_from_function(Fn&& fn, const Communicator& communicator, const InputOptions& options = {},
                                             const std::vector<Device>& devices = {}) {
@@ -188,7 +192,7 @@ template <class Fn>
 
 namespace detail {
 
-/// Whether the dataset had rows for local replica `local`, as far as this argument of a step tells.
+/// Whether this argument of a step has rows for local replica `local`.
 template <class Argument>
 [[nodiscard]] bool has_rows([[maybe_unused]] const Argument& argument, [[maybe_unused]] int local) {
   bool result = true;

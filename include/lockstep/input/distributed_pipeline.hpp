@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches for the replicas of one rank, without their element type. `DistributedDataset<T>` is the typed edge around
-// it.
+// A distributed dataset without its element type: batches for the replicas of one rank. `DistributedDataset<T>` is the
+// typed interface to it.
 
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace lockstep {
 
-/// Element type and extents of a tensor; an extent without a value is known only when the tensor is there. A value.
+/// Static dtype and shape of a tensor. An extent without a value is not known before the tensor is read. Value type.
 struct TensorSpec {
   DType dtype = DType::f32;
   std::vector<std::optional<std::int64_t>> shape;
@@ -32,8 +32,9 @@ struct TensorSpec {
 /// "i64[?, 28]". Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const TensorSpec& spec);
 
-/// Where reading a distributed dataset stands: `step` steps of pass `pass` have been given. Where the dataset is
-/// sharded automatically it is the same on all ranks and means the same on any layout of as many replicas. A value.
+/// A position in a distributed dataset: `step` steps of pass `pass` have been returned. If the dataset is sharded
+/// automatically, the position is equal on all ranks, and denotes the same data on any layout with the same number of
+/// replicas. Value type.
 struct ReadingPosition {
   std::uint64_t pass = 0;
   std::uint64_t step = 0;
@@ -44,8 +45,8 @@ struct ReadingPosition {
 
 namespace lockstep::input {
 
-/// One pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. Destruction ends its prefetch
-/// thread: it waits for the element that is just being read, not for the rest.
+/// Reads one pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. The destructor ends the
+/// prefetch thread: it waits only for the element that is being read.
 class LOCKSTEP_API DistributedReader {
  public:
   class Implementation;
@@ -54,71 +55,73 @@ class LOCKSTEP_API DistributedReader {
   DistributedReader& operator=(DistributedReader&&) noexcept;
   ~DistributedReader();
 
-  /// `batches[i]` becomes the batch of local replica i; false at the end, and ever after. All ranks reach the end after
-  /// the same number of steps. Throws what reading throws; the pass is then over here, and the peers, if there are any,
-  /// are told. Throws Error(invalid_argument) when called inside a replica's function.
+  /// Stores the batch of local replica i in `batches[i]`. Returns false at the end, and in every later call. All ranks
+  /// reach the end after the same number of steps.
+  /// Throws exceptions of reading; the pass is then over on this rank, and the other ranks, if any, are aborted.
+  /// Throws Error(invalid_argument) in replica context.
   bool next(std::vector<Leaves>& batches);
-  /// What the next call of `next` gives; what has been prepared ahead does not count. Local.
+  /// The position of the batches that `next` returns next; batches prepared ahead do not count. Local.
   [[nodiscard]] ReadingPosition position() const noexcept;
-  /// Seconds that `next` spent waiting for data.
+  /// Seconds that `next` has waited for data.
   [[nodiscard]] double wait_seconds() const noexcept;
 
  private:
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// Opens feeds. Shared handle: copies number their passes together. Thread-safety: any thread.
+/// A dataset distributed to the replicas. Shared handle: copies share the pass number. Thread-safety: any thread.
 class LOCKSTEP_API DistributedPipeline {
  public:
   class Implementation;
   explicit DistributedPipeline(std::shared_ptr<Implementation> implementation) noexcept;
 
-  /// Starts the next pass, or pass `pass`, which counts for nothing else. Passes are numbered from 0 as they begin.
-  /// Collective where ranks read streams of their own, else Local.
+  /// Starts the next pass; or pass `pass`, which does not change the number of the next one. Passes are numbered from 0
+  /// in the order in which they begin. Collective if ranks read streams of their own, otherwise Local.
   [[nodiscard]] DistributedReader open() const;
   [[nodiscard]] DistributedReader open(std::uint64_t pass) const;
-  /// Goes on at `position`; the pass after it is then the next one. Collective as `open`.
+  /// Continues at `position`; the next pass is then the one after it. Collective as `open`.
   [[nodiscard]] DistributedReader resume(ReadingPosition position) const;
-  /// What the tensors of a batch will be, for each local replica: see DistributedDataset.
+  /// Dtypes and static shapes of a batch's tensors, for each local replica: see DistributedDataset.
   [[nodiscard]] std::vector<std::vector<TensorSpec>> element_spec() const;
-  /// Which rank reads what: see DistributedDataset.
+  /// The data that each rank reads, as text: see DistributedDataset.
   [[nodiscard]] std::string describe() const;
   /// Global id of the first replica of this rank.
   [[nodiscard]] int first_replica() const noexcept;
-  /// Replicas of this rank.
+  /// Number of replicas of this rank.
   [[nodiscard]] int local_replicas() const noexcept;
-  /// Seconds that all feeds of this source together have spent waiting for data.
+  /// Seconds that all readers of this pipeline together have waited for data.
   [[nodiscard]] double wait_seconds() const noexcept;
 
  private:
   std::shared_ptr<Implementation> implementation_;
 };
 
-/// Feeds replicas parts of the batches of `global`, the same dataset on all ranks, as `options` say; `leaves` is the
-/// number of tensors in an element. Local, and so is reading with AutoShardPolicy automatic and data: nothing is sent.
-/// With file, off and hint each pass is read as `distribute_local_pipelines` does. With one replica in all, a dataset
-/// without batches is fed element by element. Throws Error(invalid_argument) when `global` is not batched for several
-/// replicas, the rank is not in the layout, or an option is out of range; when the policy and the layout or the dataset
-/// do not go together; Error(unimplemented) for per_replica. The peers are told of what they cannot see.
+/// Gives replicas their parts of the batches of `global`, which must be the same dataset on all ranks, as `options`
+/// say. `leaves` is the number of tensors in an element. Local; with AutoShardPolicy automatic and data, reading is
+/// Local too. With file, off and hint each pass is read as by `distribute_local_pipelines`. If there is only one
+/// replica, a dataset that is not batched is read element by element.
+/// Throws Error(invalid_argument) if `global` is not batched but there are several replicas, if the rank is not in the
+/// layout, if an option is out of range, and if the policy is incompatible with the layout or the dataset;
+/// Error(unimplemented) for per_replica. A failure that other ranks may not see aborts them.
 [[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves,
                                                                    const InputLayout& layout,
                                                                    const InputOptions& options);
 
-/// Feeds each local replica the next element of `local`, this rank's own dataset; a step takes as many elements as
-/// there are local replicas. With a list of as many datasets as local replicas, each replica takes the next element of
-/// its own. `leaves` is the number of tensors in an element, equal on all ranks. Opening a pass is Collective over
-/// `communicator`. Where all ranks know the length of their datasets, that one exchange fixes the number of steps;
-/// otherwise each `next` is Collective too: a byte per replica says who has data. `devices` as InputLayout's.
+/// Gives each local replica the next element of this rank's own dataset: if `local` has one dataset, a step takes one
+/// element for each local replica; otherwise `local` has one dataset per local replica. `leaves` is the number of
+/// tensors in an element, equal on all ranks. Opening a pass is Collective over `communicator`. If all ranks know the
+/// lengths of their datasets, that one exchange determines the number of steps; otherwise each `next` is Collective
+/// too, and exchanges one byte per replica. `devices` as in InputLayout.
 [[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local,
                                                                           std::size_t leaves,
                                                                           const Communicator& communicator,
                                                                           const InputOptions& options,
                                                                           const std::vector<Device>& devices = {});
 
-/// Throws what is wrong with the options of a dataset function before it is called. Local.
+/// Checks the options of a dataset function before it is called. Local.
 LOCKSTEP_API void check_function_options(const InputOptions& options);
 
-/// Tells the other ranks that this one goes no further because of `error`. Local.
+/// Aborts the other ranks with the text of `error`, a failure of this rank. Local.
 LOCKSTEP_API void abort_peers(const Communicator& communicator, const std::exception_ptr& error);
 
 }  // namespace lockstep::input

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an element of a Dataset may be: a tree of tensors whose structure its type tells.
+// The element types of a Dataset: trees of tensors whose structure is given by the type.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace input {
 
-/// Number of tensors in a T, 0 where T is no element type.
+/// Number of tensors in a T; 0 if T is not an element type.
 template <class T>
 struct leaf_count : std::integral_constant<std::size_t, 0> {};
 template <>
@@ -46,14 +46,15 @@ struct leaf_count<T> {
 
 }  // namespace input
 
-/// Tensor; std::tuple, std::pair and std::array of such; aggregates of such that opt in through tree_members.
+/// Tensor; std::tuple, std::pair and std::array of element trees; aggregates of element trees that opt in through
+/// tree_members.
 template <class T>
 concept ElementTree = std::default_initializable<T> && input::leaf_count<T>::value > 0;
 
 namespace input {
 
-/// The tensors of `element`, from left to right; they share memory with it. Datasets work in host memory: tensors on
-/// GPUs are copied there.
+/// The tensors of `element`, from left to right. They share memory with `element`, except that tensors on GPUs are
+/// copied to host memory, because datasets work there.
 template <ElementTree T>
 [[nodiscard]] Leaves leaves_of(const T& element) {
   Leaves leaves;
@@ -64,7 +65,7 @@ template <ElementTree T>
   return leaves;
 }
 
-/// The element of those tensors, which are moved away; there must be leaf_count<T> of them.
+/// The element with the tensors `leaves`, which are moved from. `leaves` must have leaf_count<T> tensors.
 template <ElementTree T>
 [[nodiscard]] T element_of(Leaves&& leaves) {
   T element{};

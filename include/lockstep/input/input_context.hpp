@@ -9,19 +9,19 @@
 
 namespace lockstep {
 
-/// What a dataset function is told about its place: it makes input pipeline `input_pipeline_id` of
-/// `num_input_pipelines`, one pipeline per rank or, if the options say so, per replica.
+/// The argument of a dataset function: it is to create input pipeline `input_pipeline_id` of `num_input_pipelines`.
+/// There is one pipeline per rank or, with InputReplicationMode::per_replica, per replica.
 class LOCKSTEP_API InputContext {
  public:
-  /// Throws Error(invalid_argument) for no pipeline, a pipeline id that does not exist, or no replica.
+  /// Throws Error(invalid_argument) unless 0 <= input_pipeline_id < num_input_pipelines and num_replicas_in_sync >= 1.
   explicit InputContext(int num_input_pipelines = 1, int input_pipeline_id = 0, int num_replicas_in_sync = 1);
 
   [[nodiscard]] int num_input_pipelines() const noexcept { return num_input_pipelines_; }
   [[nodiscard]] int input_pipeline_id() const noexcept { return input_pipeline_id_; }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_replicas_in_sync_; }
 
-  /// Rows of one replica in a global batch of `global_batch_size` rows. Local.
-  /// Throws Error(invalid_argument) when the replicas do not divide it, or it is below 1.
+  /// Number of rows of one replica in a global batch of `global_batch_size` rows. Local. Throws Error(invalid_argument)
+  /// if `global_batch_size` is below 1 or not a multiple of the number of replicas.
   [[nodiscard]] std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 
  private:

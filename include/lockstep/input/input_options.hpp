@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be chosen when a dataset is distributed.
+// The options of distributing a dataset.
 
 #pragma once
 
@@ -17,34 +17,37 @@
 
 namespace lockstep {
 
-/// How a global batch is cut into one chunk per replica; replica r always takes chunk r.
+/// How a global batch is divided into one chunk per replica. Replica r always takes chunk r. R is the number of
+/// replicas, G the number of rows of a full batch.
 enum class SplitPolicy : std::uint8_t {
-  /// The chunk sizes of a full batch (G / R, the first G mod R chunks one row longer), kept for a short last batch: it
-  /// fills the chunks from the front, so 3 rows of a batch of 6 over 4 replicas are cut 2, 1, 0, 0.
+  /// Chunk sizes are those of a full batch: G / R rows, with one row more in the first G mod R chunks. A short last
+  /// batch fills these chunks from the front: 3 rows of a batch of 6 over 4 replicas are divided into 2, 1, 0, 0.
   fixed_chunks,
-  /// Each batch of n rows is cut by its own size, into slices of ceil(n / R); the last ones may be short or empty.
+  /// Each batch of n rows is divided into slices of ceil(n / R) rows; the last slices may be shorter or empty.
   ceil_slices,
 };
 
-/// Which part of a dataset each rank reads: tf.data's AutoShardPolicy. With W ranks of k replicas each, R = W * k, all
-/// but `automatic` make the batches of a replica depend on the ranks, and want as many replicas on every rank.
+/// Which part of a dataset each rank reads: tf.data's AutoShardPolicy. With every policy but `automatic`, the batches
+/// of a replica depend on the number of ranks, and every rank must have the same number of replicas: W ranks have k
+/// replicas each, and R = W * k.
 enum class AutoShardPolicy : std::uint8_t {
-  /// Replica r takes chunk r of each global batch, whatever rank it lives on. A source with random access is read only
-  /// where a rank's replicas need it; any other is read whole by every rank.
+  /// Replica r takes chunk r of each global batch, on whatever rank it is. From a source with random access a rank
+  /// reads only the rows of its replicas; any other source is read completely by every rank.
   automatic,
-  /// Rank i reads files i, i + W, ... of every source, at least one; what it reads is its own stream, which its
-  /// replicas take in turn. Cut by fixed_chunks, the stream is taken without regard to where its batches end, rank i
-  /// beginning with the size of chunk i * k, and each next batch having the size of the next chunk; by ceil_slices,
-  /// each batch is cut into R slices. Ranks whose files end sooner get empty batches then.
+  /// Rank i reads files i, i + W, ... of every source, at least one. The batches that it reads are its own stream, and
+  /// its replicas take chunks of the stream in turn. With fixed_chunks, chunks ignore the ends of the batches; the
+  /// sizes of rank i's chunks are those of chunks i * k, i * k + 1, ... of a full batch, cyclically. With ceil_slices,
+  /// each batch is divided into R slices. When a rank's files end, its replicas get empty batches until all ranks are
+  /// at the end.
   file,
-  /// Every rank reads everything, cuts each batch into R slices of ceil(n / R) rows, also where the options say
-  /// fixed_chunks, and keeps slices i, i + W, ...
+  /// Every rank reads everything, divides each batch into R slices of ceil(n / R) rows (even if the options say
+  /// fixed_chunks), and keeps slices i, i + W, ...
   data,
-  /// Every rank reads everything and takes it as its own stream, as with `file`: each element is given once per rank.
+  /// Every rank reads everything as its own stream, as with `file`, so each element is used once per rank.
   off,
-  /// The shard hint in the dataset becomes the shard of this rank, i of W; then as with `off`.
+  /// The shard hint in the dataset is replaced by shard i of W; otherwise as `off`.
   hint,
-  /// What tf.data calls AUTO: `file` where every source is made of files, otherwise `data`.
+  /// AUTO of tf.data: `file` if all sources are files, otherwise `data`.
   file_or_data,
 };
 
@@ -52,45 +55,48 @@ enum class AutoShardPolicy : std::uint8_t {
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(SplitPolicy policy) noexcept;
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(AutoShardPolicy policy) noexcept;
 
-/// For which unit of the job a dataset function is called: tf.distribute's InputReplicationMode.
+/// How often a dataset function is called: tf.distribute's InputReplicationMode.
 enum class InputReplicationMode : std::uint8_t {
-  per_worker,   ///< once per rank, whose replicas take turns
+  per_worker,   ///< once per rank; its replicas take elements in turn
   per_replica,  ///< once per replica
 };
 
-/// Equal on all ranks. The fields that begin with experimental_ are tf.distribute's, with its rules; where all devices
-/// are CPUs, whose memory is the host's, what is given does not depend on the two about devices.
+/// Options of a distributed dataset; must be equal on all ranks. The fields that begin with experimental_ are
+/// tf.distribute's, with its rules. If all devices are CPUs, the two fields about devices have no effect on the
+/// batches.
 struct InputOptions {
   /// See SplitPolicy. Ignored by datasets from a function.
   SplitPolicy split = SplitPolicy::fixed_chunks;
   /// See AutoShardPolicy. Ignored by datasets from a function.
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
-  /// Steps that a thread of the iterator's own prepares ahead; each holds one batch per local replica. 0: none, the
-  /// batch is prepared on the caller's thread while it waits.
+  /// Number of steps that a background thread prepares ahead; each has one batch per local replica. 0: no thread, each
+  /// batch is prepared on the caller's thread when it is requested.
   int prefetch_batches = 2;
-  /// Whether batches are brought to the replica's device before they are asked for: on a GPU the tensors of a batch lie
-  /// there, copied beside what the replica computes. Without it all batches are in host memory. Goes not with
-  /// experimental_place_dataset_on_device under per_replica.
+  /// Whether batches are copied to the replica's device before they are requested, concurrently with the replica's
+  /// computation. If false, all batches are in host memory. Cannot be combined with
+  /// experimental_place_dataset_on_device.
   bool experimental_fetch_to_device = true;
-  /// How often a dataset function is called. per_replica: datasets from a function of MirroredStrategy only; pipeline i
-  /// of R is then replica i's, of which it takes one element per step.
+  /// How often a dataset function is called. per_replica is for datasets from a function of MirroredStrategy only:
+  /// replica i then takes one element of pipeline i of R per step.
   InputReplicationMode experimental_replication_mode = InputReplicationMode::per_worker;
-  /// Whether a dataset function runs on the replica's device; per_replica only, without experimental_fetch_to_device.
-  /// Functions run on the host here, so batches lie where the dataset makes them.
+  /// Whether a dataset function runs on the replica's device; only with per_replica and without
+  /// experimental_fetch_to_device. lockstep runs functions on the host in any case, so batches are where the dataset
+  /// creates them.
   bool experimental_place_dataset_on_device = false;
-  /// Batches to be prepared ahead for each replica, at least 0. The larger of this and prefetch_batches holds, unless
-  /// that is 0.
+  /// Number of batches to prepare ahead for each replica, at least 0. The larger of this and prefetch_batches is used,
+  /// unless prefetch_batches is 0.
   int experimental_per_replica_buffer_size = 1;
 };
 
-/// Whose batches are read here.
+/// The replicas for which this rank reads batches.
 struct InputLayout {
-  ReplicaLayout replicas;  ///< all of them
+  ReplicaLayout replicas;  ///< the replicas of all ranks
   int rank = 0;            ///< this rank
-  /// Told when reading fails here, so that the other ranks do not wait for this one. Where ranks read streams of their
-  /// own (AutoShardPolicy file, off and hint), they also agree over it on the number of steps.
+  /// Communicator of all ranks. If reading fails on this rank, it aborts the others, so that they do not wait for this
+  /// one. If ranks read streams of their own (AutoShardPolicy file, off and hint), it also serves to agree on the
+  /// number of steps.
   std::optional<Communicator> peers = std::nullopt;
-  /// Where the batches of this rank's replicas go, one device each; none: they stay in host memory.
+  /// The devices of this rank's batches, one for each local replica. Empty: batches stay in host memory.
   std::vector<Device> devices = {};
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset without its element type: each element is a list of tensors. `Dataset<T>` is the typed edge around it.
+// A dataset without its element type: each element is a list of tensors. `Dataset<T>` is the typed interface to it.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// How many elements a dataset has, as far as that is known without reading it.
+/// Number of elements of a dataset, as far as it is known without reading: known, infinite or unknown.
 class Cardinality {
  public:
   [[nodiscard]] static constexpr Cardinality known(std::int64_t count) noexcept { return Cardinality(count); }
@@ -30,7 +30,7 @@ class Cardinality {
   [[nodiscard]] constexpr bool is_known() const noexcept { return count_ >= 0; }
   [[nodiscard]] constexpr bool is_infinite() const noexcept { return count_ == -1; }
   [[nodiscard]] constexpr bool is_unknown() const noexcept { return count_ == -2; }
-  /// The number of elements; only when it is known.
+  /// The number of elements; only valid if is_known().
   [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
   friend constexpr bool operator==(Cardinality, Cardinality) noexcept = default;
 
@@ -40,33 +40,32 @@ class Cardinality {
 };
 
 struct BatchOptions {
-  /// Whether a last batch with fewer rows is left out.
+  /// Whether a last batch with fewer rows is dropped.
   bool drop_remainder = false;
 };
 
 struct ShuffleOptions {
-  /// Whether each pass over the data has an order of its own. Either way the order follows from seed and pass number
-  /// alone.
+  /// Whether each pass has a different order. If false, every pass has the order of pass 0.
   bool reshuffle_each_iteration = true;
-  /// Elements kept in memory to choose from, where the source has no random access. Larger mixes better; `whole`: all
-  /// of them, each order as likely as any other.
+  /// Size of the buffer from which elements are drawn if the source has no random access. A larger buffer shuffles
+  /// better; `whole`: all elements, for a uniformly random order.
   std::size_t buffer_elements = 4096;
   static constexpr std::size_t whole = std::numeric_limits<std::int64_t>::max();
 };
 
 struct MapOptions {
-  /// Threads that call the function, for elements that follow each other; the elements keep their order.
+  /// Number of threads that call the function concurrently. The elements keep their order.
   int num_parallel_calls = 1;
 };
 
-/// How several inputs are read in turns: `block_length` elements from each of `cycle_length` that are open. One that
-/// ends makes way for the next in the list.
+/// How several inputs are interleaved: `cycle_length` inputs are open at a time, and `block_length` elements are taken
+/// from each in turn. An input that ends is replaced by the next one.
 struct InterleaveOptions {
   int cycle_length = 1;  ///< 1: one input after the other
   int block_length = 1;
 };
 
-/// In place of both numbers of `shard`: the part that a distributed dataset with the policy HINT gives each rank.
+/// A value for both arguments of `shard`: the shard is chosen by a distributed dataset with the policy HINT.
 inline constexpr std::int64_t shard_hint = -1;
 
 namespace input {
@@ -77,7 +76,7 @@ using Leaves = std::vector<Tensor>;
 class Cursor;
 class Node;
 
-/// Reads the elements of one pass, one after the other. Move-only. Thread-safety: one thread at a time.
+/// Reads the elements of one pass in order. Move-only. Thread-safety: one thread at a time.
 class LOCKSTEP_API Reader {
  public:
   explicit Reader(std::unique_ptr<Cursor> cursor) noexcept;
@@ -85,25 +84,26 @@ class LOCKSTEP_API Reader {
   Reader& operator=(Reader&&) noexcept;
   ~Reader();
 
-  /// Replaces `element` by the next one; false at the end, and ever after. Throws what the dataset's functions throw.
+  /// Replaces `element` by the next one. Returns false at the end, and in every later call. Throws exceptions of the
+  /// dataset's functions.
   bool next(Leaves& element);
 
  private:
   std::unique_ptr<Cursor> cursor_;
 };
 
-/// An immutable description of a dataset; copies are cheap and share. Transformations return a new one.
-/// Contracts of the transformations are at Dataset. Thread-safety: immutable.
+/// An immutable description of a dataset. Copies are cheap and share data. Transformations return a new Pipeline; their
+/// contracts are documented at Dataset. Thread-safety: immutable.
 class LOCKSTEP_API Pipeline {
  public:
   /// Writes the next element, or returns false at the end.
   using Generator = std::function<bool(Leaves& element)>;
   /// Called once for each pass.
   using MakeGenerator = std::function<Generator()>;
-  /// One element to another. Large results may take their memory from `memory`, which reuses it from step to step.
+  /// Maps an element to another one. Large results may allocate from `memory`, which reuses blocks from step to step.
   using Transform = std::function<Leaves(Leaves element, const std::shared_ptr<MemoryResource>& memory)>;
   using Predicate = std::function<bool(const Leaves& element)>;
-  /// One element to a dataset.
+  /// Maps an element to a dataset.
   using Expand = std::function<Pipeline(Leaves element)>;
 
   static constexpr std::int64_t forever = -1;
@@ -113,9 +113,9 @@ class LOCKSTEP_API Pipeline {
   [[nodiscard]] static Pipeline from_tensors(const Leaves& tensors);
   [[nodiscard]] static Pipeline range(std::int64_t count);
   [[nodiscard]] static Pipeline range(std::int64_t start, std::int64_t stop, std::int64_t step);
-  /// The leaves of the first elements of `inputs` as one, then of the second, until one of them ends.
+  /// Element i has the leaves of element i of every input; ends with the shortest input.
   [[nodiscard]] static Pipeline zip(std::span<const Pipeline> inputs);
-  /// For the library.
+  /// For use by the library.
   [[nodiscard]] static Pipeline from_node(std::shared_ptr<const Node> node) { return Pipeline(std::move(node)); }
 
   [[nodiscard]] Pipeline shuffle(std::uint64_t seed, const ShuffleOptions& options = {}) const;
@@ -136,12 +136,12 @@ class LOCKSTEP_API Pipeline {
   [[nodiscard]] Pipeline prefetch(int depth) const;
 
   [[nodiscard]] Cardinality cardinality() const;
-  /// Rows of a full batch; nothing where the elements are no batches.
+  /// Number of rows of a full batch; nothing if the elements are not batches.
   [[nodiscard]] std::optional<std::int64_t> batch_size() const;
   /// Starts pass number `pass`; the number chooses the order of shuffled data. The reader keeps the dataset alive.
   [[nodiscard]] Reader open(std::uint64_t pass = 0) const;
 
-  /// For the library: what stands behind.
+  /// The implementation; for use by the library.
   [[nodiscard]] const std::shared_ptr<const Node>& node() const noexcept { return node_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is saved, and what comes back on the same or another layout.
+// The saved state, and restoring it on the same or another layout.
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 
@@ -22,7 +22,7 @@ VariableOptions on_read(const std::string& name, VariableAggregation aggregation
   return {.name = name, .synchronization = VariableSynchronization::on_read, .aggregation = aggregation};
 }
 
-/// Something to train, with everything that can be tracked.
+/// A small model with every kind of object that can be tracked.
 struct Trained {
   explicit Trained(Strategy& strategy)
       : w(strategy.variable<float>(std::vector<float>(37, 1.0F), {.name = "w"})),
@@ -60,7 +60,7 @@ struct Trained {
         .track("inside", inside)
         .track("input", batches);
   }
-  /// All bits that training depends on.
+  /// All state that training depends on, as bits.
   std::vector<double> state() {
     std::vector<double> result;
     for (const float x : w.values()) result.push_back(static_cast<double>(x));
@@ -78,7 +78,7 @@ struct Trained {
   DistributedIterator<Tensor> batches;
 };
 
-/// Rank 0's result of `body` on each rank of a layout.
+/// Runs `body` on each rank of a layout, and returns rank 0's result.
 std::vector<double> on_layout(const std::vector<int>& counts,
                               const std::function<std::vector<double>(Strategy&)>& body) {
   std::vector<double> result;
@@ -89,7 +89,7 @@ std::vector<double> on_layout(const std::vector<int>& counts,
   return result;
 }
 
-TEST(Checkpoint, goes_on_with_the_same_bits_on_any_layout_of_the_same_replicas) {
+TEST(Checkpoint, continues_bit_for_bit_on_any_layout_of_the_same_replicas) {
   const auto uninterrupted = on_layout({4}, [](Strategy& strategy) {
     Trained trained(strategy);
     for (int step = 0; step < 9; ++step) trained.step(strategy);
@@ -121,7 +121,7 @@ TEST(Checkpoint, goes_on_with_the_same_bits_on_any_layout_of_the_same_replicas) 
   }
 }
 
-TEST(Checkpoint, saves_names_that_say_what_is_what) {
+TEST(Checkpoint, saves_objects_under_their_names) {
   const TemporaryDirectory directory;
   MirroredStrategy strategy = mirrored(2);
   Trained trained(strategy);
@@ -183,7 +183,7 @@ TEST(Checkpoint, restores_another_number_of_replicas_with_exact_totals) {
   });
 }
 
-TEST(Checkpoint, restores_files_of_others) {
+TEST(Checkpoint, restores_files_of_other_programs) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "model.safetensors";
   save_safetensors(file, {{{"w", Tensor::from(std::vector<float>{1, 2, 3})}, {"other", Tensor::scalar(1)}}, {}});
@@ -195,7 +195,7 @@ TEST(Checkpoint, restores_files_of_others) {
   for (const auto& copy : copies(w)) EXPECT_EQ(copy, (std::vector<float>{1, 2, 3}));
 }
 
-TEST(Checkpoint, keeps_the_last_ones_and_replaces_one_of_the_same_step) {
+TEST(Checkpoint, keeps_the_last_checkpoints_and_replaces_one_of_the_same_step) {
   const TemporaryDirectory directory;
   on_workers({1, 1}, [&](Strategy& strategy) {
     const auto w = strategy.variable<float>(0.0F, {.name = "w"});
@@ -217,7 +217,7 @@ TEST(Checkpoint, keeps_the_last_ones_and_replaces_one_of_the_same_step) {
   EXPECT_EQ(Checkpoint::latest(directory.path() / "none"), std::nullopt);
 }
 
-TEST(Checkpoint, ignores_what_a_killed_job_has_left_and_clears_it_away) {
+TEST(Checkpoint, ignores_and_removes_the_folders_of_a_killed_job) {
   const TemporaryDirectory directory;
   for (const char* name : {".unfinished-000000000007-0123456789abcdef", ".removed-step-000000000001"}) {
     std::filesystem::create_directories(directory.path() / name);
@@ -235,7 +235,7 @@ TEST(Checkpoint, ignores_what_a_killed_job_has_left_and_clears_it_away) {
             (std::vector<std::string>{"step-000000000003", "step-000000000099", "step-notes"}));
 }
 
-TEST(Checkpoint, saved_in_the_background_has_the_state_of_the_call) {
+TEST(Checkpoint, saved_in_the_background_has_the_state_at_the_time_of_the_call) {
   for (const CheckpointOptions& options : {CheckpointOptions{}, sliced}) {
     const TemporaryDirectory directory;
     on_workers({1, 2}, [&](Strategy& strategy) {
@@ -249,8 +249,9 @@ TEST(Checkpoint, saved_in_the_background_has_the_state_of_the_call) {
         PendingSave pending = checkpoint.save_async(directory.path(), step);
         w.assign(std::vector<float>(1000, -1.0F));
         sum.assign(0.0F);
-        expect_error(Code::failed_precondition, {"under way", "wait()"}, [&] { checkpoint.save(directory.path(), 7); });
-        expect_error(Code::failed_precondition, {"under way"}, [&] { checkpoint.restore(directory.path(), 7); });
+        expect_error(Code::failed_precondition, {"in progress", "wait()"},
+                     [&] { checkpoint.save(directory.path(), 7); });
+        expect_error(Code::failed_precondition, {"in progress"}, [&] { checkpoint.restore(directory.path(), 7); });
         EXPECT_EQ(pending.wait(), pending.wait());
         checkpoint.restore(directory.path(), step);
         EXPECT_EQ(w.values(), std::vector<float>(1000, static_cast<float>(step)));
@@ -260,7 +261,7 @@ TEST(Checkpoint, saved_in_the_background_has_the_state_of_the_call) {
   }
 }
 
-TEST(Checkpoint, a_generator_made_in_scope_keeps_each_replicas_place) {
+TEST(Checkpoint, a_generator_created_in_scope_continues_each_replicas_stream) {
   const TemporaryDirectory directory;
   const auto draw = [](Strategy& strategy, Generator& generator) {
     return strategy.run([&](ReplicaContext& replica) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be wrong: every rank gets the same error, which names file, tensor and reason, and nothing has changed.
+// Failures: every rank gets the same error with file, tensor and reason, and nothing has changed.
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 
@@ -19,8 +19,8 @@
 namespace lockstep::test {
 namespace {
 
-/// All ranks of a job with two variables, an optimizer-like counter, and a checkpoint of them at step 1; `harm` is done
-/// to its folder, then all restore.
+/// Runs a job with two variables, a counter as an optimizer has it, and a checkpoint of them at step 1. `harm` damages
+/// the checkpoint's folder; then all ranks restore it.
 struct Job {
   explicit Job(Strategy& strategy, std::int64_t size = 3)
       : w(strategy.variable<float>(std::vector<float>(static_cast<std::size_t>(size), 1.0F), {.name = "w"})),
@@ -42,7 +42,7 @@ struct Job {
   MirroredVariable<float> w;
   MirroredVariable<std::int64_t> n;
   Generator random;
-  std::optional<Generator> inside;  // made in scope
+  std::optional<Generator> inside;  // created in a scope
   Checkpoint checkpoint;
 };
 
@@ -78,7 +78,7 @@ std::string content_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-/// Flips a bit of the byte at `place`, from the end where that is negative.
+/// Flips a bit of the byte at `place`; a negative `place` counts from the end.
 void flip(const std::filesystem::path& file, std::int64_t place) {
   std::string content = content_of(file);
   char& byte =
@@ -121,15 +121,15 @@ TEST(DamagedCheckpoint, is_refused_when_a_bit_is_flipped) {
   });
 }
 
-TEST(DamagedCheckpoint, is_refused_when_a_file_is_anothers) {
+TEST(DamagedCheckpoint, is_refused_when_a_file_belongs_to_another_checkpoint) {
   expect_refused(Code::data_loss, {"state.safetensors"}, [](const auto& folder) {
     std::ofstream(folder / "state.safetensors") << "{\"some\": \"other file\"}";
   });
-  expect_refused(Code::data_loss, {"manifest.json", "no manifest"},
+  expect_refused(Code::data_loss, {"manifest.json", "not a manifest"},
                  [](const auto& folder) { std::ofstream(folder / "manifest.json") << "{\"model\": 7}"; });
 }
 
-TEST(ForeignCheckpoint, is_refused_when_names_shapes_or_types_are_others) {
+TEST(ForeignCheckpoint, is_refused_when_names_shapes_or_types_differ) {
   const auto nothing = [](const auto&) {};
   expect_refused(Code::invalid_argument, {"state.safetensors", "\"more\"", "tracked"}, nothing,
                  [](Job& job, Strategy& strategy) { job.checkpoint.track("more", strategy.variable<float>(1.0F)); });
@@ -159,7 +159,7 @@ TEST(ForeignCheckpoint, is_refused_when_names_shapes_or_types_are_others) {
       {"\"n\"", "i64", "i32"});
 }
 
-TEST(ForeignCheckpoint, is_refused_when_a_generator_was_made_elsewhere) {
+TEST(ForeignCheckpoint, is_refused_when_a_generator_was_created_in_another_context) {
   expect_refused(
       Code::invalid_argument, {"\"random\"", "outside every scope", "in a scope"}, [](const auto&) {},
       [](Job& job, Strategy& strategy) {
@@ -184,7 +184,7 @@ TEST(DamagedCheckpoint, is_refused_by_all_when_one_rank_sees_another_file) {
     expect_error(Code::mismatch, {"different directories"},
                  [&] { job.checkpoint.save(directory.path(), strategy.is_chief() ? 3 : 4); });
     EXPECT_TRUE(job.is_untouched(5));
-    EXPECT_EQ(job.checkpoint.restore_latest(directory.path()), 2) << "it works on";
+    EXPECT_EQ(job.checkpoint.restore_latest(directory.path()), 2) << "the job continues to work";
   });
 }
 
@@ -209,7 +209,7 @@ TEST(Save, that_fails_leaves_the_former_checkpoint) {
   }
 }
 
-/// Files cannot grow beyond `bytes` as long as this lives: what a full disk does, without one.
+/// Limits files to `bytes` during its lifetime, to simulate a full disk.
 class SizeLimit {
  public:
   explicit SizeLimit(rlim_t bytes) {
@@ -235,7 +235,7 @@ TEST(Save, without_space_fails_on_all_ranks_and_leaves_the_former_checkpoint) {
   const TemporaryDirectory directory;
   for (const std::size_t parallel_bytes : {std::size_t{1}, std::size_t{1} << 30}) {
     for (const bool in_background : {false, true}) {
-      std::optional<SizeLimit> limit;  // of the process, whose threads the ranks are
+      std::optional<SizeLimit> limit;  // applies to the process; the ranks are its threads
       on_workers({1, 1}, [&](Strategy& strategy) {
         const auto w = strategy.variable<float>(std::vector<float>(50'000, 1.0F), {.name = "w"});
         Checkpoint checkpoint(strategy, {.parallel_bytes = parallel_bytes});
@@ -258,13 +258,13 @@ TEST(Save, without_space_fails_on_all_ranks_and_leaves_the_former_checkpoint) {
         communicator.barrier();
         EXPECT_EQ(checkpoint.restore_latest(directory.path()), 1);
         EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{"step-000000000001"});
-        EXPECT_NO_THROW(checkpoint.save(directory.path(), 1)) << "it works on";
+        EXPECT_NO_THROW(checkpoint.save(directory.path(), 1)) << "the job continues to work";
       });
     }
   }
 }
 
-TEST(Save, without_permission_says_so) {
+TEST(Save, without_permission_reports_it) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   const TemporaryDirectory directory;
   std::filesystem::create_directories(directory.path() / "locked");
@@ -276,13 +276,13 @@ TEST(Save, without_permission_says_so) {
                [&] { checkpoint.save(directory.path() / "locked", 1); });
 }
 
-TEST(Track, refuses_names_that_cannot_be) {
+TEST(Track, refuses_invalid_names) {
   MirroredStrategy strategy = mirrored(1);
   const auto v = strategy.variable<float>(1.0F);
   Checkpoint checkpoint(strategy);
   checkpoint.track("v", v);
   for (const char* name : {"", "__metadata__", "x.replicas"})
-    expect_error(Code::invalid_argument, {"cannot be used", name}, [&] { checkpoint.track(name, v); });
+    expect_error(Code::invalid_argument, {"not allowed", name}, [&] { checkpoint.track(name, v); });
   expect_error(Code::invalid_argument, {"\"v\"", "already"}, [&] { checkpoint.track("v", v); });
   for (const char* name : {"\xff", "\xc3", "a\xe2\x82", "\xc0\x80"})
     expect_error(Code::invalid_argument, {"UTF-8"}, [&] { checkpoint.track(name, v); });
@@ -295,13 +295,13 @@ TEST(Checkpoint, is_for_cross_replica_context) {
   MirroredStrategy strategy = mirrored(1);
   Checkpoint checkpoint(strategy);
   checkpoint.track("v", strategy.variable<float>(1.0F));
-  expect_error(Code::failed_precondition, {"save", "replica's function"},
+  expect_error(Code::failed_precondition, {"save", "replica context"},
                [&] { strategy.run([&] { checkpoint.save(directory.path(), 1); }); });
   const Scope scope = strategy.scope();
   EXPECT_NO_THROW(checkpoint.save(directory.path(), 1));
 }
 
-TEST(Checkpoint, refuses_copies_that_nothing_brings_together) {
+TEST(Checkpoint, refuses_on_read_variables_without_aggregation) {
   const TemporaryDirectory directory;
   on_workers({1, 1}, [&](Strategy& strategy) {
     Checkpoint checkpoint(strategy);

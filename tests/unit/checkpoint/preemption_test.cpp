@@ -10,7 +10,7 @@
 namespace lockstep::test {
 namespace {
 
-TEST(PreemptionGuard, stops_when_a_signal_has_come) {
+TEST(PreemptionGuard, stops_after_a_signal) {
   MirroredStrategy strategy = mirrored(2);
   for (const int signal : {SIGTERM, SIGUSR1}) {
     PreemptionGuard guard(strategy);
@@ -23,7 +23,7 @@ TEST(PreemptionGuard, stops_when_a_signal_has_come) {
   }
 }
 
-TEST(PreemptionGuard, asks_only_so_often) {
+TEST(PreemptionGuard, asks_the_other_ranks_in_every_nth_call) {
   MirroredStrategy strategy = mirrored(1);
   PreemptionGuard guard(strategy, {.signals = {SIGUSR2}, .check_every = 3});
   EXPECT_FALSE(guard.should_stop());
@@ -33,7 +33,7 @@ TEST(PreemptionGuard, asks_only_so_often) {
   EXPECT_TRUE(guard.should_stop());
 }
 
-TEST(PreemptionGuard, gives_the_signals_back) {
+TEST(PreemptionGuard, restores_the_signal_handlers) {
   static bool reached = false;
   const auto former = std::signal(SIGUSR1, [](int) { reached = true; });
   MirroredStrategy strategy = mirrored(1);
@@ -43,13 +43,14 @@ TEST(PreemptionGuard, gives_the_signals_back) {
   std::signal(SIGUSR1, former);
 }
 
-TEST(PreemptionGuard, refuses_what_cannot_be) {
+TEST(PreemptionGuard, refuses_invalid_options_and_a_second_guard) {
   MirroredStrategy strategy = mirrored(1);
   expect_error(Code::invalid_argument, {"check_every is 0"}, [&] { PreemptionGuard(strategy, {.check_every = 0}); });
   expect_error(Code::invalid_argument, {"signal 9 "}, [&] { PreemptionGuard(strategy, {.signals = {SIGKILL}}); });
   PreemptionGuard guard(strategy);
-  expect_error(Code::failed_precondition, {"one in this process already"}, [&] { PreemptionGuard second(strategy); });
-  expect_error(Code::failed_precondition, {"should_stop", "replica's function"},
+  expect_error(Code::failed_precondition, {"another PreemptionGuard exists"},
+               [&] { PreemptionGuard second(strategy); });
+  expect_error(Code::failed_precondition, {"should_stop", "replica context"},
                [&] { strategy.run([&] { static_cast<void>(guard.should_stop()); }); });
 }
 

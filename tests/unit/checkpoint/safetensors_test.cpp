@@ -22,14 +22,14 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// A file with that header and so many zeros behind it.
+/// A file with the given header, followed by the given number of zero bytes.
 std::string file_of(const std::string& json, std::size_t data_bytes) {
   std::string bytes;
   for (std::size_t i = 0; i < 8; ++i) bytes += static_cast<char>(json.size() >> (8 * i) & 0xff);
   return bytes + json + std::string(data_bytes, '\0');
 }
 
-TEST(Crc32c, is_castagnolis_by_instruction_and_by_table) {
+TEST(Crc32c, is_the_castagnoli_polynomial_by_instruction_and_by_table) {
   EXPECT_EQ(detail::crc32c(bytes_of("123456789")), 0xe3069283U);
   EXPECT_EQ(detail::crc32c({}), 0U);
   std::string text(1000, '\0');
@@ -40,7 +40,7 @@ TEST(Crc32c, is_castagnolis_by_instruction_and_by_table) {
   }
 }
 
-TEST(Safetensors, gives_back_every_element_type) {
+TEST(Safetensors, preserves_every_element_type) {
   const TemporaryDirectory directory;
   SafetensorsFile content;
   content.metadata = {{"origin", "a test"}};
@@ -82,7 +82,7 @@ TEST(Safetensors, places_tensors_aligned_to_their_elements) {
   EXPECT_EQ(again.data_bytes, 21U);
 }
 
-TEST(Safetensors, reads_what_others_write) {
+TEST(Safetensors, reads_files_of_other_writers) {
   const TemporaryDirectory directory;
   // no padding, tensors not in the order of their bytes, metadata
   directory.write("x", file_of(R"({"b":{"dtype":"I16","shape":[],"data_offsets":[4,6]},"__metadata__":{"format":"pt"},)"
@@ -94,7 +94,7 @@ TEST(Safetensors, reads_what_others_write) {
   EXPECT_EQ(file.metadata.at("format"), "pt");
 }
 
-TEST(Safetensors, refuses_what_is_no_such_file_and_says_why) {
+TEST(Safetensors, refuses_other_files_with_the_reason) {
   const TemporaryDirectory directory;
   const auto refuses = [&](Code code, const std::string& content, const std::string& part) {
     directory.write("x", content);
@@ -103,10 +103,11 @@ TEST(Safetensors, refuses_what_is_no_such_file_and_says_why) {
   const auto json = [](const std::string& tensor) { return R"({"t":)" + tensor + "}"; };
   refuses(Code::data_loss, "", "too few");
   refuses(Code::data_loss, "PK\3\4", "too few");
-  refuses(Code::data_loss, "some text that is no such file", "header");
-  refuses(Code::data_loss, file_of("not json", 0), "no JSON");
-  refuses(Code::data_loss, file_of("[1]", 0), "no JSON");
-  refuses(Code::data_loss, file_of(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{}})", 4), "no JSON");
+  refuses(Code::data_loss, "some text that is not such a file", "header");
+  refuses(Code::data_loss, file_of("not json", 0), "not a JSON object");
+  refuses(Code::data_loss, file_of("[1]", 0), "not a JSON object");
+  refuses(Code::data_loss, file_of(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{}})", 4),
+          "not a JSON object");
   refuses(Code::data_loss, file_of(json("7"), 0), "\"t\"");
   refuses(Code::data_loss, file_of(json(R"({"shape":[1],"data_offsets":[0,4]})"), 4), "no dtype");
   refuses(Code::unimplemented, file_of(json(R"({"dtype":"F8_E5M2","shape":[4],"data_offsets":[0,4]})"), 4), "F8_E5M2");
@@ -117,23 +118,23 @@ TEST(Safetensors, refuses_what_is_no_such_file_and_says_why) {
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]})"), 4),
           "extent");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4]})"), 4),
-          "more elements");
-  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1]})"), 4), "no place");
-  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"), 4), "no place");
+          "too many elements");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1]})"), 4), "no byte range");
+  refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})"), 4), "no byte range");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), 4), "truncated");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), 4), "f32[2]");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"), 8), "begins at byte 4");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), 5), "the file has 5");
   refuses(Code::data_loss, file_of(R"({"__metadata__":{"a":1}})", 0), "__metadata__");
   refuses(Code::data_loss, file_of(json(R"({"dtype":"BOOL","shape":[3],"data_offsets":[0,3]})"), 1) + "\1\2",
-          "an element 2");
+          "an element with the value 2");
   expect_error(Code::invalid_argument, {"nothing-there", "No such file"},
                [&] { static_cast<void>(load_safetensors(directory.path() / "nothing-there")); });
   expect_error(Code::invalid_argument, {"regular file"},
                [&] { static_cast<void>(load_safetensors(directory.path())); });
 }
 
-TEST(Safetensors, leaves_the_old_file_when_a_new_one_cannot_be_written) {
+TEST(Safetensors, keeps_the_old_file_when_a_new_one_cannot_be_written) {
   const TemporaryDirectory directory;
   directory.write("x", "old");
   SafetensorsFile content;
@@ -144,7 +145,7 @@ TEST(Safetensors, leaves_the_old_file_when_a_new_one_cannot_be_written) {
   EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{"x"});
 }
 
-TEST(Blocks, cover_each_tensor_once_and_share_the_bytes_evenly) {
+TEST(Blocks, cover_each_tensor_once_and_divide_the_bytes_evenly) {
   detail::SafetensorsHeader header;
   header.tensors = {
       {"a", DType::u8, Shape{1000}, 0, 0}, {"b", DType::u8, Shape{0}, 0, 0}, {"c", DType::u8, Shape{77}, 0, 0}};
@@ -163,7 +164,7 @@ TEST(Blocks, cover_each_tensor_once_and_share_the_bytes_evenly) {
   }
 }
 
-TEST(Manifest, comes_back_and_notices_damage) {
+TEST(Manifest, is_preserved_and_detects_damage) {
   detail::Manifest manifest;
   manifest.step = 12;
   manifest.layout = {2, 1};

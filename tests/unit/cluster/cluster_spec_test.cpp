@@ -18,7 +18,7 @@ ClusterSpec with_gaps() {
   return ClusterSpec(std::map<std::string, ClusterSpec::Tasks>{{"worker", {{0, "a:1"}, {7, "h:1"}}}});
 }
 
-TEST(ClusterSpec, answers_what_it_was_given) {
+TEST(ClusterSpec, returns_the_jobs_that_it_was_given) {
   EXPECT_TRUE(ClusterSpec().empty());
   EXPECT_FALSE(training.empty());
   EXPECT_EQ(training.jobs(), (std::vector<std::string>{"chief", "worker"}));
@@ -45,20 +45,20 @@ TEST(ClusterSpec, keeps_gaps_between_numbers) {
                [&] { (void)spec.task_address("worker", 1); });
 }
 
-TEST(ClusterSpec, is_equal_where_jobs_numbers_and_addresses_are) {
+TEST(ClusterSpec, is_equal_if_jobs_numbers_and_addresses_are_equal) {
   EXPECT_EQ(training, (ClusterSpec{{"worker", {"a:1", "b:1"}}, {"chief", {"c:1"}}}));
   EXPECT_NE(training, (ClusterSpec{{"worker", {"b:1", "a:1"}}, {"chief", {"c:1"}}}));
   EXPECT_NE(with_gaps(), (ClusterSpec{{"worker", {"a:1", "h:1"}}}));
 }
 
-TEST(ClusterSpec, refuses_what_has_no_name_or_number) {
+TEST(ClusterSpec, refuses_empty_names_and_invalid_numbers) {
   using Jobs = std::map<std::string, ClusterSpec::Tasks>;
   expect_error(Code::invalid_argument, {"empty name"}, [] { ClusterSpec{{"", {"a:1"}}}; });
   expect_error(Code::invalid_argument, {"task 1", "\"worker\"", "empty address"},
                [] { ClusterSpec{{"worker", {"a:1", ""}}}; });
   expect_error(Code::invalid_argument, {"\"worker\"", "twice"},
                [] { ClusterSpec{{"worker", {"a:1"}}, {"worker", {"b:1"}}}; });
-  expect_error(Code::invalid_argument, {"-1", "begin at 0"}, [] { ClusterSpec(Jobs{{"worker", {{-1, "a:1"}}}}); });
+  expect_error(Code::invalid_argument, {"-1", "at least 0"}, [] { ClusterSpec(Jobs{{"worker", {{-1, "a:1"}}}}); });
   expect_error(Code::invalid_argument, {"task_indices", "no job \"ps\"", "chief, worker"},
                [] { (void)training.task_indices("ps"); });
   expect_error(Code::invalid_argument, {"task_address", "no job \"evaluator\""},
@@ -75,7 +75,7 @@ TEST(Tasks, of_a_cluster_have_a_chief_a_count_and_a_number) {
   EXPECT_EQ(id_in_cluster(training, "worker", 1), 2);
 }
 
-TEST(Tasks, that_cannot_be_are_refused_by_name_and_rule) {
+TEST(Tasks, that_are_invalid_are_refused_with_name_and_rule) {
   const ClusterSpec servers{{"worker", {"a:1"}}, {"ps", {"b:1"}}};
   EXPECT_FALSE(is_chief(servers, "ps", 0));
   expect_error(Code::invalid_argument, {"id_in_cluster", "\"ps\""}, [&] { (void)id_in_cluster(servers, "ps", 0); });

@@ -37,24 +37,24 @@ TEST(HostList, combines_several_brackets_the_last_one_fastest) {
   EXPECT_EQ(expand_hostlist("[1-2][3-4]"), (Names{"13", "14", "23", "24"}));
 }
 
-TEST(HostList, says_where_a_text_is_wrong_and_what) {
-  expect_list_refused("", {"character 1", "name of a host"});
-  expect_list_refused("a,,b", {"character 3", "name of a host"});
-  expect_list_refused("a,", {"character 3", "name of a host"});
+TEST(HostList, errors_give_position_and_reason) {
+  expect_list_refused("", {"character 1", "host name"});
+  expect_list_refused("a,,b", {"character 3", "host name"});
+  expect_list_refused("a,", {"character 3", "host name"});
   expect_list_refused("n[1-2", {"character 6", "]"});
   expect_list_refused("n[1;2]", {"character 4", "]"});
-  expect_list_refused("n1]", {"character 3", "no host's name"});
-  expect_list_refused("n 1", {"character 2", "no host's name"});
+  expect_list_refused("n1]", {"character 3", "not allowed in a host name"});
+  expect_list_refused("n 1", {"character 2", "not allowed in a host name"});
   expect_list_refused("n[]", {"character 3", "number"});
   expect_list_refused("n[1-]", {"character 5", "number"});
   expect_list_refused("n[a-b]", {"character 3", "number"});
-  expect_list_refused("n[3-1]", {"3 down to 1", "smaller number first"});
+  expect_list_refused("n[3-1]", {"3 down to 1", "must be the smaller one"});
   expect_list_refused("n[1-[2-3]]", {"character 5", "number"});
-  expect_list_refused("n[1[2]]", {"character 4", "brackets stand in one another"});
-  expect_list_refused(std::string("n\0", 2), {"\"n?\"", "no host's name"});
+  expect_list_refused("n[1[2]]", {"character 4", "nested brackets"});
+  expect_list_refused(std::string("n\0", 2), {"\"n?\"", "not allowed in a host name"});
 }
 
-TEST(HostList, has_a_bound_before_memory_is_used) {
+TEST(HostList, is_bounded_before_memory_is_allocated) {
   EXPECT_EQ(expand_hostlist("n[1-65536]").size(), 65536U);
   expect_list_refused("n[0-65536]", {"more than 65536 hosts"});
   expect_list_refused("n[1-999999999]", {"more than 65536 hosts"});
@@ -71,18 +71,18 @@ TEST(TasksPerNode, repeats_what_is_in_parentheses) {
   EXPECT_EQ(expand_tasks_per_node("128"), (std::vector<int>{128}));
 }
 
-TEST(TasksPerNode, says_where_a_text_is_wrong_and_what) {
+TEST(TasksPerNode, errors_give_position_and_reason) {
   const auto refused = [](const std::string& text, std::initializer_list<std::string> parts) {
     SCOPED_TRACE(text);
     test::expect_error(Code::invalid_argument, parts, [&] { (void)expand_tasks_per_node(text); });
   };
   refused("", {"expand_tasks_per_node", "character 1", "number"});
   refused("2,", {"character 3", "number"});
-  refused("0", {"at least 1 task"});
+  refused("0", {"number of tasks is 0"});
   refused("-1", {"number"});
   refused("2(2)", {"character 3", "3(x2)"});
-  refused("2(x0)", {"number of nodes is at least 1"});
-  refused("2(x2", {"character 5", ") is expected"});
+  refused("2(x0)", {"number of nodes is 0"});
+  refused("2(x2", {"character 5", "expected )"});
   refused("2 3", {"character 2", "comma"});
   refused("1(x65537)", {"more than 65536 nodes"});
   refused("1(x65536),1", {"more than 65536 nodes"});

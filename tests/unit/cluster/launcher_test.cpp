@@ -22,7 +22,7 @@ class Launcher : public testing::Test {
   void TearDown() override { SetUp(); }
 };
 
-TEST_F(Launcher, of_another_mpi_is_named_with_the_fix) {
+TEST_F(Launcher, of_another_mpi_is_reported_with_the_remedy) {
   setenv("PMI_SIZE", "4", 1);
   const std::string text = detail::launcher_mismatch("Open MPI v4.1.4");
   for (const char* part : {"PMI_SIZE=4", "MPICH", "Open MPI v4.1.4", "LOCKSTEP_ALLOW_SINGLETON"}) {
@@ -30,7 +30,7 @@ TEST_F(Launcher, of_another_mpi_is_named_with_the_fix) {
   }
 }
 
-TEST_F(Launcher, is_not_suspected_in_a_batch_script_or_for_one_rank) {
+TEST_F(Launcher, is_accepted_in_a_batch_script_and_for_one_rank) {
   setenv("SLURM_NTASKS", "8", 1);
   setenv("SLURM_PROCID", "0", 1);
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);

@@ -40,13 +40,13 @@ TEST(HostTopology_, counts_what_a_process_may_use) {
   EXPECT_EQ(lockstep::to_string(host), "2 of 8 cores (processors 6-8), 2 NUMA nodes");
 }
 
-TEST(HostTopology_, leaves_out_memory_that_is_far_from_all_processors) {
+TEST(HostTopology_, omits_numa_nodes_without_allowed_processors) {
   const HostTopology host = host_topology_of(server(), cpus(8, 15), {});
   ASSERT_EQ(host.numa_nodes.size(), 1U);
   EXPECT_EQ(host.numa_nodes[0].number, 1);
 }
 
-TEST(HostTopology_, of_this_host_is_what_the_system_allows) {
+TEST(HostTopology_, of_this_host_has_the_allowed_processors) {
   const HostTopology host = host_topology();
   EXPECT_EQ(host.processors, numbers_of(allowed_processors()));
   EXPECT_GE(host.cores, 1);
@@ -55,7 +55,7 @@ TEST(HostTopology_, of_this_host_is_what_the_system_allows) {
   EXPECT_TRUE(host.devices.empty());
 }
 
-TEST(HostTopology_, takes_devices_from_back_ends) {
+TEST(HostTopology_, has_the_devices_that_backends_find) {
   const std::array<DeviceBackend, 1> fakes{
       {{"fake", [](const Topology&) { return std::vector<LocalDevice>{{{DeviceKind::gpu, 0}, "a card", 1}}; }}}};
   const HostTopology host = host_topology_of(server(), {}, fakes);
@@ -69,13 +69,13 @@ TEST(HostTopology_, that_cannot_be_read_is_an_error) {
   test::expect_error(Code::unavailable, {"host_topology", "hwloc"}, [] { const Topology none("no such thing:"); });
 }
 
-TEST(Placement_, leaves_to_each_bound_rank_its_cores) {
+TEST(Placement_, gives_each_bound_rank_its_own_cores) {
   const Placement one = placed({cpus(0, 3), cpus(4, 7)}, 0);
   EXPECT_TRUE(one.is_bound);
   EXPECT_EQ(one.ranks, 1);
   EXPECT_EQ(one.threads, 2);
   EXPECT_FALSE(one.shares_cores());
-  EXPECT_NE(to_string(one).find("the launcher bound this rank"), std::string::npos);
+  EXPECT_NE(to_string(one).find("this rank was bound by its launcher"), std::string::npos);
 }
 
 TEST(Placement_, divides_cores_among_ranks_that_are_not_bound) {
@@ -86,11 +86,12 @@ TEST(Placement_, divides_cores_among_ranks_that_are_not_bound) {
   EXPECT_EQ(one.threads, 2);
   EXPECT_FALSE(one.shares_cores());
   EXPECT_EQ(to_string(one),
-            "not bound: 3 ranks move among 8 cores, with room for 2 threads each (to bind: mpirun --bind-to core, srun "
+            "not bound: 3 ranks move among 8 cores, which are enough for 2 threads each (to bind: mpirun --bind-to "
+            "core, srun "
             "--cpu-bind=cores)");
 }
 
-TEST(Placement_, says_that_ranks_share_cores_and_what_to_do) {
+TEST(Placement_, reports_that_ranks_share_cores_with_advice) {
   const Placement crowded = placed(std::vector<ProcessorSet>(9, cpus(0, 15)), 4);
   EXPECT_TRUE(crowded.shares_cores());
   EXPECT_EQ(crowded.threads, 1);
@@ -98,13 +99,12 @@ TEST(Placement_, says_that_ranks_share_cores_and_what_to_do) {
   EXPECT_EQ(to_string(crowded).find("bind"), std::string::npos);
 }
 
-TEST(Placement_, finds_two_ranks_on_the_hardware_threads_of_one_core) {
+TEST(Placement_, detects_two_ranks_on_the_hardware_threads_of_one_core) {
   const std::vector<ProcessorSet> sets{cpus(0, 0), cpus(1, 1), cpus(2, 2)};
   EXPECT_TRUE(placed(sets, 0).shares_cores());
-  EXPECT_EQ(
-      to_string(placed(sets, 1)),
-      "2 ranks share 1 core, so each waits for the others to leave it; start fewer ranks on this node, or bind them to "
-      "different cores (mpirun --bind-to core, srun --cpu-bind=cores)");
+  EXPECT_EQ(to_string(placed(sets, 1)),
+            "2 ranks share 1 core and slow each other down; start fewer ranks on this node, or bind them to "
+            "different cores (mpirun --bind-to core, srun --cpu-bind=cores)");
   EXPECT_FALSE(placed(sets, 2).shares_cores());
   EXPECT_EQ(placed(sets, 2).threads, 1);
 }
@@ -117,11 +117,11 @@ TEST(Placement_, follows_ranks_that_overlap_in_a_chain) {
   EXPECT_EQ(placed(sets, 3).threads, 4);
 }
 
-TEST(Placement_, of_one_rank_is_all_that_it_may_use) {
+TEST(Placement_, of_one_rank_has_all_allowed_cores) {
   EXPECT_FALSE(placed({cpus(0, 15)}, 0).is_bound);
   EXPECT_EQ(placed({cpus(0, 15)}, 0).threads, 8);
   EXPECT_TRUE(placed({cpus(0, 3)}, 0).is_bound);
-  // where the system says nothing
+  // the allowed processors are unknown
   EXPECT_EQ(placed({ProcessorSet()}, 0).threads, 8);
 }
 

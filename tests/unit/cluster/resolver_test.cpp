@@ -27,10 +27,10 @@ TEST(ClusterResolver, of_ranks_names_them_by_number) {
   EXPECT_EQ(resolver.task(), (ClusterTask{"worker", 1}));
   EXPECT_EQ(resolver.cluster_spec(), (ClusterSpec{{"worker", {"rank:0", "rank:1"}}}));
   EXPECT_EQ(resolver.master(), "rank:1");
-  expect_error(Code::invalid_argument, {"rank 2", "0 to 1"}, [] { ClusterResolver(2, 2); });
+  expect_error(Code::invalid_argument, {"rank is 2", "0 to 1"}, [] { ClusterResolver(2, 2); });
 }
 
-TEST(SimpleClusterResolver, gives_what_it_was_given) {
+TEST(SimpleClusterResolver, returns_the_cluster_that_it_was_given) {
   const SimpleClusterResolver resolver(workers, {"worker", 1}, {{"GPU", 4}});
   EXPECT_EQ(resolver.cluster_spec(), workers);
   EXPECT_EQ(resolver.master(), "b:1");
@@ -41,18 +41,17 @@ TEST(SimpleClusterResolver, gives_what_it_was_given) {
   EXPECT_EQ(SimpleClusterResolver(workers, {"evaluator", 0}).master(), "");
 }
 
-TEST(SimpleClusterResolver, refuses_tasks_that_are_not_there) {
+TEST(SimpleClusterResolver, refuses_tasks_that_do_not_exist) {
   expect_error(Code::invalid_argument, {"\"worker\" has no task 2"},
                [] { SimpleClusterResolver(workers, {"worker", 2}); });
   expect_error(Code::invalid_argument, {"no job \"ps\""}, [] { SimpleClusterResolver(workers, {"ps", 0}); });
-  expect_error(Code::invalid_argument, {"both type and number"},
-               [] { SimpleClusterResolver(workers, {"worker", -1}); });
-  expect_error(Code::invalid_argument, {"-1 accelerators", "\"GPU\""},
+  expect_error(Code::invalid_argument, {"both type and id"}, [] { SimpleClusterResolver(workers, {"worker", -1}); });
+  expect_error(Code::invalid_argument, {"\"GPU\" is -1", "\"GPU\""},
                [] { SimpleClusterResolver(workers, {}, {{"GPU", -1}}); });
   expect_error(Code::invalid_argument, {"no task 5"}, [] { (void)SimpleClusterResolver(workers).master("worker", 5); });
 }
 
-TEST(UnionResolver, joins_lists_and_takes_the_first_ones_task) {
+TEST(UnionResolver, concatenates_lists_and_takes_the_first_resolvers_task) {
   const std::vector<ClusterResolver> parts{
       SimpleClusterResolver(workers, {"worker", 1}, {{"GPU", 2}}),
       SimpleClusterResolver(ClusterSpec{{"worker", {"c:1"}}, {"ps", {"d:1"}}}, {"ps", 0})};
@@ -69,7 +68,7 @@ TEST(UnionResolver, keeps_numbers_where_there_are_gaps) {
   EXPECT_EQ(both.cluster_spec().task_indices("worker"), (std::vector<int>{0, 2, 4}));
 }
 
-TEST(UnionResolver, refuses_what_has_no_one_answer) {
+TEST(UnionResolver, refuses_contradicting_tasks) {
   expect_error(Code::invalid_argument, {"UnionResolver", "empty"}, [] { UnionResolver({}); });
   const std::vector<ClusterResolver> parts{SimpleClusterResolver(workers),
                                            numbered({{"worker", {{1, "x:1"}, {3, "y:1"}}}})};

@@ -66,7 +66,7 @@ TEST_F(SettingsTest, take_radices_or_name_the_rule) {
   }
 }
 
-TEST_F(SettingsTest, report_unknown_variables_but_leave_programs_theirs) {
+TEST_F(SettingsTest, report_unknown_variables_except_those_of_programs) {
   setenv("LOCKSTEP_TIMOUT", "1", 1);
   setenv("LOCKSTEP_TRAIN_EPOCHS", "1", 1);
   testing::internal::CaptureStderr();

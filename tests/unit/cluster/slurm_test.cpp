@@ -20,7 +20,7 @@ using test::expect_error;
 using test::VariableMap;
 using test::Variables;
 
-/// 4 tasks on n01 and n02, of which this is number 2, with other values in place of some.
+/// The variables of task 2 in a step of 4 tasks on n01 and n02, with some values replaced.
 VariableMap step(const VariableMap& others = {}) {
   VariableMap all = others;
   all.insert({{"SLURM_PROCID", "2"},
@@ -62,7 +62,7 @@ TEST_F(Slurm, resolver_follows_a_cyclic_distribution) {
   EXPECT_EQ(resolver.cluster_spec(), (ClusterSpec{{"worker", {"n01:100", "n02:100", "n01:101", "n01:102"}}}));
 }
 
-TEST_F(Slurm, resolver_deals_tasks_to_jobs) {
+TEST_F(Slurm, resolver_assigns_tasks_to_jobs) {
   const Variables set(step());
   const SlurmClusterResolver resolver({.jobs = {{"chief", 1}, {"worker", 3}}});
   EXPECT_EQ(resolver.task(), (ClusterTask{"worker", 1}));
@@ -75,41 +75,43 @@ TEST_F(Slurm, resolver_divides_the_accelerators_of_a_node) {
   EXPECT_EQ(SlurmClusterResolver().num_accelerators(), (Accelerators{{"GPU", 2}}));
   EXPECT_EQ(SlurmClusterResolver({.gpus_per_node = 8}).num_accelerators(), (Accelerators{{"GPU", 4}}));
   EXPECT_EQ(SlurmClusterResolver({.gpus_per_task = 1}).num_accelerators(), (Accelerators{{"GPU", 1}}));
-  expect_error(Code::invalid_argument, {"3 GPUs per task", "2 tasks on a node", "its 5 GPUs"},
+  expect_error(Code::invalid_argument, {"3 GPUs per task", "2 tasks on a node", "the node has 5 GPUs"},
                [] { SlurmClusterResolver({.gpus_per_task = 3}); });
 }
 
-TEST_F(Slurm, resolver_refuses_a_number_of_tasks_that_is_not_slurms) {
+TEST_F(Slurm, resolver_refuses_jobs_with_another_number_of_tasks) {
   expect_refused(step(), {"the jobs have 3 tasks", "step has 4"}, {.jobs = {{"worker", 3}}});
   expect_refused(step(), {"\"worker\" has 0 tasks"}, {.jobs = {{"worker", 0}}});
   expect_refused(step(), {"\"worker\" is given twice"}, {.jobs = {{"worker", 2}, {"worker", 2}}});
-  expect_refused(step({{"SLURM_STEP_NUM_TASKS", "5"}}), {"counts 4 tasks", "SLURM_STEP_NUM_TASKS is 5"});
-  expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2,1,1"}}), {"names 2 nodes", "SLURM_STEP_TASKS_PER_NODE 3"});
+  expect_refused(step({{"SLURM_STEP_NUM_TASKS", "5"}}), {"has 4 tasks in total", "SLURM_STEP_NUM_TASKS is 5"});
+  expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2,1,1"}}), {"has 2 nodes", "SLURM_STEP_TASKS_PER_NODE has 3"});
   expect_refused(step({{"SLURM_PROCID", "4"}}), {"SLURM_PROCID is 4", "4 tasks"});
 }
 
-TEST_F(Slurm, resolver_refuses_variables_that_cannot_be_read) {
-  expect_refused(step({{"SLURM_PROCID", "two"}}), {"SLURM_PROCID=\"two\"", "whole number"});
+TEST_F(Slurm, resolver_refuses_malformed_variables) {
+  expect_refused(step({{"SLURM_PROCID", "two"}}), {"SLURM_PROCID is \"two\"", "must be an integer"});
   expect_refused(step({{"SLURM_STEP_NODELIST", "n[1-"}}), {"expand_hostlist", "n[1-"});
   expect_refused(step({{"SLURM_STEP_TASKS_PER_NODE", "2(y2)"}}), {"expand_tasks_per_node", "2(y2)"});
-  expect_refused(step({{"SLURM_GPUS_ON_NODE", "-1"}}), {"SLURM_GPUS_ON_NODE=\"-1\""});
-  expect_refused(step(), {"port_base 65535", "2 tasks", "1 to 65535"}, {.port_base = 65535});
+  expect_refused(step({{"SLURM_GPUS_ON_NODE", "-1"}}), {"SLURM_GPUS_ON_NODE is \"-1\""});
+  expect_refused(step(), {"port_base is 65535", "2 tasks", "1 to 65534"}, {.port_base = 65535});
 }
 
-TEST_F(Slurm, resolver_refuses_to_guess_where_a_task_is) {
-  expect_refused(step({{"SLURM_DISTRIBUTION", "plane=2"}}), {"SLURM_DISTRIBUTION=\"plane=2\"", "MpiClusterResolver"});
-  expect_refused(step({{"SLURMD_NODENAME", "n01"}}), {"task 2 is on node n02", "runs on n01", "MpiClusterResolver"});
+TEST_F(Slurm, resolver_refuses_unknown_placements_of_tasks) {
+  expect_refused(step({{"SLURM_DISTRIBUTION", "plane=2"}}),
+                 {"SLURM_DISTRIBUTION is \"plane=2\"", "MpiClusterResolver"});
+  expect_refused(step({{"SLURMD_NODENAME", "n01"}}),
+                 {"task 2 should be on node n02", "runs on n01", "MpiClusterResolver"});
 }
 
-TEST_F(Slurm, resolver_is_for_programs_that_srun_started) {
+TEST_F(Slurm, resolver_refuses_programs_that_srun_did_not_start) {
   expect_error(Code::failed_precondition, {"SLURM_PROCID is not set", "srun"}, [] { SlurmClusterResolver(); });
   const Variables set(step({{"OMPI_COMM_WORLD_RANK", "3"}, {"SLURM_LOCALID", "0"}}));
-  expect_error(Code::failed_precondition, {"Open MPI's mpirun started this rank", "daemon", "MpiClusterResolver"},
+  expect_error(Code::failed_precondition, {"started by Open MPI's mpirun", "daemon", "MpiClusterResolver"},
                [] { SlurmClusterResolver(); });
 }
 
-TEST_F(Slurm, launchers_are_named_with_their_job) {
-  EXPECT_EQ(detail::launcher_of_this_process(), "no launcher that is known");
+TEST_F(Slurm, launchers_are_reported_with_their_job) {
+  EXPECT_EQ(detail::launcher_of_this_process(), "an unknown launcher");
   const Variables set(VariableMap{{"SLURM_JOB_ID", "12"}, {"SLURM_PROCID", "0"}});
   EXPECT_EQ(detail::launcher_of_this_process(), "srun in Slurm job 12");
   const Variables more(VariableMap{{"OMPI_COMM_WORLD_SIZE", "4"}});

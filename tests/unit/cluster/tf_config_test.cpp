@@ -20,14 +20,14 @@ using test::Variables;
 constexpr const char* text_of_worker = R"({"cluster": {"worker": ["a:1", "b:2"], "ps": ["c:3"]},
                                            "task": {"type": "worker", "index": 1}, "environment": "cloud"})";
 
-/// The place, and what is wrong there.
+/// Expects an error that names the place and the reason.
 void expect_refused(const std::string& text, std::initializer_list<std::string> parts) {
   SCOPED_TRACE(text);
   expect_error(Code::invalid_argument, {"TF_CONFIG"}, [&] { (void)TFConfigClusterResolver::from_text(text); });
   expect_error(Code::invalid_argument, parts, [&] { (void)TFConfigClusterResolver::from_text(text); });
 }
 
-TEST(TFConfig, tells_the_cluster_and_the_task) {
+TEST(TFConfig, describes_the_cluster_and_the_task) {
   const Variables set(VariableMap{{"TF_CONFIG", text_of_worker}});
   const TFConfigClusterResolver resolver;
   EXPECT_EQ(resolver.task_type(), "worker");
@@ -37,7 +37,7 @@ TEST(TFConfig, tells_the_cluster_and_the_task) {
   EXPECT_EQ(resolver.master("ps", 0), "c:3");
 }
 
-TEST(TFConfig, is_an_empty_cluster_where_nothing_is_set) {
+TEST(TFConfig, is_an_empty_cluster_if_it_is_not_set) {
   for (const char* text : {"", "{}", R"({"cluster": {}})", R"({"rpc_layer": "grpc"})"}) {
     const Variables set(VariableMap{{"TF_CONFIG", text}});
     const TFConfigClusterResolver resolver;
@@ -47,7 +47,7 @@ TEST(TFConfig, is_an_empty_cluster_where_nothing_is_set) {
   }
 }
 
-TEST(TFConfig, gives_way_to_options) {
+TEST(TFConfig, is_overridden_by_options) {
   const auto resolver = TFConfigClusterResolver::from_text(
       text_of_worker, {.task_type = "ps", .task_id = 0, .accelerators = {{"GPU", 2}}});
   EXPECT_EQ(resolver.task(), (ClusterTask{"ps", 0}));
@@ -74,12 +74,12 @@ TEST(TFConfig, is_written_as_it_is_read) {
   }
 }
 
-TEST(TFConfig, that_is_no_json_is_refused_with_the_place) {
-  expect_refused("{cluster: {}}", {"no JSON", "byte 2", "\"cluster\": {\"worker\""});
-  expect_refused(R"({"cluster": {"worker": ["a:1"})", {"no JSON"});
-  expect_refused("\"\xff\"", {"no JSON"});
-  expect_refused(R"({"task": 1e999})", {"cannot be read", "1e999"});
-  expect_refused("[]", {"the whole", "array", "not an object"});
+TEST(TFConfig, with_invalid_json_is_refused_with_the_position) {
+  expect_refused("{cluster: {}}", {"invalid JSON", "byte 2", "\"cluster\": {\"worker\""});
+  expect_refused(R"({"cluster": {"worker": ["a:1"})", {"invalid JSON"});
+  expect_refused("\"\xff\"", {"invalid JSON"});
+  expect_refused(R"({"task": 1e999})", {"invalid JSON", "1e999"});
+  expect_refused("[]", {"the document", "array", "not an object"});
   expect_refused("7", {"number", "not an object"});
   expect_refused(R"({"cluster": {"worker": [)" + std::string(100000, '[') + "]}}", {"more than 32 levels"});
 }
@@ -90,20 +90,20 @@ TEST(TFConfig, with_a_wrong_cluster_is_refused_with_the_place) {
   expect_refused(R"({"cluster": {"worker": ["a:1", 7]}})", {"cluster.\"worker\"[1]", "7 is number"});
   expect_refused(R"({"cluster": {"worker": [""]}})", {"cluster.\"worker\"[0]", "empty"});
   expect_refused(R"({"cluster": {"": ["a:1"]}})", {"cluster", "empty name"});
-  expect_refused(R"({"cluster": {"worker": {"one": "a:1"}}})", {"cluster.\"worker\"", "\"one\" is no number"});
-  expect_refused(R"({"cluster": {"worker": {"-1": "a:1"}}})", {"\"-1\" is no number"});
+  expect_refused(R"({"cluster": {"worker": {"one": "a:1"}}})", {"cluster.\"worker\"", "\"one\" is not a task number"});
+  expect_refused(R"({"cluster": {"worker": {"-1": "a:1"}}})", {"\"-1\" is not a task number"});
   expect_refused(R"({"cluster": {"worker": {"2147483648": "a:1"}}})", {"0 to 2147483647"});
-  expect_refused(R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", {"task 1 is there twice"});
-  expect_refused(R"({"cluster": {"worker": ["a:1"], "worker": ["b:1"]}})", {"\"worker\"", "twice"});
+  expect_refused(R"({"cluster": {"worker": {"1": "a:1", "01": "b:1"}}})", {"task 1 is given twice"});
+  expect_refused(R"({"cluster": {"worker": ["a:1"], "worker": ["b:1"]}})", {"\"worker\"", "duplicate member"});
 }
 
 TEST(TFConfig, with_a_wrong_task_is_refused_with_the_place) {
   const std::string cluster = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": )";
   expect_refused(cluster + "\"worker\"}", {"task", "string", "not an object"});
-  expect_refused(cluster + R"({"type": 3, "index": 0}})", {"task.type", "3 is no job's name"});
-  expect_refused(cluster + R"({"type": "", "index": 0}})", {"task.type", "no job's name"});
+  expect_refused(cluster + R"({"type": 3, "index": 0}})", {"task.type", "3 is not a job name"});
+  expect_refused(cluster + R"({"type": "", "index": 0}})", {"task.type", "not a job name"});
   expect_refused(cluster + R"({"type": "worker", "index": "0"}})", {"task.index", "\"0\"", "without quotes"});
-  expect_refused(cluster + R"({"type": "worker", "index": 0.5}})", {"task.index", "0.5", "whole number"});
+  expect_refused(cluster + R"({"type": "worker", "index": 0.5}})", {"task.index", "0.5", "must be an integer"});
   expect_refused(cluster + R"({"type": "worker", "index": -1}})", {"task.index", "-1", "out of range"});
   expect_refused(cluster + R"({"type": "worker", "index": 4294967296}})", {"task.index", "out of range"});
   expect_refused(cluster + R"({"type": "worker", "index": 18446744073709551615}})", {"task.index", "out of range"});

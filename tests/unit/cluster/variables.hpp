@@ -11,7 +11,7 @@ namespace lockstep::test {
 
 using VariableMap = std::map<std::string, std::string>;
 
-/// Sets environment variables, and takes them away at the end.
+/// Sets environment variables, and unsets them in the destructor.
 class Variables {
  public:
   explicit Variables(const VariableMap& variables) : variables_(variables) {

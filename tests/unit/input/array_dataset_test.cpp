@@ -88,7 +88,7 @@ TEST(ArrayDataset, stacks_a_list_of_arrays) {
   EXPECT_EQ((*deeper.begin()).shape(), (Shape{2, 1}));
 }
 
-TEST(ArrayDataset, refuses_arrays_that_do_not_fit) {
+TEST(ArrayDataset, refuses_arrays_of_different_shapes) {
   expect_error(Code::invalid_argument, {"array_dataset", "array 1", "[3]", "[2]", "tuple"},
                [] { (void)array_dataset(std::vector<std::vector<float>>{{1, 2}, {1, 2, 3}}); });
   expect_error(Code::invalid_argument, {"array_dataset", "empty"},

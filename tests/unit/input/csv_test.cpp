@@ -137,7 +137,7 @@ TEST_F(Csv, empty_fields_have_defaults_or_are_errors) {
                [&] { static_cast<void>(csv_dataset<Tensor>({path}, without).iterate().get_next_as_optional()); });
 }
 
-TEST_F(Csv, values_of_another_type_are_errors_that_say_where) {
+TEST_F(Csv, values_of_another_type_are_errors_with_file_line_and_column) {
   const auto expect_wrong = [&](const Bytes& value, DType dtype) {
     const auto path = write("data.csv", "0\n0\n" + value + "\n");
     const auto dataset = csv_dataset<Tensor>({path}, {.columns = {{dtype}}});
@@ -158,18 +158,18 @@ TEST_F(Csv, values_of_another_type_are_errors_that_say_where) {
   expect_wrong("++1", DType::f32);
 }
 
-TEST_F(Csv, that_is_damaged_is_an_error_that_says_where) {
-  expect_bad("a,b\nc,d,e\n", {"data.csv:2", "3 fields", "first one of the file has 2"});
+TEST_F(Csv, that_is_damaged_is_an_error_with_the_position) {
+  expect_bad("a,b\nc,d,e\n", {"data.csv:2", "3 fields", "first record of the file has 2"});
   expect_bad("a,b\nc\n", {"data.csv:2", "1 fields"});
-  expect_bad("a,b\n\"c\nd\",e\nf,\"g", {"data.csv:4", "at byte 12 is damaged at byte 14", "not closed"});
-  expect_bad("a,b\nc\"d,e", {"data.csv:2", "byte 5", "inside a field"});
-  expect_bad("a,b\n\"c\"d,e", {"data.csv:2", "byte 7", "follows a closing quote"});
+  expect_bad("a,b\n\"c\nd\",e\nf,\"g", {"data.csv:4", "at byte 12 is damaged at byte 14", "unclosed quote"});
+  expect_bad("a,b\nc\"d,e", {"data.csv:2", "byte 5", "inside an unquoted field"});
+  expect_bad("a,b\n\"c\"d,e", {"data.csv:2", "byte 7", "after a closing quote"});
 }
 
 TEST_F(Csv, records_are_limited) {
   const auto path = write("data.csv", "1,2\n\"" + Bytes(100, '3'));
   const CsvOptions options{.columns = {{}, {}}, .records = {.max_record_bytes = 20}};
-  expect_error(Code::data_loss, {"data.csv:2", "more than 20 bytes", "quote not closed"}, [&] {
+  expect_error(Code::data_loss, {"data.csv:2", "more than 20 bytes", "unclosed quote"}, [&] {
     for (const Tensor& element : csv_dataset<Tensor>({path}, options)) static_cast<void>(element);
   });
 }

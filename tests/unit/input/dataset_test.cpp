@@ -49,7 +49,7 @@ static_assert(!ElementTree<std::vector<Tensor>> && !ElementTree<float> && !Eleme
 static_assert(!ElementTree<std::tuple<Tensor, int>>);
 static_assert(input::leaf_count<Example>::value == 3);
 
-/// What holds for random access must hold for streams.
+/// Every test runs with random access and with streams, which must behave alike.
 class Sources : public testing::TestWithParam<bool> {
  protected:
   static Dataset<Tensor> range(std::int64_t count) {
@@ -169,7 +169,7 @@ TEST_P(Sources, know_their_cardinality_as_far_as_it_can_be_known) {
   EXPECT_EQ(range(7).batch(4).take(1).prefetch(1).batch_size(), 4);
 }
 
-TEST_P(Sources, pass_on_exceptions_and_are_then_over) {
+TEST_P(Sources, rethrow_exceptions_and_then_end) {
   const auto fails = range(5).map([](const Tensor& element) {
     if (numbers(element)[0] == 2) throw std::runtime_error("row 2 is bad");
     return element;
@@ -183,7 +183,7 @@ TEST_P(Sources, pass_on_exceptions_and_are_then_over) {
   }
 }
 
-TEST_P(Sources, refuse_what_makes_no_sense) {
+TEST_P(Sources, refuse_invalid_arguments) {
   const auto five = range(5);
   expect_error(Code::invalid_argument, {"batch: rows is 0"}, [&] { static_cast<void>(five.batch(0)); });
   expect_error(Code::invalid_argument, {"take: count is -1"}, [&] { static_cast<void>(five.take(-1)); });
@@ -194,7 +194,7 @@ TEST_P(Sources, refuse_what_makes_no_sense) {
                [&] { static_cast<void>(five.map_rows([](Tensor rows) { return rows; })); });
   expect_error(Code::invalid_argument, {"buffer_elements"},
                [&] { static_cast<void>(five.shuffle(1, {.buffer_elements = 0})); });
-  expect_error(Code::invalid_argument, {"each row by itself"}, [&] {
+  expect_error(Code::invalid_argument, {"return as many"}, [&] {
     static_cast<void>(all(five.batch(2).map_rows([](const Tensor&) { return Tensor(DType::i64, Shape{1}); })));
   });
 }
@@ -256,7 +256,7 @@ TEST(Dataset, of_elements_that_differ_in_shape_cannot_be_batched) {
                [&] { static_cast<void>(uneven.batch(2).iterate().get_next_as_optional()); });
 }
 
-TEST(Dataset, gives_a_function_memory_that_is_used_again) {
+TEST(Dataset, passes_functions_memory_that_is_reused) {
   std::set<const void*> blocks;
   const auto batches = Dataset<Tensor>::range(400).batch(4).map_rows(
       [](const Tensor& rows, const std::shared_ptr<MemoryResource>& memory) {
@@ -269,18 +269,18 @@ TEST(Dataset, gives_a_function_memory_that_is_used_again) {
   EXPECT_LE(blocks.size(), 4U);
 }
 
-TEST(Dataset, leaves_elements_alone_that_somebody_holds) {
+TEST(Dataset, does_not_reuse_the_memory_of_elements_in_use) {
   std::vector<Tensor> held;
   for (const Tensor& batch : Dataset<Tensor>::range(400).batch(4)) held.push_back(batch);
   for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(numbers(held[i])[0], static_cast<std::int64_t>(4 * i));
 }
 
-// The order is a promise: data read today must be read the same by another compiler, or after an upgrade.
+// The order is part of the contract: it must not change with the compiler or the version.
 TEST(Shuffle, order_never_changes) {
   EXPECT_EQ(flat(Dataset<Tensor>::range(10).shuffle(42)), (Numbers{5, 1, 9, 6, 7, 2, 4, 0, 8, 3}));
 }
 
-TEST(Shuffle, each_permutation_is_about_as_likely) {
+TEST(Shuffle, permutations_are_about_equally_likely) {
   std::map<Numbers, int> counts;
   const auto shuffled = Dataset<Tensor>::range(4).shuffle(9);
   constexpr int passes = 24 * 400;

@@ -27,7 +27,7 @@ Steps steps_of_function(const std::vector<int>& layout, const Fn& fn, std::size_
       layout, [&fn](Communicator& communicator) { return input::distribute_from_function(fn, communicator); }, most);
 }
 
-/// Datasets of known length and of unknown length: without and with an exchange in every step.
+/// Every test runs with datasets of known and of unknown length, that is, without and with an exchange in every step.
 class DatasetsFromFunction : public testing::TestWithParam<bool> {
  protected:
   static Dataset<Tensor> range(std::int64_t count) {
@@ -43,7 +43,7 @@ TEST_P(DatasetsFromFunction, give_each_local_replica_the_next_batch) {
             (Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
 }
 
-TEST_P(DatasetsFromFunction, tell_the_function_where_it_is) {
+TEST_P(DatasetsFromFunction, pass_the_function_its_pipeline_id) {
   const auto fn = [](const InputContext& context) {
     EXPECT_EQ(context.num_input_pipelines(), 2);
     EXPECT_EQ(context.num_replicas_in_sync(), 2);
@@ -52,7 +52,7 @@ TEST_P(DatasetsFromFunction, tell_the_function_where_it_is) {
   EXPECT_EQ(steps_of_function({1, 1}, fn), (Steps{{{0, 1}, {2, 3}}, {{2, 3}, {4, 5}}, {{4, 5}, {6, 7}}, {{6, 7}, {}}}));
 }
 
-TEST_P(DatasetsFromFunction, of_different_lengths_make_all_ranks_step_as_often) {
+TEST_P(DatasetsFromFunction, of_different_lengths_give_all_ranks_the_same_number_of_steps) {
   const auto fn = [](const InputContext& context) { return range(8 + context.input_pipeline_id()).batch(1); };
   const Steps steps = steps_of_function({1, 1}, fn);
   ASSERT_EQ(steps.size(), 9U);
@@ -60,7 +60,7 @@ TEST_P(DatasetsFromFunction, of_different_lengths_make_all_ranks_step_as_often) 
   EXPECT_EQ(steps[8], (std::vector<Numbers>{{}, {8}}));
 }
 
-TEST_P(DatasetsFromFunction, without_any_element_on_some_rank_give_it_batches_of_the_right_kind) {
+TEST_P(DatasetsFromFunction, that_are_empty_on_a_rank_give_it_empty_batches_of_the_right_dtype_and_shape) {
   test::on_ranks({1, 2, 1}, [](Communicator& communicator) {
     const auto distributed = input::distribute_from_function(
         [](const InputContext& context) {

@@ -28,7 +28,7 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-/// What all replicas of a layout get, in replica order.
+/// The batches of all replicas of a layout, in replica order.
 Steps steps_of(const Dataset<Tensor>& dataset, const ReplicaLayout& layout, const InputOptions& options = {}) {
   Steps steps;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -94,7 +94,7 @@ TEST(DistributedDataset, is_the_same_on_every_layout) {
       for (std::size_t i = 0; i < twice.size(); ++i) twice[i] = static_cast<std::int64_t>(i / 2);
       EXPECT_EQ(seen, twice);
       for (const auto& layout : layouts_of_4) {
-        // the same pass number: each call of steps_of distributes anew
+        // each call of steps_of distributes a new dataset, so pass numbers are equal
         EXPECT_EQ(steps_of(dataset, ReplicaLayout(layout), options), expected) << to_string(ReplicaLayout(layout));
       }
     }
@@ -110,7 +110,7 @@ TEST(DistributedDataset, reads_only_the_rows_of_its_replicas) {
                          return element;
                        })
                        .batch(6);
-    if (depth != 0) dataset = dataset.prefetch(2);  // an iterator reads ahead by itself
+    if (depth != 0) dataset = dataset.prefetch(2);  // an iterator prefetches in any case
     for (const auto& batch : input::distribute(dataset, {ReplicaLayout({2, 1}), 1}, {.prefetch_batches = depth})) {
       static_cast<void>(batch);
     }
@@ -143,11 +143,11 @@ TEST(DistributedDataset, restarts_with_each_iteration_in_the_order_of_the_next_p
   EXPECT_EQ(second, numbers(*shuffled.iterate(1).get_next_as_optional()));
 }
 
-TEST(DistributedDataset, goes_on_at_a_position_also_on_another_layout) {
+TEST(DistributedDataset, continues_at_a_position_also_on_another_layout) {
   for (const bool random_access : {true, false}) {
     const auto dataset = (random_access ? Dataset<Tensor>::range(23) : stream(23)).shuffle(3).batch(4);
     const auto whole = input::distribute(dataset, {ReplicaLayout({3}), 0});
-    static_cast<void>(whole.iterate());  // so that the order is that of another pass
+    static_cast<void>(whole.iterate());  // so that the next iterator has the order of another pass
     auto first = whole.iterate();
     EXPECT_EQ(first.position(), (ReadingPosition{1, 0}));
     for (int step = 0; step < 4; ++step) static_cast<void>(first.get_next());
@@ -181,7 +181,7 @@ TEST(DistributedDataset, has_independent_iterators_and_an_end) {
   }
 }
 
-TEST(DistributedDataset, refuses_what_it_cannot_split) {
+TEST(DistributedDataset, refuses_datasets_that_it_cannot_split) {
   const auto refused = [](const Dataset<Tensor>& dataset, const InputLayout& layout, const InputOptions& options,
                           const std::string& part) {
     try {
@@ -195,7 +195,7 @@ TEST(DistributedDataset, refuses_what_it_cannot_split) {
   const auto range = Dataset<Tensor>::range(4);
   refused(range, {ReplicaLayout({2}), 0}, {}, "batch");
   refused(stream(4), {ReplicaLayout({2}), 0}, {}, "batch");
-  refused(range.batch(2), {ReplicaLayout({1, 1}), 2}, {}, "no rank 2");
+  refused(range.batch(2), {ReplicaLayout({1, 1}), 2}, {}, "rank 2 is not in the layout");
   refused(range.batch(2), {ReplicaLayout({2}), 0}, {.prefetch_batches = -1}, "prefetch_batches");
 }
 
@@ -211,7 +211,7 @@ TEST(DistributedDataset, splits_trees_leaf_by_leaf_and_whole_batch_maps_after_th
   EXPECT_EQ(numbers(std::get<1>(batch.component(1))), (Numbers{2, 3}));
 }
 
-TEST(DistributedDataset, gives_aligned_batches_and_uses_their_memory_again) {
+TEST(DistributedDataset, gives_aligned_batches_and_reuses_their_memory) {
   const auto images = Dataset<Tensor>::from_tensor_slices(Tensor(DType::u8, Shape{5000, 784}));
   const auto dataset =
       images.shuffle(1).batch(50).map_rows([](const Tensor& rows, const std::shared_ptr<MemoryResource>& memory) {
@@ -227,7 +227,7 @@ TEST(DistributedDataset, gives_aligned_batches_and_uses_their_memory_again) {
   EXPECT_LE(blocks.size(), 3U * 6U);  // of 300 batches
 }
 
-TEST(DistributedDataset, leaves_batches_alone_that_somebody_holds) {
+TEST(DistributedDataset, does_not_reuse_the_memory_of_batches_in_use) {
   std::vector<PerReplica<Tensor>> held;
   for (const auto& batch : input::distribute(Dataset<Tensor>::range(400).batch(4), {ReplicaLayout({2}), 0}))
     held.push_back(batch);
@@ -238,7 +238,7 @@ TEST(DistributedDataset, leaves_batches_alone_that_somebody_holds) {
   }
 }
 
-TEST(DistributedDataset, passes_on_exceptions_of_reading_and_is_then_over) {
+TEST(DistributedDataset, rethrows_exceptions_of_reading_and_then_ends) {
   const auto dataset = Dataset<Tensor>::range(6).batch(2).map_rows([](const Tensor& rows) {
     if (numbers(rows)[0] >= 2) throw std::runtime_error("row 2 is bad");
     return rows;
@@ -251,7 +251,7 @@ TEST(DistributedDataset, passes_on_exceptions_of_reading_and_is_then_over) {
   }
 }
 
-TEST(DistributedDataset, can_be_left_at_any_step) {
+TEST(DistributedDataset, can_be_destroyed_at_any_step) {
   const auto distributed = input::distribute(stream(1'000'000).batch(8).repeat(), {ReplicaLayout({2}), 0});
   for (int leave = 0; leave < 20; ++leave) {
     int step = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that share a dataset by its files, or by the shard hint in it.
+// Sharding by files, and by the shard hint of a dataset.
 
 #include <lockstep/lockstep.hpp>
 
@@ -37,7 +37,7 @@ TEST(FileSharding, gives_rank_i_files_i_and_so_on) {
     EXPECT_EQ(steps_of({1, 1}, source.batch(4),
                        {.split = SplitPolicy::ceil_slices, .auto_shard_policy = AutoShardPolicy::file}),
               (Steps{{{0, 1}, {10, 11}}, {{2, 20}, {12}}}));
-    // by default files make no difference
+    // the default policy ignores files
     EXPECT_EQ(steps_of({1, 1}, source.batch(4), {}), (Steps{{{0, 1}, {2, 10}}, {{11, 12}, {20}}}));
   }
 }
@@ -58,11 +58,13 @@ TEST(FileSharding, shuffles_what_a_rank_reads) {
   }
 }
 
-TEST(FileSharding, needs_a_file_for_each_rank_and_says_so_on_all) {
+TEST(FileSharding, requires_a_file_for_each_rank_with_an_error_on_all) {
   const NumberFiles files({{0, 1, 2, 3}});
   test::on_ranks({1, 1}, [&](Communicator& communicator) {
     expect_error(Code::invalid_argument,
-                 {"FILE gives each of 2 ranks a file", "only 1: " + files.text().front().string()}, [&] {
+                 {"FILE requires at least one file for each of 2 ranks",
+                  "the number of files is 1 (the first is " + files.text().front().string()},
+                 [&] {
                    static_cast<void>(input::distribute(
                        files.lines().batch(2), {communicator.layout(), communicator.rank(), communicator}, by_file));
                  });
@@ -76,15 +78,15 @@ TEST(FileSharding, is_described_file_by_file) {
         input::distribute(files.lines().batch(2), {communicator.layout(), communicator.rank(), communicator}, by_file)
             .describe();
     EXPECT_EQ(text,
-              "dataset: global batches of 2 rows: an unknown number; shared by FILE, cut by FIXED_CHUNKS\n"
+              "dataset: an unknown number of global batches of 2 rows; auto_shard_policy FILE, split FIXED_CHUNKS\n"
               "  rank 0, replica 0: reads " +
                   files.text()[0].string() + ", " + files.text()[2].string() + "\n  rank 1, replica 1: reads " +
                   files.text()[1].string() +
-                  "\n  batches depend on the ranks: on another number of ranks, replicas get other batches\n");
+                  "\n  batches depend on the number of ranks: on another number, replicas get different batches\n");
   });
 }
 
-TEST(HintSharding, makes_the_hint_in_the_dataset_each_ranks_shard) {
+TEST(HintSharding, replaces_the_hint_in_the_dataset_by_each_ranks_shard) {
   const auto dataset = Dataset<Tensor>::range(7).shard(shard_hint, shard_hint).batch(4);
   EXPECT_EQ(steps_of({1, 1}, dataset, {.auto_shard_policy = AutoShardPolicy::hint}),
             (Steps{{{0, 2}, {1, 3}}, {{4, 6}, {5}}}));

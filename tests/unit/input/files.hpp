@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of every format, written by hand, as other programs write them.
+// Writers of files of every format, independent of the library's readers.
 
 #pragma once
 
@@ -35,7 +35,7 @@ Bytes little_endian(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof(T)};
 }
 
-/// As deflate writes it; `window` chooses gzip (16 + 15) or nothing around it (-15).
+/// Compresses with deflate; `window` selects gzip (16 + 15) or raw deflate data (-15).
 inline Bytes packed(const Bytes& bytes, int window = 16 + MAX_WBITS) {
   z_stream stream{};
   deflateInit2(&stream, 9, Z_DEFLATED, window, 9, Z_DEFAULT_STRATEGY);
@@ -51,7 +51,7 @@ inline Bytes packed(const Bytes& bytes, int window = 16 + MAX_WBITS) {
   return result;
 }
 
-/// Bit by bit, from the definition.
+/// Bit by bit, by the definition.
 inline std::uint32_t slow_crc32c(std::string_view bytes) {
   std::uint32_t crc = 0xffffffffU;
   for (const char c : bytes) {
@@ -124,7 +124,7 @@ inline std::vector<Bytes> texts(const Dataset<Tensor>& dataset) {
   return result;
 }
 
-/// A test with a folder of its own.
+/// A test with a temporary folder.
 class Files : public testing::Test {
  protected:
   std::filesystem::path write(const std::string& name, const Bytes& bytes) const {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches on their way to GPUs.
+// Copying batches to GPUs.
 
 #include "unit/strategy/gpu_strategies.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-TEST_F(OnGpus, batches_lie_on_the_replicas_devices) {
+TEST_F(OnGpus, batches_are_on_the_replicas_devices) {
   on_each_layout([](MirroredStrategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     for (const int ahead : {0, 2}) {
@@ -33,7 +33,7 @@ TEST_F(OnGpus, batches_lie_on_the_replicas_devices) {
   });
 }
 
-TEST_F(OnGpus, datasets_are_made_of_tensors_on_gpus_too) {
+TEST_F(OnGpus, datasets_accept_tensors_on_gpus) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const Tensor there = Tensor::from(Numbers{1, 2, 3, 4}).to(gpu(1));
   const auto data =
@@ -50,7 +50,7 @@ TEST_F(OnGpus, datasets_are_made_of_tensors_on_gpus_too) {
   EXPECT_EQ(elements_of<float>(input::scale_to_float(there, 0.5F)), (std::vector{0.5F, 1.0F, 1.5F, 2.0F}));
 }
 
-TEST_F(OnGpus, batches_stay_in_host_memory_where_the_options_say_so) {
+TEST_F(OnGpus, batches_stay_in_host_memory_if_the_options_say_so) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto data = Dataset<Tensor>::range(4).batch(4);
   for (const auto& batch : strategy.experimental_distribute_dataset(data, {.experimental_fetch_to_device = false})) {
@@ -59,7 +59,7 @@ TEST_F(OnGpus, batches_stay_in_host_memory_where_the_options_say_so) {
   }
 }
 
-TEST_F(OnGpus, batches_that_are_kept_stay_what_they_were) {
+TEST_F(OnGpus, batches_in_use_are_not_overwritten) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   std::vector<Tensor> kept;
   {
@@ -74,7 +74,7 @@ TEST_F(OnGpus, batches_that_are_kept_stay_what_they_were) {
   }
 }
 
-TEST_F(OnGpus, memory_of_batches_that_are_let_go_is_given_back) {
+TEST_F(OnGpus, memory_of_destroyed_batches_is_reused) {
   const std::size_t before = gpus_.cuda().used_bytes(0);
   {
     OneDeviceStrategy strategy("gpu:0");

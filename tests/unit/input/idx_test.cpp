@@ -42,7 +42,7 @@ class Idx : public testing::Test {
     std::ofstream(path_, std::ios::binary) << bytes;
     return read_idx(path_);
   }
-  /// Reading must fail with `code` and a text that has the path and `part` in it.
+  /// Expects that reading fails with `code` and a text that contains the path and `part`.
   void expect_error(const Bytes& bytes, Code code, const std::string& part) {
     try {
       static_cast<void>(read(bytes));
@@ -59,7 +59,7 @@ class Idx : public testing::Test {
 
 const Bytes images = header(0x08, {2, 3}) + "\x01\x02\x03\x04\x05\xff";
 
-TEST_F(Idx, is_read_plain_and_packed) {
+TEST_F(Idx, is_read_plain_and_compressed) {
   for (const Bytes& bytes : {images, packed(images)}) {
     const Tensor tensor = read(bytes);
     EXPECT_EQ(tensor.dtype(), DType::u8);
@@ -69,7 +69,7 @@ TEST_F(Idx, is_read_plain_and_packed) {
   }
 }
 
-TEST_F(Idx, elements_of_several_bytes_come_in_host_order) {
+TEST_F(Idx, elements_of_several_bytes_are_converted_to_host_order) {
   EXPECT_EQ(read(header(0x0b, {2}) + Bytes("\x01\x02\xff\xfe", 4)).elements<std::int16_t>()[0], 0x0102);
   EXPECT_EQ(read(header(0x0b, {2}) + Bytes("\x01\x02\xff\xfe", 4)).elements<std::int16_t>()[1], -2);
   EXPECT_EQ(read(header(0x0c, {1}) + word(0xfffffffdU)).elements<std::int32_t>()[0], -3);
@@ -102,7 +102,7 @@ TEST_F(Idx, that_is_missing_or_a_folder_is_an_invalid_argument) {
   }
 }
 
-TEST_F(Idx, with_another_magic_number_is_no_idx_file) {
+TEST_F(Idx, with_another_magic_number_is_refused) {
   expect_error("PNG and more", Code::invalid_argument, "not an IDX file");
   expect_error(packed("hello, world"), Code::invalid_argument, "not an IDX file");
   expect_error(header(0x0a, {1}) + "x", Code::invalid_argument, "0x00000a01");
@@ -118,10 +118,10 @@ TEST_F(Idx, truncated_anywhere_is_data_loss) {
 }
 
 TEST_F(Idx, with_bytes_left_over_is_data_loss) {
-  expect_error(images + "x", Code::data_loss, "more bytes");
-  expect_error(packed(images + "x"), Code::data_loss, "more bytes");
+  expect_error(images + "x", Code::data_loss, "further bytes");
+  expect_error(packed(images + "x"), Code::data_loss, "further bytes");
   expect_error(packed(images) + "garbage", Code::data_loss, "follow");
-  expect_error(packed(images) + packed("x"), Code::data_loss, "more bytes");
+  expect_error(packed(images) + packed("x"), Code::data_loss, "further bytes");
 }
 
 TEST_F(Idx, with_any_bit_of_its_gzip_data_flipped_is_never_read_wrongly) {
@@ -130,7 +130,7 @@ TEST_F(Idx, with_any_bit_of_its_gzip_data_flipped_is_never_read_wrongly) {
   for (std::size_t bit = 0; bit < 8 * gzip.size(); ++bit) {
     Bytes damaged = gzip;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
-    try {  // the header of gzip has bits without meaning, such as the time
+    try {  // some bits of gzip's header have no effect, such as the time
       const Tensor tensor = read(damaged);
       EXPECT_EQ(tensor.shape(), expected.shape());
       EXPECT_TRUE(std::equal(tensor.elements<std::uint8_t>().begin(), tensor.elements<std::uint8_t>().end(),
@@ -141,18 +141,18 @@ TEST_F(Idx, with_any_bit_of_its_gzip_data_flipped_is_never_read_wrongly) {
   }
 }
 
-TEST_F(Idx, claiming_more_than_its_file_can_hold_is_found_before_memory_is_taken) {
+TEST_F(Idx, with_extents_too_large_for_its_file_is_refused_before_memory_is_allocated) {
   const std::uint32_t huge = 0xffffffffU;
-  expect_error(header(0x08, {huge, huge, huge}), Code::data_loss, "can hold");
-  expect_error(header(0x0e, {huge, huge, huge, huge, huge, huge, huge, huge}), Code::data_loss, "can hold");
-  expect_error(header(0x08, {0, huge, huge, huge}), Code::data_loss, "can hold");
-  expect_error(header(0x08, {60000, 28, 28}) + "abc", Code::data_loss, "can hold");
-  expect_error(packed(header(0x08, {huge, huge}) + "abc"), Code::data_loss, "can hold");
+  expect_error(header(0x08, {huge, huge, huge}), Code::data_loss, "do not fit");
+  expect_error(header(0x0e, {huge, huge, huge, huge, huge, huge, huge, huge}), Code::data_loss, "do not fit");
+  expect_error(header(0x08, {0, huge, huge, huge}), Code::data_loss, "do not fit");
+  expect_error(header(0x08, {60000, 28, 28}) + "abc", Code::data_loss, "do not fit");
+  expect_error(packed(header(0x08, {huge, huge}) + "abc"), Code::data_loss, "do not fit");
   expect_error(packed(header(0x08, {20000}) + "abc"), Code::data_loss, "truncated");
 }
 
-TEST_F(Idx, of_two_gigabytes_claimed_in_gzip_takes_no_such_memory) {
-  const Bytes zeros(2'000'000, '\0');  // 2 KB packed, so the ratio alone would allow 2 MB
+TEST_F(Idx, with_two_gigabytes_claimed_in_gzip_does_not_allocate_them) {
+  const Bytes zeros(2'000'000, '\0');  // compressed to 2 KB, so the compression ratio alone would allow 2 MB
   expect_error(packed(header(0x08, {2'100'000}) + zeros), Code::data_loss, "found 2000000");
 }
 

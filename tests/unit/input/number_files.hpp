@@ -16,7 +16,7 @@
 
 namespace lockstep::test {
 
-/// Files of numbers, as text for streams or as 8 bytes each for random access; gone with this.
+/// Files of numbers: text for streams, or 8 bytes per number for random access. Removed in the destructor.
 class NumberFiles {
  public:
   explicit NumberFiles(const std::vector<std::vector<std::int64_t>>& files) {

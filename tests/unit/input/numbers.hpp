@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Datasets of numbers, and what of them is given to whom.
+// Datasets of numbers, and the numbers that each replica gets.
 
 #pragma once
 
@@ -28,7 +28,7 @@ inline Numbers numbers(const Tensor& tensor) {
   return {elements.begin(), elements.end()};
 }
 
-/// All numbers of all elements.
+/// The numbers of all elements, in order.
 inline Numbers flat(const Dataset<Tensor>& dataset) {
   Numbers result;
   for (const Tensor& element : dataset) {
@@ -37,7 +37,7 @@ inline Numbers flat(const Dataset<Tensor>& dataset) {
   return result;
 }
 
-/// The numbers of Dataset::range(count), without random access and of unknown length.
+/// The numbers of Dataset::range(count), without random access and with unknown length.
 inline Dataset<Tensor> stream(std::int64_t count) {
   return Dataset<Tensor>::from_generator([count] {
     return [count, i = std::int64_t{0}]() mutable {
@@ -46,8 +46,8 @@ inline Dataset<Tensor> stream(std::int64_t count) {
   });
 }
 
-/// What all replicas get of the first `most` steps of `distribute(communicator)`, after checking that every rank sees
-/// the same number of steps.
+/// The batches of all replicas in the first `most` steps of `distribute(communicator)`. Checks that every rank has the
+/// same number of steps.
 template <class Distribute>
 Steps steps_on_ranks(const std::vector<int>& layout, const Distribute& distribute,
                      std::size_t most = std::numeric_limits<std::size_t>::max()) {
@@ -69,7 +69,7 @@ Steps steps_on_ranks(const std::vector<int>& layout, const Distribute& distribut
   return steps;
 }
 
-/// The same of one dataset that all ranks give.
+/// The same for one dataset that all ranks distribute.
 inline Steps steps_of(const std::vector<int>& layout, const Dataset<Tensor>& dataset, const InputOptions& options) {
   return steps_on_ranks(layout, [&](Communicator& communicator) {
     return input::distribute(dataset, {communicator.layout(), communicator.rank(), communicator}, options);

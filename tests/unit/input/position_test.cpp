@@ -16,7 +16,7 @@
 namespace lockstep::test {
 namespace {
 
-/// What an iterator still gives, one list for each step and replica.
+/// The remaining batches of an iterator, one list for each step and replica.
 std::vector<Numbers> rest_of(DistributedIterator<Tensor>& iterator) {
   std::vector<Numbers> rest;
   while (const auto batch = iterator.get_next_as_optional()) {
@@ -25,7 +25,7 @@ std::vector<Numbers> rest_of(DistributedIterator<Tensor>& iterator) {
   return rest;
 }
 
-TEST(ReadingPosition, counts_the_steps_that_were_given_and_not_those_read_ahead) {
+TEST(ReadingPosition, counts_the_steps_that_were_returned_and_not_those_read_ahead) {
   const auto dataset = input::distribute(Dataset<Tensor>::range(20).batch(2), {ReplicaLayout({2}), 0});
   auto iterator = dataset.iterate();
   EXPECT_EQ(iterator.position(), (ReadingPosition{0, 0}));
@@ -37,7 +37,7 @@ TEST(ReadingPosition, counts_the_steps_that_were_given_and_not_those_read_ahead)
   EXPECT_EQ(dataset.iterate().position(), (ReadingPosition{1, 0}));
 }
 
-TEST(ReadingPosition, lets_another_iterator_go_on_there) {
+TEST(ReadingPosition, lets_another_iterator_continue_there) {
   for (const bool random_access : {true, false}) {
     for (const int depth : {0, 3}) {
       const auto source = (random_access ? Dataset<Tensor>::range(31) : stream(31)).shuffle(5).repeat(2).batch(4);
@@ -46,7 +46,7 @@ TEST(ReadingPosition, lets_another_iterator_go_on_there) {
       for (const int steps : {0, 1, 9, 16, 20}) {
         auto first = dataset.iterate(3);
         for (int i = 0; i < steps; ++i) static_cast<void>(first.get_next_as_optional());
-        // as a program that starts anew has it
+        // as in a restarted program
         const auto again = input::distribute(source, layout, {.prefetch_batches = depth});
         auto second = again.resume(first.position());
         EXPECT_EQ(second.position(), first.position());
@@ -67,7 +67,7 @@ TEST(ReadingPosition, can_be_sought) {
   EXPECT_TRUE(rest_of(iterator).empty()) << "behind the end";
 }
 
-TEST(ReadingPosition, skips_without_reading_where_there_is_random_access) {
+TEST(ReadingPosition, skips_without_reading_with_random_access) {
   std::set<std::int64_t> read;  // by one thread
   const auto dataset = input::distribute(Dataset<Tensor>::range(12)
                                              .map([&read](const Tensor& row) {

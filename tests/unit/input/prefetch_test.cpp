@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Prefetch, gives_items_in_order_and_then_the_end_for_good) {
+TEST(Prefetch, gives_items_in_order_and_then_stays_at_the_end) {
   PrefetchQueue<int> queue(3, [i = 0](int& item) mutable { return (item = i++) < 1000; });
   int item = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -27,7 +27,7 @@ TEST(Prefetch, gives_items_in_order_and_then_the_end_for_good) {
   EXPECT_FALSE(queue.pop(item));
 }
 
-TEST(Prefetch, is_never_more_than_depth_items_ahead_and_one_in_work) {
+TEST(Prefetch, is_at_most_depth_items_ahead_plus_one_in_production) {
   std::atomic<int> made = 0;
   PrefetchQueue<int> queue(2, [&](int& item) { return (item = made++), true; });
   int item = 0;
@@ -38,7 +38,7 @@ TEST(Prefetch, is_never_more_than_depth_items_ahead_and_one_in_work) {
   }
 }
 
-TEST(Prefetch, hands_an_exception_over_in_its_place_and_once) {
+TEST(Prefetch, rethrows_an_exception_once_and_in_its_place) {
   PrefetchQueue<int> queue(5, [i = 0](int& item) mutable -> bool {
     if (i == 2) throw std::runtime_error("boom");
     item = i++;
@@ -62,7 +62,7 @@ TEST(Prefetch, ends_at_any_moment_without_a_hang) {
       });
       std::unique_ptr<int> item;
       for (int k = 0; k < i % 5; ++k) static_cast<void>(queue.pop(item));
-      if (i % 4 == 0) std::this_thread::sleep_for(50us);  // the thread waits for room
+      if (i % 4 == 0) std::this_thread::sleep_for(50us);  // the thread waits until the queue has space
     }
     gone = true;
   }

@@ -39,7 +39,7 @@ class TfRecords : public Files {
   }
 };
 
-TEST_F(TfRecords, are_read_plain_and_packed) {
+TEST_F(TfRecords, are_read_plain_and_compressed) {
   const Texts records{"one", "", Bytes(100'000, 'x'), "last"};
   Bytes bytes;
   for (const Bytes& record : records) bytes += tfrecord(record);
@@ -52,21 +52,21 @@ TEST_F(TfRecords, are_read_plain_and_packed) {
   EXPECT_EQ(texts(tfrecord_dataset({write("records", "")})), Texts{});
 }
 
-TEST_F(TfRecords, that_begin_like_gzip_data_are_read) {
+TEST_F(TfRecords, with_the_first_bytes_of_gzip_data_are_read) {
   const Bytes record(0x8b1f, 'r');
   EXPECT_EQ(texts(tfrecord_dataset({write("records", tfrecord(record))})), Texts{record});
 }
 
-TEST_F(TfRecords, that_are_damaged_are_errors_that_say_where) {
+TEST_F(TfRecords, that_are_damaged_are_errors_with_the_position) {
   const Bytes good = tfrecord("first") + tfrecord("second");
   expect_bad(good.substr(0, good.size() - 1), Code::data_loss, "truncated: the record at byte 21 needs 22 bytes");
   expect_bad(good.substr(0, 25), Code::data_loss, "truncated: the record at byte 21 needs 12 bytes, found 4");
   Bytes length = good;
   length[22] = 1;
-  expect_bad(length, Code::data_loss, "corrupt: the length of the record at byte 21");
+  expect_bad(length, Code::data_loss, "corrupt: wrong checksum of the length of the record at byte 21");
   Bytes content = good;
   content[34] = 'X';
-  expect_bad(content, Code::data_loss, "corrupt: the record of 6 bytes at byte 21");
+  expect_bad(content, Code::data_loss, "corrupt: wrong checksum of the record of 6 bytes at byte 21");
   expect_bad("a text and no TFRecord file", Code::data_loss, "is not a TFRecord file");
   const Bytes huge = little_endian<std::uint64_t>(std::uint64_t{1} << 62);
   expect_bad(huge + masked_checksum(huge), Code::data_loss, "4611686018427387904 bytes");
@@ -77,14 +77,14 @@ TEST_F(TfRecords, that_are_damaged_are_errors_that_say_where) {
   expect_bad(zipped.substr(0, zipped.size() - 9), Code::data_loss, "truncated");
 }
 
-TEST_F(TfRecords, before_the_damage_are_given) {
+TEST_F(TfRecords, before_the_damage_are_returned) {
   auto iterator = tfrecord_dataset({write("records", tfrecord("first") + "damage!!!!!!!!!!!!!!!!!!!!")}).iterate();
   EXPECT_EQ(text_of(*iterator.get_next_as_optional()), "first");
   EXPECT_THROW(static_cast<void>(iterator.get_next_as_optional()), Error);
   EXPECT_FALSE(iterator.get_next_as_optional());
 }
 
-TEST_F(TfRecords, of_several_files_are_read_in_the_order_of_the_list_or_in_turns) {
+TEST_F(TfRecords, of_several_files_are_read_in_the_order_of_the_list_or_interleaved) {
   const auto a = write("a", tfrecord("a1") + tfrecord("a2") + tfrecord("a3"));
   const auto b = write("b", tfrecord("b1"));
   const auto c = write("c", packed(tfrecord("c1") + tfrecord("c2")));
@@ -95,13 +95,13 @@ TEST_F(TfRecords, of_several_files_are_read_in_the_order_of_the_list_or_in_turns
             (Texts{"a1", "a2", "c1", "c2", "a3"}));
 }
 
-TEST_F(TfRecords, need_files_and_a_limit) {
+TEST_F(TfRecords, require_files_and_a_limit) {
   expect_error(Code::invalid_argument, {"tfrecord_dataset", "empty"}, [] { static_cast<void>(tfrecord_dataset({})); });
   expect_error(Code::invalid_argument, {"tfrecord_dataset: max_record_bytes is 0"},
                [] { static_cast<void>(tfrecord_dataset({"a"}, {.max_record_bytes = 0})); });
   expect_error(Code::invalid_argument, {"tfrecord_dataset: cycle_length is 0"},
                [] { static_cast<void>(tfrecord_dataset({"a"}, {.interleave = {.cycle_length = 0}})); });
-  expect_error(Code::data_loss, {"6 bytes; max_record_bytes, 5"}, [&] {
+  expect_error(Code::data_loss, {"6 bytes, more than max_record_bytes (5)"}, [&] {
     static_cast<void>(texts(tfrecord_dataset({write("records", tfrecord("second"))}, {.max_record_bytes = 5})));
   });
   for (const auto& path : {folder_ / "missing", folder_}) {
@@ -134,9 +134,9 @@ TEST_F(TextLines, longer_than_a_buffer_are_read) {
 TEST_F(TextLines, are_limited) {
   const auto path = write("text", "12345\n123456\n");
   EXPECT_EQ(texts(text_line_dataset({path}, {.max_record_bytes = 6})), (Texts{"12345", "123456"}));
-  expect_error(Code::data_loss, {path.string(), "line at byte 6", "more than 5 bytes"},
+  expect_error(Code::data_loss, {path.string(), "line at byte 6", "max_record_bytes (5)"},
                [&] { static_cast<void>(texts(text_line_dataset({path}, {.max_record_bytes = 5}))); });
-  expect_error(Code::data_loss, {"more than 1000 bytes"}, [&] {
+  expect_error(Code::data_loss, {"max_record_bytes (1000)"}, [&] {
     static_cast<void>(
         texts(text_line_dataset({write("bomb", packed(Bytes(1'000'000, 'x')))}, {.max_record_bytes = 1000})));
   });
@@ -160,9 +160,10 @@ TEST_F(FixedLengthRecords, are_read_between_header_and_footer) {
   EXPECT_EQ(texts(fixed_length_record_dataset({write("a", "")}, 2)), Texts{});
 }
 
-TEST_F(FixedLengthRecords, of_files_that_do_not_fit_are_refused) {
+TEST_F(FixedLengthRecords, of_files_with_partial_records_are_refused) {
   const auto path = write("records", "hhabcdefghfff");
-  expect_error(Code::data_loss, {path.string(), "header of 2 bytes", "footer of 3", "records of 3 bytes", "has 13"},
+  expect_error(Code::data_loss,
+               {path.string(), "header of 2 bytes", "footer of 3", "records of 3 bytes", "the file has 13"},
                [&] { static_cast<void>(fixed_length_record_dataset({path}, 3, options_)); });
   expect_error(Code::data_loss, {path.string(), "has 4 bytes"},
                [&] { static_cast<void>(fixed_length_record_dataset({write("records", "hhff")}, 3, options_)); });
@@ -171,17 +172,17 @@ TEST_F(FixedLengthRecords, of_files_that_do_not_fit_are_refused) {
   auto iterator = fixed_length_record_dataset({file}, 3, options_).iterate();
   EXPECT_EQ(text_of(*iterator.get_next_as_optional()), "abc");
   EXPECT_TRUE(iterator.get_next_as_optional());
-  expect_error(Code::data_loss, {file.string(), "at its end there are 5"},
+  expect_error(Code::data_loss, {file.string(), "after the last whole record it has 5"},
                [&] { static_cast<void>(iterator.get_next_as_optional()); });
   expect_error(Code::data_loss, {"not gzip data"}, [&] {
     static_cast<void>(texts(fixed_length_record_dataset({write("packed", "hhabcfff")}, 3, options_)));
   });
-  expect_error(Code::data_loss, {"its content has 4"}, [&] {
+  expect_error(Code::data_loss, {"the content has 4"}, [&] {
     static_cast<void>(texts(fixed_length_record_dataset({write("packed", packed("hhff"))}, 3, options_)));
   });
 }
 
-TEST_F(FixedLengthRecords, need_a_length) {
+TEST_F(FixedLengthRecords, require_a_length) {
   const auto expect_bad = [](const std::string& part, std::int64_t bytes, const FixedLengthRecordOptions& options) {
     expect_error(Code::invalid_argument, {part},
                  [&] { static_cast<void>(fixed_length_record_dataset({"a"}, bytes, options)); });

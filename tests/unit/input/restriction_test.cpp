@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a dataset is cut down for one of several readers.
+// Restricting a dataset to the part of one of several readers.
 
 #include "files.hpp"
 #include "input/node.hpp"
@@ -23,7 +23,7 @@ class Restriction : public Files {
   Restriction() {
     for (const char* const name : {"a", "b", "c"}) files_.push_back(write(name, Bytes(name) + "1" + name + "2"));
   }
-  /// Streams and rows with random access.
+  /// Datasets of files as streams and with random access.
   [[nodiscard]] std::vector<Dataset<Tensor>> datasets() const {
     FileList lines;
     for (const auto& file : files_) {
@@ -77,19 +77,19 @@ TEST_F(Restriction, passes_through_transformations_to_the_sources) {
   }
 }
 
-TEST_F(Restriction, needs_a_file_for_each_part) {
+TEST_F(Restriction, requires_a_file_for_each_part) {
   for (const auto& dataset : datasets()) {
-    expect_error(Code::invalid_argument, {"4 parts of 3 files", "part 3", "file"},
+    expect_error(Code::invalid_argument, {"4 shards of 3 files", "shard 3", "file"},
                  [&] { static_cast<void>(part(dataset.shuffle(1).batch(2), 4, 3)); });
   }
 }
 
-TEST_F(Restriction, by_file_is_refused_where_a_source_is_no_file) {
+TEST_F(Restriction, by_file_is_refused_if_a_source_is_not_files) {
   const auto range = Dataset<Tensor>::range(4);
   for (const auto& dataset : {range, range.shuffle(1).batch(2), range.filter([](const Tensor&) { return true; }),
                               datasets()[0].concatenate(range.map([](const Tensor& e) { return e; }))}) {
     EXPECT_TRUE(dataset.pipeline().node()->files().empty());
-    expect_error(Code::invalid_argument, {"not made of files"}, [&] { static_cast<void>(part(dataset, 2, 0)); });
+    expect_error(Code::invalid_argument, {"not files"}, [&] { static_cast<void>(part(dataset, 2, 0)); });
   }
 }
 

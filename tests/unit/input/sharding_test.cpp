@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The policies by which ranks share a dataset, and what a distributed dataset says of itself.
+// The sharding policies, and the description of a distributed dataset.
 
 #include <lockstep/input/distributed_dataset.hpp>
 
@@ -41,12 +41,12 @@ TEST(Sharding, by_data_gives_rank_i_slices_i_and_so_on_of_each_batch) {
   const auto data = with(AutoShardPolicy::data, ceil_slices);
   EXPECT_EQ(steps_of({2, 2}, range(15).batch(4), data),
             (Steps{{{0}, {2}, {1}, {3}}, {{4}, {6}, {5}, {7}}, {{8}, {10}, {9}, {11}}, {{12}, {14}, {13}, {}}}));
-  // sliced also where the options say fixed chunks, as in tf.distribute
+  // ceil slices even if the options say fixed chunks, as in tf.distribute
   EXPECT_EQ(steps_of({1, 1}, stream(8).batch(3), with(AutoShardPolicy::data)),
             (Steps{{{0, 1}, {2}}, {{3, 4}, {5}}, {{6}, {7}}}));
 }
 
-TEST(Sharding, switched_off_gives_every_rank_all_elements_in_chunks_that_go_round) {
+TEST(Sharding, off_gives_every_rank_all_elements_in_cyclic_chunks) {
   for (const auto& source : {range(14), stream(14)}) {
     // rank 0 takes 2, 2, 2, 1, 2, 2, 2, 1 and rank 1 2, 1, 2, 2, 2, 1, 2, 2
     EXPECT_EQ(steps_of({2, 2}, source.batch(7), with(AutoShardPolicy::off)),
@@ -63,12 +63,12 @@ TEST(Sharding, switched_off_gives_every_rank_all_elements_in_chunks_that_go_roun
   }
 }
 
-TEST(Sharding, switched_off_takes_the_stream_without_regard_to_where_batches_end) {
+TEST(Sharding, off_ignores_the_ends_of_batches_in_the_stream) {
   for (const auto& source : {range(3), stream(3)}) {
     const auto dataset = source.batch(4).repeat(3);  // batches of 3
     EXPECT_EQ(steps_of({1, 1}, dataset, with(AutoShardPolicy::off)),
               (Steps{{{0, 1}, {0, 1}}, {{2, 0}, {2, 0}}, {{1, 2}, {1, 2}}, {{0, 1}, {0, 1}}, {{2}, {2}}}));
-    // one rank needs no peers
+    // a single rank needs no peers
     const auto alone =
         input::distribute(dataset, {ReplicaLayout({2}), 0}, with(AutoShardPolicy::off)).iterate().get_next();
     EXPECT_EQ(alone.component(1).elements<std::int64_t>()[0], 2);
@@ -80,19 +80,19 @@ TEST(Sharding, with_chunks_of_no_rows_still_gives_every_element_once_per_rank) {
             (Steps{{{0}, {}}, {{}, {0}}, {{1}, {}}, {{}, {1}}, {{2}, {}}, {{}, {2}}}));
 }
 
-TEST(Sharding, that_depends_on_the_ranks_needs_equal_ranks) {
+TEST(Sharding, by_rank_requires_the_same_number_of_replicas_on_every_rank) {
   for (const auto policy :
        {AutoShardPolicy::file, AutoShardPolicy::data, AutoShardPolicy::off, AutoShardPolicy::hint}) {
-    expect_error(Code::invalid_argument, {std::string(to_string(policy)), "[2, 1]", "AUTO goes with any layout"}, [&] {
+    expect_error(Code::invalid_argument, {std::string(to_string(policy)), "[2, 1]", "AUTO supports any layout"}, [&] {
       static_cast<void>(input::distribute(range(4).batch(2), {ReplicaLayout({2, 1}), 0}, with(policy)));
     });
   }
-  expect_error(Code::invalid_argument, {"OFF", "2 ranks", "give the layout their communicator"}, [&] {
+  expect_error(Code::invalid_argument, {"OFF", "2 ranks", "set InputLayout::peers"}, [&] {
     static_cast<void>(input::distribute(range(4).batch(2), {ReplicaLayout({1, 1}), 0}, with(AutoShardPolicy::off)));
   });
 }
 
-TEST(Sharding, refuses_datasets_that_the_policy_does_not_go_with_on_all_ranks) {
+TEST(Sharding, refuses_datasets_incompatible_with_the_policy_on_all_ranks) {
   const auto refused = [](AutoShardPolicy policy, const std::vector<std::string>& parts) {
     test::on_ranks({1, 1}, [&](Communicator& communicator) {
       expect_error(Code::invalid_argument, parts, [&] {
@@ -101,11 +101,11 @@ TEST(Sharding, refuses_datasets_that_the_policy_does_not_go_with_on_all_ranks) {
       });
     });
   };
-  refused(AutoShardPolicy::file, {"FILE", "not all made of files", "use AUTO, or DATA"});
-  refused(AutoShardPolicy::hint, {"HINT", "no shard hint", "say OFF"});
+  refused(AutoShardPolicy::file, {"FILE", "all sources of the dataset are files", "use AUTO or DATA"});
+  refused(AutoShardPolicy::hint, {"HINT", "requires shard(shard_hint, shard_hint)", "as with OFF"});
 }
 
-TEST(Sharding, of_one_replica_gives_elements_that_are_no_batches_as_they_are) {
+TEST(Sharding, of_one_replica_gives_unbatched_elements_unchanged) {
   for (const auto policy : {AutoShardPolicy::automatic, AutoShardPolicy::data, AutoShardPolicy::off}) {
     const auto distributed = input::distribute(range(2), {ReplicaLayout({1}), 0}, with(policy));
     auto iterator = distributed.iterate();
@@ -119,7 +119,7 @@ TEST(Sharding, of_one_replica_gives_elements_that_are_no_batches_as_they_are) {
   }
 }
 
-TEST(Sharding, goes_on_at_a_position_in_streams_too) {
+TEST(Sharding, continues_at_a_position_in_streams_too) {
   test::on_ranks({2, 2}, [](Communicator& communicator) {
     const InputLayout here{communicator.layout(), communicator.rank(), communicator};
     for (const auto& source : {range(33), stream(33)}) {
@@ -143,7 +143,7 @@ TEST(Sharding, goes_on_at_a_position_in_streams_too) {
   });
 }
 
-TEST(DatasetsFromFunction_, per_replica_are_made_and_read_by_each_replica) {
+TEST(DatasetsFromFunction_, per_replica_are_created_and_read_for_each_replica) {
   for (const bool known : {true, false}) {
     std::vector<std::pair<int, int>> contexts;
     test::on_ranks({2}, [&](Communicator& communicator) {
@@ -179,7 +179,7 @@ TEST(InputOptions_, are_checked_with_the_rules_of_tf_distribute) {
   };
   constexpr auto per_replica = InputReplicationMode::per_replica;
   refused(Code::invalid_argument, {.experimental_place_dataset_on_device = true},
-          {"experimental_place_dataset_on_device", "PER_WORKER; set it to PER_REPLICA"});
+          {"experimental_place_dataset_on_device", "requires experimental_replication_mode PER_REPLICA"});
   refused(Code::invalid_argument,
           {.experimental_replication_mode = per_replica, .experimental_place_dataset_on_device = true},
           {"experimental_place_dataset_on_device and experimental_fetch_to_device", "unset one"});
@@ -194,7 +194,7 @@ TEST(InputOptions_, are_checked_with_the_rules_of_tf_distribute) {
           {"PER_REPLICA"});
 }
 
-TEST(ElementSpec, has_as_many_rows_as_is_known_and_the_kind_of_the_first_element) {
+TEST(ElementSpec, has_the_known_number_of_rows_and_the_spec_of_the_first_element) {
   const auto pairs = Dataset<std::pair<Tensor, Tensor>>::from_tensor_slices(
       {Tensor(DType::f32, Shape{10, 28}), Tensor(DType::u8, Shape{10})});
   const auto texts = [](const auto& dataset, const InputLayout& layout, const InputOptions& options = {}) {
@@ -214,12 +214,12 @@ TEST(ElementSpec, has_as_many_rows_as_is_known_and_the_kind_of_the_first_element
             (Texts{"f32[2, 28] u8[2]"}));
   EXPECT_EQ(texts(pairs.batch(4, full), {ReplicaLayout({1}), 0}, with(AutoShardPolicy::off)),
             (Texts{"f32[?, 28] u8[?]"}));
-  expect_error(Code::failed_precondition, {"element_spec", "no element"}, [&] {
+  expect_error(Code::failed_precondition, {"element_spec", "empty"}, [&] {
     static_cast<void>(input::distribute(range(0).batch(2), {ReplicaLayout({1}), 0}).element_spec());
   });
 }
 
-TEST(Describe, says_who_reads_what_before_anything_is_read) {
+TEST(Describe, lists_the_data_of_each_rank_without_reading_any) {
   std::atomic<int> read = 0;
   const auto watched = [&](const Dataset<Tensor>& dataset) {
     return dataset.map([&](Tensor element) {
@@ -237,37 +237,38 @@ TEST(Describe, says_who_reads_what_before_anything_is_read) {
     return result;
   };
   EXPECT_EQ(text(watched(range(15)).batch(6), ReplicaLayout({2, 1, 1}), {}),
-            "dataset: global batches of 6 rows: 3; shared by AUTO, cut by FIXED_CHUNKS\n"
+            "dataset: 3 global batches of 6 rows; auto_shard_policy AUTO, split FIXED_CHUNKS\n"
             "  rank 0, replicas 0 to 1: reads rows 0 to 3 of each full batch\n"
             "  rank 1, replica 2: reads row 4 of each full batch\n"
             "  rank 2, replica 3: reads row 5 of each full batch\n"
             "  replica r gets chunk r of each batch, on any layout of 4 replicas\n");
   EXPECT_EQ(
       text(watched(stream(15)).batch(1).repeat(), ReplicaLayout({1, 1}), with(AutoShardPolicy::automatic, ceil_slices)),
-      "dataset: global batches of 1 rows: an unknown number; shared by AUTO, cut by CEIL_SLICES\n"
+      "dataset: an unknown number of global batches of 1 rows; auto_shard_policy AUTO, split CEIL_SLICES\n"
       "  rank 0, replica 0: reads everything and keeps row 0 of each full batch\n"
       "  rank 1, replica 1: reads everything and keeps no rows of each full batch\n"
       "  replica r gets chunk r of each batch, on any layout of 2 replicas\n");
-  const std::string depends = "  batches depend on the ranks: on another number of ranks, replicas get other batches\n";
+  const std::string depends =
+      "  batches depend on the number of ranks: on another number, replicas get different batches\n";
   EXPECT_EQ(text(watched(range(15)).batch(6).repeat(), ReplicaLayout({2, 2}), with(AutoShardPolicy::file_or_data)),
-            "dataset: global batches of 6 rows: endless; shared by DATA, cut by CEIL_SLICES\n"
-            "  rank 0, replicas 0 to 1: reads slices 0, 2 of the 4 of each batch\n"
-            "  rank 1, replicas 2 to 3: reads slices 1, 3 of the 4 of each batch\n" +
+            "dataset: infinitely many global batches of 6 rows; auto_shard_policy DATA, split CEIL_SLICES\n"
+            "  rank 0, replicas 0 to 1: reads slices 0, 2 of the 4 slices of each batch\n"
+            "  rank 1, replicas 2 to 3: reads slices 1, 3 of the 4 slices of each batch\n" +
                 depends);
   EXPECT_EQ(text(watched(range(15)).batch(6), ReplicaLayout({1, 1}), with(AutoShardPolicy::off)),
-            "dataset: global batches of 6 rows: 3; shared by OFF, cut by FIXED_CHUNKS\n"
+            "dataset: 3 global batches of 6 rows; auto_shard_policy OFF, split FIXED_CHUNKS\n"
             "  rank 0, replica 0: reads everything\n"
             "  rank 1, replica 1: reads everything\n" +
                 depends);
   EXPECT_EQ(text(watched(range(15)), ReplicaLayout({1}), {}),
-            "dataset: elements: 15; shared by AUTO, cut by FIXED_CHUNKS\n"
+            "dataset: 15 elements; auto_shard_policy AUTO, split FIXED_CHUNKS\n"
             "  rank 0, replica 0: reads every element\n"
             "  replica r gets chunk r of each batch, on any layout of 1 replicas\n");
   EXPECT_EQ(read, 0);
   test::on_ranks({2, 1}, [&](Communicator& communicator) {
     EXPECT_EQ(
         input::distribute_from_function([](const InputContext&) { return range(3).batch(1); }, communicator).describe(),
-        "datasets from a function: one per rank, whose replicas take elements in turn\n"
+        "datasets from a function: one per rank; the replicas of a rank take elements in turn\n"
         "  rank 0, replicas 0 to 1: reads pipeline 0 of 2\n"
         "  rank 1, replica 2: reads pipeline 1 of 2\n" +
             depends);

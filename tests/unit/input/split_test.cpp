@@ -35,7 +35,7 @@ TEST(Split, into_fixed_chunks_keeps_the_sizes_of_a_full_batch) {
   EXPECT_EQ(counts(SplitPolicy::fixed_chunks, 2, 6, 4), (Counts{2, 2, 1, 1}));
 }
 
-TEST(Split, into_slices_cuts_each_batch_by_its_own_size) {
+TEST(Split, into_slices_divides_each_batch_by_its_own_size) {
   EXPECT_EQ(counts(SplitPolicy::ceil_slices, 4, 4, 3), (Counts{2, 2, 0}));
   EXPECT_EQ(counts(SplitPolicy::ceil_slices, 4, 2, 2), (Counts{1, 1}));
   EXPECT_EQ(counts(SplitPolicy::ceil_slices, 4, 4, 5), (Counts{1, 1, 1, 1, 0}));
@@ -55,7 +55,7 @@ TEST(Split, covers_every_batch_with_chunks_that_differ_by_at_most_one) {
   }
 }
 
-TEST(Split, of_a_stream_takes_the_chunks_of_a_full_batch_in_turn_beginning_with_the_ranks_own) {
+TEST(Split, of_a_stream_cycles_through_the_chunks_of_a_full_batch_from_the_ranks_first) {
   EXPECT_EQ(stream_chunks(7, 4, 0), (Counts{2, 2, 2, 1}));
   EXPECT_EQ(stream_chunks(7, 4, 2), (Counts{2, 1, 2, 2}));
   EXPECT_EQ(stream_chunks(1, 2, 1), (Counts{0, 1}));

@@ -31,7 +31,7 @@ Tensor times(const Tensor& element, std::int64_t factor) {
   return result;
 }
 
-/// What holds for random access must hold for streams.
+/// Every test runs with random access and with streams, which must behave alike.
 class Transformations : public testing::TestWithParam<bool> {
  protected:
   static Dataset<Tensor> range(std::int64_t count) {
@@ -41,7 +41,7 @@ class Transformations : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Dataset, Transformations, testing::Bool(),
                          [](const auto& source) { return std::string(source.param ? "random_access" : "stream"); });
 
-TEST_P(Transformations, filter_keeps_what_the_function_wants) {
+TEST_P(Transformations, filter_keeps_the_elements_that_the_function_accepts) {
   const auto odd = [](const Tensor& element) { return number(element) % 2 == 1; };
   EXPECT_EQ(flat(range(7).filter(odd)), (Numbers{1, 3, 5}));
   EXPECT_EQ(flat(range(7).filter(odd).batch(2).repeat(2)), (Numbers{1, 3, 5, 1, 3, 5}));
@@ -94,7 +94,7 @@ TEST_P(Transformations, cache_reads_its_source_once) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST_P(Transformations, cache_is_not_changed_by_who_reads_it) {
+TEST_P(Transformations, cache_is_not_changed_by_its_readers) {
   const auto cached = range(4).cache();
   for (int pass = 0; pass < 3; ++pass) {
     auto iterator = cached.iterate();
@@ -106,7 +106,7 @@ TEST_P(Transformations, cache_is_not_changed_by_who_reads_it) {
   }
 }
 
-TEST_P(Transformations, cache_freezes_what_is_shuffled_before_it_and_not_what_is_shuffled_after) {
+TEST_P(Transformations, cache_freezes_shuffles_before_it_but_not_after_it) {
   const auto before = range(50).shuffle(1).cache();
   const Numbers order = flat(before);
   EXPECT_EQ(flat(before), order);
@@ -124,14 +124,14 @@ TEST_P(Transformations, cache_serves_several_iterators_at_once) {
     EXPECT_EQ(result, flat(range(200).map([](const Tensor& e) { return times(e, 3); })));
 }
 
-TEST_P(Transformations, a_cache_that_was_not_read_to_its_end_is_read_again) {
+TEST_P(Transformations, a_cache_of_a_stream_that_was_not_read_to_its_end_is_read_again) {
   const auto cached = range(5).cache();
   EXPECT_EQ(flat(cached.take(2)), (Numbers{0, 1}));
   EXPECT_EQ(flat(cached), (Numbers{0, 1, 2, 3, 4}));
 }
 
 TEST_P(Transformations, interleave_takes_turns_as_tensorflow_does) {
-  // the sample of tf.data.Dataset.interleave
+  // the example of tf.data.Dataset.interleave
   const auto sixfold = [](const Tensor& element) { return Dataset<Tensor>::from_tensors(element).repeat(6); };
   const auto numbers = range(6).skip(1).interleave(sixfold, {.cycle_length = 2, .block_length = 4});
   EXPECT_EQ(flat(numbers),
@@ -140,7 +140,7 @@ TEST_P(Transformations, interleave_takes_turns_as_tensorflow_does) {
             (Numbers{0, 0, 1}));
   EXPECT_EQ(flat(range(0).interleave(sixfold, {.cycle_length = 3})), Numbers{});
   for (const int length : {0, 100'000}) {
-    expect_error(Code::invalid_argument, {"interleave: cycle_length is " + std::to_string(length), "at most 65536"},
+    expect_error(Code::invalid_argument, {"interleave: cycle_length is " + std::to_string(length), "in 1 to 65536"},
                  [&] { static_cast<void>(range(3).interleave(sixfold, {.cycle_length = length})); });
   }
   expect_error(Code::invalid_argument, {"interleave: block_length is 0"},
@@ -155,7 +155,7 @@ TEST_P(Transformations, concatenate_appends) {
   EXPECT_EQ(range(2).concatenate(Dataset<Tensor>::range(1).repeat()).cardinality(), Cardinality::infinite());
 }
 
-TEST_P(Transformations, zip_goes_on_until_one_dataset_ends) {
+TEST_P(Transformations, zip_ends_with_the_shortest_dataset) {
   const auto pairs = zip(range(5), Dataset<Tensor>::range(10, 13));
   Numbers seen;
   for (const auto& [left, right] : pairs) {
@@ -173,7 +173,7 @@ TEST_P(Transformations, zip_goes_on_until_one_dataset_ends) {
   EXPECT_EQ(matched, (std::set<std::pair<std::int64_t, std::int64_t>>{{0, 10}, {1, 11}, {2, 12}}));
 }
 
-TEST_P(Transformations, zip_pairs_what_is_shuffled_in_its_order) {
+TEST_P(Transformations, zip_pairs_shuffled_elements_in_their_order) {
   const auto shuffled = range(10).shuffle(5);
   const Numbers order = flat(range(10).shuffle(5));
   std::size_t i = 0;
@@ -208,7 +208,7 @@ TEST_P(Transformations, a_parallel_map_keeps_the_order) {
     EXPECT_EQ(flat(mapped.map([](const Tensor& e) { return times(e, 1); }).batch(9)), expected);
   }
   for (const int threads : {0, 1025}) {
-    expect_error(Code::invalid_argument, {"map: num_parallel_calls is " + std::to_string(threads), "at most 1024"},
+    expect_error(Code::invalid_argument, {"map: num_parallel_calls is " + std::to_string(threads), "in 1 to 1024"},
                  [&] { static_cast<void>(range(3).map(slow, {.num_parallel_calls = threads})); });
   }
 }
@@ -231,7 +231,7 @@ TEST_P(Transformations, a_parallel_map_calls_its_function_on_several_threads) {
   EXPECT_GT(threads.size(), 1U);
 }
 
-TEST_P(Transformations, what_a_parallel_map_throws_comes_in_place_of_its_element) {
+TEST_P(Transformations, an_exception_of_a_parallel_map_is_thrown_in_place_of_its_element) {
   const auto fails = [](const Tensor& element) {
     if (number(element) >= 5) throw std::runtime_error("element " + std::to_string(number(element)));
     std::this_thread::sleep_for(std::chrono::microseconds(300));
@@ -254,7 +254,7 @@ TEST_P(Transformations, what_a_parallel_map_throws_comes_in_place_of_its_element
   }
 }
 
-TEST_P(Transformations, an_iterator_of_a_parallel_map_can_be_left_at_any_time) {
+TEST_P(Transformations, an_iterator_of_a_parallel_map_can_be_destroyed_at_any_time) {
   for (int taken = 0; taken < 6; ++taken) {
     auto iterator = range(1000).map([](Tensor e) { return e; }, {.num_parallel_calls = 3}).iterate();
     for (int i = 0; i < taken; ++i) EXPECT_TRUE(iterator.get_next_as_optional());
@@ -281,7 +281,7 @@ TEST_P(Transformations, several_iterators_are_independent) {
   EXPECT_EQ(number(*second.get_next_as_optional()), 3);
 }
 
-TEST(Range, goes_from_start_to_stop_by_step) {
+TEST(Range, counts_from_start_to_stop_by_step) {
   EXPECT_EQ(flat(Dataset<Tensor>::range(2, 5)), (Numbers{2, 3, 4}));
   EXPECT_EQ(flat(Dataset<Tensor>::range(1, 10, 4)), (Numbers{1, 5, 9}));
   EXPECT_EQ(flat(Dataset<Tensor>::range(5, 0, -2)), (Numbers{5, 3, 1}));

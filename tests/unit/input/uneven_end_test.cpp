@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of data that replicas do not reach together, with strategies.
+// Datasets of which replicas reach the end at different steps, with strategies.
 
 #include <lockstep/lockstep.hpp>
 
@@ -31,13 +31,13 @@ using Batch = PerReplica<Tensor>;
 
 struct Seen {
   std::mutex mutex;
-  std::vector<Numbers> elements;   // of each rank
-  std::vector<int> steps;          // of each rank
-  std::vector<double> sums;        // what reduce(mean) and GlobalMean said times their counts, of rank 0
-  std::vector<std::int64_t> rows;  // of each step
+  std::vector<Numbers> elements;   // by rank
+  std::vector<int> steps;          // by rank
+  std::vector<double> sums;        // results of reduce(mean) and GlobalMean on rank 0, times their counts
+  std::vector<std::int64_t> rows;  // by step
 };
 
-/// Runs all steps on one rank: what its replicas see goes to `seen`, and both means of each step are compared.
+/// Runs all steps on one rank: adds the elements of its replicas to `seen`, and compares both means of each step.
 void run_all(Strategy& strategy, const DistributedDataset<Tensor>& distributed, Seen& seen) {
   const int rank = strategy.communicator().rank();
   Numbers mine;
@@ -116,14 +116,14 @@ INSTANTIATE_TEST_SUITE_P(Input, UnevenEnd,
                                   std::string(to_string(std::get<2>(setting.param)));
                          });
 
-/// Every number below `rows`, dealt to `count` files.
+/// The numbers below `rows`, distributed over `count` files.
 std::unique_ptr<test::NumberFiles> files_of(std::int64_t rows, int count) {
   std::vector<Numbers> files(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < rows; ++i) files[static_cast<std::size_t>(i * i % count)].push_back(i);
   return std::make_unique<test::NumberFiles>(files);
 }
 
-TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_one_step_with_every_element_seen) {
+TEST_P(UnevenEnd, of_random_data_is_reached_by_all_ranks_in_the_same_step_after_every_element) {
   const auto [ranks, split, policy] = GetParam();
   const int seed = ranks * 100 + static_cast<int>(split) * 10 + static_cast<int>(policy);
   std::mt19937 random(static_cast<unsigned>(seed));  // the same numbers everywhere
@@ -175,7 +175,7 @@ TEST(UnevenEnd_, is_seen_in_the_replica_context) {
   const auto short_step = strategy.run(has_data, last);
   EXPECT_TRUE(short_step.component(0));
   EXPECT_FALSE(short_step.component(1));
-  // of trees too, and forgotten in the next step
+  // of trees too, and only in the current step
   const auto pair = strategy.run([](const Tensor& x) { return std::pair(x, x); }, last);
   EXPECT_FALSE(
       strategy.run([](ReplicaContext& replica, const auto&) { return replica.has_data(); }, pair).component(1));
@@ -183,7 +183,7 @@ TEST(UnevenEnd_, is_seen_in_the_replica_context) {
   EXPECT_TRUE(strategy.run([](ReplicaContext& replica, int) { return replica.has_data(); }, 3).component(1));
 }
 
-/// The number of the next collective of `communicator`, from the error of one in which ranks differ.
+/// The sequence number of the next collective of `communicator`, taken from the error of a mismatch.
 std::int64_t next_collective(Communicator& communicator) {
   std::vector<float> values(communicator.rank() == 0 ? 1 : 2);
   const TensorView output = view_of(std::span<float>(values));
@@ -199,7 +199,7 @@ std::int64_t next_collective(Communicator& communicator) {
   return -1;
 }
 
-TEST(UnevenEnd_, takes_a_collective_per_step_only_where_the_length_is_not_known) {
+TEST(UnevenEnd_, uses_a_collective_per_step_only_if_the_length_is_unknown) {
   test::on_ranks({1, 1}, [](Communicator& communicator) {
     const auto number_after = [&](const Dataset<Tensor>& dataset, AutoShardPolicy policy) {
       Communicator own = communicator.duplicate({});

@@ -25,14 +25,14 @@ namespace {
 /// The last slice of each row.
 std::vector<cuda::CopyRegion> last_slices(const SparseUpdate& update) {
   const std::size_t bytes = static_cast<std::size_t>(update.width) * size_of(update.dtype);
-  std::vector<cuda::CopyRegion> pieces;
+  std::vector<cuda::CopyRegion> regions;
   for (std::size_t k = 0; k < update.steps.size(); ++k) {
     const RowStep& step = update.steps[k];
     if (k + 1 < update.steps.size() && update.steps[k + 1].row == step.row) continue;
-    pieces.push_back({static_cast<const std::byte*>(update.slices) + static_cast<std::size_t>(step.slice) * bytes,
-                      static_cast<std::byte*>(update.target) + static_cast<std::size_t>(step.row) * bytes, bytes});
+    regions.push_back({static_cast<const std::byte*>(update.slices) + static_cast<std::size_t>(step.slice) * bytes,
+                       static_cast<std::byte*>(update.target) + static_cast<std::size_t>(step.row) * bytes, bytes});
   }
-  return pieces;
+  return regions;
 }
 
 /// Applies `update` on the GPU `place`.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what the shared library exports in a build without CUDA with what it does in one that has it.
+"""Compares the names that the shared library exports in builds without and with CUDA.
 
-  abi.py LIBRARY BUILD     LIBRARY, without CUDA, and BUILD/lib/liblockstep.so, with it; exits 1 when names differ
+  abi.py LIBRARY BUILD     compares LIBRARY, without CUDA, and BUILD/lib/liblockstep.so, with CUDA; exits 1 if names differ
 
-Programs run with either. Where one build is with Open MPI and the other with MPICH, functions that take MPI's handles are
-left aside: those have other types. Skips where BUILD is not there, has no CUDA, or is older than the sources.
+A program can run with either library. If one build uses Open MPI and the other MPICH, functions that take MPI handles are
+ignored, because the types of the handles differ. Skips if BUILD does not exist, has no CUDA, or is older than the sources.
 """
 
 import os

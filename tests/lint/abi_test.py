@@ -51,12 +51,12 @@ def reason(built, has_cuda, source_time):
 
 def main():
     checks = Checks()
-    for what, arguments, expected in (('skips where nothing is built', (False, False, 500), 'there is no '),
+    for what, arguments, expected in (('skips if nothing is built', (False, False, 500), 'there is no '),
                                       ('skips where the other has no CUDA', (True, False, 500), 'has no CUDA'),
-                                      ('skips what is older than a source', (True, True, 2000), 'older than the sources')):
+                                      ('skips a build that is older than a source', (True, True, 2000), 'older than the sources')):
         found = reason(*arguments)
         checks.check(what, expected in found, found)
-    checks.check('takes what is newer than all sources', reason(True, True, 500) == '')
+    checks.check('accepts a build that is newer than all sources', reason(True, True, 500) == '')
     for what, without, with_cuda, expected in CASES:
         found = list(differences(without, with_cuda))
         checks.check(what, [where for where, _ in found] == expected, found)

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks for which GPUs the objects with kernels contain code.
 
-  architectures.py few|all NVCC OBJECT...     prints each object's; exits 1 when one lacks some or has others
+  architectures.py few|all NVCC OBJECT...     prints the targets of each object; exits 1 if one lacks a target or has others
 
-all: machine code for those of ALL that this nvcc knows; few: for the oldest. And PTX of the newest of these, of which
-drivers make code for GPUs that come later. Skips where CUDA's cuobjdump is neither beside nvcc nor on the path.
+all: machine code for every target in ALL that this nvcc supports; few: for the oldest only. Both need PTX for the newest of
+these, from which drivers make code for later GPUs. Skips if cuobjdump is neither beside nvcc nor on the path.
 """
 
 import os

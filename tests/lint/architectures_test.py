@@ -21,14 +21,14 @@ OLD = 'sm_70 sm_80 sm_90'
 
 # description, the compiler's list, few or all, contents of the object, exit code, a part of the output
 CASES = [
-    ('passes what is whole', NEW, 'all', listing(['80', '90', '100'], ['100']), 0, 'machine code for 80 90 100, PTX of 100'),
+    ('passes complete objects', NEW, 'all', listing(['80', '90', '100'], ['100']), 0, 'machine code for 80 90 100, PTX of 100'),
     ('asks an older compiler for what it knows', OLD, 'all', listing(['80', '90'], ['90']), 0, 'machine code for 80 90'),
     ('asks a build with few for the oldest', NEW, 'few', listing(['80'], ['80']), 0, 'machine code for 80, PTX of 80'),
     ('finds machine code that is missing', NEW, 'all', listing(['80', '100'], ['100']), 1, 'expected machine code for 80 90 100'),
-    ('finds that there is no PTX', NEW, 'all', listing(['80', '90', '100'], []), 1, 'PTX of none'),
+    ('finds missing PTX', NEW, 'all', listing(['80', '90', '100'], []), 1, 'PTX of none'),
     ('finds PTX of an older GPU', NEW, 'all', listing(['80', '90', '100'], ['80']), 1, 'PTX of 80'),
     ('finds code that is for one GPU alone', NEW, 'all', listing(['80', '90a', '100'], ['100']), 1, 'machine code for 80 100 90a'),
-    ('finds code that nobody asked for', NEW, 'few', listing(['80', '90'], ['80']), 1, 'machine code for 80 90'),
+    ('finds code for targets that were not requested', NEW, 'few', listing(['80', '90'], ['80']), 1, 'machine code for 80 90'),
     ('takes no silence for an answer', NEW, 'all', '', 1, 'machine code for none'),
     ('skips where nothing lists it', NEW, 'all', None, 77, 'no cuobjdump'),
 ]

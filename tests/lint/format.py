@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every C++ file is as clang-format 19 would write it. Exit 77 where clang-format 19 is missing.
+"""Checks that every C++ file is formatted as by clang-format 19. Exits 77 if clang-format 19 is missing.
 
   format.py SOURCE [--fix]
 """

@@ -5,8 +5,8 @@
 
   headers.py SOURCE BUILD
 
-Only a header of interop/ sees foreign libraries' include folders (those that the library is compiled with). One whose
-foreign header is not on this machine is skipped.
+Only headers of interop/ are compiled with the include folders of other libraries (those that the library is compiled
+with). They are skipped if a header of another library is not installed.
 """
 
 import concurrent.futures

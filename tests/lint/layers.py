@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the compiler does not: which module may include which, and a few rules for every file.
 
-  layers.py [ROOT]     prints each violation as file:line: text; exits 1 when there is one
+  layers.py [ROOT]     prints each violation as file:line: text; exits 1 if there is one
 
 A module includes only modules of lower layers, and itself. A foreign header stays in the modules that wrap it. The two
 tables below are the rules; a new module or a new library is one line in one of them.
@@ -195,7 +195,7 @@ class Lint:
             return None
         module = public_module(name)
         if module is None:
-            return None if path == 'include/lockstep/lockstep.hpp' else f'<{name}> is for users; include what is used'
+            return None if path == 'include/lockstep/lockstep.hpp' else f'<{name}> is for users; include the headers that are used'
         return self.check_layers(path, module)
 
     def check_private(self, path, top, name):

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where each class, constructor, attribute and method of the strategy pages is declared, and a test that uses it.
+"""Maps each class, constructor, attribute and method of the strategy pages to its declaration and to a test that uses it.
 
   methods.py [ROOT]           checks every row of PAGES: TAP
   methods.py --table [ROOT]   prints the rows as Markdown, with the line of each declaration
 
-A row is (name on the page, declaration, test), and a word if the test must contain another than the last of the
+A row is (name on the page, declaration, test[, word]). The test must contain the word; by default the last word of the
 declaration. A declaration is `header Class`, `header Class::member` (a constructor is `Class::Class`) or
-`header function()`, with the header's path in include/lockstep/; of overloads it is the first, or `Class::member(TEXT`,
-whose parameters begin so. A test is `Suite.name`, also one of a conformance case: `conformance_AREA.ID`.
+`header function()`, with the header's path in include/lockstep/. It stands for the first overload, or, as
+`Class::member(TEXT`, for the one whose parameters begin with TEXT. A test is `Suite.name`; that of a conformance case is
+`conformance_AREA.ID`.
 """
 
 import json

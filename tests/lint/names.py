@@ -5,9 +5,9 @@
 
   names.py SOURCE BUILD
 
-A page is a .md file beside the public headers. Each name in its `code`, but for what a table's first column says of other
-libraries, must be declared in a header; each program of a page must compile, and of a piece of one what it names of
-lockstep must be declared. Python blocks are theirs.
+A page is a .md file beside the public headers. Each name in its `code` must be declared in a header, except in the first
+column of tables, which may name other libraries. Each program of a page must compile; in each part of a program, the names
+of lockstep must be declared. Python blocks are not checked.
 """
 
 import os
@@ -45,7 +45,7 @@ def names_of(text):
                 yield number, name
 
 
-def names_of_piece(text):
+def names_of_part(text):
     """The names of lockstep in a part of a program: qualified names, and members that are called."""
     text = re.sub(r'//.*', '', text)
     return re.findall(r'lockstep::(\w+)', text) + re.findall(r'(?:\.|->)(\w+)\(', text)
@@ -72,11 +72,11 @@ def main():
             text = file.read()
         shown = os.path.relpath(page, source)
         missing = [f'{shown}:{line}: no public header declares {name}' for line, name in names_of(text) if name not in words]
-        results.append((f'{shown} names what is there', missing))
+        results.append((f'{shown} names only things that exist', missing))
         for number, (language, block) in enumerate(BLOCK.findall(text), 1):
             if language == 'cpp' and 'int main(' not in block:
-                unknown = sorted(set(names_of_piece(block)) - words)
-                results.append((f'{shown}, block {number}, names what is there', [f'no public header declares {n}' for n in unknown]))
+                unknown = sorted(set(names_of_part(block)) - words)
+                results.append((f'{shown}, block {number}, names only things that exist', [f'no public header declares {n}' for n in unknown]))
             elif language == 'cpp':
                 results.append((f'{shown}, block {number}, compiles', compiled(block, plain, directory)))
     print(f'1..{len(results)}')

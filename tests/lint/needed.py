@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks which libraries the shared library needs at startup: one library runs on machines with and without GPUs.
 
-  needed.py LIBRARY     exits 1 when the loader would look for CUDA's driver or runtime, or NCCL
+  needed.py LIBRARY     exits 1 if it needs CUDA's driver or runtime, or NCCL, to be loaded
 """
 
 import re

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the table of the pages' samples in tests/README.md with the tests in tests/pages/.
 
-  pages.py [ROOT]     prints each difference; exits 1 when there is one
+  pages.py [ROOT]     prints each difference; exits 1 if there is one
 
-A row is `| sample | `Suite.test` |`, under a heading row that names the page's suite; each test has one row, and each
-row a test.
+A row is `| sample | `Suite.test` |`, under a heading row that names the page's suite. Each test has one row,
+and each row names a test.
 """
 
 import glob

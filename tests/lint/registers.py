@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the output of ptxas for the kernels: the number of registers, and whether a thread keeps everything in them.
 
-  registers.py LOG...     prints each kernel's registers for each GPU; exits 1 when one spills or has a stack frame
+  registers.py LOG...     prints each kernel's registers for each GPU; exits 1 if one spills or has a stack frame
 
-A spilled value goes to memory and back, in kernels whose time is memory's.
+A spilled value is written to memory and read again, in kernels that are limited by memory bandwidth.
 """
 
 import re

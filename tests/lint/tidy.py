@@ -5,9 +5,9 @@
 
   tidy.py SOURCE BUILD [PART]   only sources whose path contains PART
 
-clang-tidy spends its time on the standard library's headers, so many sources go through it as one that includes them, with the folders and
-macros of all. Where that fails, be it only that two of them use one name, each half is tried, down to a source alone, whose verdict counts.
--Wshadow is looked at in here, since the lanes compile several sources at once.
+clang-tidy spends most of its time on the standard library's headers, so many sources are checked as one source that includes them, with the
+include paths and macros of all. If that fails, perhaps only because two sources use one name, each half is checked, down to single sources,
+whose results count. -Wshadow is evaluated here, since the lanes compile several sources at once.
 """
 
 import concurrent.futures

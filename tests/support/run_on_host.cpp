@@ -85,7 +85,7 @@ void fold_on_host(const Fold& fold, std::int64_t count) {
 void copy_on_host(std::span<const CopyRegion> pieces) {
   while (!pieces.empty()) {
     const CopyArguments arguments = copy_arguments(pieces);
-    for_each_worker(arguments.first_chunk[arguments.piece_count],
+    for_each_worker(arguments.first_chunk[arguments.region_count],
                     [&](const Worker& worker) { copy<HostMemory>(arguments, worker); });
   }
 }

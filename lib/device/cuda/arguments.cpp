@@ -144,14 +144,14 @@ int known_leaves(const Fold& fold) {
 CopyArguments copy_arguments(std::span<const CopyRegion>& regions) {
   CopyArguments arguments;
   std::size_t bytes = 0;
-  for (; !regions.empty() && arguments.piece_count < CopyArguments::most_regions; regions = regions.subspan(1)) {
+  for (; !regions.empty() && arguments.region_count < CopyArguments::most_regions; regions = regions.subspan(1)) {
     if (regions.front().bytes == 0) continue;
-    arguments.regions[arguments.piece_count++] = regions.front();
+    arguments.regions[arguments.region_count++] = regions.front();
     bytes += regions.front().bytes;
   }
   arguments.chunk_bytes = chunk_bytes_for(bytes);
   const auto chunk_bytes = static_cast<std::size_t>(arguments.chunk_bytes);
-  for (int p = 0; p < arguments.piece_count; ++p) {
+  for (int p = 0; p < arguments.region_count; ++p) {
     const std::size_t chunks = (arguments.regions[p].bytes + chunk_bytes - 1) / chunk_bytes;
     arguments.first_chunk[p + 1] = arguments.first_chunk[p] + static_cast<std::uint32_t>(chunks);
   }

@@ -52,7 +52,7 @@ class RealKernels final : public Kernels {
   Status copy(std::span<const CopyRegion> regions, Stream stream) override {
     while (!regions.empty()) {
       const CopyArguments arguments = copy_arguments(regions);
-      const Status status = launch(copy_kernel, arguments, arguments.first_chunk[arguments.piece_count], stream);
+      const Status status = launch(copy_kernel, arguments, arguments.first_chunk[arguments.region_count], stream);
       if (status != Status::success) return status;
     }
     return Status::success;

@@ -23,7 +23,7 @@ namespace {
 
 /// A message on the wire. MPI may reuse the context of a freed communicator for the next one while a message of the old
 /// one is in flight: each transport has a number, and ignores messages with another number.
-struct Letter {
+struct WireMessage {
   std::uint64_t number;
   Message message;
 };
@@ -40,7 +40,7 @@ std::uint64_t agree_on_number(MPI_Comm comm) {
 // Tags, of which every MPI has 32768: 0 for messages, odd numbers for transfers aside, even numbers for other
 // transfers. They differ between successive transports, so that no transfer is matched with one that was never
 // received.
-constexpr int letter_tag = 0;
+constexpr int message_tag = 0;
 constexpr std::uint64_t tags_of_a_kind = 16382;
 int aside_tag_of(std::uint64_t number) { return 1 + 2 * static_cast<int>(number % tags_of_a_kind); }
 int transfer_tag_of(std::uint64_t number, std::uint64_t epoch) {
@@ -50,8 +50,8 @@ int transfer_tag_of(std::uint64_t number, std::uint64_t epoch) {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, bool share_memory, std::size_t piece_bytes)
-      : piece_bytes_(piece_bytes),
+  MpiTransport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes)
+      : segment_bytes_(segment_bytes),
         share_memory_(share_memory),
         signals_(mpi::Comm::duplicate_of(comm)),
         data_(mpi::Comm::duplicate_of(comm)),
@@ -106,8 +106,8 @@ class MpiTransport final : public Transport {
     const auto lock = mpi::serialize();
     while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
     Outgoing& out = outgoing_.emplace_back(Outgoing{{number_, message}, MPI_REQUEST_NULL});
-    mpi::check(MPI_Isend(&out.letter, static_cast<int>(sizeof(Letter)), MPI_BYTE, target, letter_tag, signals_.get(),
-                         &out.request),
+    mpi::check(MPI_Isend(&out.wire_message, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, target, message_tag,
+                         signals_.get(), &out.request),
                "MPI_Isend");
   }
 
@@ -157,9 +157,9 @@ class MpiTransport final : public Transport {
     const auto lock = mpi::serialize();
     const auto [transfer, requests] = new_slot();
     const MPI_Datatype type = mpi::datatype(dtype).value();
-    const auto piece_elements = static_cast<std::int64_t>(piece_bytes_ / size_of(dtype));
-    for (std::int64_t begin = 0; begin < count; begin += piece_elements) {
-      const auto elements = static_cast<int>(std::min(piece_elements, count - begin));
+    const auto segment_elements = static_cast<std::int64_t>(segment_bytes_ / size_of(dtype));
+    for (std::int64_t begin = 0; begin < count; begin += segment_elements) {
+      const auto elements = static_cast<int>(std::min(segment_elements, count - begin));
       std::byte* const start = static_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(dtype);
       mpi::check(MPI_Iallreduce(MPI_IN_PLACE, start, elements, type, mpi::op(op), data_.get(),
                                 &requests->emplace_back(MPI_REQUEST_NULL)),
@@ -174,16 +174,16 @@ class MpiTransport final : public Transport {
     const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
     const int color = members.empty() ? MPI_UNDEFINED : members.front();  // no other group has the same color
     const mpi::Comm part = mpi::Comm::split_of(data_.get(), color, place);
-    return members.empty() ? nullptr : std::make_unique<MpiTransport>(part.get(), share_memory_, piece_bytes_);
+    return members.empty() ? nullptr : std::make_unique<MpiTransport>(part.get(), share_memory_, segment_bytes_);
   }
 
   std::unique_ptr<Transport> duplicate() override {
-    return std::make_unique<MpiTransport>(data_.get(), share_memory_, piece_bytes_);
+    return std::make_unique<MpiTransport>(data_.get(), share_memory_, segment_bytes_);
   }
 
  private:
   struct Outgoing {
-    Letter letter;
+    WireMessage wire_message;
     MPI_Request request;
   };
   struct Slot {
@@ -237,7 +237,7 @@ class MpiTransport final : public Transport {
   }
 
   void start_receiving() {
-    mpi::check(MPI_Irecv(&incoming_, static_cast<int>(sizeof(Letter)), MPI_BYTE, MPI_ANY_SOURCE, letter_tag,
+    mpi::check(MPI_Irecv(&incoming_, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, MPI_ANY_SOURCE, message_tag,
                          signals_.get(), &incoming_request_),
                "MPI_Irecv");
   }
@@ -256,8 +256,8 @@ class MpiTransport final : public Transport {
   Transfer start_sending(int target, std::span<const std::byte> data, MPI_Comm comm, int tag) {
     const auto lock = mpi::serialize();
     const auto [transfer, requests] = new_slot();
-    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
-      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
+    for (std::size_t begin = 0; begin < data.size(); begin += segment_bytes_) {
+      const std::size_t bytes = std::min(segment_bytes_, data.size() - begin);
       mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, tag, comm,
                            &requests->emplace_back(MPI_REQUEST_NULL)),
                  "MPI_Isend");
@@ -268,8 +268,8 @@ class MpiTransport final : public Transport {
   Transfer start_receiving_from(int source, std::span<std::byte> data, MPI_Comm comm, int tag) {
     const auto lock = mpi::serialize();
     const auto [transfer, requests] = new_slot();
-    for (std::size_t begin = 0; begin < data.size(); begin += piece_bytes_) {
-      const std::size_t bytes = std::min(piece_bytes_, data.size() - begin);
+    for (std::size_t begin = 0; begin < data.size(); begin += segment_bytes_) {
+      const std::size_t bytes = std::min(segment_bytes_, data.size() - begin);
       mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, tag, comm,
                            &requests->emplace_back(MPI_REQUEST_NULL)),
                  "MPI_Irecv");
@@ -303,7 +303,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  std::size_t piece_bytes_;
+  std::size_t segment_bytes_;
   bool share_memory_;
   mpi::Comm signals_;
   mpi::Comm data_;
@@ -315,7 +315,7 @@ class MpiTransport final : public Transport {
   int tag_;  // tag of transfers of this epoch
   bool has_failed_ = false;
   std::unique_ptr<NodeGroup> group_;
-  Letter incoming_{};
+  WireMessage incoming_{};
   MPI_Request incoming_request_ = MPI_REQUEST_NULL;
   std::deque<Outgoing> outgoing_;  // a deque: growing and shrinking at its ends moves no elements
   std::deque<Slot> slots_;
@@ -325,9 +325,9 @@ class MpiTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t piece_bytes) {
-  LOCKSTEP_CHECK(piece_bytes > 0 && piece_bytes % 8 == 0 && piece_bytes <= std::numeric_limits<int>::max());
-  return std::make_unique<MpiTransport>(comm, share_memory, piece_bytes);
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes) {
+  LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
+  return std::make_unique<MpiTransport>(comm, share_memory, segment_bytes);
 }
 
 }  // namespace lockstep::detail

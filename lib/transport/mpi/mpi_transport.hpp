@@ -13,10 +13,10 @@
 namespace lockstep::detail {
 
 /// Duplicates `comm` twice, for signals and for data. Collective over `comm`. No MPI message is longer than
-/// `piece_bytes`, a multiple of 8 that must be equal on all ranks: counts in MPI-3.1 are `int`. There is a node group
+/// `segment_bytes`, a multiple of 8 that must be equal on all ranks: counts in MPI-3.1 are `int`. There is a node group
 /// if all ranks set `share_memory`, are on one node, and can map each other's arenas; under the same conditions on
 /// every node there are local groups.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory,
-                                                            std::size_t piece_bytes = std::size_t{1} << 30);
+                                                            std::size_t segment_bytes = std::size_t{1} << 30);
 
 }  // namespace lockstep::detail

@@ -17,7 +17,7 @@ namespace lockstep::detail::cuda {
 struct CopyArguments {
   static constexpr int most_regions = 144;
 
-  int piece_count = 0;
+  int region_count = 0;
   int chunk_bytes = 0;
   CopyRegion regions[most_regions];                  ///< none is empty
   std::uint32_t first_chunk[most_regions + 1] = {};  ///< by region, and the number of chunks at the end
@@ -65,7 +65,7 @@ LOCKSTEP_DEVICE void copy_chunk(const unsigned char* source, unsigned char* targ
 LOCKSTEP_DEVICE inline int region_of(const CopyArguments& arguments, std::uint32_t chunk) {
   int region = 0;
   for (int step = 128; step > 0; step /= 2) {
-    if (region + step < arguments.piece_count && arguments.first_chunk[region + step] <= chunk) region += step;
+    if (region + step < arguments.region_count && arguments.first_chunk[region + step] <= chunk) region += step;
   }
   return region;
 }
@@ -73,7 +73,7 @@ LOCKSTEP_DEVICE inline int region_of(const CopyArguments& arguments, std::uint32
 /// The work of one thread in a copy.
 template <class Memory>
 LOCKSTEP_DEVICE void copy(const CopyArguments& arguments, const Worker& worker) {
-  const std::int64_t chunks = arguments.first_chunk[arguments.piece_count];
+  const std::int64_t chunks = arguments.first_chunk[arguments.region_count];
   for (std::int64_t chunk = worker.block; chunk < chunks; chunk += worker.blocks) {
     const int p = region_of(arguments, static_cast<std::uint32_t>(chunk));
     const CopyRegion& region = arguments.regions[p];

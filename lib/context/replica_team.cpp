@@ -25,7 +25,7 @@ bool are_of_several_kinds(const std::vector<Device>& devices) {
                      [&](Device device) { return device.kind != devices.front().kind; });
 }
 
-/// One where threads would only take processors from each other.
+/// One if there are more threads than processors.
 int threads_for_loops(const Communicator& communicator) {
   return threads_on_this_node(communicator) <= detail::allowed_cpus() ? communicator.local_replicas() : 1;
 }
@@ -120,7 +120,7 @@ void ReplicaTeam::run_published(int local) {
 void ReplicaTeam::serve(int local) {
   const auto ready = [this, local] { return has_published(local) || stopping_.load() || parallel_loop_->is_open(); };
   for (;;) {
-    // without a deadline: between steps a thread has nothing to wait for but work
+    // no deadline: between steps a thread waits for work only
     if (!waiter_->wait_until(ready, Waiter::Clock::now() + std::chrono::hours(1))) continue;
     if (stopping_.load()) return;
     has_published(local) ? run_published(local) : parallel_loop_->help();

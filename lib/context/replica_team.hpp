@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local replicas of one strategy: their devices, their threads, and the communicator that speaks for them. A
-// strategy, its variables and its replica contexts share one team.
+// The local replicas of one strategy: their devices, their threads and their communicator. A strategy, its variables
+// and its replica contexts share one team.
 
 #pragma once
 
@@ -36,7 +36,7 @@
 
 namespace lockstep {
 
-/// What reduces items where that is not the communicator's all_reduce alone.
+/// Reduces items in place of the communicator's all_reduce.
 using Reducer =
     std::function<void(Communicator&, std::span<const Item>, ReduceOp, const CommunicationOptions& of_this_call)>;
 
@@ -57,7 +57,7 @@ class ReplicaTeam {
  public:
   enum class Kind : std::uint8_t { usual, is_default };
 
-  /// `devices[i]` is where local replica i computes; as many as the communicator has local replicas.
+  /// `devices[i]` is the device of local replica i; as many as the communicator has local replicas.
   ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind = Kind::usual);
   ReplicaTeam(const ReplicaTeam&) = delete;
   ReplicaTeam& operator=(const ReplicaTeam&) = delete;
@@ -72,23 +72,23 @@ class ReplicaTeam {
   [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }
   /// Whether some replicas, of all ranks, compute on hosts and some on GPUs.
   [[nodiscard]] bool devices_are_mixed() const noexcept { return devices_are_mixed_; }
-  /// What there is to be said of the choice of devices; may be empty.
+  /// A remark about the choice of devices; may be empty.
   [[nodiscard]] const std::string& note_on_devices() const noexcept { return note_on_devices_; }
   [[nodiscard]] int local_replicas() const noexcept { return static_cast<int>(devices_.size()); }
   [[nodiscard]] int replicas() const noexcept { return replicas_; }
   [[nodiscard]] int first_replica_id() const noexcept { return first_replica_id_; }
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] Waiter& waiter() noexcept { return *waiter_; }
-  /// What this rank's collectives share with the threads of replicas that wait.
+  /// Lets the threads of waiting replicas help with this rank's collectives.
   [[nodiscard]] detail::ParallelLoop& parallel_loop() noexcept { return *parallel_loop_; }
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
-  /// The first replica's context of steps that are not nested.
+  /// The first replica in steps that are not nested.
   [[nodiscard]] ReplicaContext& first_replica();
 
-  /// One step: `task` on every local replica. Throws the first exception in time, after all replicas have ended.
+  /// One step: `task` on every local replica. Rethrows the first exception once all replicas have returned.
   void run(Strategy* strategy, ReplicaTask task, RunMode mode);
 
-  /// Says in the log, the first time, that some of `options` have no effect.
+  /// Logs a warning, once, if some of `options` have no effect.
   void warn_of_ignored(const RunOptions& options);
 
   /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is
@@ -131,7 +131,7 @@ class ReplicaTeam {
   /// Before the first collective of a replica.
   void set_hooks(StrategyHooks hooks) { hooks_ = std::move(hooks); }
   [[nodiscard]] const StrategyHooks& hooks() const noexcept { return hooks_; }
-  /// What only all ranks together know of their devices. Before the team is used.
+  /// Facts about devices that only all ranks together know. Before the team is used.
   void set_devices_of_all(bool are_mixed, std::string note) {
     devices_are_mixed_ = are_mixed;
     note_on_devices_ = std::move(note);
@@ -170,11 +170,11 @@ class ReplicaTeam {
     if (communicator_.size() > 1)
       CommunicatorAccess::count_merge(communicator_, static_cast<std::uint64_t>(statistics_.runs));
   }
-  void add_meeting_seconds(double seconds) noexcept { statistics_.meeting_seconds += seconds; }
+  void add_rendezvous_seconds(double seconds) noexcept { statistics_.rendezvous_seconds += seconds; }
 
-  /// Number of the last step that was handed to the threads.
+  /// Number of the last step that the threads got.
   [[nodiscard]] std::uint64_t published() const noexcept { return published_.load(); }
-  /// On the thread of replica `local`: runs its part of a step that was handed out and not yet run by it.
+  /// On the thread of replica `local`: runs its part of the last step, which it has not run yet.
   void run_published(int local);
   [[nodiscard]] bool has_published(int local) const noexcept {
     return published() != seen_[static_cast<std::size_t>(local)].count;
@@ -182,7 +182,7 @@ class ReplicaTeam {
 
  private:
   struct alignas(64) Seen {
-    std::uint64_t count = 0;  // of steps that this replica's thread has begun; its own
+    std::uint64_t count = 0;  // number of steps that this replica's thread has begun; used by that thread only
   };
 
   void run_step(Step& step, Strategy* strategy, ReplicaTask task, RunMode mode);
@@ -196,16 +196,16 @@ class ReplicaTeam {
   int first_replica_id_;
   std::chrono::milliseconds fail_after_;
   StrategyStatistics statistics_;
-  bool has_warned_ = false;  // of options that are ignored
+  bool has_warned_ = false;  // about ignored options
   bool devices_are_mixed_;
   std::string note_on_devices_;
   StrategyHooks hooks_;
   std::string told_text_;  // what() of the last failure that the other ranks know
 
-  // the communicator, which may live longer, has the loop, and the loop the waiter
+  // shared: the communicator, which may live longer, holds the loop, and the loop holds the waiter
   std::shared_ptr<Waiter> waiter_;
   std::shared_ptr<detail::ParallelLoop> parallel_loop_;
-  std::unique_ptr<Step> step_;        // of runs that are not nested
+  std::unique_ptr<Step> step_;        // used by runs that are not nested
   std::atomic<bool> running_{false};  // a thread is in `run`
   Step* current_ = nullptr;           // published by `published_`
   std::atomic<std::uint64_t> published_{0};

@@ -21,7 +21,7 @@ std::string text_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -35,17 +35,20 @@ void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
   strategy_ = strategy;
   task_ = task;
   mode_ = mode;
-  failure_ = nullptr;
-  if (replicas_.size() == 1) return;  // no meetings: nothing else has changed
+  {
+    const detail::MutexLock lock(mutex_);
+    failure_ = nullptr;
+    abort_error_.reset();
+  }
+  if (replicas_.size() == 1) return;  // one replica waits for no other: nothing else has changed
   for (int i = 0; i < team_.local_replicas(); ++i) {
-    slot(i).arrived.store(0, std::memory_order_relaxed);  // relaxed here: the step is handed to the threads after this
+    slot(i).arrived.store(0, std::memory_order_relaxed);  // relaxed: threads get the step after this
     slot(i).finished.store(false, std::memory_order_relaxed);
-    slot(i).meetings = 0;
+    slot(i).rendezvous = 0;
   }
   released_.store(0, std::memory_order_relaxed);
   turn_.store(0, std::memory_order_relaxed);
   status_.store(Status::open, std::memory_order_relaxed);
-  abort_error_.reset();
 }
 
 void Step::run_replica(int local) noexcept {
@@ -54,7 +57,8 @@ void Step::run_replica(int local) noexcept {
   try {
     if (mode_ == RunMode::sequential) wait_for_turn(local);
     const detail::CurrentGpu gpu(context.devices().front());
-    const bool ended = mode_ == RunMode::sequential && aborted();  // concurrent replicas all start, whoever is first
+    const bool ended =
+        mode_ == RunMode::sequential && aborted();  // concurrent replicas all start, also after a failure
     if (!ended) task_.call(task_.object, context);
   } catch (...) {
     fail(local, std::current_exception());
@@ -63,7 +67,7 @@ void Step::run_replica(int local) noexcept {
   ReplicaTeam& team = team_;
   pass_turn(local);
   slot(local).finished.store(true);
-  team.waiter().wake();  // a step inside of a merge may be gone by now, the team is not
+  team.waiter().wake();  // a step inside a merge may be destroyed by now; the team is not
 }
 
 void Step::wait_for_all() {
@@ -74,18 +78,18 @@ void Step::wait_for_all() {
     }
     return true;
   };
-  // without a deadline: a step function may compute as long as it likes, and its thread cannot be abandoned
+  // no deadline: a step function may compute for any time, and its thread cannot be abandoned
   while (!team_.waiter().wait_until(all_finished, Waiter::Clock::now() + std::chrono::hours(1))) {}
 }
 
 std::exception_ptr Step::failure() const {
-  const std::lock_guard lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return failure_;
 }
 
 void Step::fail(int local, const std::exception_ptr& exception) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (!failure_) failure_ = exception;
   }
   if (replicas_.size() == 1) return;
@@ -98,7 +102,8 @@ void Step::fail(int local, const std::exception_ptr& exception) noexcept {
 bool Step::abort(const Error& error, bool only_if_open) noexcept {
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);  // held until the error is there for those who see the status
+      const detail::MutexLock lock(
+          mutex_);  // held until the error is stored: other replicas read it once they see the status
       Status expected = Status::open;
       if (status_.compare_exchange_strong(expected, Status::aborted)) {
         abort_error_ = error;
@@ -107,7 +112,7 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
       if (expected == Status::aborted) return true;
       if (only_if_open) return false;
     }
-    std::this_thread::yield();  // the leader is about to open a meeting that is over
+    std::this_thread::yield();  // the leader is about to open the rendezvous again
   }
   team_.waiter().wake();
   return true;
@@ -115,7 +120,7 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
 
 void Step::throw_abort_error() {
   Error error = [this] {
-    const std::lock_guard lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     LOCKSTEP_CHECK(abort_error_.has_value());
     return *abort_error_;
   }();

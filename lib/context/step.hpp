@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of `run`: the local replicas, and their meetings.
+// One call of `run`: the local replicas, and their rendezvous.
 //
-// A meeting: every local replica publishes its call and raises its arrival number. The first replica (the leader) waits
-// for all, closes the meeting, checks that the calls agree, does the work for the rank, and raises the release number.
-// Whoever cannot go on aborts the step instead; an aborted step refuses all further meetings, so that every replica
-// unwinds.
+// In a rendezvous every local replica publishes its call and raises its arrival number. The first replica (the leader)
+// waits for all, closes the rendezvous, checks that the calls agree, does the work for the rank, and raises the release
+// number. A replica that cannot go on aborts the step instead. An aborted step refuses all further rendezvous, so that
+// every replica unwinds.
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "context/replica_team.hpp"
 #include "context/waiter.hpp"
 
@@ -21,7 +22,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -33,21 +33,21 @@ enum class CallKind : std::uint8_t {
   all_reduce,
   broadcast,
   all_gather,        ///< done by `function`
-  all_reduce_mixed,  ///< of dense and sparse values; done by `function`
+  all_reduce_mixed,  ///< dense and sparse values; done by `function`
   merge_call,
 };
 
-/// What a replica brings to a meeting. Lives on that replica's stack until the meeting ends.
-struct MeetingCall {
+/// One replica's call in a rendezvous. Lives on that replica's stack until the rendezvous ends.
+struct RendezvousCall {
   CallKind kind = CallKind::all_reduce;
   ReduceOp op = ReduceOp::sum;
   std::span<const ConstTensorView> inputs;
   std::span<const TensorView> outputs;
   detail::MergePart part;
   detail::MergeFunction function;
-  const CommunicationOptions* options = nullptr;  ///< of an all_reduce, null for the defaults
-  int root = 0;                                   ///< of a broadcast: the replica whose values all get
-  std::string_view variable = {};                 ///< that is written, empty when none is; equal on all replicas
+  const CommunicationOptions* options = nullptr;  ///< options of an all_reduce, null for the defaults
+  int root = 0;                                   ///< root replica of a broadcast
+  std::string_view variable = {};  ///< name of the variable that is written, or empty; equal on all replicas
 };
 
 /// The arguments of one replica's all_gather, for StrategyHooks::all_gather.
@@ -79,48 +79,48 @@ class Step {
 
   /// Makes the step ready for a run; no replica is in it.
   void begin(Strategy* strategy, ReplicaTask task, RunMode mode);
-  /// Runs one replica to its end on this thread; its exception is kept in the step.
+  /// Runs one replica to its end on this thread; keeps its exception in the step.
   void run_replica(int local) noexcept;
   /// Waits until every replica has ended.
   void wait_for_all();
   /// The first exception in time, null if none.
   [[nodiscard]] std::exception_ptr failure() const;
 
-  /// The meeting. Throws what ends it, on all local replicas.
-  void meet(int local, const MeetingCall& call);
+  /// The rendezvous. Throws the error that ends it on all local replicas.
+  void meet(int local, const RendezvousCall& call);
 
  private:
-  /// One replica's side of the meetings, on cache lines of its own.
+  /// One replica's side of a rendezvous, on its own cache lines.
   struct alignas(64) Slot {
-    std::atomic<std::uint32_t> arrived{0};  // number of the meeting that the replica has come to
+    std::atomic<std::uint32_t> arrived{0};  // number of the rendezvous that the replica has reached
     std::atomic<bool> finished{false};      // the replica has returned from the step function
-    std::uint32_t meetings = 0;             // the replica's own count
-    const MeetingCall* call = nullptr;      // published by `arrived`
+    std::uint32_t rendezvous = 0;           // the replica's own count
+    const RendezvousCall* call = nullptr;   // published by `arrived`
   };
   enum class Status : int { open, closed, aborted };
 
   [[nodiscard]] Slot& slot(int local) noexcept { return slots_[static_cast<std::size_t>(local)]; }
-  void lead(std::uint32_t meeting);
-  void follow(int local, std::uint32_t meeting);
-  /// A local replica that has ended without coming to the meeting, or -1.
-  [[nodiscard]] int ended_before(std::uint32_t meeting) const noexcept;
-  [[nodiscard]] int missing_from(std::uint32_t meeting) const noexcept;
-  /// The leader's work of a closed meeting; the other replicas wait.
-  void execute(std::uint32_t meeting);
-  void release(std::uint32_t meeting) noexcept;
-  /// Ends the step with the exception that is being handled.
+  void lead(std::uint32_t rendezvous);
+  void follow(int local, std::uint32_t rendezvous);
+  /// A local replica that has ended without reaching the rendezvous, or -1.
+  [[nodiscard]] int ended_before(std::uint32_t rendezvous) const noexcept;
+  [[nodiscard]] int missing_from(std::uint32_t rendezvous) const noexcept;
+  /// The leader's work in a closed rendezvous; the other replicas wait.
+  void execute(std::uint32_t rendezvous);
+  void release(std::uint32_t rendezvous) noexcept;
+  /// Ends the step with the current exception.
   void end_by_leader() noexcept;
   void check_calls_agree();
   [[nodiscard]] Error returned_error(int ended, int waiting);
   [[nodiscard]] Error deadline_error(int missing, int waiting);
-  /// `items_`: leaf k of every replica, the inputs of `count` of them from local replica `first` on.
-  void gather_items(const MeetingCall& call, std::size_t first, std::size_t count);
-  void reduce(const MeetingCall& call);
-  void broadcast(const MeetingCall& call);
-  void merge(const MeetingCall& call);
+  /// Makes `items_`: leaf k of every replica; inputs of `count` replicas, beginning with local replica `first`.
+  void gather_items(const RendezvousCall& call, std::size_t first, std::size_t count);
+  void reduce(const RendezvousCall& call);
+  void broadcast(const RendezvousCall& call);
+  void merge(const RendezvousCall& call);
 
   void fail(int local, const std::exception_ptr& exception) noexcept;
-  /// Ends the step with `error` unless it has been ended already; waits for a closed meeting to open. False if
+  /// Ends the step with `error` unless it has ended already; waits for a closed rendezvous to open. Returns false if
   /// `only_if_open` and it is closed.
   bool abort(const Error& error, bool only_if_open) noexcept;
   [[noreturn]] void throw_abort_error();
@@ -137,21 +137,21 @@ class Step {
 
   std::atomic<Status> status_{Status::open};
   std::atomic<std::uint32_t> released_{0};
-  std::atomic<int> turn_{0};           // sequential mode: who may run
-  std::optional<Error> shared_error_;  // of the last meeting; written by the leader before `released_`
+  std::atomic<int> turn_{0};           // sequential mode: the replica that may run
+  std::optional<Error> shared_error_;  // error of the last rendezvous; written by the leader before `released_`
 
-  mutable std::mutex mutex_;  // guards the two below
-  std::exception_ptr failure_;
-  std::optional<Error> abort_error_;
+  mutable detail::Mutex mutex_;
+  std::exception_ptr failure_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::optional<Error> abort_error_ LOCKSTEP_GUARDED_BY(mutex_);
 
-  // the leader's, kept between meetings
+  // used by the leader, kept between rendezvous
   std::vector<ConstTensorView> gathered_inputs_;
   std::vector<TensorView> gathered_outputs_;
   std::vector<Item> items_;
   std::vector<detail::MergePart> parts_;
 };
 
-/// The library's own access to a replica's meetings.
+/// The library's own access to a replica's step.
 struct StepAccess {
   [[nodiscard]] static Step& step(const ReplicaContext& replica) noexcept { return replica.step_; }
   [[nodiscard]] static ReplicaContext* make(Step& step, int local) { return new ReplicaContext(step, local); }

@@ -21,12 +21,12 @@ struct ScopeRecord;
 
 enum class Mode : std::uint8_t { outside, cross_replica, replica, update };
 
-/// A value, saved and restored around every change of context.
+/// Saved and restored around every change of context.
 struct ThreadContext {
   Mode mode = Mode::outside;
-  int component = 0;                  ///< the local copy that an update works on
+  int component = 0;                  ///< local copy that an update works on
   Strategy* strategy = nullptr;       ///< null outside
-  ReplicaTeam* team = nullptr;        ///< of `strategy`
+  ReplicaTeam* team = nullptr;        ///< team of `strategy`
   Step* step = nullptr;               ///< the step that this thread is in, also inside its merges
   ReplicaContext* replica = nullptr;  ///< set in a step function and in its own updates, null in a merge
   ScopeRecord* scope = nullptr;       ///< the innermost open scope
@@ -34,15 +34,15 @@ struct ThreadContext {
 
 /// An open scope.
 struct ScopeRecord {
-  ThreadContext replaced;  ///< what it took the place of
-  std::thread::id thread;  ///< that opened it
-  bool ended = false;      ///< closed in the middle of a step, merge or update that began in it
+  ThreadContext replaced;  ///< context outside the scope
+  std::thread::id thread;  ///< thread that opened it
+  bool ended = false;      ///< closed during a step, merge or update that began in it
 };
 
-/// Of the calling thread.
+/// The context of the calling thread.
 [[nodiscard]] ThreadContext& thread_context() noexcept;
 
-/// What this thread is in when it is outside everything: made on first use, ends with the thread.
+/// The default strategy of this thread and its team: made on first use, destroyed with the thread.
 struct ThreadDefault {
   std::shared_ptr<ReplicaTeam> team;
   std::shared_ptr<Strategy> strategy;  // set by get_strategy; only lib/strategy can make one
@@ -52,7 +52,7 @@ struct ThreadDefault {
 /// The strategy that this thread is in; outside of all the default one, if `get_strategy` has made it.
 [[nodiscard]] Strategy& current_strategy();
 
-/// Leaves the scopes on top of this thread's context that were closed while something ran inside of them.
+/// Leaves the innermost scopes of this thread that were closed while a step, merge or update ran inside them.
 void leave_ended_scopes() noexcept;
 
 /// Replaces the context for a block.

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting of threads of one process for an atomic to change: spin, yield, sleep.
+// Threads of one process wait for an atomic to change: they spin, yield, then sleep.
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "base/processor.hpp"
 
 #include <algorithm>
@@ -12,18 +13,20 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
 namespace lockstep {
 
-/// How long a thread of this rank spins before it gives its processor away.
+/// How long a thread of this rank spins before it yields its processor.
 struct WaitPolicy {
   std::chrono::nanoseconds spin = std::chrono::microseconds(50);  ///< at most
   int yields = 4;
 
-  /// No spinning when `threads` threads share fewer allowed processors.
-  static WaitPolicy for_threads(int threads);
+  /// No spinning if `threads` threads share fewer allowed processors.
+  static WaitPolicy for_threads(int threads) {
+    if (threads > detail::allowed_cpus()) return {.spin = std::chrono::nanoseconds(0)};
+    return {};
+  }
 };
 
 /// The conditions are functions of atomics that their writers change with sequentially consistent stores, followed by
@@ -34,7 +37,7 @@ class Waiter {
 
   explicit Waiter(WaitPolicy policy) noexcept : policy_(policy), spin_(policy.spin.count()) {}
 
-  /// Returns true once `ready()` holds, false when `deadline` has passed before.
+  /// Returns true once `ready()` holds, false if `deadline` passes before.
   template <class Ready>
   bool wait_until(const Ready& ready, Clock::time_point deadline) {
     if (ready()) return true;
@@ -46,18 +49,18 @@ class Waiter {
     return sleep_until(ready, deadline);
   }
 
-  /// Lets sleeping threads look at their conditions again. Costs one load when nobody sleeps.
+  /// Makes sleeping threads evaluate their conditions again. Costs one load if no thread sleeps.
   void wake() {
-    // sequentially consistent, as are the condition's store before it and the sleeper's increment and look after it:
-    // either this load sees the sleeper, or the sleeper sees the new state
+    // sequentially consistent, as are the store to the condition before it and the sleeper's increment and load: either
+    // this load sees the sleeper, or the sleeper sees the new state
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    { const std::lock_guard lock(mutex_); }
+    { const detail::MutexLock lock(mutex_); }
     changed_.notify_all();
   }
 
  private:
-  /// Spins for a while that grows when it was worth it and shrinks when it was not: on a processor that others want,
-  /// too, a spinning thread only keeps away the one that it waits for.
+  /// Spins for a time that grows after a success and shrinks after a failure: on an oversubscribed processor a spinning
+  /// thread delays the thread that it waits for.
   template <class Ready>
   bool spin(const Ready& ready) {
     const std::int64_t budget = spin_.load(std::memory_order_relaxed);
@@ -77,11 +80,11 @@ class Waiter {
 
   template <class Ready>
   bool sleep_until(const Ready& ready, Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
+    detail::MutexLock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     bool done = ready();
     while (!done && Clock::now() < deadline) {
-      changed_.wait_until(lock, deadline);
+      lock.wait_until(changed_, deadline);
       done = ready();
     }
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
@@ -91,7 +94,7 @@ class Waiter {
   WaitPolicy policy_;
   std::atomic<std::int64_t> spin_;  // nanoseconds; a hint, so its order does not matter
   std::atomic<int> sleepers_{0};
-  std::mutex mutex_;  // guards nothing but the moment between looking and sleeping
+  detail::Mutex mutex_;  // guards no data, only the time between a sleeper's last look and its sleep
   std::condition_variable changed_;
 };
 

@@ -27,13 +27,13 @@ std::string_view kind_of_devices(const ReplicaTeam& team) {
                                     : "all devices are CPUs";
 }
 
-/// Which way what replicas give each other goes.
+/// The data path between replicas.
 std::string path_text(const ReplicaTeam& team, const CommunicationOptions& options) {
   if (team.devices_are_mixed()) return "host memory, because some devices are CPUs and some GPUs";
   if (!are_gpus(team)) return "host memory";
-  if (options.implementation == CommunicationImplementation::ring) return "host memory, because RING was asked for";
+  if (options.implementation == CommunicationImplementation::ring) return "host memory, because RING was requested";
   const auto settled = CommunicatorAccess::settled_gpus(team.communicator());
-  if (!settled) return "between GPUs, in a way that the first collective settles";
+  if (!settled) return "between GPUs, by a path that the first collective selects";
   return fmt::format("{}: {}", settled->decision.path == detail::GpuPath::host ? "host memory" : "between GPUs",
                      settled->decision.text);
 }

@@ -42,7 +42,7 @@ std::vector<std::size_t> sharers_of(std::size_t rank, std::span<const VisibleGpu
   }
   if (mine.empty()) {
     why_not = fmt::format("rank {} sees no GPU", rank);
-  } else if (crowded == WhenCrowded::nobody_has_any && sharers.size() > mine.size()) {
+  } else if (crowded == WhenCrowded::none_has_any && sharers.size() > mine.size()) {
     why_not = fmt::format("{} ranks, rank {} the first of them, see the same {} GPUs, fewer than one each",
                           sharers.size(), sharers.front(), mine.size());
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which GPUs each rank takes, where ranks of a node see the same ones.
+// The division of GPUs among ranks of a node that see the same ones.
 
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace lockstep {
 
-/// The same in every process that sees the GPU, whatever its number there.
+/// The same in every process that sees the GPU, independent of its number there.
 using GpuId = std::array<std::uint8_t, 16>;
 
-/// What one rank sees, in the order of its numbers, and whether it wants a share of it.
+/// The GPUs that one rank sees, in the order of their numbers there, and whether the rank takes a share.
 struct VisibleGpus {
   bool takes_share = true;
   std::vector<GpuId> ids;
@@ -32,24 +32,24 @@ struct GpuShare {
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
-/// One share for each rank; or why there are none: then `of_rank` is empty.
+/// One share for each rank; or the reason why there are none, then `of_rank` is empty.
 struct GpuShares {
   std::vector<GpuShare> of_rank;
   std::string why_not;
 };
 
-/// What becomes of ranks that are more than the GPUs they see.
-enum class WhenCrowded : std::uint8_t { nobody_has_any, neighbours_share_one };
+/// Policy for more ranks than GPUs.
+enum class WhenCrowded : std::uint8_t { none_has_any, neighbours_share_one };
 
-/// Ranks that see the same GPUs get parts of them in the order of ranks, as equal as possible and at least one each.
-/// There are no shares where a rank sees none, where ranks see some of the same GPUs, but not all, and where `crowded`
-/// says so. Arithmetic.
+/// Ranks that see the same GPUs get shares of them in the order of ranks, as equal as possible and at least one each.
+/// There are no shares if a rank sees no GPU, if ranks see some of the same GPUs, but not all, and if `crowded` forbids
+/// them. Arithmetic.
 [[nodiscard]] GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks, WhenCrowded crowded);
 
 /// shares_of_gpus of what all ranks of `communicator` see: the same on all. Collective.
 [[nodiscard]] GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share, WhenCrowded crowded);
 
-/// A device for each of `replicas`, neighbours on one GPU where they are more than the GPUs of `share`. Arithmetic.
+/// A device for each of `replicas`; neighbours share a GPU if there are more of them than GPUs in `share`. Arithmetic.
 [[nodiscard]] std::vector<Device> spread_over(const GpuShare& share, int replicas);
 
 }  // namespace lockstep

@@ -37,13 +37,13 @@ std::vector<Device> gpus_or_cpu() {
   return devices.empty() ? logical_cpus(1) : devices;
 }
 
-void require_device_here(Device device, std::string_view who) {
+void require_device_here(Device device, std::string_view caller) {
   if (device.kind == DeviceKind::cpu) return;
   const int count = gpu_count();
   if (device.index >= 0 && device.index < count && device.logical >= 0) return;
   const std::string gpus = count == 0 ? "" : count == 1 ? "gpu:0, " : fmt::format("gpu:0 to gpu:{}, ", count - 1);
   detail::throw_error(Code::unavailable,
-                      "{}: device {} is not here; this process has the devices {}cpu:0, cpu:1, ... ({})", who,
+                      "{}: device {} does not exist; this process has the devices {}cpu:0, cpu:1, ... ({})", caller,
                       to_string(device), gpus, gpu_status());
 }
 

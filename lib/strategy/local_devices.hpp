@@ -13,14 +13,14 @@ namespace lockstep {
 /// cpu:0 .. cpu:(count - 1).
 [[nodiscard]] std::vector<Device> logical_cpus(int count);
 
-/// gpu:0, gpu:1, ...: all that this process can use; cpu:0 where there is none.
+/// gpu:0, gpu:1, ...: all that this process can use; cpu:0 if there is none.
 [[nodiscard]] std::vector<Device> gpus_or_cpu();
 
-/// Throws Error(unavailable), which begins with `who` and says what is here, unless `device` is.
-void require_device_here(Device device, std::string_view who);
+/// Throws Error(unavailable), which begins with `caller` and lists the devices of this process, unless `device` is one.
+void require_device_here(Device device, std::string_view caller);
 
-/// `devices` itself, if it names at least one, none twice (Error(invalid_argument)), and all are here
-/// (Error(unavailable)).
+/// Returns `devices`. Throws Error(invalid_argument) if it is empty or names a device twice, Error(unavailable) for a
+/// device that does not exist.
 [[nodiscard]] std::vector<Device> checked_devices(std::vector<Device> devices, std::string_view strategy);
 
 }  // namespace lockstep

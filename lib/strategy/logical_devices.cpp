@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
-#include <lockstep/strategy/logical_devices.hpp>
+//
+// The checks of annotations for the logical devices of a replica, which has one: 0.
 
 #include "base/check.hpp"
+
+#include <lockstep/strategy/strategy.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +13,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::int64_t logical_devices = 1;  // of each replica
+constexpr std::int64_t logical_devices = 1;  // per replica
 
 }  // namespace
 

@@ -34,7 +34,7 @@ bool demands_nccl(const MultiWorkerOptions& options) {
   return options.communication_options.implementation == CommunicationImplementation::nccl;
 }
 
-/// A cluster written by hand, or for another job, is found here and not by what it leads to.
+/// Finds a cluster that is wrong, written by hand or for another job, before it has consequences.
 void check_resolver(const ClusterResolver& resolver, const Communicator& communicator) {
   const ClusterSpec& spec = resolver.cluster_spec();
   if (spec.empty()) return;
@@ -79,37 +79,36 @@ void check_options(Communicator communicator, const MultiWorkerOptions& options)
   }
 }
 
-/// The devices of this rank, and what there is to be said of them.
+/// The devices of this rank, and a remark about their choice.
 struct ChosenDevices {
   std::vector<Device> devices;
   std::string note;
 };
 
-/// Collective where GPUs are to be shared, also for ranks that name their devices.
+/// Collective if GPUs are to be shared, also for ranks that name their devices.
 ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOptions& options) {
   if (options.default_devices == DefaultDevices::cpus) {
     return {options.devices.value_or(logical_cpus(communicator.local_replicas())), ""};
   }
-  const GpuShares shares =
-      agreed_shares_of_gpus(communicator, !options.devices.has_value(), WhenCrowded::nobody_has_any);
+  const GpuShares shares = agreed_shares_of_gpus(communicator, !options.devices.has_value(), WhenCrowded::none_has_any);
   if (options.devices) return {*options.devices, ""};
   if (shares.of_rank.empty()) {
     if (communicator.rank() == 0) {
-      detail::log_warning("{}: GPUs were asked for, but {}; ranks that name no devices compute on CPUs (here: {})",
+      detail::log_warning("{}: GPUs were requested, but {}; ranks that name no devices compute on CPUs (here: {})",
                           strategy_name, shares.why_not, gpu_status());
     }
     const std::string& why = detail::cuda::Backend::of_this_process().found().why;
-    return {logical_cpus(communicator.local_replicas()), fmt::format("GPUs were asked for, but {}{}", shares.why_not,
+    return {logical_cpus(communicator.local_replicas()), fmt::format("GPUs were requested, but {}{}", shares.why_not,
                                                                      gpu_count() == 0 ? " (here: " + why + ")" : "")};
   }
   const GpuShare& mine = shares.of_rank[static_cast<std::size_t>(communicator.rank())];
   return {spread_over(mine, mine.count), ""};
 }
 
-/// Of what kinds the devices of all ranks are.
+/// Kinds of the devices of all ranks.
 enum Kinds : std::uint8_t { cpus = 1, gpus = 2, both = 3 };
 
-/// Collective. Ranks whose options were wrong are gone by now; the others learn it here, since duplicating a
+/// Collective. If the options of a rank were wrong, the other ranks get its error here, since duplicating a
 /// communicator has no deadline.
 std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>& devices) {
   std::uint8_t kinds = 0;
@@ -127,8 +126,8 @@ std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>&
 /// The same on all ranks.
 void require_nccl_of_all(Communicator& communicator, const std::vector<Device>& devices, std::uint8_t kinds) {
   if (kinds != Kinds::gpus) {
-    detail::throw_error(Code::unavailable, "{} is between GPUs, but replicas compute on {}; give AUTO or RING",
-                        nccl_demand, kinds == Kinds::both ? "CPUs, too" : "CPUs");
+    detail::throw_error(Code::unavailable, "{} requires GPUs, but replicas compute on {}; use AUTO or RING",
+                        nccl_demand, kinds == Kinds::both ? "CPUs as well" : "CPUs");
   }
   require_nccl_between(communicator, devices, nccl_demand);
 }
@@ -153,8 +152,8 @@ std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWor
   return team;
 }
 
-/// Without the deadline, which the communicator has, and the demand for NCCL, which has been met: what a step has in
-/// host memory is reduced there.
+/// Without the deadline, which the communicator has, and without the request for NCCL, which has been checked: values
+/// of a step in host memory are reduced there.
 CommunicationOptions options_of_calls(CommunicationOptions options) {
   options.timeout_seconds = std::nullopt;
   if (options.implementation == CommunicationImplementation::nccl)

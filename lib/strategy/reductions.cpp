@@ -10,10 +10,8 @@
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/gather.hpp"
 #include "cross_device/slices.hpp"
-#include "device/host/host_elements.hpp"
-#include "variables/variable_access.hpp"
+#include "strategy/strategy_access.hpp"
 
-#include <lockstep/device/gpu.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include <optional>
@@ -30,10 +28,10 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
 
 }  // namespace
 
-ReduceOp Strategy::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
+LeafList Strategy::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
   check_cross_replica(call);
   try {
-    return op.op(call);
+    return extended_.leaves_for(op.op(call));
   } catch (const Error& error) {
     team_->throw_announced(error);
   }
@@ -44,35 +42,35 @@ bool Strategy::counts_once_per_rank() const noexcept {
   return layout.ranks() > 1 && layout.replicas() == layout.ranks();
 }
 
-void Strategy::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
-                             const SparseReductions& sparse, const CommunicationOptions& options) {
+void Strategy::run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options) {
+  const ReduceOp op = leaves.op();
+  const std::vector<Item> items = leaves.items();
   try {
     check_distributed_items(items, op, call, local_replicas(), first_replica());
-    check_slices(sparse.inputs, op, call, local_replicas());
+    check_slices(leaves.sparse_inputs(), op, call, local_replicas());
   } catch (const Error& error) {
     team_->throw_announced(error);
   }
   if (!items.empty()) team_->reduce(items, op, call, options);
-  if (sparse.inputs.empty()) return;
+  if (leaves.sparse_inputs().empty()) return;
   team_->collective([&](Communicator& communicator) {
-    store(reduce_slices(*ops_, communicator, call, sparse.inputs, op, sparse.places,
+    store(reduce_slices(*ops_, communicator, call, leaves.sparse_inputs(), op, leaves.sparse_places(),
                         communication_options_.merged(options)),
-          sparse.outputs);
+          leaves.sparse_outputs());
   });
 }
 
-std::vector<Tensor> Strategy::reduce_axes(ReduceOp op, std::span<const std::vector<ConstTensorView>> leaves,
-                                          const std::vector<bool>& is_shared, const Axes& axes) {
+std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& axes) {
   std::optional<AxisReduction> reduction;
   try {
     std::vector<AxisLeaf> parts;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
-      if (is_shared[k] && num_replicas_in_sync() > 1 && !detail::keeps_one_value(op)) {
-        detail::throw_no_sum_of_one_value(op, "value");
-      }
-      parts.push_back({leaves[k], is_shared[k]});
+      const bool is_shared = !leaves.is_reduced(k);
+      if (is_shared && num_replicas_in_sync() > 1) check_keeps_one_value(leaves.op(), "value");
+      const auto components = leaves.components(k);
+      parts.push_back({{components.begin(), components.end()}, is_shared});
     }
-    reduction.emplace(parts, op, axes, local_replicas(), first_replica());
+    reduction.emplace(parts, leaves.op(), axes, local_replicas(), first_replica());
   } catch (const Error& error) {
     team_->throw_announced(error);
   }
@@ -105,66 +103,26 @@ void Strategy::check_gather() const {
   check_cross_replica("gather");
 }
 
-std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis) {
-  if (leaves.empty()) return {};
+std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis) {
+  if (!leaves.sparse_inputs().empty()) detail::throw_sparse_not_gathered("gather");
+  std::vector<std::vector<ConstTensorView>> values;
+  for (std::size_t k = 0; k < leaves.dense_size(); ++k) {
+    const auto components = leaves.components(k);
+    values.emplace_back(components.begin(), components.end());
+  }
+  if (values.empty()) return {};
   try {
-    for (const auto& components : leaves) check_component_count(components.size(), "gather", local_replicas());
+    for (const auto& components : values) check_component_count(components.size(), "gather", local_replicas());
   } catch (const Error& error) {
     team_->throw_announced(error);
   }
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {
     for (auto& copies :
-         gather_values(*ops_, communicator, "gather", leaves, axis, GatherTo::host, communication_options_))
+         gather_values(*ops_, communicator, "gather", values, axis, GatherTo::host, communication_options_))
       results.push_back(std::move(copies.front()));
   });
   return results;
 }
 
-namespace detail {
-
-bool has_value_per_replica(const Variable& variable, const Sharing& sharing) noexcept {
-  return variable.synchronization() == VariableSynchronization::on_read && sharing.strategy != nullptr &&
-         !VariableAccess::team(variable).is_default() && sharing.strategy->variable_created_in_scope(variable);
-}
-
-Tensor placed(const Tensor& tensor, Device place) {
-  const bool is_there = place.kind == DeviceKind::cpu ? is_on_host(tensor.device()) : tensor.device() == place;
-  return is_there ? tensor : copied_to(tensor, place);
-}
-
-Tensor copied_to(const Tensor& tensor, Device place) {
-  Tensor result = Tensor::uninitialized(tensor.dtype(), tensor.shape(), nullptr, place);
-  copy(result.view(), tensor.view());
-  return result;
-}
-
-void throw_no_sum_of_one_value(ReduceOp op, const char* kind) {
-  throw_error(Code::invalid_argument,
-              "reduce: a {} is one value that all replicas share, so it has no {} ({}) over replicas; use mean, or "
-              "give one value per replica",
-              kind, to_string(op),
-              op == ReduceOp::sum    ? "SUM"
-              : op == ReduceOp::prod ? "PROD"
-                                     : "BXOR");
-}
-
-void check_axis_result(const Tensor& value, DType dtype, ReduceOp op) {
-  if (value.element_count() != 1 || value.shape().rank() != 0) {
-    throw_error(
-        Code::invalid_argument,
-        "reduce: the result has shape {}, but one number is asked for; reduce a Tensor, or say std::nullopt for "
-        "no axis",
-        to_string(value.shape()));
-  }
-  if (value.dtype() != dtype) {
-    throw_error(
-        Code::invalid_argument,
-        "reduce: the {} is {}, but {} is asked for; name the result's type, as in reduce<double>(ReduceOp::mean, "
-        "value, axis)",
-        to_string(op), to_string(value.dtype()), to_string(dtype));
-  }
-}
-
-}  // namespace detail
 }  // namespace lockstep

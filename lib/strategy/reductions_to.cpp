@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce_to, batch_reduce_to and broadcast_to, below their types.
+// reduce_to, batch_reduce_to and broadcast_to, and their destinations.
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
@@ -30,25 +30,34 @@ std::vector<detail::Cell<Result>> room_for_cells(int count) {
 
 }  // namespace
 
-ReduceOp StrategyExtended::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
+std::optional<Device> Destinations::one_device(std::string_view call) const {
+  if (!name_) return device_;
+  try {
+    return parse_device(*name_);
+  } catch (const Error& error) {
+    detail::throw_error(error.code(), "{}: as destination, {}", call, error.text());
+  }
+}
+
+LeafList StrategyExtended::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
   return strategy_.begin_reduction(call, op);
 }
 
-void StrategyExtended::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
-                                     const SparseReductions& sparse, const CommunicationOptions& options) {
-  strategy_.run_reduction(call, op, items, sparse, options);
+void StrategyExtended::run_reduction(std::string_view call, const LeafList& leaves,
+                                     const CommunicationOptions& options) {
+  strategy_.run_reduction(call, leaves, options);
 }
 
 void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }
 
-detail::ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations) {
+ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations) {
   try {
-    if (destinations.in_host_memory()) return detail::ResultPlaces(strategy_.local_replicas());
+    if (destinations.in_host_memory()) return ResultPlaces(strategy_.local_replicas());
     const std::optional<Device> one = destinations.one_device(call);
-    if (!one) return detail::ResultPlaces(std::span<const Device>(strategy_.team_->devices()));
+    if (!one) return ResultPlaces(std::span<const Device>(strategy_.team_->devices()));
     constexpr int one_copy = 1;
     require_device_here(*one, std::string(call) + ": destination");
-    return detail::ResultPlaces(one_copy, *one);
+    return ResultPlaces(one_copy, *one);
   } catch (const Error& error) {
     StrategyAccess::team(strategy_).throw_announced(error);
   }
@@ -56,40 +65,41 @@ detail::ResultPlaces StrategyExtended::places_at(std::string_view call, const De
 
 void StrategyExtended::announce_exception() { StrategyAccess::team(strategy_).announce_anew(std::current_exception()); }
 
-detail::Sharing StrategyExtended::sharing() const noexcept {
-  return {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank(), this};
-}
-
-const std::shared_ptr<MemoryResource>& StrategyExtended::result_memory() const noexcept {
-  return strategy_.result_memory_;
+LeafList StrategyExtended::leaves_for(ReduceOp op) const {
+  return LeafList(op, {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank(), this},
+                  strategy_.result_memory_);
 }
 
 std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgument& op,
                                                             std::span<const ReducePair> pairs,
                                                             const CommunicationOptions& options) {
-  const ReduceOp checked = begin_reduction("batch_reduce_to", op);
-  const detail::Sharing rules = sharing();
-  detail::ReductionList list(result_memory());
+  LeafList leaves = begin_reduction("batch_reduce_to", op);
   std::vector<std::variant<TensorCells, SlicesCells>> results;
   results.reserve(pairs.size());
   for (const ReducePair& pair : pairs) {
-    const detail::ResultPlaces places = places_at("batch_reduce_to", pair.destinations);
+    const ResultPlaces places = places_at("batch_reduce_to", pair.destinations);
     std::visit(
         [&]<class Leaf>(const Leaf& leaf) {
           using Result = detail::reduced_t<void, Leaf>;
           auto cells = room_for_cells<Result>(places.size());
-          told_to_all([&] { detail::start_copies<Result>(leaf, checked, places, rules, list, cells); });
+          told_to_all([&] { detail::start_copies<Result>(leaf, places, leaves, cells); });
           results.emplace_back(std::move(cells));
         },
         pair.value);
   }
-  run_reduction("batch_reduce_to", checked, list, options);
+  run_reduction("batch_reduce_to", leaves, options);
   std::vector<ReducedValue> reduced;
   reduced.reserve(pairs.size());
   for (auto& result : results) {
     std::visit([&](auto& cells) { reduced.emplace_back(detail::mirrored_of(std::span(cells))); }, result);
   }
   return reduced;
+}
+
+std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgument& op,
+                                                            const std::vector<ReducePair>& pairs,
+                                                            const CommunicationOptions& options) {
+  return batch_reduce_to(op, std::span<const ReducePair>(pairs), options);
 }
 
 void StrategyExtended::broadcast_views(ConstTensorView value, std::span<const TensorView> outputs,

@@ -18,6 +18,10 @@ struct StrategyAccess {
   }
 };
 
+/// Throws Error(invalid_argument) for an op whose reduction of one value that all replicas share is not that value:
+/// mean, min, max, band and bor give the value itself.
+void check_keeps_one_value(ReduceOp op, const char* kind);
+
 /// StrategyHooks::all_gather and all_reduce_mixed of every strategy, in replica_collectives.cpp.
 void all_gather_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);
 void all_reduce_mixed_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);

@@ -10,7 +10,7 @@
 #include "kernels/arithmetic.hpp"
 #include "values/sparse_update.hpp"
 
-#include <lockstep/values/reduced.hpp>
+#include <lockstep/values/detail/reduced.hpp>
 
 #include <concepts>
 #include <cstddef>

@@ -96,7 +96,7 @@ const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) 
   }
   const TensorView output = target.view();
   const bool first_only = options.aggregation == VariableAggregation::only_first_replica;
-  MeetingCall call;
+  RendezvousCall call;
   call.kind = first_only ? CallKind::broadcast : CallKind::all_reduce;
   call.op = first_only ? ReduceOp::sum : reduce_op_of(options.aggregation);
   call.inputs = std::span(&value, 1);

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where this thread is: outside everything (the default strategy), in cross-replica context (a scope, a merge, an
-// update), or in replica context (the step function). Kept per thread: a thread that the user starts is outside
-// everything, even if its parent is inside a scope.
+// The context of this thread: none (the default strategy), cross-replica context (a scope, a merge, an update), or
+// replica context (the step function). A thread that the user starts has none, even if its parent is inside a scope.
 
 #pragma once
 
@@ -14,8 +13,8 @@ namespace lockstep {
 /// Whether get_strategy() returns a strategy other than the default one. Local.
 [[nodiscard]] LOCKSTEP_API bool has_strategy() noexcept;
 
-/// True in a scope, in a function given to `merge_call` or `update`; false in a step function and outside everything.
-/// Local.
+/// True in a scope and in a function passed to `merge_call` or `update`; false in a step function and outside of all
+/// these. Local.
 [[nodiscard]] LOCKSTEP_API bool in_cross_replica_context() noexcept;
 
 }  // namespace lockstep

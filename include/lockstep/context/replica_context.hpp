@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One replica, seen from inside its step function.
+// The interface of a replica to its step function.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <lockstep/core/reduce_op_argument.hpp>
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
-#include <lockstep/values/reduced.hpp>
 
 #include <array>
 #include <concepts>
@@ -38,9 +38,9 @@ struct StepAccess;
 
 namespace detail {
 
-/// What one replica brings to a merge_call: its arguments, and where its part of the result goes.
+/// One replica's side of a merge_call: its arguments, and the place of its part of the result.
 struct MergePart {
-  const std::type_info* type = nullptr;  // of arguments and result, compared before they are used
+  const std::type_info* type = nullptr;  // type of arguments and result, compared before they are used
   void* arguments = nullptr;
   void* result = nullptr;
 };
@@ -51,7 +51,7 @@ struct MergeFunction {
   void (*call)(void* object, std::span<const MergePart> parts, Strategy& strategy) = nullptr;
 };
 
-/// Keeps this thread's context and restores it when it ends.
+/// Saves this thread's context and restores it in its destructor.
 class LOCKSTEP_API SavedContext {
  public:
   SavedContext() noexcept;
@@ -60,11 +60,11 @@ class LOCKSTEP_API SavedContext {
   ~SavedContext();
 
  private:
-  alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // without memory of its own: updates are many
+  alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // no allocation: updates are frequent
 };
 
-/// Makes the GPU `device` this thread's current one, as CUDA understands it, and at its end the one that was before.
-/// Nothing for a CPU. Throws Error(unavailable) with CUDA's words where that fails.
+/// Makes the GPU `device` this thread's current CUDA device, and restores the previous one in its destructor. No effect
+/// for a CPU. Throws Error(unavailable) with CUDA's text on failure.
 class LOCKSTEP_API CurrentGpu {
  public:
   explicit CurrentGpu(Device device);
@@ -87,15 +87,15 @@ class LOCKSTEP_API ReplicaUpdate {
 
 }  // namespace detail
 
-/// The replica that a step function computes. `run` makes it and hands it to the function; valid until the function
+/// The replica that a step function computes. `run` makes it and passes it to the function; valid until the function
 /// returns.
 ///
-/// What says "All replicas" must be called by every replica of the strategy, on all ranks, in the same order: the local
-/// replicas meet, the first of them (the caller's thread of `run`) does the work for this rank. A replica that does not
-/// come makes an error on all, never a hang: Error(failed_precondition) as soon as it returns from the step or makes
-/// another kind of call, Error(deadline_exceeded) after the communicator's deadline. Thread-safety: only the replica's
-/// own thread. Elsewhere every method that meets throws Error(failed_precondition): outside `run`, from another replica
-/// ("mismatching ReplicaContext"), from another strategy ("mismatching Strategy").
+/// Every replica of the strategy, on all ranks, makes the calls marked "All replicas" in the same order: the local
+/// replicas meet, and the first of them (the thread that called `run`) does the work for this rank. If a replica misses
+/// a call, all get an error and none hangs: Error(failed_precondition) as soon as that replica returns from the step or
+/// makes another kind of call, Error(deadline_exceeded) after the communicator's deadline.
+/// Thread-safety: only the replica's own thread. Elsewhere these calls throw Error(failed_precondition): outside `run`,
+/// in another replica ("mismatching ReplicaContext"), in another strategy ("mismatching Strategy").
 class LOCKSTEP_API ReplicaContext {
  public:
   ReplicaContext(const ReplicaContext&) = delete;
@@ -106,28 +106,28 @@ class LOCKSTEP_API ReplicaContext {
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return replicas_; }
   /// The replica's number on this rank, from 0. Local.
   [[nodiscard]] int local_replica() const noexcept { return local_; }
-  /// False where a dataset had no rows for this replica in this step: among the arguments of `run` is a PerReplica
-  /// value whose component here consists of tensors, and none of them has a row. Its collectives are still to be
-  /// called. Local.
+  /// False if a dataset had no rows for this replica in this step: one of the arguments of `run` is a PerReplica value
+  /// whose component here consists of tensors without rows. The replica must still make all collective calls. Local.
   [[nodiscard]] bool has_data() const noexcept { return has_data_; }
-  /// Where this replica computes. In a step a GPU is the thread's current one for CUDA. Local.
+  /// The device of this replica. In a step a GPU is the thread's current CUDA device. Local.
   [[nodiscard]] std::span<const Device> devices() const noexcept { return {&device_, 1}; }
-  /// The stream of this replica's GPU, a cudaStream_t; null on a CPU. All that lockstep does with the replica's tensors
-  /// is in order with it, so kernels that are launched on it need no other order: they see what collectives before them
-  /// wrote, and collectives after them see what they write. Not to be destroyed. Local. Any thread. Throws
-  /// Error(unavailable) when CUDA cannot make it.
+  /// The stream of this replica's GPU, a cudaStream_t; null on a CPU. lockstep's operations on the replica's tensors
+  /// are ordered with it, so kernels that are launched on it need no further synchronization with collectives before
+  /// and after them. Must not be destroyed. Local. Any thread. Throws Error(unavailable) if CUDA cannot create it.
   [[nodiscard]] void* stream() const;
   [[nodiscard]] Strategy& strategy() const;
 
-  /// The reduction over all replicas of each leaf of `tree`; the leaves are the items of one collective. All replicas.
-  /// Leaves that own their elements give new values of the same type, a Tensor on a GPU one on that GPU. Where all
-  /// leaves refer to elements (std::span, TensorView) they are reduced in place and `tree` itself is returned; nothing
-  /// is allocated in a steady step. All replicas give the same op, number of leaves, dtypes and shapes, else
-  /// Error(mismatch) on all of them that names two. The mean of integers is f64: a Tensor leaf gives one, typed integer
-  /// leaves throw Error(invalid_argument). IndexedSlices leaves may stand among the others: they give the rows of all
-  /// replicas one after the other, by id, which a mean divides by their number; sum and mean only. A leaf that lies on
-  /// GPUs for some replicas and in host memory for others is reduced in host memory. `options` are those of the
-  /// strategy but where they differ from the defaults.
+  /// Returns the reduction over all replicas of each leaf of `tree`; the leaves are the items of one collective. All
+  /// replicas.
+  ///
+  /// Result: leaves that own their elements give new values of the same type, a Tensor on a GPU one on that GPU. If all
+  /// leaves refer to elements (std::span, TensorView), they are reduced in place and `tree` itself is returned; then a
+  /// steady step allocates nothing. The mean of integers is f64: a Tensor leaf gives a Tensor of f64, typed integer
+  /// leaves throw Error(invalid_argument). IndexedSlices leaves give the rows of all replicas one after the other, by
+  /// id; a mean divides them by the number of replicas. Only sum and mean. A leaf that is on GPUs on some replicas and
+  /// in host memory on others is reduced in host memory. Fields of `options` that are not the default override those of
+  /// the strategy. Failure: another op, number of leaves, dtype or shape on one replica is Error(mismatch) on all,
+  /// which names two.
   template <class Tree>
     requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
   decltype(auto) all_reduce(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options = {}) {
@@ -135,73 +135,56 @@ class LOCKSTEP_API ReplicaContext {
     begin("all_reduce");
     const ReduceOp checked = op.op("all_reduce");
     if constexpr (detail::refers_everywhere<Plain>) {
-      for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { this->add_views(leaf, leaf); });
+      add_leaves(tree, tree);
       all_reduce_views(checked, options);
       return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
     } else {
-      Plain result = map_leaves(std::as_const(tree), [checked]<class Leaf>(const Leaf& leaf) {
-        if constexpr (detail::is_sparse<Leaf>::value) {
-          return IndexedSlices(leaf);  // replaced
-        } else {
-          detail::require_reducible<Leaf>();
-          return detail::result_like(leaf, checked);
-        }
-      });
-      for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { this->add_input(leaf); });
-      for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { this->add_output(leaf); });
-      if constexpr (detail::any_leaf<Plain, detail::is_sparse>::value) {
-        all_reduce_mixed(checked, options);
-      } else {
-        all_reduce_views(checked, options);
-      }
+      Plain result =
+          map_leaves(std::as_const(tree), [checked](const auto& leaf) { return detail::result_like(leaf, checked); });
+      add_leaves(std::as_const(tree), result);
+      detail::any_leaf<Plain, detail::is_sparse>::value ? all_reduce_mixed(checked, options)
+                                                        : all_reduce_views(checked, options);
       return result;
     }
   }
 
-  /// As above, in place, for views that are already a list: the path of gradients.
+  /// As above, in place, for a list of views, such as gradients.
   std::span<const TensorView> all_reduce(const ReduceOpArgument& op, std::span<const TensorView> views,
                                          const CommunicationOptions& options = {});
 
-  /// The components of all replicas one after the other along `axis`, by replica id, for each leaf of `tree`, as one
-  /// batch. All replicas. Extents may differ along `axis`, which counts from the end when it is negative; else shapes
-  /// and dtypes are equal. Of a Tensor a Tensor, on the GPU where the replica's own lies on one; of a vector, array or
-  /// span a vector. Throws the same on all replicas: Error(invalid_argument) for an axis that a leaf has not, a scalar,
-  /// other extents or dtypes that differ; Error(unimplemented) for IndexedSlices. Cost: with several ranks one small
-  /// all_gather more, of the shapes.
+  /// Returns the components of all replicas concatenated along `axis`, by replica id, for each leaf of `tree`, in one
+  /// batch. All replicas.
+  /// Extents may differ along `axis`, which counts from the end if it is negative; all else of shapes and dtypes is
+  /// equal. A Tensor gives a Tensor, on the GPU of this replica's own one; a vector, array or span gives a vector.
+  /// Failure, the same on all replicas: Error(invalid_argument) for an axis that a leaf does not have, a scalar, other
+  /// extents or dtypes that differ; Error(unimplemented) for IndexedSlices.
+  /// Cost: with several ranks one more small all_gather, of the shapes.
   template <class Tree>
   [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
     begin("all_gather");
-    for_each_leaf(tree, [this]<class Leaf>(const Leaf& leaf) {
-      if constexpr (detail::is_sparse<Leaf>::value) {
-        detail::throw_sparse_not_gathered("all_gather");
-      } else {
-        detail::require_reducible<Leaf>();
-        this->add_input(leaf);
-      }
-    });
+    for_each_leaf(tree, [this](const auto& leaf) { this->add_input(leaf); });
+    if (!sparse_inputs_.empty()) detail::throw_sparse_not_gathered("all_gather");
     const std::vector<Tensor> results = gather_views(axis, options);
     std::size_t k = 0;
     return map_leaves(tree, [&]<class Leaf>(const Leaf&) { return detail::gathered_leaf<Leaf>(results[k++]); });
   }
 
-  /// The values that replica `root` gives, on every replica; leaves as in all_reduce: in place where they all refer to
-  /// elements. All replicas, with the same root, structure, dtypes and shapes, else Error(mismatch) on all. Throws
-  /// Error(invalid_argument) for a root that is no replica.
+  /// Returns the values of replica `root` on every replica; as in all_reduce, in place if all leaves refer to elements.
+  /// All replicas; a root, structure, dtype or shape that differs is Error(mismatch) on all. Throws
+  /// Error(invalid_argument) for a root that is not the id of a replica.
   template <class Tree>
   decltype(auto) broadcast(Tree&& tree, int root = 0) {
     using Plain = std::remove_cvref_t<Tree>;
     begin("broadcast");
     if constexpr (detail::refers_everywhere<Plain>) {
-      for_each_leaf(tree, [this]<class Leaf>(Leaf& leaf) { this->add_views(leaf, leaf); });
+      add_leaves(tree, tree);
       broadcast_views(root);
       return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
     } else {
-      Plain result = map_leaves(std::as_const(tree), []<class Leaf>(const Leaf& leaf) {
-        detail::require_reducible<Leaf>();
-        return detail::result_like(leaf, ReduceOp::max);
-      });
-      for_each_leaf(std::as_const(tree), [this]<class Leaf>(const Leaf& leaf) { this->add_input(leaf); });
-      for_each_leaf(result, [this]<class Leaf>(Leaf& leaf) { this->add_output(leaf); });
+      static_assert(!detail::any_leaf<Plain, detail::is_sparse>::value, "broadcast: a leaf is IndexedSlices");
+      Plain result =
+          map_leaves(std::as_const(tree), [](const auto& leaf) { return detail::result_like(leaf, ReduceOp::max); });
+      add_leaves(std::as_const(tree), result);
       broadcast_views(root);
       return result;
     }
@@ -236,7 +219,7 @@ class LOCKSTEP_API ReplicaContext {
  private:
   friend class Step;
   friend class Strategy;
-  friend struct StepAccess;  // the library's own access, lib/context
+  friend struct StepAccess;  // for the library itself
   ReplicaContext(Step& step, int local);
 
   template <class F, class... Args>
@@ -280,24 +263,19 @@ class LOCKSTEP_API ReplicaContext {
 
   template <class Leaf>
   void add_input(const Leaf& leaf) {
-    if constexpr (detail::is_sparse<Leaf>::value) {
-      sparse_inputs_.push_back(&leaf);
-    } else {
-      inputs_.push_back(tensor_traits<Leaf>::view(leaf));
-    }
+    detail::require_reducible<Leaf>();
+    inputs_.push_back(tensor_traits<Leaf>::view(leaf));
   }
+  void add_input(const IndexedSlices& leaf) { sparse_inputs_.push_back(&leaf); }
   template <class Leaf>
   void add_output(Leaf& leaf) {
-    if constexpr (detail::is_sparse<Leaf>::value) {
-      sparse_outputs_.push_back(&leaf);
-    } else {
-      outputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
-    }
+    outputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(leaf));
   }
-  template <class Leaf>
-  void add_views(Leaf& input, Leaf& output) {
-    add_output(output);
-    inputs_.push_back(tensor_traits<std::remove_const_t<Leaf>>::view(input));
+  void add_output(IndexedSlices& leaf) { sparse_outputs_.push_back(&leaf); }
+  template <class Tree, class ResultTree>
+  void add_leaves(Tree& tree, ResultTree& result) {
+    for_each_leaf(tree, [this](auto& leaf) { this->add_input(leaf); });
+    for_each_leaf(result, [this](auto& leaf) { this->add_output(leaf); });
   }
   void set_has_data(bool has_data) noexcept { has_data_ = has_data; }
   void begin(std::string_view call);  // checks the caller, forgets the views of the previous call
@@ -314,7 +292,7 @@ class LOCKSTEP_API ReplicaContext {
   int replicas_;
   Device device_;
   bool has_data_ = true;
-  // kept between calls, so that a steady step allocates nothing
+  // reused by later calls, so that a steady step allocates nothing
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
   std::vector<const IndexedSlices*> sparse_inputs_;

@@ -16,7 +16,7 @@ enum class RunMode : std::uint8_t {
   sequential,  ///< one at a time in id order, each until it ends or meets the others; for debugging
 };
 
-/// Of tf.distribute.RunOptions; it has a meaning for TPUs alone.
+/// Part of tf.distribute.RunOptions; only TPUs use it.
 struct XlaOptions {
   bool use_spmd_for_xla_partitioning = true;
   bool enable_xla_dynamic_padder = true;
@@ -26,8 +26,8 @@ struct XlaOptions {
 
 struct RunOptions {
   RunMode mode = RunMode::concurrent;
-  /// The three of tf.distribute.RunOptions, which are for TPUs: accepted and ignored, whatever they are. A strategy
-  /// that is given one that is not the default says so in the log, once.
+  /// Three options of tf.distribute.RunOptions for TPUs: accepted and ignored. A strategy logs a warning, once, if one
+  /// of them is not the default.
   bool experimental_enable_dynamic_batch_size = true;
   bool experimental_bucketizing_dynamic_shape = false;
   std::optional<XlaOptions> experimental_xla_options;

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the result of a reduce_to is wanted.
+// Arguments of reduce_to and batch_reduce_to: the devices of the result, and values of different kinds.
 
 #pragma once
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/tensor_traits.hpp>
+#include <lockstep/device/tensor.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -16,20 +17,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace lockstep {
 
-/// The devices of a distributed value or a variable, which are all devices of the strategy and get a copy each; or one
-/// device, which gets the only copy. Made implicitly from those; of a value nothing but its place is looked at: copies
-/// for one whose first component lies in host memory are made there too, also where the devices are GPUs. A name is
-/// read by the call that it is given to.
+/// The devices of a distributed value or a variable: all devices of the strategy, which get a copy each. Or one device,
+/// which gets the only copy.
+/// Converts implicitly from these and from the name of a device, which the receiving call parses.
+/// Only the place of a value matters: if its first component is in host memory, so are the copies, also if the devices
+/// are GPUs.
 class LOCKSTEP_API Destinations {
  public:
   // NOLINTBEGIN(google-explicit-constructor): the value, variable, device or name stands for itself
   template <class T>
-  Destinations(const PerReplica<T>& value) : in_host_memory_(lies_on_host(value.component(0))) {}
+  Destinations(const PerReplica<T>& value) : in_host_memory_(is_on_host(value.component(0))) {}
   template <class T>
-  Destinations(const Mirrored<T>& value) : in_host_memory_(lies_on_host(value.component(0))) {}
+  Destinations(const Mirrored<T>& value) : in_host_memory_(is_on_host(value.component(0))) {}
   Destinations(const Variable&) {}
   Destinations(Device device) : device_(device) {}
   Destinations(std::string_view device) : name_(device) {}
@@ -37,15 +40,15 @@ class LOCKSTEP_API Destinations {
   Destinations(const std::string& device) : name_(device) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// The one device; none: all devices of the strategy. Local. Throws Error(invalid_argument) for a name that is no
-  /// device, which begins with `call`.
+  /// The one device; nullopt for all devices of the strategy. Local. Throws Error(invalid_argument), which begins with
+  /// `call`, for a name that is not a device.
   [[nodiscard]] std::optional<Device> one_device(std::string_view call) const;
-  /// Whether the copies are for host memory, whatever the devices. Local.
+  /// Whether the copies go to host memory, whatever the devices. Local.
   [[nodiscard]] bool in_host_memory() const noexcept { return in_host_memory_; }
 
  private:
   template <class T>
-  static bool lies_on_host(const T& component) {
+  static bool is_on_host(const T& component) {
     if constexpr (std::same_as<T, IndexedSlices>) {
       return component.values.device().kind == DeviceKind::cpu;
     } else if constexpr (TensorLike<T>) {
@@ -58,6 +61,18 @@ class LOCKSTEP_API Destinations {
   std::optional<Device> device_;
   std::optional<std::string> name_;
   bool in_host_memory_ = false;
+};
+
+/// Value of a batch_reduce_to with values of different kinds: dense and sparse values of all replicas, and single
+/// values that all replicas share.
+using ReducibleValue = std::variant<PerReplica<Tensor>, PerReplica<IndexedSlices>, Mirrored<Tensor>, Tensor, Variable>;
+
+/// Its result: Mirrored<IndexedSlices> for PerReplica<IndexedSlices>, Mirrored<Tensor> for all others.
+using ReducedValue = std::variant<Mirrored<Tensor>, Mirrored<IndexedSlices>>;
+
+struct ReducePair {
+  ReducibleValue value;
+  Destinations destinations;
 };
 
 }  // namespace lockstep

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables of whichever strategy is current: for library code that is called in scopes, in step functions, and
-// outside of all. `LazyVariable` keeps one that is made on first use.
+// Variables of the current strategy: for library code that is called in scopes, in step functions, and outside of both.
+// `LazyVariable` holds a variable that is made on first use.
 
 #pragma once
 
@@ -18,8 +18,9 @@
 
 namespace lockstep {
 
-/// `get_strategy().variable<T>(initial, options)`: in a scope a variable of that strategy, Collective; in a step
-/// function one for all replicas, which all call it; outside a plain variable, Local. Throws as Strategy::variable.
+/// `get_strategy().variable<T>(initial, options)`. In a scope: a variable of that strategy, Collective. In a step
+/// function: one variable for all replicas, which all make the call. Outside: a plain variable, Local. Throws as
+/// Strategy::variable.
 template <Element T, class Initial>
 [[nodiscard]] MirroredVariable<T> make_variable(Initial&& initial, const VariableOptions& options = {}) {
   return get_strategy().variable<T>(std::forward<Initial>(initial), options);

@@ -11,11 +11,12 @@
 
 namespace lockstep {
 
-/// One replica on one device, a GPU too. The rules of contexts hold as for any strategy, so that code can be tried
-/// before it is scaled. Needs no MPI.
+/// One replica on one device, a CPU or a GPU. The rules of contexts are those of any strategy, so a program can be
+/// tested before it is scaled. Needs no MPI.
 class LOCKSTEP_API OneDeviceStrategy : public Strategy {
  public:
-  /// Throws Error(invalid_argument) for a name that is no device, Error(unavailable) for a device that is not here.
+  /// Throws Error(invalid_argument) for a name that is not a device, Error(unavailable) for a device that does not
+  /// exist.
   explicit OneDeviceStrategy(std::string_view device = "cpu:0");
   explicit OneDeviceStrategy(Device device);
 };

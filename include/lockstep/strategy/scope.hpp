@@ -30,10 +30,10 @@ struct ScopeRecord;
 LOCKSTEP_API void experimental_set_strategy(Strategy* strategy);
 
 /// Makes a strategy current on this thread, in cross-replica context, until it is destroyed. Made by `Strategy::scope`,
-/// and entered by that, once. Pinned.
-/// Scopes of one strategy nest; closing an outer one first ends both. One that is closed inside a step, merge_call or
-/// update that began in it ends when that returns; one that is closed on another thread never ends on its own: both are
-/// nesting errors, which a destructor can but report in the log.
+/// which also enters it. Pinned.
+/// Scopes of one strategy nest; closing the outer one first ends both. Two nesting errors are only logged, since the
+/// destructor cannot throw: a scope that is closed inside a step, merge_call or update that began in it ends when that
+/// returns, and a scope that is closed on another thread never ends by itself.
 class LOCKSTEP_API [[nodiscard]] Scope {
  public:
   Scope(const Scope&) = delete;

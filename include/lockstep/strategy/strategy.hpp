@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where replicas run, and how one step is run on all of them. The strategies themselves are in the headers beside this
+// Strategy: which replicas there are, and how one step runs on all of them. Its classes are in the headers beside this
 // one.
 
 #pragma once
@@ -17,19 +17,18 @@
 #include <lockstep/core/dtype.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/reduce_op_argument.hpp>
+#include <lockstep/core/shape.hpp>
 #include <lockstep/cross_device/cross_device_ops.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/input/array_dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
-#include <lockstep/strategy/initial_value.hpp>
-#include <lockstep/strategy/logical_devices.hpp>
-#include <lockstep/strategy/reduction.hpp>
-#include <lockstep/strategy/replica_results.hpp>
+#include <lockstep/strategy/detail/initial_value.hpp>
+#include <lockstep/strategy/detail/leaves.hpp>
+#include <lockstep/strategy/detail/step_values.hpp>
 #include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
-#include <lockstep/strategy/value_context.hpp>
+#include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/values/merge.hpp>
-#include <lockstep/values/reduced.hpp>
 #include <lockstep/variables/typed_variable.hpp>
 #include <lockstep/variables/variable.hpp>
 
@@ -47,46 +46,62 @@
 
 namespace lockstep {
 
-/// The base of all strategies: made by their own classes, used through this one.
+/// Argument of a function that makes a replica's value: the replica's id, and the number of replicas of all ranks.
+struct ValueContext {
+  int replica_id_in_sync_group = 0;
+  int num_replicas_in_sync = 1;
+};
+
+namespace detail {
+
+/// Throws Error(invalid_argument) unless `id` is 0, the only logical device of a replica.
+LOCKSTEP_API void check_logical_device(int id);
+/// Throws Error(invalid_argument) unless a tensor of that shape can be split so, and into one part.
+LOCKSTEP_API void check_logical_split(const Shape& shape, std::span<const int> parts);
+
+}  // namespace detail
+
+/// The base of all strategies: derived classes construct it, and programs use it.
 ///
-/// What says Collective is called by all ranks in the same order, in cross-replica context or outside every scope; in a
-/// step function it throws Error(failed_precondition), and so does every call inside the scope of another strategy.
-/// Pinned. Thread-safety: one thread at a time; under MPI_THREAD_FUNNELED the main one.
+/// All ranks make the calls marked Collective in the same order, in cross-replica context or outside every scope. In a
+/// step function these throw Error(failed_precondition), as does every call inside the scope of another strategy.
+/// Pinned. Thread-safety: one thread at a time; with MPI_THREAD_FUNNELED the main thread.
 class LOCKSTEP_API Strategy {
  public:
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
   virtual ~Strategy();
 
-  /// Replicas of all ranks together. Local.
+  /// Number of replicas of all ranks. Local.
   [[nodiscard]] int num_replicas_in_sync() const noexcept;
-  /// Whether this is rank 0, which prints and saves. Local.
+  /// Whether this is rank 0, the rank that prints and saves. Local.
   [[nodiscard]] bool is_chief() const noexcept;
-  /// What the strategy's collectives go over. For collectives of one's own: same order on all ranks, outside of step
-  /// functions.
+  /// The communicator of the strategy's collectives. A program may use it for its own, in the same order on all ranks
+  /// and outside of step functions.
   [[nodiscard]] const Communicator& communicator() const noexcept;
-  /// Counters of this rank since the strategy was made. Local.
+  /// Counters of this rank since the construction of the strategy. Local.
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept;
   [[nodiscard]] StrategyExtended& extended() noexcept { return extended_; }
-  /// The ranks as tf.distribute's cluster of tasks, null for strategies of one process. Local; lives as long as the
-  /// strategy.
+  /// The ranks as a cluster of tasks in tf.distribute's terms, null for strategies of one process. Local; lives as long
+  /// as the strategy.
   [[nodiscard]] const ClusterResolver* cluster_resolver() const noexcept { return do_cluster_resolver(); }
 
   /// Makes this strategy current on this thread. Local.
   /// Throws Error(failed_precondition) inside the scope of another strategy, and in a step function.
   Scope scope();
 
-  /// Runs `fn(replica, args...)`, or `fn(args...)`, once on every local replica: the first on this thread, each further
-  /// one on a thread of its own, all at the same time unless `options` says otherwise; `fn` must be safe for that.
-  /// `args` are trees: PerReplica and Mirrored leaves are sliced, variables passed whole, all else is passed as it is,
-  /// by reference; a tree that has to be sliced comes as a tree of the components (an opted-in aggregate as the tuple
-  /// of its members), and where tf.distribute has arguments by name, give such an aggregate, or capture. A function
-  /// that cannot take these arguments does not compile. Returns a tree: each leaf T that the replicas return becomes
-  /// PerReplica<T>, a variable stays itself, void stays void; nothing is merged because values are equal. Local by
-  /// itself; a collective in `fn` makes it Collective. The first exception in time is thrown here with its type, when
-  /// all local replicas have ended; the others end at their next meeting, and other ranks get Error(unavailable) with
-  /// its text at their next collective. The strategy can be used again. Throws Error(failed_precondition) in a step
-  /// function; inside merge_call it may be called.
+  /// Runs `fn(replica, args...)`, or `fn(args...)`, once on every local replica.
+  /// Local by itself; a collective in `fn` makes it Collective.
+  ///
+  /// Threads: the first replica runs on this thread, every other one on a thread of its own, all at the same time
+  /// unless `options` says otherwise; `fn` must be safe for that. Arguments are trees: PerReplica and Mirrored leaves
+  /// are sliced, variables and all other leaves are passed by reference. A sliced tree is passed as a tree of the
+  /// components, an opted-in aggregate as the tuple of its members. In place of tf.distribute's arguments by name, pass
+  /// such an aggregate, or capture. A function that cannot take these arguments does not compile. Result: a tree. Each
+  /// leaf T that the replicas return becomes PerReplica<T>, also if all values are equal; a variable stays itself, void
+  /// stays void. Failure: rethrows the first exception once all local replicas have returned; these end at their next
+  /// collective. Other ranks get Error(unavailable) with its text at their next collective. The strategy remains
+  /// usable. Throws Error(failed_precondition) in a step function, but not inside merge_call.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
   auto run(F&& fn, Args&&... args) {
@@ -103,33 +118,34 @@ class LOCKSTEP_API Strategy {
     if constexpr (takes_replica || takes_arguments) return run_on_replicas<takes_replica>(options, fn, args...);
   }
 
-  /// The older name of run.
+  /// Older name of run.
   template <class F, class... Args>
   auto experimental_run_v2(F&& fn, Args&&... args) {
     return run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
   }
 
-  /// The reduction over all replicas of each PerReplica leaf of `value`, as one collective; the same on every rank.
-  /// Collective. A float gives a float, a vector a vector, a Tensor a Tensor, a span a vector, IndexedSlices the rows
-  /// of all replicas one after the other. The mean of integers is f64: a Tensor gives one, typed integers need the
-  /// result named, `reduce<double>("MEAN", ids)`. A value that is no PerReplica is one value: with one replica it is
-  /// returned; with one replica on each rank it counts once per rank; otherwise, and for Mirrored values and variables,
-  /// mean, min, max, band and bor return it, while sum, prod and bxor are Error(invalid_argument). So are components of
-  /// different dtypes or shapes; between ranks they are Error(mismatch). A variable of this strategy that is
-  /// synchronized on read has a value on each replica: `op` joins these, whatever the variable's own aggregation.
-  /// The result is in host memory, also of values on GPUs; StrategyExtended::reduce_to makes it on devices.
+  /// Returns the reduction over all replicas of each PerReplica leaf of `value`, in one collective; the same on every
+  /// rank. Collective.
+  ///
+  /// Result: in host memory, also for values on GPUs; StrategyExtended::reduce_to puts it on devices. A float gives a
+  /// float, a vector a vector, a Tensor a Tensor, a span a vector, IndexedSlices the rows of all replicas one after the
+  /// other. The mean of integers is f64: a Tensor gives a Tensor of f64, for typed integers the caller names the type
+  /// of the result, `reduce<double>("MEAN", ids)`. Other values than PerReplica are one value: with one replica it is
+  /// returned, and with one replica on each rank a plain value counts once per rank. Otherwise, and for Mirrored values
+  /// and variables, mean, min, max, band and bor return it, while sum, prod and bxor throw Error(invalid_argument). A
+  /// variable of this strategy that is synchronized on read has a value on each replica: `op` reduces these, whatever
+  /// the aggregation of the variable. Failure: components of different dtypes or shapes are Error(invalid_argument),
+  /// between ranks Error(mismatch).
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
-    const ReduceOp checked = begin_reduction("reduce", op);
-    const detail::Sharing sharing = extended_.sharing();
-    detail::ReductionList list(result_memory_);
+    LeafList leaves = begin_reduction("reduce", op);
     auto result = extended_.told_to_all([&] {
-      return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> detail::reduced_t<Result, Leaf> {
-        return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
+      return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
+        return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, leaves);
       });
     });
-    detail::add_outputs(value, result, sharing, list);
-    run_reduction("reduce", checked, list.items(), list.sparse(), {});
+    detail::add_outputs(result, leaves);
+    run_reduction("reduce", leaves, {});
     return result;
   }
   template <class Result = void, class Tree>
@@ -138,71 +154,54 @@ class LOCKSTEP_API Strategy {
   }
 
   /// As above, also along `axes` of the components, which may have different extents there: one axis, several, or none;
-  /// negative ones count from the end. sum and mean only. The mean divides by the number of elements of all replicas:
-  /// [5, 6] and [7] give 6. Collective: one for all leaves of `value`. A Tensor gives a Tensor without the axes, a
-  /// vector its element; no axis (a list that is empty) goes with Tensors only, for vectors say std::nullopt. Throws
-  /// Error(invalid_argument) for an axis that does not exist or is named twice, and what is wrong with
-  /// `reduce(op, value)`.
+  /// negative axes count from the end. Only sum and mean. The mean divides by the number of elements of all replicas:
+  /// [5, 6] and [7] give 6. Collective, once for all leaves of `value`.
+  /// Result: a Tensor gives a Tensor without the axes, a vector its element. An empty list of axes is for Tensors only;
+  /// for vectors pass std::nullopt.
+  /// Failure: as `reduce(op, value)`, and Error(invalid_argument) for an axis that does not exist or is named twice.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes) {
     if constexpr (detail::only_tensors<Tree>) {
       if (axes.empty()) return reduce(op, value);
     }
-    const ReduceOp checked = begin_reduction("reduce", op);
-    std::vector<std::vector<ConstTensorView>> leaves;
-    std::vector<Tensor> read;  // of variables
-    std::vector<bool> is_shared;
-    const detail::Sharing sharing = extended_.sharing();
-    for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
-      is_shared.push_back(!detail::is_reduced(leaf, sharing));
-      leaves.push_back(detail::views_of_components(leaf, sharing, read));
-    });
-    const std::vector<Tensor> totals = reduce_axes(checked, leaves, is_shared, axes);
+    LeafList leaves = begin_reduction("reduce", op);
+    for_each_leaf(value, [&](const auto& leaf) { detail::add_axis_leaf(leaf, leaves); });
+    const std::vector<Tensor> totals = reduce_axes(leaves, axes);
     std::size_t k = 0;
-    return map_leaves(value,
-                      [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], checked); });
+    return map_leaves(
+        value, [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], leaves.op()); });
   }
 
-  /// The components of all replicas one after the other along `axis`, by replica id, for each PerReplica leaf of
-  /// `value`, as one batch; the same on every rank. Extents may differ along `axis`, which counts from the end when it
-  /// is negative. Of Tensors a Tensor in host memory, of vectors a vector. A value that is no PerReplica is given back
-  /// as it is. Collective. Throws the same on all ranks: Error(invalid_argument) for an axis that a leaf has not, a
-  /// scalar, other extents or dtypes that differ; Error(unimplemented) for IndexedSlices. In a step function use
-  /// ReplicaContext::all_gather.
+  /// Returns the components of all replicas concatenated along `axis`, by replica id, for each PerReplica leaf of
+  /// `value`, in one batch; the same on every rank. Collective. In a step function use ReplicaContext::all_gather.
+  /// Extents may differ along `axis`, which counts from the end if it is negative. Tensors give a Tensor in host
+  /// memory, vectors a vector. Other values than PerReplica are returned as they are. Failure, the same on all ranks:
+  /// Error(invalid_argument) for an axis that a leaf does not have, a scalar, other extents or dtypes that differ;
+  /// Error(unimplemented) for IndexedSlices.
   template <class Tree>
   [[nodiscard]] auto gather(const Tree& value, int axis) {
     check_gather();
-    std::vector<std::vector<ConstTensorView>> leaves;
+    LeafList leaves(ReduceOp::sum, {}, nullptr);
     for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
-      using Component = detail::component_t<Leaf>;
-      if constexpr (detail::is_slices<Component>)
-        detail::throw_sparse_not_gathered("gather");
-      else if constexpr (detail::is_per_replica<Leaf>) {
-        std::vector<Tensor> none;
-        leaves.push_back(detail::views_of_components(leaf, {}, none));
-      }
+      if constexpr (detail::is_gathered<Leaf>) detail::add_components(leaf, leaves);
     });
-    const std::vector<Tensor> results = gather_views(leaves, axis);
+    const std::vector<Tensor> results = gather_leaves(leaves, axis);
     std::size_t k = 0;
-    return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> typename detail::gathered_value<Leaf>::type {
-      if constexpr (stays_whole<Leaf>) {
-        return leaf.read();
-      } else if constexpr (detail::is_per_replica<Leaf>) {
+    return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
+      if constexpr (detail::is_gathered<Leaf>) {
         return detail::gathered_leaf<detail::component_t<Leaf>>(results[k++]);
-      } else if constexpr (detail::is_mirrored<Leaf>) {
-        return detail::owning_copy<typename detail::gathered_value<Leaf>::type>(leaf.value());
       } else {
-        return detail::owning_copy<typename detail::gathered_value<Leaf>::type>(leaf);
+        return detail::one_value(leaf);
       }
     });
   }
 
-  /// Name, ranks and replicas, devices of this rank, what reduces and why, and which way values go: a few lines of
-  /// text. Where GPUs were asked for and are missing, why. Local.
+  /// A few lines of text: name, ranks and replicas, devices of this rank, reducer and reason for it, data path. If GPUs
+  /// were requested and are missing, the reason. Local.
   [[nodiscard]] std::string describe() const;
 
-  /// This rank's components of `value`, in replica order: of a PerReplica or Mirrored value its components, of a tree
-  /// with such leaves one tree per replica, of a variable its components, of any other value that value. Local.
+  /// This rank's components of `value`, in replica order: the components of a PerReplica or Mirrored value or of a
+  /// variable, one tree per replica for a tree with such leaves, and any other value itself. Local.
   template <class Tree>
   [[nodiscard]] auto experimental_local_results(const Tree& value) const {
     if constexpr (std::derived_from<Tree, Variable>) {
@@ -214,28 +213,28 @@ class LOCKSTEP_API Strategy {
     }
   }
 
-  /// A variable with one copy on each local device, equal on all ranks at first; see Variable for what it does.
+  /// Makes a variable with one copy on each local device, equal on all ranks at first; see Variable. Collective.
   /// `initial` is a number, a vector, an array, a Tensor, or a function without arguments that returns one; the
-  /// function is called once per rank, and what rank 0 got is sent to all. Collective. In a step function all replicas
-  /// call it, in the same order, under the same canonical_name: they get one variable, whose value is that of the first
-  /// replica; a function is called for it alone. Throws Error(invalid_argument) for elements other than T, for
-  /// synchronization none, and for aggregation mean of integers; Error(mismatch) for shapes that differ between
-  /// replicas or ranks, and for options that do; Error(failed_precondition) inside another strategy's scope, and for
-  /// names that differ between replicas.
+  /// function is called once per rank, and the value of rank 0 is sent to all. In a step function all replicas call it,
+  /// in the same order and with the same canonical_name. They get one variable, whose value is that of the first
+  /// replica; if `initial` is a function, it is called for the first replica only. Failure: Error(invalid_argument) for
+  /// elements other than T, synchronization none, and aggregation mean of integers; Error(mismatch) for shapes or
+  /// options that differ between replicas or ranks; Error(failed_precondition) inside the scope of another strategy,
+  /// and for names that differ between replicas.
   ///
-  /// Synchronized on write; Error(invalid_argument) for options that say on_read.
+  /// This one is synchronized on write; options with on_read are Error(invalid_argument).
   template <Element T, class Initial>
   [[nodiscard]] MirroredVariable<T> variable(Initial&& initial, const VariableOptions& options = {}) {
     return MirroredVariable<T>(
         create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_write));
   }
-  /// Synchronized on read; Error(invalid_argument) for options that say on_write.
+  /// Synchronized on read; options with on_write are Error(invalid_argument).
   template <Element T, class Initial>
   [[nodiscard]] SyncOnReadVariable<T> sync_on_read_variable(Initial&& initial, const VariableOptions& options = {}) {
     return SyncOnReadVariable<T>(
         create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_read));
   }
-  /// Either kind, as the options say, with the dtype of the tensor.
+  /// Of the kind that the options name, with the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
   template <std::invocable Make>
     requires std::same_as<std::invoke_result_t<Make&>, Tensor>
@@ -245,11 +244,11 @@ class LOCKSTEP_API Strategy {
     });
   }
 
-  /// Gives replica r of R chunk r of each batch of `dataset`, whose batches are global: the same on every rank; or what
-  /// another auto_shard_policy says. See DistributedDataset and InputOptions. Local, and by default so is iterating;
-  /// neither needs the strategy to live. With one replica in all there is nothing to split, and elements that are no
-  /// batches are given as they are. Throws Error(invalid_argument) for other datasets without batches, for options out
-  /// of range, and where the policy does not go with the layout or the dataset; Error(unimplemented) for per_replica.
+  /// Distributes `dataset`, whose batches are global, that is, the same on every rank: replica r of R gets slice r of
+  /// each batch, or the data that another auto_shard_policy selects. See DistributedDataset and InputOptions. Local,
+  /// and by default so is iterating; neither needs the strategy to live. With one replica in all, elements that are not
+  /// batches are passed as they are. Failure: Error(invalid_argument) for other datasets without batches, for options
+  /// out of range, and for a policy that does not fit the layout or the dataset; Error(unimplemented) for per_replica.
   template <ElementTree T>
   [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
                                                                       const InputOptions& options = {}) {
@@ -260,11 +259,11 @@ class LOCKSTEP_API Strategy {
         options);
   }
 
-  /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; each step gives every local
-  /// replica the next element. Where the options say per_replica, `fn` is called once per replica, for its own dataset.
-  /// See DistributedDataset. Collective whenever a pass begins. Throws what `fn` throws, Error(invalid_argument) for
-  /// options out of range or that do not go together, Error(unimplemented) for per_replica in another strategy than
-  /// MirroredStrategy.
+  /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; in each step every local
+  /// replica gets the next element. With per_replica in the options, `fn` is called once per replica, for the dataset
+  /// of that replica. See DistributedDataset. Collective at the beginning of each pass. Failure: the exceptions of
+  /// `fn`; Error(invalid_argument) for options out of range or that exclude each other; Error(unimplemented) for
+  /// per_replica in a strategy other than MirroredStrategy.
   template <class Fn>
     requires std::invocable<Fn&, const InputContext&>
   [[nodiscard]] auto distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
@@ -272,17 +271,17 @@ class LOCKSTEP_API Strategy {
     check_replication_mode(options);
     return input::distribute_from_function(std::forward<Fn>(fn), communicator(), options, devices_for_batches(options));
   }
-  /// The older name of distribute_datasets_from_function.
+  /// Older name of distribute_datasets_from_function.
   template <class Fn>
     requires std::invocable<Fn&, const InputContext&>
   [[nodiscard]] auto experimental_distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
     return distribute_datasets_from_function(std::forward<Fn>(fn), options);
   }
 
-  /// One value for each local replica: what `fn(ValueContext)` returns for it, called in id order on this thread.
-  /// Merged as run merges results: always a PerReplica, with one replica and where all values are equal too.
-  /// (tf.distribute's OneDeviceStrategy and default strategy give the bare value, which is `value()` here: the type
-  /// cannot depend on the strategy.) Local; in any context, inside or outside of scopes.
+  /// One value for each local replica: the result of `fn(ValueContext)`, called in id order on this thread. Merged as
+  /// run merges results: always a PerReplica, also with one replica, and if all values are equal. (tf.distribute's
+  /// OneDeviceStrategy and default strategy return the bare value, which is `value()` here: the type cannot depend on
+  /// the strategy.) Local; in any context, inside or outside of scopes.
   template <std::invocable<const ValueContext&> Fn>
   [[nodiscard]] auto experimental_distribute_values_from_function(Fn&& fn) const {
     using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
@@ -301,15 +300,15 @@ class LOCKSTEP_API Strategy {
     return array_dataset(numpy_input);
   }
 
-  /// Annotations for strategies whose replicas have several logical devices each; here each has one, so they return
-  /// `tensor` as it is, having checked the rest. Local; in any context.
+  /// Annotations for strategies whose replicas have several logical devices each. A replica has one here, so they check
+  /// the other arguments and return `tensor`. Local; in any context.
   /// Throws Error(invalid_argument) for a device other than 0.
   template <TensorLike T>
   [[nodiscard]] std::decay_t<T> experimental_assign_to_logical_device(T&& tensor, int logical_device_id) const {
     detail::check_logical_device(logical_device_id);
     return std::forward<T>(tensor);
   }
-  /// Axis d would be cut into partition_dimensions[d] parts, one for each logical device. Throws
+  /// Axis d would be split into partition_dimensions[d] parts, one for each logical device. Throws
   /// Error(invalid_argument) unless there is one number for each axis, at least 1, that divides its extent, and their
   /// product is 1, the number of logical devices.
   template <TensorLike T>
@@ -324,7 +323,7 @@ class LOCKSTEP_API Strategy {
   }
 
  protected:
-  /// `team` is made by the library's own strategies. `ops` reduces; null: the default, which is chosen for the devices.
+  /// Only strategies of the library make a `team`. `ops` reduces; null for the default, which depends on the devices.
   explicit Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops = nullptr,
                     const CommunicationOptions& options = {});
   [[nodiscard]] virtual const ClusterResolver* do_cluster_resolver() const noexcept { return nullptr; }
@@ -336,7 +335,7 @@ class LOCKSTEP_API Strategy {
   friend void experimental_set_strategy(Strategy* strategy);
   friend class StrategyExtended;
   friend class detail::UpdateScope;
-  friend struct StrategyAccess;  // the library's own makers
+  friend struct StrategyAccess;  // for the library itself
 
   template <class Task>
   static ReplicaTask borrow(Task& task) {
@@ -368,17 +367,15 @@ class LOCKSTEP_API Strategy {
   void run_task(ReplicaTask task, const RunOptions& options);
 
   /// Cross-replica context, and the op of `op`; a wrong one is told to the other ranks.
-  ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items, const SparseReductions& sparse,
-                     const CommunicationOptions& options);
-  [[nodiscard]] std::vector<Tensor> reduce_axes(ReduceOp op, std::span<const std::vector<ConstTensorView>> leaves,
-                                                const std::vector<bool>& is_shared, const Axes& axes);
+  LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
+  void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
+  [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes);
   void check_gather() const;
-  [[nodiscard]] std::vector<Tensor> gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis);
+  [[nodiscard]] std::vector<Tensor> gather_leaves(const LeafList& leaves, int axis);
 
   void check_cross_replica(std::string_view call) const;
   void check_replication_mode(const InputOptions& options) const;
-  /// Where batches are fetched to; none where they stay in host memory.
+  /// Devices to which batches are copied; empty if they stay in host memory.
   [[nodiscard]] std::vector<Device> devices_for_batches(const InputOptions& options) const;
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
@@ -390,10 +387,10 @@ class LOCKSTEP_API Strategy {
       return create_variable(initializer, with_synchronization(options, synchronization), dtype_of<T>);
     });
   }
-  /// `options` with that synchronization. Throws Error(invalid_argument) when they say the other one.
+  /// `options` with that synchronization. Throws Error(invalid_argument) if they name the other one.
   [[nodiscard]] VariableOptions with_synchronization(VariableOptions options,
                                                      VariableSynchronization synchronization) const;
-  /// Elements are `dtype`, if one is given.
+  /// Elements have type `dtype`, if one is given.
   [[nodiscard]] Variable create_variable(const VariableInitializer& initial, const VariableOptions& options,
                                          std::optional<DType> dtype);
 
@@ -401,7 +398,7 @@ class LOCKSTEP_API Strategy {
   std::shared_ptr<CrossDeviceOps> ops_;
   bool ops_are_given_ = false;  // by the user
   CommunicationOptions communication_options_;
-  std::shared_ptr<MemoryResource> result_memory_;  // of reductions
+  std::shared_ptr<MemoryResource> result_memory_;  // memory of results of reductions
   StrategyExtended extended_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What distribution-aware library code needs of a strategy, under tf.distribute's names.
+// The interface of a strategy for distribution-aware library code, under tf.distribute's names.
 
 #pragma once
 
@@ -11,11 +11,9 @@
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/core/reduce_op_argument.hpp>
-#include <lockstep/strategy/colocate_scope.hpp>
 #include <lockstep/strategy/destinations.hpp>
-#include <lockstep/strategy/reduce_pair.hpp>
-#include <lockstep/strategy/reduction.hpp>
-#include <lockstep/strategy/update.hpp>
+#include <lockstep/strategy/detail/leaves.hpp>
+#include <lockstep/strategy/detail/update.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -35,52 +33,75 @@ namespace lockstep {
 class ReplicaTeam;
 class Strategy;
 
-namespace detail {}  // namespace detail
+/// As the first argument of `update` and `update_non_slot`: return the results one by one, as with tf.distribute's
+/// `group=False`.
+struct Ungrouped {
+  explicit Ungrouped() = default;
+};
+inline constexpr Ungrouped ungrouped{};
+
+/// Until it is destroyed, new variables are on the devices of `variable()`. Made by
+/// `StrategyExtended::colocate_vars_with`. All variables of a strategy are on all of its devices, so it redirects
+/// nothing. Pinned.
+class LOCKSTEP_API [[nodiscard]] ColocateScope {
+ public:
+  ColocateScope(const ColocateScope&) = delete;
+  ColocateScope& operator=(const ColocateScope&) = delete;
+  ~ColocateScope() = default;
+
+  [[nodiscard]] const Variable& variable() const noexcept { return variable_; }
+
+ private:
+  friend class StrategyExtended;
+  explicit ColocateScope(const Variable& variable) : variable_(variable) {}
+
+  Variable variable_;
+};
 
 /// Reached by `Strategy::extended()`; lives as long as the strategy.
-/// All methods belong to cross-replica context: inside a step function go through merge_call. Thread-safety: one thread
-/// at a time.
+/// All methods belong to cross-replica context; in a step function use merge_call. Thread-safety: one thread at a time.
 class LOCKSTEP_API StrategyExtended {
  public:
   StrategyExtended(const StrategyExtended&) = delete;
   StrategyExtended& operator=(const StrategyExtended&) = delete;
 
-  /// Where replicas of this rank compute, and where copies of variables live: the same. Local.
+  /// Devices of this rank's replicas, and of the copies of variables: the same ones. Local.
   /// Throws Error(failed_precondition) for the default strategy.
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
-  /// The reduction of `value` over all replicas, with one copy on each device of `destinations`: a Variable (which is
-  /// not written), a PerReplica or Mirrored value, or one Device or its name. Collective. PerReplica components of one
-  /// dtype and shape, else Error(invalid_argument), between ranks Error(mismatch); of PerReplica<IndexedSlices> the
-  /// rows of all replicas one after the other, which a mean divides by their number. A value that is no PerReplica
-  /// counts as in Strategy::reduce: it has a mean, which is itself, but no sum. Results that are Tensors lie on the
-  /// GPUs among the devices; in host memory they are made in memory that the strategy keeps for those to come, 16 MiB
-  /// of it at most. Results of other types are in host memory. Throws Error(unavailable) for a GPU that is not here,
-  /// and a std::bad_alloc where one is full; the other ranks then get Error(unavailable) with the text.
+  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`: a Variable
+  /// (which is not written), a PerReplica or Mirrored value, or one Device or its name. Collective.
+  ///
+  /// PerReplica<IndexedSlices> gives the rows of all replicas one after the other; a mean divides them by the number of
+  /// replicas. Other values than PerReplica count as in Strategy::reduce: they have a mean, the value itself, but no
+  /// sum. Memory: Tensors are on the GPUs among the devices; Tensors in host memory are allocated from memory that the
+  /// strategy reuses, at most 16 MiB. Results of other types are in host memory.
+  /// Failure: Error(invalid_argument) for components of different dtypes or shapes, between ranks Error(mismatch);
+  /// Error(unavailable) for a GPU that does not exist, std::bad_alloc if a device is out of memory, and then
+  /// Error(unavailable) with the text on the other ranks.
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
-    const ReduceOp checked = begin_reduction("reduce_to", op);
+    LeafList leaves = begin_reduction("reduce_to", op);
     using Result = detail::reduced_t<void, Leaf>;
-    detail::ReductionList list(result_memory());
-    const detail::ResultPlaces places = places_at("reduce_to", destinations);
+    const ResultPlaces places = places_at("reduce_to", destinations);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(static_cast<std::size_t>(places.size()));
-    told_to_all([&] { detail::start_copies<Result>(value, checked, places, sharing(), list, cells); });
-    run_reduction("reduce_to", checked, list, options);
+    told_to_all([&] { detail::start_copies<Result>(value, places, leaves, cells); });
+    run_reduction("reduce_to", leaves, options);
     return detail::mirrored_of<Result>(cells);
   }
 
-  /// As reduce_to for every pair (value, destinations), as one collective; results in the same order. Collective.
-  /// T = Tensor allows different dtypes in one list. An empty list gives an empty list.
+  /// As reduce_to for every pair (value, destinations), in one collective; results in the same order. Collective.
+  /// With T = Tensor one list may have different dtypes. An empty list gives an empty list.
   template <class T, class Destination>
   [[nodiscard]] std::vector<Mirrored<detail::owning_t<T>>> batch_reduce_to(
       const ReduceOpArgument& op, const std::vector<std::pair<PerReplica<T>, Destination>>& value_destination_pairs,
       const CommunicationOptions& options = {}) {
     using Result = detail::owning_t<T>;
-    const ReduceOp checked = begin_reduction("batch_reduce_to", op);
-    std::vector<detail::ResultPlaces> places;
+    LeafList leaves = begin_reduction("batch_reduce_to", op);
+    std::vector<ResultPlaces> places;
     places.reserve(value_destination_pairs.size());
     std::size_t components = 0;
     std::size_t results = 0;
@@ -89,20 +110,18 @@ class LOCKSTEP_API StrategyExtended {
       components += static_cast<std::size_t>(value.size());
       results += static_cast<std::size_t>(places.back().size());
     }
-    const detail::Sharing rules = sharing();
-    detail::ReductionList list(result_memory());
-    list.reserve(places.size(), components, results);
+    leaves.reserve(places.size(), components, results);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(results);
     told_to_all([&] {
       for (std::size_t k = 0; k < places.size(); ++k)
-        detail::start_copies<Result>(value_destination_pairs[k].first, checked, places[k], rules, list, cells);
+        detail::start_copies<Result>(value_destination_pairs[k].first, places[k], leaves, cells);
     });
-    run_reduction("batch_reduce_to", checked, list, options);
+    run_reduction("batch_reduce_to", leaves, options);
     std::vector<Mirrored<Result>> mirrored;
     mirrored.reserve(places.size());
     std::size_t next = 0;
-    for (const detail::ResultPlaces& wanted : places) {
+    for (const ResultPlaces& wanted : places) {
       const auto count = static_cast<std::size_t>(wanted.size());
       mirrored.push_back(detail::mirrored_of(std::span(cells).subspan(next, count)));
       next += count;
@@ -111,17 +130,15 @@ class LOCKSTEP_API StrategyExtended {
   }
 
   /// The same for values of different kinds, dense and sparse: `batch_reduce_to("SUM", pairs)` with a vector of
-  /// ReducePair. Dense values are one collective, sparse ones another.
+  /// ReducePair. One collective for dense values, and one for sparse values.
   [[nodiscard]] std::vector<ReducedValue> batch_reduce_to(const ReduceOpArgument& op, std::span<const ReducePair> pairs,
                                                           const CommunicationOptions& options = {});
   [[nodiscard]] std::vector<ReducedValue> batch_reduce_to(const ReduceOpArgument& op,
                                                           const std::vector<ReducePair>& pairs,
-                                                          const CommunicationOptions& options = {}) {
-    return batch_reduce_to(op, std::span<const ReducePair>(pairs), options);
-  }
+                                                          const CommunicationOptions& options = {});
 
-  /// `value` of the first rank on each device of `destinations`. Collective; all ranks give one dtype and shape, else
-  /// Error(mismatch). A number passes through: it is returned as this rank gives it.
+  /// Returns copies of the `value` of rank 0, one on each device of `destinations`. Collective; dtypes or shapes that
+  /// differ between ranks are Error(mismatch). A number is returned as this rank passes it.
   template <class Value>
   [[nodiscard]] auto broadcast_to(const Value& value, const Destinations& destinations,
                                   const CommunicationOptions& options = {}) {
@@ -132,12 +149,11 @@ class LOCKSTEP_API StrategyExtended {
       detail::require_reducible<Value>();
       using Result = detail::owning_t<Value>;
       std::vector<detail::Cell<Result>> cells;
-      const detail::ResultPlaces places = places_at("broadcast_to", destinations);
-      const detail::ReductionList list(result_memory());
+      const ResultPlaces places = places_at("broadcast_to", destinations);
+      const LeafList leaves = leaves_for(ReduceOp::max);
       cells.reserve(static_cast<std::size_t>(places.size()));
       told_to_all([&] {
-        for (int i = 0; i < places.size(); ++i)
-          cells.push_back({detail::room_for<Result>(value, ReduceOp::max, list, places[i])});
+        for (int i = 0; i < places.size(); ++i) cells.push_back({detail::result_for<Result>(value, leaves, places[i])});
       });
       std::vector<TensorView> outputs;
       for (auto& cell : cells) outputs.push_back(tensor_traits<Result>::view(cell.value));
@@ -146,22 +162,22 @@ class LOCKSTEP_API StrategyExtended {
     }
   }
 
-  /// `fn(component, args...)` on every copy of `variable` on this rank, in update context, one after the other. Local;
-  /// all ranks do the same. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable.
-  /// PerReplica and Mirrored leaves of `args` are sliced, variables read copy by copy, the rest is passed as it is, by
-  /// reference; arguments by name are one aggregate argument. Returns nothing where `fn` does, else the results as a
-  /// tree of Mirrored; a variable stays itself. A variable that was made outside every scope has one copy, and `fn` one
-  /// call. In replica context all replicas of this rank call it, each with the arguments for its own copy: it is then
-  /// this call inside a merge_call, with the `fn` of the first replica.
-  /// Throws Error(invalid_argument) for a variable of another strategy; an exception of `fn` leaves the copies before
-  /// it written.
+  /// Calls `fn(component, args...)` for every copy of `variable` on this rank, in update context, one after the other.
+  /// Local; all ranks must do the same. A variable that was made outside every scope has one copy.
+  /// `component` is a std::span<T> for a MirroredVariable<T>, a TensorView for a Variable.
+  /// Arguments: PerReplica and Mirrored leaves are sliced, variables are read copy by copy, all else is passed by
+  /// reference; in place of arguments by name, pass one aggregate.
+  /// Result: void if `fn` returns void, else the results as a tree of Mirrored; a variable stays itself.
+  /// In replica context all replicas of this rank call it, each with the arguments for its own copy: it is then this
+  /// call inside a merge_call, with the `fn` of the first replica. Failure: Error(invalid_argument) for a variable of
+  /// another strategy. After an exception of `fn` the copies before that one remain written.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
     detail::require_updater<F&, VariableType, Args...>();
     if constexpr (detail::is_updater<F&, VariableType, Args...>)
       return update_copies<detail::Grouping::grouped>(variable, fn, args...);
   }
-  /// As above; the results come as a tree of std::vector, with one element per copy of this rank.
+  /// As above; the results are a tree of std::vector, with one element per copy of this rank.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(Ungrouped, const VariableType& variable, F&& fn, Args&&... args) {
     detail::require_updater<F&, VariableType, Args...>();
@@ -169,54 +185,55 @@ class LOCKSTEP_API StrategyExtended {
       return update_copies<detail::Grouping::ungrouped>(variable, fn, args...);
   }
 
-  /// `fn(args...)` once for each of `devices`, in update context of the copies that live there; `args` and results are
-  /// those of update. Local; all ranks do the same. `devices` are what non_slot_devices gave, or some of
-  /// parameter_devices. Throws Error(invalid_argument) for no device and for one that is not the strategy's,
+  /// Calls `fn(args...)` once for each of `devices`, in update context of the copies there; `args` and results as in
+  /// update. Local; all ranks must do the same. `devices` is the result of non_slot_devices, or some of
+  /// parameter_devices.
+  /// Failure: Error(invalid_argument) for an empty list and for a device that is not the strategy's;
   /// Error(failed_precondition) in replica context.
   template <class F, class... Args>
   auto update_non_slot(std::span<const Device> devices, F&& fn, Args&&... args) {
     return update_on<detail::Grouping::grouped>(devices, fn, args...);
   }
-  /// As above; the results come as a tree of std::vector, with one element per device.
+  /// As above; the results are a tree of std::vector, with one element per device.
   template <class F, class... Args>
   auto update_non_slot(Ungrouped, std::span<const Device> devices, F&& fn, Args&&... args) {
     return update_on<detail::Grouping::ungrouped>(devices, fn, args...);
   }
 
-  /// Where an optimizer keeps what belongs to no variable in particular, such as a count of steps: all devices of this
-  /// rank. Local. The default strategy has the place of the variables, so it throws Error(invalid_argument) without
-  /// any.
+  /// Devices for the state of an optimizer that belongs to no single variable, such as a count of steps: all devices of
+  /// this rank. Local. The default strategy keeps it with the variables, so it throws Error(invalid_argument) if
+  /// `var_list` is empty.
   [[nodiscard]] std::span<const Device> non_slot_devices(std::span<const Variable> var_list = {}) const;
 
-  /// `Strategy::run` under the name that it has for implementers.
+  /// `Strategy::run` under the name for implementers.
   template <class F, class... Args>
   auto call_for_each_replica(F&& fn, Args&&... args);
 
   /// Whether the strategy needs shapes that never change, as TPUs do: it does not. Local.
   [[nodiscard]] bool experimental_require_static_shapes() const noexcept { return false; }
 
-  /// Variables made until the guard's end lie on the devices of `variable`. Local. Only in the scope or step of this
-  /// strategy, else Error(failed_precondition); `variable` was made by it, else Error(invalid_argument). Variables of a
-  /// strategy lie on all of its devices, with and without the guard: it is there for code that is written for others.
+  /// Until the guard is destroyed, new variables are on the devices of `variable`. Local. Variables of a strategy are
+  /// on all of its devices in any case: the guard is for code that is written for other strategies. Failure:
+  /// Error(failed_precondition) outside the scope or step of this strategy, Error(invalid_argument) for a variable of
+  /// another strategy.
   [[nodiscard]] ColocateScope colocate_vars_with(const Variable& variable) const;
 
-  /// What a value belongs to: of a component of a variable that variable, of any other value the value itself, so that
-  /// `value` always is among `experimental_local_results(value_container(value))`. Local.
+  /// The variable that a component belongs to; any other value itself. So `value` is always among
+  /// `experimental_local_results(value_container(value))`. Local.
   [[nodiscard]] Variable value_container(const VariableComponent& value) const { return value.container(); }
   template <class T>
   [[nodiscard]] T value_container(const T& value) const {
     return value;
   }
 
-  /// Whether `variable` was made by this strategy; by the default strategy are those that were made outside every
-  /// scope. Local.
+  /// Whether this strategy made `variable`; the default strategy made those outside every scope. Local.
   [[nodiscard]] bool variable_created_in_scope(const Variable& variable) const;
 
  private:
   friend class Strategy;
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
-  ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
+  LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   /// `make()`, which makes results or room for them. What it throws, such as that a GPU is full, is told to the other
   /// ranks, which may have theirs.
   template <class Make>
@@ -229,10 +246,7 @@ class LOCKSTEP_API StrategyExtended {
     }
   }
   void announce_exception();
-  void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
-                     const CommunicationOptions& options) {
-    run_reduction(call, op, list.items(), list.sparse(), options);
-  }
+  void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {
     using Parts = detail::ArgumentParts<Args...>;
@@ -280,16 +294,14 @@ class LOCKSTEP_API StrategyExtended {
   }
   /// Null in cross-replica context, this thread's replica in replica context. Throws where update may not be called.
   [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
-  /// The number of the local copies that live on `devices`.
+  /// Indices of the local copies on `devices`.
   [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
-  void run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items, const SparseReductions& sparse,
-                     const CommunicationOptions& options);
   void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
   void check_cross_replica(std::string_view call) const;
-  /// Where `destinations` ask for copies of a value on this rank.
-  [[nodiscard]] detail::ResultPlaces places_at(std::string_view call, const Destinations& destinations);
-  [[nodiscard]] detail::Sharing sharing() const noexcept;
-  [[nodiscard]] const std::shared_ptr<MemoryResource>& result_memory() const noexcept;
+  /// Devices of the copies on this rank that `destinations` names.
+  [[nodiscard]] ResultPlaces places_at(std::string_view call, const Destinations& destinations);
+  /// An empty list with this strategy's rules and memory.
+  [[nodiscard]] LeafList leaves_for(ReduceOp op) const;
   [[nodiscard]] int local_replicas() const noexcept;
 
   Strategy& strategy_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sparse values by rows: the gradient of a table of which a step has read a few rows.
+// Sparse values by rows, such as the gradient of a table of which a step has read a few rows.
 
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace lockstep {
 
-/// Some rows of a tensor with `rows` rows, as tf.IndexedSlices: row `indices[k]` of it is `values[k]`, a row that is
-/// named several times the sum of those, a row that is not named zero. Both tensors lie in one place. Shares the memory
-/// of its tensors when copied.
+/// Some rows of a tensor with `rows` rows, as tf.IndexedSlices: row `indices[k]` is `values[k]`; a row that is named
+/// several times is the sum of these, a row that is not named is zero. Both tensors are on one device. Copies share the
+/// memory of the tensors.
 struct IndexedSlices {
   Tensor values;          ///< [n, ...]: n rows
   Tensor indices;         ///< i64 [n], each at least 0 and less than `rows`
-  std::int64_t rows = 0;  ///< of the whole tensor
+  std::int64_t rows = 0;  ///< number of rows of the whole tensor
 
   /// The shape of the whole tensor: [rows, ...]. Local.
   [[nodiscard]] LOCKSTEP_API Shape dense_shape() const;
@@ -29,9 +29,9 @@ struct IndexedSlices {
 };
 
 /// The whole tensor. Rows that are named several times are added in the order of `indices`, in the accumulation type
-/// (f32 for f16 and bf16, rounded once; integers wrap; a NaN is the canonical one). It lies where the values do, and is
-/// added there; a GPU gives the bits of the host. Local. Throws as IndexedSlices::validate. Cost: indices on a GPU are
-/// copied to the host, which sorts those for a GPU.
+/// (f32 for f16 and bf16, rounded once; integers wrap; a NaN is the canonical one). The sum is made on the device of
+/// the values, where the result is; a GPU gives the bits of the host. Local. Throws as IndexedSlices::validate. Cost:
+/// indices on a GPU are copied to the host, and sorted there if the values are on a GPU.
 [[nodiscard]] LOCKSTEP_API Tensor to_dense(const IndexedSlices& slices);
 
 }  // namespace lockstep

@@ -30,8 +30,8 @@ LOCKSTEP_API void check_component_index(int index, std::size_t count);
 /// Throws Error(failed_precondition): a value of several replicas was used as one value.
 [[noreturn]] LOCKSTEP_API void throw_not_one_value(std::size_t count);
 
-/// The components of one value, at least one. The first lies inside, so that a value of one local replica, and taking
-/// it out again, costs no memory of its own.
+/// The components of one value, at least one. The first is stored inside, so that a value of one local replica needs no
+/// allocation.
 template <class T>
 class Components {
  public:
@@ -107,8 +107,8 @@ class PerReplica {
   [[nodiscard]] T& component(int local) { return components_.at(local); }
   [[nodiscard]] const T& component(int local) const { return components_.at(local); }
 
-  /// The only component. Throws Error(failed_precondition) when this rank has several replicas. Costs nothing; of a
-  /// value that is about to end, as in `strategy.run(fn).value()`, it is moved out.
+  /// The only component. Throws Error(failed_precondition) if this rank has several replicas. It is moved out of a
+  /// temporary, as in `strategy.run(fn).value()`.
   [[nodiscard]] const T& value() const& {
     if (components_.size() != 1) detail::throw_not_one_value(components_.size());
     return components_.front();
@@ -138,7 +138,7 @@ class Mirrored {
   Mirrored(int count, Make&& make) : components_(detail::checked_count(count, 0), make) {}
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(components_.size()); }
-  /// Copy `local`; of a value that lives on one device, that one copy. Throws Error(out_of_range).
+  /// Copy `local`, or the only copy of a value on one device. Throws Error(out_of_range).
   [[nodiscard]] const T& component(int local) const {
     return components_.size() == 1 ? components_.front() : components_.at(local);
   }

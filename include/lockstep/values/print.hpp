@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace detail {
 
-/// "[1, 2, 3]", "[[1, 2], [3, 4]]", "1.5". What lies on a GPU is copied to the host.
+/// "[1, 2, 3]", "[[1, 2], [3, 4]]", "1.5". Elements on a GPU are copied to the host.
 LOCKSTEP_API std::string elements_text(ConstTensorView view);
 
 template <class T>

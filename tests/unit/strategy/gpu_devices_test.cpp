@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices strategies take, and what they say of those that are not here.
+// Which devices strategies take, and the errors for devices that do not exist.
 
 #include "strategy/gpu_shares.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
@@ -50,16 +50,16 @@ TEST_F(OnGpus, can_be_named_and_have_several_replicas_each) {
 }
 
 TEST_F(OnGpus, that_are_not_here_are_refused_with_those_that_are) {
-  expect_error(Code::unavailable, {"OneDeviceStrategy", "gpu:2 is not here", "gpu:0 to gpu:1", "2 GPUs"},
+  expect_error(Code::unavailable, {"OneDeviceStrategy", "gpu:2 does not exist", "gpu:0 to gpu:1", "2 GPUs"},
                [] { OneDeviceStrategy strategy("gpu:2"); });
-  expect_error(Code::unavailable, {"MirroredStrategy", "gpu:7#1 is not here"},
+  expect_error(Code::unavailable, {"MirroredStrategy", "gpu:7#1 does not exist"},
                [] { MirroredStrategy strategy({"gpu:0", "gpu:7#1"}); });
-  expect_error(Code::unavailable, {"gpu:-1 is not here"}, [] { OneDeviceStrategy strategy(gpu(-1)); });
+  expect_error(Code::unavailable, {"gpu:-1 does not exist"}, [] { OneDeviceStrategy strategy(gpu(-1)); });
 }
 
 TEST(GpuDevices, are_refused_with_the_reason_where_there_is_none) {
   const FakeGpus none({.devices = 2, .driver_version = 0});
-  expect_error(Code::unavailable, {"gpu:0 is not here", "cpu:0, cpu:1, ...", "no CUDA driver"},
+  expect_error(Code::unavailable, {"gpu:0 does not exist", "cpu:0, cpu:1, ...", "no CUDA driver"},
                [] { MirroredStrategy strategy({"gpu:0"}); });
 }
 
@@ -97,7 +97,7 @@ TEST_F(OnGpus, a_strategy_says_which_way_values_go) {
   expect_part(gpus, "devices gpu:0 gpu:1");
   expect_part(gpus,
               "canonical order but where NCCL adds, because no cross_device_ops were given and all devices are GPUs");
-  expect_part(gpus, "path: between GPUs, in a way that the first collective settles");
+  expect_part(gpus, "path: between GPUs, by a path that the first collective selects");
   gpus.run([](ReplicaContext& replica) { (void)replica.all_reduce("SUM", tensor_of(replica, std::vector{1.0F})); });
   expect_part(gpus, "path: between GPUs: NCCL");
   expect_part(MirroredStrategy({"cpu:0", "gpu:1"}), "path: host memory, because some devices are CPUs and some GPUs");
@@ -161,7 +161,7 @@ TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
     MultiWorkerOptions options;
     if (communicator.rank() == 0) options.devices = std::vector<Device>{gpu(0)};
     options.communication_options.implementation = "NCCL";
-    expect_error(Code::unavailable, {"implementation NCCL", "CPUs, too"},
+    expect_error(Code::unavailable, {"implementation NCCL", "CPUs as well"},
                  [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
   });
 }
@@ -193,7 +193,7 @@ std::vector<GpuShare> shares(const std::vector<VisibleGpus>& ranks, WhenCrowded 
 
 TEST(GpuShares, divide_what_ranks_see_together_and_leave_each_what_it_sees_alone) {
   const VisibleGpus four{true, {id(1), id(2), id(3), id(4)}};
-  for (const WhenCrowded crowded : {WhenCrowded::nobody_has_any, WhenCrowded::neighbours_share_one}) {
+  for (const WhenCrowded crowded : {WhenCrowded::none_has_any, WhenCrowded::neighbours_share_one}) {
     EXPECT_EQ(shares({four, four}, crowded), (std::vector<GpuShare>{{0, 2}, {2, 2}}));
     EXPECT_EQ(shares({four, four, four}, crowded), (std::vector<GpuShare>{{0, 1}, {1, 1}, {2, 2}}));
     EXPECT_EQ(shares({{true, {id(1)}}, {true, {id(2)}}}, crowded), (std::vector<GpuShare>{{0, 1}, {0, 1}}));
@@ -216,10 +216,10 @@ TEST(GpuShares, are_one_gpu_for_neighbours_where_ranks_may_crowd) {
 
 TEST(GpuShares, are_none_where_a_rank_would_have_none_or_sees_some_of_anothers) {
   const VisibleGpus one{true, {id(1)}};
-  const GpuShares too_few = shares_of_gpus(std::vector{one, one}, WhenCrowded::nobody_has_any);
+  const GpuShares too_few = shares_of_gpus(std::vector{one, one}, WhenCrowded::none_has_any);
   EXPECT_TRUE(too_few.of_rank.empty());
   EXPECT_NE(too_few.why_not.find("2 ranks, rank 0 the first of them, see the same 1 GPUs"), std::string::npos);
-  for (const WhenCrowded crowded : {WhenCrowded::nobody_has_any, WhenCrowded::neighbours_share_one}) {
+  for (const WhenCrowded crowded : {WhenCrowded::none_has_any, WhenCrowded::neighbours_share_one}) {
     const GpuShares blind = shares_of_gpus(std::vector<VisibleGpus>{one, {true, {}}}, crowded);
     EXPECT_TRUE(blind.of_rank.empty());
     EXPECT_EQ(blind.why_not, "rank 1 sees no GPU");

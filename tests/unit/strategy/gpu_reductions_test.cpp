@@ -65,7 +65,7 @@ TEST_P(StrategyContract, reduce_to_makes_a_copy_on_each_device_or_on_the_one_nam
     }
     EXPECT_EQ(elements_from<float>(strategy.extended().reduce_to("SUM", values_of(strategy), "cpu:3").value()),
               total_of(strategy));
-    expect_error(Code::unavailable, {"reduce_to", "gpu:50 is not here", "gpu:0 to gpu:"},
+    expect_error(Code::unavailable, {"reduce_to", "gpu:50 does not exist", "gpu:0 to gpu:"},
                  [&] { (void)strategy.extended().reduce_to("SUM", values_of(strategy), "gpu:50"); });
   });
 }

@@ -41,7 +41,7 @@ TEST_F(OnGpus, ranks_that_are_too_many_for_them_all_stay_on_hosts_and_say_why) {
   on_gpu_workers(3, {}, [](Strategy& strategy) {
     EXPECT_EQ(strategy.extended().worker_devices().front().kind, DeviceKind::cpu);
     const std::string text = strategy.describe();
-    EXPECT_NE(text.find("GPUs were asked for, but 3 ranks"), std::string::npos) << text;
+    EXPECT_NE(text.find("GPUs were requested, but 3 ranks"), std::string::npos) << text;
     EXPECT_EQ(strategy.reduce("SUM", strategy.run([] { return 1; })), 3);
   });
 }
@@ -80,7 +80,7 @@ TEST_F(OnGpus, a_rank_that_names_one_that_is_not_here_tells_the_others) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
     if (communicator.rank() == 1) options.devices = std::vector<Device>{gpu(9)};
-    expect_error(Code::unavailable, {"gpu:9 is not here"},
+    expect_error(Code::unavailable, {"gpu:9 does not exist"},
                  [&] { MultiWorkerMirroredStrategy strategy(communicator, options); });
     communicator.barrier();
   });

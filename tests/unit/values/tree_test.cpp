@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <lockstep/values/merge.hpp>
-#include <lockstep/values/reduced.hpp>
+#include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/values/tree.hpp>
 
 #include "support/expect_error.hpp"

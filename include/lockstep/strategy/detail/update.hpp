@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The typed edge of `StrategyExtended::update` and `update_non_slot`: one call per copy, and what becomes of the
-// results.
+// The typed edge of `StrategyExtended::update` and `update_non_slot`: one call per copy, and the merge of the results.
 
 #pragma once
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/context/replica_context.hpp>
-#include <lockstep/values/merge.hpp>
+#include <lockstep/strategy/detail/step_values.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/tree.hpp>
 
@@ -25,16 +24,9 @@ namespace lockstep {
 
 class Strategy;
 
-/// As the first argument of `update` and `update_non_slot` it asks for the results one by one: tf.distribute's
-/// `group=False`.
-struct Ungrouped {
-  explicit Ungrouped() = default;
-};
-inline constexpr Ungrouped ungrouped{};
-
 namespace detail {
 
-/// Update context of copy `local` for its lifetime; where that lies on a GPU, that is the current one.
+/// Update context of copy `local` for its lifetime; if the copy is on a GPU, that is the current one.
 class LOCKSTEP_API UpdateScope {
  public:
   UpdateScope(Strategy& strategy, int local);
@@ -46,7 +38,7 @@ class LOCKSTEP_API UpdateScope {
 
 enum class Grouping : std::uint8_t { grouped, ungrouped };
 
-/// The arguments of one copy's call: references, but for trees that had to be sliced.
+/// Arguments of the call for one copy: references, except for sliced trees.
 template <class... Args>
 using ArgumentParts = std::tuple<decltype(argument_part(std::declval<Args&>(), 0))...>;
 
@@ -63,7 +55,7 @@ constexpr void require_updater() {
       "MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one component");
 }
 
-/// `fn(first..., parts...)`; what was sliced is moved on.
+/// `fn(first..., parts...)`; sliced trees are moved.
 template <class F, class Parts, class... First>
 decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   return [&]<std::size_t... k>(std::index_sequence<k...>) -> decltype(auto) {
@@ -72,13 +64,13 @@ decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   }(std::make_index_sequence<std::tuple_size_v<Parts>>{});
 }
 
-/// What a merge function returns to give all replicas the same, distributed values included.
+/// Result of a merge function that all replicas get whole, distributed values included.
 template <class T>
 struct Whole {
   T value;
 };
 
-/// One tree of the copies' results, whose leaves are moved away: each leaf T as Mirrored<T>, or as vector<T>.
+/// One tree of the results of all copies: each leaf T as Mirrored<T>, or as vector<T>. Moves the results.
 template <Grouping grouping, class Result>
 auto group_results(std::vector<std::optional<Result>>& results) {
   const int count = static_cast<int>(results.size());
@@ -96,7 +88,7 @@ auto group_results(std::vector<std::optional<Result>>& results) {
   });
 }
 
-/// `call(i)` for each of `count` copies, one after the other, and the results together.
+/// Calls `call(i)` for each of `count` copies, one after the other, and groups the results.
 template <Grouping grouping, class Call>
 auto call_for_copies(int count, const Call& call) {
   using Result = std::decay_t<std::invoke_result_t<const Call&, int>>;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The meetings of a step's replicas.
+// The rendezvous of a step's replicas: every local replica brings its call, and the first one does the work for the
+// rank.
 
 #include "base/check.hpp"
 #include "context/step.hpp"
@@ -27,14 +28,14 @@ std::string_view name_of(CallKind kind) {
   return "unknown";
 }
 
-std::string text_of(const MeetingCall& call) {
+std::string text_of(const RendezvousCall& call) {
   if (call.variable.empty()) return std::string(name_of(call.kind));
   return fmt::format("a write of variable \"{}\"", call.variable);
 }
 
 }  // namespace
 
-void Step::meet(int local, const MeetingCall& call) {
+void Step::meet(int local, const RendezvousCall& call) {
   Slot& mine = slot(local);
   mine.call = &call;
   if (replicas_.size() == 1) {
@@ -42,25 +43,25 @@ void Step::meet(int local, const MeetingCall& call) {
     return;
   }
   if (aborted()) throw_abort_error();
-  const std::uint32_t meeting = ++mine.meetings;
+  const std::uint32_t rendezvous = ++mine.rendezvous;
   pass_turn(local);
-  mine.arrived.store(meeting);
+  mine.arrived.store(rendezvous);
   team_.waiter().wake();
-  local == 0 ? lead(meeting) : follow(local, meeting);
+  local == 0 ? lead(rendezvous) : follow(local, rendezvous);
 }
 
-int Step::ended_before(std::uint32_t meeting) const noexcept {
+int Step::ended_before(std::uint32_t rendezvous) const noexcept {
   for (int i = 0; i < team_.local_replicas(); ++i) {
     const Slot& other = slots_[static_cast<std::size_t>(i)];
     // in this order: a replica arrives before it ends
-    if (other.finished.load() && other.arrived.load() < meeting) return i;
+    if (other.finished.load() && other.arrived.load() < rendezvous) return i;
   }
   return -1;
 }
 
-int Step::missing_from(std::uint32_t meeting) const noexcept {
+int Step::missing_from(std::uint32_t rendezvous) const noexcept {
   for (int i = 0; i < team_.local_replicas(); ++i) {
-    if (slots_[static_cast<std::size_t>(i)].arrived.load() < meeting) return i;
+    if (slots_[static_cast<std::size_t>(i)].arrived.load() < rendezvous) return i;
   }
   return -1;
 }
@@ -81,32 +82,36 @@ Error Step::deadline_error(int missing, int waiting) {
   const std::string_view call = name_of(slot(waiting).call->kind);
   const int first = team_.first_replica_id();
   return Error(Code::deadline_exceeded,
-               fmt::format("{}: replica {} waited {} ms, but replica {} of the same rank did not come", call,
+               fmt::format("{}: replica {} waited {} ms, but replica {} of the same rank did not make the call", call,
                            first + waiting, team_.fail_after().count(), first + missing),
                {team_.communicator().rank(), first + missing, std::string(call), -1});
 }
 
-void Step::lead(std::uint32_t meeting) {
+void Step::lead(std::uint32_t rendezvous) {
   const auto start = Waiter::Clock::now();
-  const auto ready = [this, meeting] { return missing_from(meeting) < 0 || aborted() || ended_before(meeting) >= 0; };
+  const auto ready = [this, rendezvous] {
+    return missing_from(rendezvous) < 0 || aborted() || ended_before(rendezvous) >= 0;
+  };
   const bool in_time = team_.waiter().wait_until(ready, start + team_.fail_after());
-  team_.add_meeting_seconds(std::chrono::duration<double>(Waiter::Clock::now() - start).count());
-  if (const int missing = missing_from(meeting); missing >= 0) {
-    const int ended = ended_before(meeting);
+  team_.add_rendezvous_seconds(std::chrono::duration<double>(Waiter::Clock::now() - start).count());
+  if (const int missing = missing_from(rendezvous); missing >= 0) {
+    const int ended = ended_before(rendezvous);
     if (ended >= 0) abort(returned_error(ended, 0), false);
     if (!in_time) abort(deadline_error(missing, 0), false);
     throw_abort_error();
   }
   Status expected = Status::open;
   if (!status_.compare_exchange_strong(expected, Status::closed)) throw_abort_error();
-  execute(meeting);
+  execute(rendezvous);
 }
 
-void Step::follow(int local, std::uint32_t meeting) {
-  const auto released = [this, local, meeting] {
-    return released_.load() >= meeting && (mode_ == RunMode::concurrent || turn_.load() == local);
+void Step::follow(int local, std::uint32_t rendezvous) {
+  const auto released = [this, local, rendezvous] {
+    return released_.load() >= rendezvous && (mode_ == RunMode::concurrent || turn_.load() == local);
   };
-  const auto leader_ended = [this, meeting] { return slot(0).finished.load() && slot(0).arrived.load() < meeting; };
+  const auto leader_ended = [this, rendezvous] {
+    return slot(0).finished.load() && slot(0).arrived.load() < rendezvous;
+  };
   const auto ready = [&] {
     return released() || aborted() || team_.has_published(local) || team_.parallel_loop().is_open() || leader_ended();
   };
@@ -121,16 +126,16 @@ void Step::follow(int local, std::uint32_t meeting) {
     } else if (leader_ended()) {
       abort(returned_error(0, local), false);
     } else if (!in_time) {
-      // a closed meeting is the leader's to end: it holds our views
+      // only the leader can end a closed rendezvous: it uses the views of this replica
       abort(deadline_error(0, local), true);
     }
   }
   if (shared_error_) throw Error(*shared_error_);
 }
 
-void Step::execute(std::uint32_t meeting) {
+void Step::execute(std::uint32_t rendezvous) {
   const bool alone = replicas_.size() == 1;
-  const MeetingCall& call = *slot(0).call;
+  const RendezvousCall& call = *slot(0).call;
   shared_error_.reset();
   try {
     if (!alone) check_calls_agree();
@@ -147,29 +152,29 @@ void Step::execute(std::uint32_t meeting) {
       end_by_leader();
     } else {
       shared_error_.emplace(error);
-      release(meeting);
+      release(rendezvous);
     }
     throw;
   } catch (...) {
     if (!alone) end_by_leader();
     throw;
   }
-  if (!alone) release(meeting);
+  if (!alone) release(rendezvous);
 }
 
-void Step::release(std::uint32_t meeting) noexcept {
-  released_.store(meeting);
+void Step::release(std::uint32_t rendezvous) noexcept {
+  released_.store(rendezvous);
   status_.store(Status::open);
   team_.waiter().wake();
 }
 
 void Step::end_by_leader() noexcept {
-  status_.store(Status::open);  // nobody but fail() acts: all others wait in this meeting
+  status_.store(Status::open);  // only fail() acts now: all other replicas wait in this rendezvous
   fail(0, std::current_exception());
 }
 
 void Step::check_calls_agree() {
-  const MeetingCall& first = *slot(0).call;
+  const RendezvousCall& first = *slot(0).call;
   const int id = team_.first_replica_id();
   const auto refuse = [&](Code code, std::string_view what, int local, const std::string& here,
                           const std::string& there) {
@@ -180,7 +185,7 @@ void Step::check_calls_agree() {
               {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1}));
   };
   for (int i = 1; i < team_.local_replicas(); ++i) {
-    const MeetingCall& other = *slot(i).call;
+    const RendezvousCall& other = *slot(i).call;
     if (other.kind != first.kind || other.variable != first.variable) {
       refuse(Code::failed_precondition, "the call", i, text_of(first), text_of(other));
     }
@@ -213,7 +218,7 @@ void Step::check_calls_agree() {
   }
 }
 
-void Step::gather_items(const MeetingCall& call, std::size_t first, std::size_t inputs_per_item) {
+void Step::gather_items(const RendezvousCall& call, std::size_t first, std::size_t inputs_per_item) {
   const auto count = replicas_.size();
   gathered_inputs_.clear();
   gathered_outputs_.clear();
@@ -228,8 +233,8 @@ void Step::gather_items(const MeetingCall& call, std::size_t first, std::size_t 
   }
 }
 
-void Step::reduce(const MeetingCall& call) {
-  bool unchanged = team_.replicas() == 1;  // the reduction of one value in place is that value
+void Step::reduce(const RendezvousCall& call) {
+  bool unchanged = team_.replicas() == 1;  // one value reduced in place is that value
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {
     const ConstTensorView& input = call.inputs[k];
     const TensorView& output = call.outputs[k];
@@ -247,19 +252,19 @@ void Step::reduce(const MeetingCall& call) {
   team_.reduce(items_, call.op, call.variable, call.options != nullptr ? *call.options : CommunicationOptions{});
 }
 
-void Step::broadcast(const MeetingCall& call) {
+void Step::broadcast(const RendezvousCall& call) {
   const int local = call.root - team_.first_replica_id();
   const bool is_here = local >= 0 && local < team_.local_replicas();
   gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
   const int root = team_.communicator().layout().rank_of(call.root);
-  // ranks that mean different replicas of one rank differ in the name
+  // the name tells apart different replicas of one rank
   std::string other_root;
   std::string_view name = call.variable;
   if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);
   team_.broadcast(items_, root, name);
 }
 
-void Step::merge(const MeetingCall& call) {
+void Step::merge(const RendezvousCall& call) {
   Strategy& strategy = strategy_ != nullptr ? *strategy_ : current_strategy();
   parts_.clear();
   for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
@@ -270,10 +275,10 @@ void Step::merge(const MeetingCall& call) {
   } catch (const Error& error) {
     const bool others_differ = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
     if (!others_differ || team_.communicator().size() == 1) throw;
-    team_.throw_with_advice(error,
-                            "; this rank was inside a merge_call: where the ranks' replicas make a different number of "
-                            "merge_call calls, the "
-                            "collectives in them meet others, or nobody");
+    team_.throw_with_advice(
+        error,
+        "; this rank was inside a merge_call: if the replicas of the ranks make a different number "
+        "of merge_call calls, the collectives in them are matched with the wrong call, or with none");
   }
 }
 

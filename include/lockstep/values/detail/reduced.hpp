@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leaves that reductions take, and the values that they give back.
+// Leaves that are arguments of reductions, and the types of their results.
 
 #pragma once
 
@@ -38,18 +38,16 @@ void require_reducible() {
       "and types with a lockstep::tensor_traits specialisation");
 }
 
-/// What a reduction of `leaf` gives: the leaf itself where it refers to elements, else a value of its own, contents
-/// unspecified.
+/// A value for the reduction of `leaf`, contents unspecified: the leaf itself if it refers to elements.
 template <class Leaf>
-Leaf result_like(const Leaf& leaf, [[maybe_unused]] ReduceOp op) {
-  if constexpr (std::same_as<Leaf, Tensor>) {
-    return Tensor(result_dtype(op, leaf.dtype()), leaf.shape(), nullptr, leaf.device());
-  } else {
-    return leaf;
-  }
+Leaf result_like(const Leaf& leaf, ReduceOp /*op*/) {
+  return leaf;
+}
+inline Tensor result_like(const Tensor& leaf, ReduceOp op) {
+  return Tensor(result_dtype(op, leaf.dtype()), leaf.shape(), nullptr, leaf.device());
 }
 
-/// A type that owns a leaf's elements: what a host reduction of spans gives.
+/// The type of a reduction of a leaf in host memory, which owns its elements.
 template <class Leaf>
 struct owning {
   using type = Leaf;
@@ -65,7 +63,7 @@ struct owning<TensorView> {
 template <class Leaf>
 using owning_t = typename owning<Leaf>::type;
 
-/// What gathered components of type Leaf are: a vector where they are lists of elements, else a Tensor.
+/// Type of gathered components of type Leaf: a vector for lists of elements, else a Tensor.
 template <class Leaf>
 struct gathered {
   using type = Tensor;
@@ -89,7 +87,7 @@ struct gathered<std::span<T>> {
 template <class Leaf>
 using gathered_t = typename gathered<Leaf>::type;
 
-/// `tensor`, which has one axis where that is asked for, as that type.
+/// `tensor` as that type; a vector needs a tensor with one axis.
 template <class Leaf>
 gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
   using Result = gathered_t<Leaf>;
@@ -101,20 +99,17 @@ gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
   }
 }
 
-/// Throws Error(unimplemented): sparse rows are not gathered.
+/// Throws Error(unimplemented): IndexedSlices cannot be gathered.
 [[noreturn]] LOCKSTEP_API void throw_sparse_not_gathered(const char* call);
 
 /// A leaf that is a tensor, or sparse rows.
 template <class Leaf>
 struct is_sparse : std::bool_constant<std::same_as<Leaf, IndexedSlices>> {};
 
-/// A value of type Result with the shape of `view` and `dtype`; Error(invalid_argument) where Result cannot hold that.
+/// A Result other than a Tensor with as many elements as `leaf`.
 template <class Result, class Leaf>
-Result owning_result(const Leaf& leaf, ReduceOp op) {
-  if constexpr (std::same_as<Result, Tensor>) {
-    const ConstTensorView view = tensor_traits<Leaf>::view(leaf);
-    return Tensor(result_dtype(op, view.dtype), view.shape);
-  } else if constexpr (std::same_as<Result, Leaf>) {
+Result owning_result(const Leaf& leaf) {
+  if constexpr (std::same_as<Result, Leaf>) {
     return leaf;
   } else if constexpr (Element<Result>) {
     return Result{};

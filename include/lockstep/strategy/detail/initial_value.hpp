@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a variable may be initialised with.
+// Initial values of variables.
 
 #pragma once
 
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
-#include <lockstep/values/reduced.hpp>
+#include <lockstep/values/detail/reduced.hpp>
 
 #include <concepts>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// An initial value, borrowed: a tensor that is there already, or a function that makes it.
+/// An initial value, borrowed: a tensor, or a function that makes one.
 struct VariableInitializer {
   const Tensor* value = nullptr;
   void* object = nullptr;
@@ -27,7 +27,7 @@ struct VariableInitializer {
 
 namespace detail {
 
-/// `initial`, or what the function `initial` returns, as a tensor; a number is converted to T.
+/// `initial`, or the result of the function `initial`, as a tensor; a number is converted to T.
 template <Element T, class Initial>
 Tensor initial_tensor(Initial&& initial) {
   using Plain = std::remove_cvref_t<Initial>;
@@ -48,8 +48,8 @@ Tensor initial_tensor(Initial&& initial) {
   }
 }
 
-/// `create(initializer)` for `initial`, which is called, if it is a function, when `create` asks for it. Numbers become
-/// T, tensors stay what they are.
+/// Calls `create(initializer)`; a function `initial` is called when `create` calls the initializer. Numbers become T,
+/// tensors keep their dtype.
 template <Element T, class Initial, class Create>
 auto with_initializer(Initial&& initial, const Create& create) {
   if constexpr (std::invocable<Initial&>) {

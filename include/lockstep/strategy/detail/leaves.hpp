@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The typed edge of reductions and gathers in cross-replica context. Templates look at the type of a leaf once, here:
+// its kind, its components, and the type of its result. Everything below is in lib/strategy, without types.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/collectives/item.hpp>
+#include <lockstep/core/device.hpp>
+#include <lockstep/core/reduce_op.hpp>
+#include <lockstep/device/memory_resource.hpp>
+#include <lockstep/device/tensor.hpp>
+#include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/indexed_slices.hpp>
+#include <lockstep/values/per_replica.hpp>
+#include <lockstep/variables/variable.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+class StrategyExtended;
+
+enum class LeafKind : std::uint8_t { per_replica, mirrored, variable, plain };
+
+/// How values other than PerReplica count.
+struct Sharing {
+  int replicas = 1;                            ///< number of replicas of the strategy
+  bool once_per_rank = false;                  ///< a plain value is its rank's, which has one replica
+  const StrategyExtended* strategy = nullptr;  ///< its variables have one copy per replica
+};
+
+/// Devices of the copies of a result: one device, several, or host memory.
+class ResultPlaces {
+ public:
+  explicit ResultPlaces(int count, Device device = {}) noexcept : count_(count), device_(device) {}
+  /// Borrows the list.
+  explicit ResultPlaces(std::span<const Device> devices) noexcept
+      : count_(static_cast<int>(devices.size())), devices_(devices) {}
+
+  [[nodiscard]] int size() const noexcept { return count_; }
+  /// A GPU; or Device{}, whatever the number of a CPU.
+  [[nodiscard]] Device operator[](int copy) const noexcept {
+    const Device device = devices_.empty() ? device_ : devices_[static_cast<std::size_t>(copy)];
+    return device.kind == DeviceKind::gpu ? device : Device{};
+  }
+
+ private:
+  int count_;
+  Device device_;
+  std::span<const Device> devices_;
+};
+
+/// The leaves of one call without their types: dense and sparse components, and the places of the results. Borrows
+/// both: components must live, and results stay where they are, until the call is done.
+class LOCKSTEP_API LeafList {
+ public:
+  /// `memory` is that of Tensors in host memory that are results.
+  LeafList(ReduceOp op, const Sharing& sharing, std::shared_ptr<MemoryResource> memory);
+  [[nodiscard]] ReduceOp op() const noexcept { return op_; }
+  /// Reserves memory for so many dense leaves, with so many components and results in all.
+  void reserve(std::size_t leaves, std::size_t components, std::size_t results);
+
+  /// Begins the next leaf. Returns whether it is reduced over replicas; if not, it is one value, which is the result.
+  /// Throws Error(invalid_argument) for one value that has no such reduction over replicas.
+  bool begin(LeafKind kind, const Variable* variable = nullptr);
+  template <class Component>
+  void add_component(const Component& component) {
+    if constexpr (std::same_as<Component, IndexedSlices>) {
+      slices_.push_back(&component);
+    } else {
+      inputs_.push_back(tensor_traits<Component>::view(component));
+    }
+  }
+  void end_components();
+  /// Adds a leaf of a variable as begin, its components and end_components do, and returns its result: the value, or
+  /// memory for the reduction.
+  [[nodiscard]] Tensor add_variable(const Variable& variable, Device place);
+  /// Adds the copies of a variable that has one per replica, else its value, without a result.
+  void add_value(const Variable& variable);
+  /// As begin, for a reduction that looks at the components of one value, too.
+  void begin_value(LeafKind kind);
+
+  [[nodiscard]] std::size_t size() const noexcept { return is_reduced_.size(); }
+  /// Whether leaf k is reduced over replicas.
+  [[nodiscard]] bool is_reduced(std::size_t k) const noexcept { return is_reduced_[k] != 0; }
+  /// The results of the next leaf that is reduced, one at each of `places`.
+  template <class Result>
+  void add_output(Result& result) {
+    if constexpr (std::same_as<Result, IndexedSlices>) {
+      slices_outputs_.push_back(&result);
+    } else {
+      outputs_.push_back(tensor_traits<Result>::view(result));
+    }
+  }
+  void end_outputs(const ResultPlaces& places);
+
+  [[nodiscard]] Tensor uninitialized(DType dtype, const Shape& shape, Device place) const;
+  /// A Tensor for the reduction of values like `component`.
+  [[nodiscard]] Tensor result_for(ConstTensorView component, Device place) const;
+  /// One more copy of the result of the last leaf.
+  [[nodiscard]] Tensor copy_of_result(const Tensor& result, Device place) const;
+
+  /// The dense leaves with their results. They refer to this list.
+  [[nodiscard]] std::vector<Item> items() const;
+  [[nodiscard]] std::size_t dense_size() const noexcept { return input_ends_.size(); }
+  [[nodiscard]] std::span<const ConstTensorView> components(std::size_t dense_leaf) const;
+  [[nodiscard]] std::span<const std::vector<const IndexedSlices*>> sparse_inputs() const { return sparse_inputs_; }
+  [[nodiscard]] std::span<const std::vector<IndexedSlices*>> sparse_outputs() const { return sparse_outputs_; }
+  [[nodiscard]] std::span<const std::vector<Device>> sparse_places() const { return sparse_places_; }
+
+ private:
+  ReduceOp op_;
+  Sharing sharing_;
+  std::shared_ptr<MemoryResource> memory_;
+  std::vector<std::uint8_t> is_reduced_;
+  // those of all leaves, one after the other: many small lists cost more than their contents
+  std::vector<ConstTensorView> inputs_;
+  std::vector<std::size_t> input_ends_;
+  std::vector<TensorView> outputs_;
+  std::vector<std::size_t> output_ends_;
+  std::vector<const IndexedSlices*> slices_;    // of the leaf that is being added
+  std::vector<IndexedSlices*> slices_outputs_;  // of the leaf that is being added
+  std::vector<std::vector<const IndexedSlices*>> sparse_inputs_;
+  std::vector<std::vector<IndexedSlices*>> sparse_outputs_;
+  std::vector<std::vector<Device>> sparse_places_;
+  std::vector<Tensor> values_;  // of variables
+};
+
+namespace detail {
+
+template <class T>
+struct leaf_traits {
+  static constexpr LeafKind kind = stays_whole<T> ? LeafKind::variable : LeafKind::plain;
+  using component = T;
+};
+template <class T>
+struct leaf_traits<PerReplica<T>> {
+  static constexpr LeafKind kind = LeafKind::per_replica;
+  using component = T;
+};
+template <class T>
+struct leaf_traits<Mirrored<T>> {
+  static constexpr LeafKind kind = LeafKind::mirrored;
+  using component = T;
+};
+template <class Leaf>
+using component_t = typename leaf_traits<Leaf>::component;
+template <class Leaf>
+inline constexpr bool has_slices = std::same_as<component_t<Leaf>, IndexedSlices>;
+
+/// Type of the reduction of a leaf: Result if the caller named one, a Tensor for a variable, else the component's
+/// owning type.
+template <class Result, class Leaf>
+using reduced_t = std::conditional_t<
+    !std::is_void_v<Result>, Result,
+    typename std::conditional_t<stays_whole<Leaf>, std::type_identity<Tensor>, owning<component_t<Leaf>>>::type>;
+
+/// The only value of a leaf, or its first component.
+template <class Leaf>
+const component_t<Leaf>& first_component(const Leaf& leaf) {
+  if constexpr (is_distributed_values<Leaf>) {
+    return leaf.component(0);
+  } else {
+    return leaf;
+  }
+}
+
+/// Adds the components of a leaf that is not a variable.
+template <class Leaf>
+void add_components(const Leaf& leaf, LeafList& leaves) {
+  if constexpr (!has_slices<Leaf>) require_reducible<component_t<Leaf>>();
+  if constexpr (leaf_traits<Leaf>::kind == LeafKind::per_replica) {
+    for (int i = 0; i < leaf.size(); ++i) leaves.add_component(leaf.component(i));
+  } else {
+    leaves.add_component(first_component(leaf));
+  }
+  leaves.end_components();
+}
+
+/// `value` itself if it is in that place, else a copy there.
+[[nodiscard]] LOCKSTEP_API Tensor placed(const Tensor& value, Device place);
+[[nodiscard]] LOCKSTEP_API IndexedSlices placed(const IndexedSlices& value, Device place);
+
+/// A Result for the reduction of values like `component`, which writes its elements; a Tensor is made at `place`.
+template <class Result, class Component>
+Result result_for(const Component& component, const LeafList& leaves, [[maybe_unused]] Device place) {
+  if constexpr (std::same_as<Result, IndexedSlices>) {
+    return {};
+  } else if constexpr (std::same_as<Result, Tensor>) {
+    return leaves.result_for(tensor_traits<Component>::view(component), place);
+  } else {
+    return owning_result<Result>(component);
+  }
+}
+
+/// Adds a leaf and returns its result, a Tensor at `place`: final, or memory for the reduction.
+template <class Result, class Leaf>
+Result start_reduction(const Leaf& leaf, LeafList& leaves, Device place = {}) {
+  if constexpr (stays_whole<Leaf>) {
+    return leaves.add_variable(leaf, place);
+  } else {
+    const auto& first = first_component(leaf);
+    if (leaves.begin(leaf_traits<Leaf>::kind)) {
+      add_components(leaf, leaves);
+      return result_for<Result>(first, leaves, place);
+    }
+    if constexpr (std::same_as<Result, Tensor> || has_slices<Leaf>) {
+      return placed(owning_copy<Result>(first), place);
+    } else {
+      return owning_copy<Result>(first);
+    }
+  }
+}
+
+/// Adds where the results of the leaves go: `results` has one leaf for each of them.
+template <class Tree>
+void add_outputs(Tree& results, LeafList& leaves) {
+  std::size_t k = 0;
+  for_each_leaf(results, [&](auto& result) {
+    if (!leaves.is_reduced(k++)) return;
+    leaves.add_output(result);
+    leaves.end_outputs(ResultPlaces(1));
+  });
+}
+
+/// Adds a leaf and copies of its result, one at each of `places`, to `cells`, which has room for them.
+template <class Result, class Leaf>
+void start_copies(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves, std::vector<Cell<Result>>& cells) {
+  const std::size_t first = cells.size();
+  cells.push_back({start_reduction<Result>(leaf, leaves, places[0])});
+  const bool reduced = leaves.is_reduced(leaves.size() - 1);
+  if constexpr (std::same_as<Result, Tensor>) {
+    if (!reduced) cells[first].value = cells[first].value.clone();  // results share no memory with values
+    for (int i = 1; i < places.size(); ++i) cells.push_back({leaves.copy_of_result(cells[first].value, places[i])});
+  } else {
+    for (int i = 1; i < places.size(); ++i) cells.push_back({Result(cells[first].value)});
+  }
+  if (!reduced) return;
+  for (std::size_t i = first; i < cells.size(); ++i) leaves.add_output(cells[i].value);
+  leaves.end_outputs(places);
+}
+
+/// The values of the cells, moved away.
+template <class Result>
+Mirrored<Result> mirrored_of(std::span<Cell<Result>> cells) {
+  return Mirrored<Result>(static_cast<int>(cells.size()),
+                          [cells](int i) { return Result(std::move(cells[static_cast<std::size_t>(i)].value)); });
+}
+
+/// Whether `Strategy::gather` looks at the components of a leaf, instead of returning it; slices are refused.
+template <class Leaf>
+inline constexpr bool is_gathered = leaf_traits<Leaf>::kind == LeafKind::per_replica || has_slices<Leaf>;
+
+/// A leaf that is one value, with elements of its own.
+template <class Leaf>
+reduced_t<void, Leaf> one_value(const Leaf& leaf) {
+  if constexpr (stays_whole<Leaf>) {
+    return leaf.read();
+  } else {
+    return owning_copy<reduced_t<void, Leaf>>(first_component(leaf));
+  }
+}
+
+/// Adds a leaf of a reduction along axes.
+template <class Leaf>
+void add_axis_leaf(const Leaf& leaf, LeafList& leaves) {
+  if constexpr (stays_whole<Leaf>) {
+    leaves.add_value(leaf);
+  } else {
+    require_reducible<component_t<Leaf>>();
+    leaves.begin_value(leaf_traits<Leaf>::kind);
+    add_components(leaf, leaves);
+  }
+}
+
+template <class Leaf>
+struct gives_no_tensor : std::bool_constant<!std::same_as<reduced_t<void, Leaf>, Tensor>> {};
+/// Whether a reduction gives a Tensor for every leaf, with axes and without.
+template <class Tree>
+inline constexpr bool only_tensors = !any_leaf<Tree, gives_no_tensor>::value;
+
+/// Throws Error(invalid_argument) unless `value` is one element of `dtype`.
+LOCKSTEP_API void check_axis_result(const Tensor& value, DType dtype, ReduceOp op);
+
+/// The result of a leaf along axes: a Tensor for a Tensor or a variable, else its one element.
+template <class Result, class Leaf>
+auto axis_result(const Tensor& total, ReduceOp op) {
+  using Owning = reduced_t<void, Leaf>;
+  if constexpr (std::same_as<Owning, Tensor>) {
+    return total;
+  } else {
+    using Number = std::conditional_t<std::is_void_v<Result>, typename gathered_t<Owning>::value_type, Result>;
+    check_axis_result(total, dtype_of<Number>, op);
+    return Number(total.elements<Number>().front());
+  }
+}
+
+}  // namespace detail
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <lockstep/values/per_replica.hpp>
+#include <lockstep/values/tree.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::detail {
+
+template <class T>
+struct is_distributed : std::bool_constant<is_distributed_values<T>> {};
+
+template <class Tree>
+inline constexpr bool has_distributed_leaf = any_leaf<std::remove_cvref_t<Tree>, is_distributed>::value;
+
+/// Merges the trees `get(0) .. get(count - 1)`, whose leaves are moved away.
+template <class Tree, class Get>
+auto merge_trees(int count, int first_replica, const Get& get) {
+  return combine<Tree>(count, get, [=]<class Leaf, class GetLeaf>(const GetLeaf& leaf) {
+    if constexpr (stays_whole<Leaf>) {
+      for (int i = 1; i < count; ++i) {
+        if (!(leaf(i) == leaf(0))) throw_structure_differs("which variable is given", i);
+      }
+      return Leaf(leaf(0));
+    } else {
+      return PerReplica<Leaf>(count, first_replica, [&](int i) { return Leaf(std::move(leaf(i))); });
+    }
+  });
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trees by their types: the kind of each node, and one tree made from several.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+#include <lockstep/core/dtype.hpp>
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <iterator>
+#include <list>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lockstep {
+
+template <class T>
+struct tree_members;
+
+namespace detail {
+
+enum class NodeKind { leaf, nothing, tuple, sequence, array, map, optional, variant, aggregate };
+
+template <class T>
+concept HasMembers = requires { tree_members<T>::pointers; };
+
+template <class T>
+inline constexpr NodeKind node_kind = HasMembers<T> ? NodeKind::aggregate : NodeKind::leaf;
+template <>
+inline constexpr NodeKind node_kind<std::monostate> = NodeKind::nothing;
+template <>
+inline constexpr NodeKind node_kind<std::nullptr_t> = NodeKind::nothing;
+template <class... T>
+inline constexpr NodeKind node_kind<std::variant<T...>> = NodeKind::variant;
+template <class... T>
+inline constexpr NodeKind node_kind<std::tuple<T...>> = NodeKind::tuple;
+template <class A, class B>
+inline constexpr NodeKind node_kind<std::pair<A, B>> = NodeKind::tuple;
+template <class T>
+inline constexpr NodeKind node_kind<std::optional<T>> = NodeKind::optional;
+template <class T, class A>
+inline constexpr NodeKind node_kind<std::vector<T, A>> = Element<T> ? NodeKind::leaf : NodeKind::sequence;
+template <class T, class A>
+inline constexpr NodeKind node_kind<std::list<T, A>> = NodeKind::sequence;
+template <class T, class A>
+inline constexpr NodeKind node_kind<std::deque<T, A>> = NodeKind::sequence;
+template <class T, std::size_t n>
+inline constexpr NodeKind node_kind<std::array<T, n>> = Element<T> ? NodeKind::leaf : NodeKind::array;
+template <class K, class T, class C, class A>
+inline constexpr NodeKind node_kind<std::map<K, T, C, A>> = NodeKind::map;
+template <class K, class T, class H, class E, class A>
+inline constexpr NodeKind node_kind<std::unordered_map<K, T, H, E, A>> = NodeKind::map;
+
+/// The same kind of container around other elements.
+template <class Container, class Element>
+struct rebind;
+template <class T, class A, class U>
+struct rebind<std::vector<T, A>, U> {
+  using type = std::vector<U>;
+};
+template <class T, class A, class U>
+struct rebind<std::list<T, A>, U> {
+  using type = std::list<U>;
+};
+template <class T, class A, class U>
+struct rebind<std::deque<T, A>, U> {
+  using type = std::deque<U>;
+};
+template <class K, class T, class C, class A, class U>
+struct rebind<std::map<K, T, C, A>, U> {
+  using type = std::map<K, U, C>;
+};
+template <class K, class T, class H, class E, class A, class U>
+struct rebind<std::unordered_map<K, T, H, E, A>, U> {
+  using type = std::unordered_map<K, U, H, E>;
+};
+
+template <class T>
+inline constexpr bool is_pair = false;
+template <class A, class B>
+inline constexpr bool is_pair<std::pair<A, B>> = true;
+
+/// Throws Error(invalid_argument): replica `replica` gives another structure than replica 0 of this rank.
+[[noreturn]] LOCKSTEP_API void throw_structure_differs(const char* what, int local);
+
+/// Gives `aggregate`'s members to `fn` one by one, as a call of several arguments.
+template <class T, class Fn>
+decltype(auto) with_members(T& aggregate, Fn&& fn) {
+  return std::apply([&](auto... pointers) -> decltype(auto) { return fn(aggregate.*pointers...); },
+                    tree_members<std::remove_const_t<T>>::pointers);
+}
+
+/// Type of member k of an aggregate, const if the aggregate is.
+template <class T, std::size_t k>
+using member_t = std::remove_reference_t<decltype(std::declval<T&>().*
+                                                  (std::get<k>(tree_members<std::remove_const_t<T>>::pointers)))>;
+
+/// One tree from `count` trees of one type: `get(i)` is the i-th, and `leaf.template operator()<L>(get_leaf)` makes a
+/// result's leaf from the accessor of the leaves at one place. Throws Error(invalid_argument) where the structures
+/// differ.
+template <class Tree, class Get, class Leaf>
+auto combine(int count, const Get& get, const Leaf& leaf);
+
+template <class Container, class Get>
+void check_sizes(int count, const Get& get) {
+  for (int i = 1; i < count; ++i) {
+    if (get(i).size() != get(0).size()) throw_structure_differs("the number of elements", i);
+  }
+}
+
+template <class Tree, class Get, class Leaf, std::size_t... k>
+auto combine_tuple(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...>) {
+  const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
+    using Child = std::remove_reference_t<decltype(std::get<j>(get(0)))>;
+    return combine<Child>(count, [&get](int i) -> Child& { return std::get<j>(get(i)); }, leaf);
+  };
+  if constexpr (is_pair<std::remove_const_t<Tree>>) {
+    return std::pair{child(std::integral_constant<std::size_t, k>{})...};
+  } else {
+    // braces: from left to right
+    return std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>{
+        child(std::integral_constant<std::size_t, k>{})...};
+  }
+}
+
+template <class Tree, class Get, class Leaf, std::size_t... k>
+auto combine_aggregate(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...>) {
+  using Plain = std::remove_const_t<Tree>;
+  const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
+    using Child = member_t<Tree, j>;
+    return combine<Child>(
+        count, [&get](int i) -> Child& { return get(i).*(std::get<j>(tree_members<Plain>::pointers)); }, leaf);
+  };
+  using Result = std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>;
+  if constexpr (std::is_same_v<Result, std::tuple<std::remove_const_t<member_t<Tree, k>>...>>) {
+    Plain result(get(0));
+    ((result.*(std::get<k>(tree_members<Plain>::pointers)) = child(std::integral_constant<std::size_t, k>{})), ...);
+    return result;
+  } else {
+    return Result{child(std::integral_constant<std::size_t, k>{})...};
+  }
+}
+
+template <class Tree, class Get, class Leaf>
+auto combine_sequence(int count, const Get& get, const Leaf& leaf) {
+  using Plain = std::remove_const_t<Tree>;
+  using Child = std::remove_reference_t<decltype(*get(0).begin())>;
+  check_sizes<Plain>(count, get);
+  const auto child = [&](std::ptrdiff_t k) {
+    return combine<Child>(count, [&get, k](int i) -> Child& { return *std::next(get(i).begin(), k); }, leaf);
+  };
+  typename rebind<Plain, decltype(child(0))>::type result;
+  const auto size = static_cast<std::ptrdiff_t>(get(0).size());
+  for (std::ptrdiff_t k = 0; k < size; ++k) result.push_back(child(k));
+  return result;
+}
+
+template <class Tree, class Get, class Leaf, std::size_t... k>
+auto combine_array(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...>) {
+  using Child = std::remove_reference_t<decltype(get(0)[0])>;
+  const auto child = [&](std::size_t j) {
+    return combine<Child>(count, [&get, j](int i) -> Child& { return get(i)[j]; }, leaf);
+  };
+  return std::array<decltype(child(0)), sizeof...(k)>{child(k)...};
+}
+
+template <class Tree, class Get, class Leaf>
+auto combine_map(int count, const Get& get, const Leaf& leaf) {
+  using Plain = std::remove_const_t<Tree>;
+  using Child = std::remove_reference_t<decltype((get(0).begin()->second))>;
+  check_sizes<Plain>(count, get);
+  const auto child = [&](const auto& key) {
+    return combine<Child>(
+        count,
+        [&get, &key](int i) -> Child& {
+          const auto found = get(i).find(key);
+          if (found == get(i).end()) throw_structure_differs("the keys of a map", i);
+          return found->second;
+        },
+        leaf);
+  };
+  typename rebind<Plain, decltype(child(get(0).begin()->first))>::type result;
+  for (auto& entry : get(0)) result.emplace(entry.first, child(entry.first));
+  return result;
+}
+
+template <class Tree, class Get, class Leaf>
+auto combine_optional(int count, const Get& get, const Leaf& leaf) {
+  using Child = std::remove_reference_t<decltype(*get(0))>;
+  for (int i = 1; i < count; ++i) {
+    if (get(i).has_value() != get(0).has_value()) throw_structure_differs("whether an optional has a value", i);
+  }
+  const auto child = [&] { return combine<Child>(count, [&get](int i) -> Child& { return *get(i); }, leaf); };
+  return get(0).has_value() ? std::optional<decltype(child())>(child()) : std::nullopt;
+}
+
+template <class Tree, class Get, class Leaf, std::size_t... k>
+auto combine_variant(int count, const Get& get, const Leaf& leaf, std::index_sequence<k...>) {
+  for (int i = 1; i < count; ++i) {
+    if (get(i).index() != get(0).index()) throw_structure_differs("which alternative a variant holds", i);
+  }
+  const auto child = [&]<std::size_t j>(std::integral_constant<std::size_t, j>) {
+    using Child = std::remove_reference_t<decltype(std::get<j>(get(0)))>;
+    return combine<Child>(count, [&get](int i) -> Child& { return std::get<j>(get(i)); }, leaf);
+  };
+  std::optional<std::variant<decltype(child(std::integral_constant<std::size_t, k>{}))...>> result;
+  ((get(0).index() == k
+        ? static_cast<void>(result.emplace(std::in_place_index<k>, child(std::integral_constant<std::size_t, k>{})))
+        : static_cast<void>(0)),
+   ...);
+  return std::move(result.value());  // none for a variant that an exception has left without a value
+}
+
+template <class Tree, class Get, class Leaf>
+auto combine(int count, const Get& get, const Leaf& leaf) {
+  using Plain = std::remove_const_t<Tree>;
+  constexpr auto kind = node_kind<Plain>;
+  if constexpr (kind == NodeKind::leaf) {
+    return leaf.template operator()<Plain>(get);
+  } else if constexpr (kind == NodeKind::nothing) {
+    return Plain{};
+  } else if constexpr (kind == NodeKind::variant) {
+    return combine_variant<Tree>(count, get, leaf, std::make_index_sequence<std::variant_size_v<Plain>>{});
+  } else if constexpr (kind == NodeKind::tuple) {
+    return combine_tuple<Tree>(count, get, leaf, std::make_index_sequence<std::tuple_size_v<Plain>>{});
+  } else if constexpr (kind == NodeKind::aggregate) {
+    return combine_aggregate<Tree>(
+        count, get, leaf,
+        std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(tree_members<Plain>::pointers)>>>{});
+  } else if constexpr (kind == NodeKind::sequence) {
+    return combine_sequence<Tree>(count, get, leaf);
+  } else if constexpr (kind == NodeKind::array) {
+    return combine_array<Tree>(count, get, leaf, std::make_index_sequence<std::tuple_size_v<Plain>>{});
+  } else if constexpr (kind == NodeKind::map) {
+    return combine_map<Tree>(count, get, leaf);
+  } else {
+    return combine_optional<Tree>(count, get, leaf);
+  }
+}
+
+/// Whether `Test<L>::value` holds for some leaf of the tree.
+template <class Tree, template <class> class Test>
+struct any_leaf : Test<Tree> {};
+template <template <class> class Test, class... T>
+struct any_leaf_of : std::bool_constant<(any_leaf<std::remove_const_t<T>, Test>::value || ...)> {};
+template <class... T, template <class> class Test>
+struct any_leaf<std::tuple<T...>, Test> : any_leaf_of<Test, T...> {};
+template <class A, class B, template <class> class Test>
+struct any_leaf<std::pair<A, B>, Test> : any_leaf_of<Test, A, B> {};
+template <class... T, template <class> class Test>
+struct any_leaf<std::variant<T...>, Test> : any_leaf_of<Test, T...> {};
+template <class T, template <class> class Test>
+  requires(node_kind<T> == NodeKind::nothing)
+struct any_leaf<T, Test> : std::false_type {};
+template <class T, template <class> class Test>
+  requires(node_kind<T> == NodeKind::sequence || node_kind<T> == NodeKind::array || node_kind<T> == NodeKind::optional)
+struct any_leaf<T, Test> : any_leaf_of<Test, typename T::value_type> {};
+template <class T, template <class> class Test>
+  requires(node_kind<T> == NodeKind::map)
+struct any_leaf<T, Test> : any_leaf_of<Test, typename T::mapped_type> {};
+template <HasMembers T, template <class> class Test>
+struct any_leaf<T, Test> {
+  static constexpr bool value = []<class... M>(std::tuple<M T::*...>) {
+    return any_leaf_of<Test, M...>::value;
+  }(tree_members<T>::pointers);
+};
+
+}  // namespace detail
+}  // namespace lockstep

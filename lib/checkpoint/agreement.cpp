@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include <fmt/format.h>
 
@@ -64,13 +65,13 @@ RankFailure failure_of(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     return {Code::internal, other.what()};
   } catch (...) {
-    return {Code::internal, "an exception that is no std::exception"};
+    return {Code::internal, "an exception that is not a std::exception"};
   }
 }
 
 }  // namespace
 
-void throw_together(Communicator& communicator, const std::exception_ptr& mine) {
+void agree_on_failure(Communicator& communicator, const std::exception_ptr& mine) {
   const std::int64_t first =
       over_all_ranks<std::int64_t>(communicator, mine ? communicator.rank() : nobody, ReduceOp::min);
   if (first == nobody) return;
@@ -81,7 +82,13 @@ void throw_together(Communicator& communicator, const std::exception_ptr& mine) 
   broadcast(communicator, rank, std::span(&code, 1));
   std::string text = broadcast_text(communicator, rank, failure.text);
   if (communicator.size() > 1) text += fmt::format(" (found by rank {})", rank);
-  throw Error(static_cast<Code>(code), text, {.rank = rank, .replica = -1, .operation = "checkpoint", .sequence = -1});
+  detail::propagate(
+      communicator,
+      [&] {
+        throw Error(static_cast<Code>(code), text,
+                    {.rank = rank, .replica = -1, .operation = "checkpoint", .sequence = -1});
+      },
+      detail::FoundBy::all_ranks);
 }
 
 std::uint64_t from_chief(Communicator& communicator, std::uint64_t number) {

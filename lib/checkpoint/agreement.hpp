@@ -16,11 +16,11 @@
 
 namespace lockstep::detail {
 
-/// Throws where `mine` is set on any rank: on all ranks the error of the lowest such one, with its code. Collective: 8
-/// bytes, and the text where there is one.
-void throw_together(Communicator& communicator, const std::exception_ptr& mine);
+/// If `mine` is set on any rank, throws the error of the lowest such rank on all ranks, with its code. Collective: 8
+/// bytes, and the text if there is one. No epoch is aborted: every rank calls it.
+void agree_on_failure(Communicator& communicator, const std::exception_ptr& mine);
 
-/// Runs `body`, which does nothing Collective, on every rank; throws as throw_together.
+/// Runs `body`, which does nothing Collective, on every rank; throws as agree_on_failure.
 template <class Body>
 void together(Communicator& communicator, Body&& body) {
   std::exception_ptr error;
@@ -29,7 +29,7 @@ void together(Communicator& communicator, Body&& body) {
   } catch (...) {
     error = std::current_exception();
   }
-  throw_together(communicator, error);
+  agree_on_failure(communicator, error);
 }
 
 /// Rank 0's number, on every rank. Collective.

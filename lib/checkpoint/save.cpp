@@ -199,7 +199,7 @@ Path PendingSave::Implementation::finish() {
   if (std::exchange(finished_, true)) return detail::step_path(directory_, step_);
   if (thread_.joinable()) thread_.join();
   try {
-    detail::throw_together(communicator_, error_);
+    detail::agree_on_failure(communicator_, error_);
     if (sliced_) {
       detail::add_over_ranks(communicator_, checksums_);
       detail::together(communicator_, [&] {

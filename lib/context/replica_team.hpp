@@ -9,13 +9,13 @@
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/staged_items.hpp"
-#include "collectives/told_to_all.hpp"
 #include "context/thread_context.hpp"
 #include "context/waiter.hpp"
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
 #include <lockstep/core/device.hpp>
@@ -77,43 +77,25 @@ class ReplicaTeam {
   /// Says in the log, the first time, that some of `options` have no effect.
   void warn_of_ignored(const RunOptions& options);
 
-  /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is
-  /// remembered.
+  /// Runs `call(communicator)` and times it: every use of the communicator by the strategy goes through here. All ranks
+  /// make the same call and find the same errors, which are not propagated again by this rank's step; a lack of memory
+  /// is.
   template <class Call>
   void collective(Call&& call) {
     const auto start = std::chrono::steady_clock::now();
-    const auto count = [&] {
-      ++statistics_.collectives;
-      statistics_.collective_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    try {
-      call(communicator_);
-    } catch (const std::exception& error) {
-      count();
-      told_text_ = error.what();
-      throw;
-    }
-    count();
+    struct Count {
+      StrategyStatistics& statistics;
+      std::chrono::steady_clock::time_point start;
+      ~Count() {
+        ++statistics.collectives;
+        statistics.collective_seconds +=
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      }
+    } const count{statistics_, start};
+    detail::propagate(communicator_, [&] { call(communicator_); }, detail::FoundBy::all_ranks);
   }
-  /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
-  void announce(const std::exception_ptr& failure);
-  /// What goes wrong from now on has happened anew, also where the others were told one with its text.
-  void begin_anew() noexcept { told_text_.clear(); }
-  /// As announce, of what has happened anew.
-  void announce_anew(const std::exception_ptr& failure) {
-    begin_anew();
-    announce(failure);
-  }
-  /// `local()`, which speaks with no other rank, but is what all do. What it throws is told to the others.
-  template <class Local>
-  auto told_to_all(const Local& local) {
-    try {
-      return local();
-    } catch (...) {
-      announce_anew(std::current_exception());
-      throw;
-    }
-  }
+  /// Failures that were propagated before count as new if they are thrown once more.
+  void forget_propagated() { CommunicatorAccess::forget_propagated(communicator_); }
   /// Everything that is reduced from now on goes to `reducer`; or what has options of its own only. What is not goes by
   /// `route`. Before the first reduction.
   void set_reducer(Reducer reducer, bool for_all, detail::Route route) {
@@ -133,7 +115,7 @@ class ReplicaTeam {
         reducer_(communicator, items, op, options);
         return;
       }
-      detail::told_to_all(communicator, [&] {
+      detail::propagate(communicator, [&] {
         detail::with_staged(items, {.route = route_}, [&](std::span<const Item> staged) {
           communicator.all_reduce(staged, op, {.order = {}, .name = call});
         });
@@ -143,17 +125,13 @@ class ReplicaTeam {
   /// Outputs get the one input that rank `root` gives. Collective.
   void broadcast(std::span<const Item> items, int root, std::string_view call) {
     collective([&](Communicator& communicator) {
-      detail::told_to_all(communicator, [&] {
+      detail::propagate(communicator, [&] {
         detail::with_staged(
             items, {route_, detail::DecidedBy::outputs, &communicator},
             [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
       });
     });
   }
-  /// Throws `error`, which all ranks know, with `advice` added for this one; `error` itself where not all know it.
-  [[noreturn]] void throw_with_advice(const Error& error, std::string_view advice);
-  /// Throws `error` here after telling it to the other ranks.
-  [[noreturn]] void throw_announced(const Error& error);
   /// The local replicas meet in a merge_call: the next collective compares how often they did on each rank.
   void count_merge() {
     if (communicator_.size() > 1)
@@ -191,7 +169,6 @@ class ReplicaTeam {
   Reducer reducer_;
   bool reducer_for_all_ = false;
   detail::Route route_ = detail::Route::as_placed;
-  std::string told_text_;  // what() of the last failure that the other ranks know
 
   // the communicator, which may live longer, has the loop, and the loop the waiter
   std::shared_ptr<Waiter> waiter_;

@@ -35,7 +35,11 @@ void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
   strategy_ = strategy;
   task_ = task;
   mode_ = mode;
-  failure_ = nullptr;
+  {
+    const detail::MutexLock lock(mutex_);
+    failure_ = nullptr;
+    abort_error_.reset();
+  }
   if (replicas_.size() == 1) return;  // no meetings: nothing else has changed
   for (int i = 0; i < team_.local_replicas(); ++i) {
     slot(i).arrived.store(0, std::memory_order_relaxed);  // relaxed here: the step is handed to the threads after this
@@ -45,7 +49,6 @@ void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
   released_.store(0, std::memory_order_relaxed);
   turn_.store(0, std::memory_order_relaxed);
   status_.store(Status::open, std::memory_order_relaxed);
-  abort_error_.reset();
 }
 
 void Step::run_replica(int local) noexcept {
@@ -79,13 +82,13 @@ void Step::wait_for_all() {
 }
 
 std::exception_ptr Step::failure() const {
-  const std::lock_guard lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return failure_;
 }
 
 void Step::fail(int local, const std::exception_ptr& exception) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (!failure_) failure_ = exception;
   }
   if (replicas_.size() == 1) return;
@@ -98,7 +101,7 @@ void Step::fail(int local, const std::exception_ptr& exception) noexcept {
 bool Step::abort(const Error& error, bool only_if_open) noexcept {
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);  // held until the error is there for those who see the status
+      const detail::MutexLock lock(mutex_);  // held until the error is there for those who see the status
       Status expected = Status::open;
       if (status_.compare_exchange_strong(expected, Status::aborted)) {
         abort_error_ = error;
@@ -115,7 +118,7 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
 
 void Step::throw_abort_error() {
   Error error = [this] {
-    const std::lock_guard lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     LOCKSTEP_CHECK(abort_error_.has_value());
     return *abort_error_;
   }();

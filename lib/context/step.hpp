@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "context/replica_team.hpp"
 #include "context/waiter.hpp"
 
@@ -21,7 +22,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -122,9 +122,9 @@ class Step {
   std::atomic<int> turn_{0};           // sequential mode: who may run
   std::optional<Error> shared_error_;  // of the last meeting; written by the leader before `released_`
 
-  mutable std::mutex mutex_;  // guards the two below
-  std::exception_ptr failure_;
-  std::optional<Error> abort_error_;
+  mutable detail::Mutex mutex_;
+  std::exception_ptr failure_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::optional<Error> abort_error_ LOCKSTEP_GUARDED_BY(mutex_);
 
   // the leader's, kept between meetings
   std::vector<ConstTensorView> gathered_inputs_;

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "base/processor.hpp"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
 namespace lockstep {
@@ -51,7 +51,7 @@ class Waiter {
     // sequentially consistent, as are the condition's store before it and the sleeper's increment and look after it:
     // either this load sees the sleeper, or the sleeper sees the new state
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-    { const std::lock_guard lock(mutex_); }
+    { const detail::MutexLock lock(mutex_); }
     changed_.notify_all();
   }
 
@@ -77,11 +77,11 @@ class Waiter {
 
   template <class Ready>
   bool sleep_until(const Ready& ready, Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
+    detail::MutexLock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     bool done = ready();
     while (!done && Clock::now() < deadline) {
-      changed_.wait_until(lock, deadline);
+      lock.wait_until(changed_, deadline);
       done = ready();
     }
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
@@ -91,7 +91,7 @@ class Waiter {
   WaitPolicy policy_;
   std::atomic<std::int64_t> spin_;  // nanoseconds; a hint, so its order does not matter
   std::atomic<int> sleepers_{0};
-  std::mutex mutex_;  // guards nothing but the moment between looking and sleeping
+  detail::Mutex mutex_;  // guards nothing but the moment between looking and sleeping
   std::condition_variable changed_;
 };
 

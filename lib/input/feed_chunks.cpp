@@ -26,7 +26,7 @@ class ChunkFeed final : public Feed::Implementation {
 
  private:
   bool do_next(StepBatches& batches) override {
-    return telling_peers(layout_, [&] { return queue_.pop(batches); });
+    return detail::propagate(layout_, [&] { return queue_.pop(batches); });
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
@@ -75,8 +75,8 @@ class ChunkSource final : public FeedSource::Implementation {
 
  private:
   [[nodiscard]] std::unique_ptr<Feed::Implementation> do_open(ReadingPosition position) override {
-    return telling_peers(layout_,
-                         [&] { return std::make_unique<ChunkFeed>(*node_, layout_, plan_, options_, position); });
+    return detail::propagate(layout_,
+                             [&] { return std::make_unique<ChunkFeed>(*node_, layout_, plan_, options_, position); });
   }
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
     const std::int64_t full = node_->batch_size();

@@ -112,7 +112,7 @@ FeedSource feed_checked(const NodePointer& dataset, std::size_t leaves, const In
 
 FeedSource feed_dataset(const Pipeline& global, std::size_t leaves, const InputLayout& layout,
                         const InputOptions& options) {
-  return telling_peers(layout, [&] {
+  return detail::propagate(layout, [&] {
     check_options("experimental_distribute_dataset", options);
     if (options.experimental_replication_mode == InputReplicationMode::per_replica) {
       detail::throw_error(

@@ -6,6 +6,7 @@
 #include "input/node.hpp"
 #include "input/prefetch_queue.hpp"
 
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/input/feed.hpp>
 
 #include <atomic>
@@ -20,6 +21,15 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace lockstep {
+
+/// For detail::propagate: to the peers, if there are any.
+inline void propagate_current_exception(const InputLayout& layout, detail::FoundBy found_by) {
+  if (layout.peers) detail::propagate_current_exception(*layout.peers, found_by);
+}
+
+}  // namespace lockstep
 
 namespace lockstep::input {
 
@@ -143,16 +153,5 @@ void check_options(std::string_view call, const InputOptions& options);
 [[nodiscard]] Leaves first_element(const Node& node);
 /// With all extents.
 [[nodiscard]] std::vector<TensorSpec> specs_of(const Leaves& element);
-
-/// Runs `read`; when it throws, the peers are told.
-template <class Read>
-auto telling_peers(const InputLayout& layout, Read&& read) {
-  try {
-    return std::forward<Read>(read)();
-  } catch (...) {
-    if (layout.peers) tell_peers(*layout.peers, std::current_exception());
-    throw;
-  }
-}
 
 }  // namespace lockstep::input

@@ -97,13 +97,11 @@ class StreamFeed final : public Feed::Implementation {
   /// Makes `step_` this rank's next step; replicas without data, all of them at the end, have no tensors there.
   void read_ahead() {
     if (have_read_) return;
-    try {
+    over_ = true;  // unless this step can be read
+    detail::propagate(peers_.layout(), [&] {
       if (!queue_.pop(step_)) step_.assign(local_replicas_, Leaves());
-    } catch (...) {
-      over_ = true;
-      peers_.tell(std::current_exception());
-      throw;
-    }
+    });
+    over_ = false;
     have_read_ = true;
     const auto some = std::find_if(step_.begin(), step_.end(), [](const Leaves& batch) { return !batch.empty(); });
     if (some != step_.end()) kind_.learn(*some);
@@ -176,7 +174,7 @@ class StreamSource final : public FeedSource::Implementation {
     std::vector<Stream> streams;
     std::vector<Cardinality> elements;
     std::unique_ptr<DeviceFetch> fetch;
-    telling_peers(layout_, [&] {
+    detail::propagate(layout_, [&] {
       fetch = std::make_unique<DeviceFetch>(layout_.devices);
       for (const auto& node : nodes_) {
         streams.push_back({node->open({position.pass, fetch->host_memory()})});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks that read streams of their own and make as many steps: what they tell each other.
+// The exchanges between ranks that read streams of their own and make equally many steps.
 
 #pragma once
 
@@ -11,14 +11,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace lockstep::input {
 
-/// One rank alone tells nobody, and needs no communicator.
+/// A rank alone needs no communicator.
 class StepPeers {
  public:
   explicit StepPeers(const InputLayout& layout);
@@ -35,7 +34,7 @@ class StepPeers {
   [[nodiscard]] std::vector<std::uint8_t> gather(std::vector<std::uint8_t> mine);
   /// From rank `root` to all, in place. Collective.
   void broadcast(std::span<std::int64_t> words, int root);
-  void tell(const std::exception_ptr& error) const;
+  [[nodiscard]] const InputLayout& layout() const noexcept { return layout_; }
 
  private:
   template <class T>

@@ -32,11 +32,7 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
 
 ReduceOp Strategy::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
   check_cross_replica(call);
-  try {
-    return op.op(call);
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  return detail::propagate(communicator(), [&] { return op.op(call); });
 }
 
 bool Strategy::counts_once_per_rank() const noexcept {
@@ -46,12 +42,10 @@ bool Strategy::counts_once_per_rank() const noexcept {
 
 void Strategy::run_reduction(std::string_view call, ReduceOp op, std::span<const Item> items,
                              const SparseReductions& sparse, const CommunicationOptions& options) {
-  try {
+  detail::propagate(communicator(), [&] {
     check_distributed_items(items, op, call, local_replicas(), first_replica());
     check_slices(sparse.inputs, op, call, local_replicas());
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  });
   if (!items.empty()) team_->reduce(items, op, call, options);
   if (sparse.inputs.empty()) return;
   team_->collective([&](Communicator& communicator) {
@@ -64,7 +58,7 @@ void Strategy::run_reduction(std::string_view call, ReduceOp op, std::span<const
 std::vector<Tensor> Strategy::reduce_axes(ReduceOp op, std::span<const std::vector<ConstTensorView>> leaves,
                                           const std::vector<bool>& is_shared, const Axes& axes) {
   std::optional<AxisReduction> reduction;
-  try {
+  detail::propagate(communicator(), [&] {
     std::vector<AxisLeaf> parts;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
       if (is_shared[k] && num_replicas_in_sync() > 1 && !detail::keeps_one_value(op)) {
@@ -73,9 +67,7 @@ std::vector<Tensor> Strategy::reduce_axes(ReduceOp op, std::span<const std::vect
       parts.push_back({leaves[k], is_shared[k]});
     }
     reduction.emplace(parts, op, axes, local_replicas(), first_replica());
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  });
   if (reduction->is_distributed()) {
     std::vector<Item> items = reduction->values();
     std::vector<Item> counts = reduction->counts();
@@ -91,7 +83,7 @@ std::vector<Tensor> Strategy::reduce_axes(ReduceOp op, std::span<const std::vect
     }
     team_->reduce(items, ReduceOp::sum, "reduce", {});
   }
-  return reduction->results();
+  return detail::propagate(communicator(), [&] { return reduction->results(); });
 }
 
 void Strategy::check_gather() const {
@@ -107,11 +99,9 @@ void Strategy::check_gather() const {
 
 std::vector<Tensor> Strategy::gather_views(std::span<const std::vector<ConstTensorView>> leaves, int axis) {
   if (leaves.empty()) return {};
-  try {
+  detail::propagate(communicator(), [&] {
     for (const auto& components : leaves) check_component_count(components.size(), "gather", local_replicas());
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  });
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {
     for (auto& copies :

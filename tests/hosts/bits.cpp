@@ -288,12 +288,13 @@ void sweep(Sweep& sweep, int ranks, int rank) {
         if (!is_planned && (i + number) % 3 != 0) continue;
         // nodes that have a rank without room to stage its buffers exchange messages
         const bool lacks_room = rank == 1 && number % 2 == 0;
-        detail::most_staged_bytes = lacks_room ? std::size_t{1000} : std::size_t{1} << 28;
+        const detail::TestHooks hooks{.most_staged_bytes = lacks_room ? std::size_t{1000} : std::size_t{1} << 28};
         CommunicatorOptions options;
         options.local_replicas = counts[static_cast<std::size_t>(rank)];
         Communicator comm =
             CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, way.share_memory, way.piece_bytes),
                                      options, ReplicaLayout(counts), {way.radices, way.chunks});
+        CommunicatorAccess::set_test_hooks(comm, &hooks);
         const std::string how = std::string("by radices \"") + way.radices + "\" in " + std::to_string(way.chunks) +
                                 (way.share_memory ? ", nodes share memory" : ", messages only");
         sweep.run(comm, is_planned, how);

@@ -9,11 +9,16 @@
 #include <lockstep/base/export.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace lockstep {
+
+namespace detail {
+struct PropagationMark;
+}
 
 /// What kind of mistake or fault an Error reports.
 enum class Code : std::uint8_t {
@@ -21,18 +26,18 @@ enum class Code : std::uint8_t {
   failed_precondition,  ///< a right call in the wrong context, scope or state
   unimplemented,        ///< a combination that this library does not offer
   mismatch,             ///< ranks disagree on the operation; no data was moved
-  deadline_exceeded,    ///< somebody did not come in time
+  deadline_exceeded,    ///< a rank or a message was not there in time
   unavailable,          ///< a peer or a backend is gone, or a peer failed
   out_of_range,         ///< the end of data
   data_loss,            ///< damaged or truncated data
-  internal,             ///< our own mistake
+  internal,             ///< a bug in lockstep
 };
 
 /// The name of `code` as it is printed: "mismatch", "deadline_exceeded", ...
 /// Local. Thread-safe.
 LOCKSTEP_API std::string_view to_string(Code code) noexcept;
 
-/// Where an error arose, as far as that is known; -1 and empty where it is not.
+/// Where an error arose; -1 and empty if that is not known.
 struct ErrorContext {
   int rank = -1;               ///< the rank that made the mistake or is missing, not the one that throws
   int replica = -1;            ///< global replica id
@@ -55,9 +60,12 @@ class LOCKSTEP_API Error : public std::runtime_error {
   [[nodiscard]] const ErrorContext& context() const noexcept { return context_; }
 
  private:
+  friend struct detail::PropagationMark;
+
   Code code_;
   std::string text_;
   ErrorContext context_;
+  std::shared_ptr<const void> propagated_on_;  // identifies the communicator whose ranks all know of this error
 };
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/feed.hpp>
 #include <lockstep/input/input_context.hpp>
@@ -156,16 +157,16 @@ using dataset_of_function = std::remove_cvref_t<std::invoke_result_t<Fn&, const 
 /// takes the next element, in id order. Where the options say per_replica, `fn` is called for each local replica, as
 /// pipeline r of R, and each takes the next element of its own dataset. Nothing is split or sharded. Collective over
 /// `communicator` whenever a pass begins, and in every step if some rank cannot know the length of its dataset
-/// beforehand; all ranks make as many steps as the longest dataset needs. An exception of `fn` is passed on, and the
-/// other ranks are told. `devices` as InputLayout's. Throws Error(invalid_argument) for options that do not go
-/// together.
+/// beforehand; all ranks make as many steps as the longest dataset needs. An exception of `fn` is thrown
+/// here, and aborts the epoch of the other ranks. `devices` as InputLayout's. Throws Error(invalid_argument) for
+/// options that do not go together.
 template <class Fn>
 [[nodiscard]] auto distribute_from_function(Fn&& fn, const Communicator& communicator, const InputOptions& options = {},
                                             const std::vector<Device>& devices = {}) {
   using T = typename dataset_of_function<Fn>::value_type;
   const int replicas = communicator.layout().replicas();
   const bool per_replica = options.experimental_replication_mode == InputReplicationMode::per_replica;
-  try {
+  return detail::propagate(communicator, [&] {
     check_function_options(options);
     std::vector<Pipeline> local;
     for (int i = 0; i < (per_replica ? communicator.local_replicas() : 1); ++i) {
@@ -176,10 +177,7 @@ template <class Fn>
       local.push_back(dataset.pipeline());
     }
     return DistributedDataset<T>(feed_pipelines(local, leaf_count<T>::value, communicator, options, devices));
-  } catch (...) {
-    tell_peers(communicator, std::current_exception());
-    throw;
-  }
+  });
 }
 
 }  // namespace input

@@ -104,7 +104,4 @@ class LOCKSTEP_API FeedSource {
 /// Throws what is wrong with the options of a dataset function before it is called. Local.
 LOCKSTEP_API void check_function_options(const InputOptions& options);
 
-/// Tells the other ranks that this one goes no further because of `error`. Local.
-LOCKSTEP_API void tell_peers(const Communicator& communicator, const std::exception_ptr& error);
-
 }  // namespace lockstep::input

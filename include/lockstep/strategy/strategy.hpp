@@ -10,6 +10,7 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/context.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
@@ -124,7 +125,7 @@ class LOCKSTEP_API Strategy {
     const ReduceOp checked = begin_reduction("reduce", op);
     const detail::Sharing sharing = extended_.sharing();
     detail::ReductionList list(result_memory_);
-    auto result = extended_.told_to_all([&] {
+    auto result = detail::propagate(communicator(), [&] {
       return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) -> detail::reduced_t<Result, Leaf> {
         return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, checked, sharing, list);
       });

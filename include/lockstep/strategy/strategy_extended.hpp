@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communication_options.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
@@ -35,7 +36,14 @@ namespace lockstep {
 class ReplicaTeam;
 class Strategy;
 
-namespace detail {}  // namespace detail
+class StrategyExtended;
+
+namespace detail {
+
+/// For propagate: to the ranks of the strategy. Local.
+LOCKSTEP_API void propagate_current_exception(const StrategyExtended& extended, FoundBy found_by);
+
+}  // namespace detail
 
 /// Reached by `Strategy::extended()`; lives as long as the strategy.
 /// All methods belong to cross-replica context: inside a step function go through merge_call. Thread-safety: one thread
@@ -67,7 +75,7 @@ class LOCKSTEP_API StrategyExtended {
     const detail::ResultPlaces places = places_at("reduce_to", destinations);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(static_cast<std::size_t>(places.size()));
-    told_to_all([&] { detail::start_copies<Result>(value, checked, places, sharing(), list, cells); });
+    detail::propagate(*this, [&] { detail::start_copies<Result>(value, checked, places, sharing(), list, cells); });
     run_reduction("reduce_to", checked, list, options);
     return detail::mirrored_of<Result>(cells);
   }
@@ -94,7 +102,7 @@ class LOCKSTEP_API StrategyExtended {
     list.reserve(places.size(), components, results);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(results);
-    told_to_all([&] {
+    detail::propagate(*this, [&] {
       for (std::size_t k = 0; k < places.size(); ++k)
         detail::start_copies<Result>(value_destination_pairs[k].first, checked, places[k], rules, list, cells);
     });
@@ -135,7 +143,7 @@ class LOCKSTEP_API StrategyExtended {
       const detail::ResultPlaces places = places_at("broadcast_to", destinations);
       const detail::ReductionList list(result_memory());
       cells.reserve(static_cast<std::size_t>(places.size()));
-      told_to_all([&] {
+      detail::propagate(*this, [&] {
         for (int i = 0; i < places.size(); ++i)
           cells.push_back({detail::room_for<Result>(value, ReduceOp::max, list, places[i])});
       });
@@ -217,18 +225,8 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   ReduceOp begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  /// `make()`, which makes results or room for them. What it throws, such as that a GPU is full, is told to the other
-  /// ranks, which may have theirs.
-  template <class Make>
-  auto told_to_all(const Make& make) {
-    try {
-      return make();
-    } catch (...) {
-      announce_exception();
-      throw;
-    }
-  }
-  void announce_exception();
+  /// For detail::propagate: to the ranks of the strategy.
+  friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);
   void run_reduction(std::string_view call, ReduceOp op, const detail::ReductionList& list,
                      const CommunicationOptions& options) {
     run_reduction(call, op, list.items(), list.sparse(), options);

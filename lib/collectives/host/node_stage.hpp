@@ -12,7 +12,6 @@
 #include "collectives/host/node_work.hpp"
 #include "transport/shm/node_group.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,11 +19,8 @@
 
 namespace lockstep::detail {
 
-/// More inputs of a rank than this are not staged, nor are those for which there is no room: the ranks of that node
-/// then exchange messages. Changed by tests alone.
-inline std::atomic<std::size_t> most_staged_bytes{std::size_t{256} << 20};
-
-/// Not thread-safe: the engine calls under its lock.
+/// Inputs of a rank are staged up to NodeGroup::most_staged_bytes, and if there is room; else the ranks of that node
+/// exchange messages. Not thread-safe: the engine calls under its lock.
 class NodeStage {
  public:
   /// `replicas[m]` is how many member m of the group has, of every one of `items`, which must outlive this.

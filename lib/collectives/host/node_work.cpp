@@ -3,8 +3,6 @@
 
 #include "collectives/host/node_work.hpp"
 
-#include "transport/shm/flag_delay.hpp"
-
 #include <chrono>
 #include <thread>
 
@@ -19,7 +17,7 @@ void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
 
 /// Sequentially consistent on both sides: either we see that it was given up, or they see that we are at work.
 bool NodeWork::begin(std::span<const int> givers) {
-  at_flag();
+  group_.at_flag();
   group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
   for (const int giver : givers) {
     // one that was stopped for long may find the note of a later operation
@@ -34,7 +32,7 @@ bool NodeWork::begin(std::span<const int> givers) {
 void NodeWork::end() { group_.own_control_block().working.value.store(0, std::memory_order_release); }
 
 void NodeWork::tick() {
-  at_flag();
+  group_.at_flag();
   std::atomic<std::uint64_t>& clock = group_.own_control_block().clock.value;
   clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }

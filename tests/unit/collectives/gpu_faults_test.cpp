@@ -283,7 +283,7 @@ TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs) {
   for (const std::string& error : errors) expect_all(error, {"unavailable:", "gpu:", "bytes of memory left"});
 }
 
-TEST(GpuFaults, of_a_device_that_is_lost_are_told_to_all_and_harm_no_other_communicator) {
+TEST(GpuFaults, of_a_device_that_is_lost_reach_all_ranks_and_harm_no_other_communicator) {
   const FakeGpus fakes({.devices = 4});
   const auto begin = std::chrono::steady_clock::now();
   on_ranks(

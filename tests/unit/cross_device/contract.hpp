@@ -203,12 +203,12 @@ TEST_P(CrossDeviceContract, refuses_what_is_wrong_before_it_moves) {
   });
 }
 
-TEST_P(CrossDeviceContract, hears_once_what_another_rank_announces_and_works_on) {
+TEST_P(CrossDeviceContract, throws_the_abort_of_another_rank_once_and_works_on) {
   everywhere([](CrossDeviceOps& ops, Communicator& communicator, const DeviceOf& device_of) {
     if (communicator.size() == 1) return;
     const TestItem item(DType::i32, Shape{2}, communicator, device_of, ReduceOp::sum, 1);
     if (communicator.rank() == 0) {
-      communicator.announce_failure("out of apples");
+      communicator.abort("out of apples");
     } else {
       expect_error(Code::unavailable, {"rank 0", "out of apples"},
                    [&] { ops.reduce(communicator, item.item(), ReduceOp::sum); });

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include <fmt/format.h>
 
@@ -82,7 +83,13 @@ void rethrow_on_all_ranks(Communicator& communicator, const std::exception_ptr& 
   broadcast(communicator, rank, std::span(&code, 1));
   std::string text = broadcast_text(communicator, rank, failure.text);
   if (communicator.size() > 1) text += fmt::format(" (found by rank {})", rank);
-  throw Error(static_cast<Code>(code), text, {.rank = rank, .replica = -1, .operation = "checkpoint", .sequence = -1});
+  detail::propagate(
+      communicator,
+      [&] {
+        throw Error(static_cast<Code>(code), text,
+                    {.rank = rank, .replica = -1, .operation = "checkpoint", .sequence = -1});
+      },
+      detail::FoundBy::all_ranks);
 }
 
 std::uint64_t from_rank_0(Communicator& communicator, std::uint64_t number) {

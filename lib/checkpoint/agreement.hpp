@@ -17,7 +17,8 @@
 namespace lockstep::detail {
 
 /// If `mine` is set on any rank, throws on all ranks an Error with the code and text of the lowest such rank's
-/// exception. Collective: one all_reduce of 8 bytes, and on failure broadcasts of the code and the text.
+/// exception. Collective: one all_reduce of 8 bytes, and on failure broadcasts of the code and the text. No epoch is
+/// aborted.
 void rethrow_on_all_ranks(Communicator& communicator, const std::exception_ptr& mine);
 
 /// Runs `body` on every rank, then throws as rethrow_on_all_ranks. `body` must not call collectives.

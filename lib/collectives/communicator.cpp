@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <utility>
 
 namespace lockstep {
@@ -45,7 +44,11 @@ std::optional<Communicator> Communicator::split(int color, int key, const Commun
   return CommunicatorAccess::make(std::move(transport), options, std::nullopt, {}, state_->engine->family());
 }
 
-void Communicator::announce_failure(std::string_view text) { state_->engine->announce_failure(std::string(text)); }
+void Communicator::abort(std::string_view text) { state_->engine->abort(std::string(text)); }
+
+void detail::propagate_current_exception(const Communicator& communicator, FoundBy found_by) {
+  propagate_current_exception(CommunicatorAccess::engine(communicator), found_by);
+}
 
 void Communicator::all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
   state_->run(Call::all_reduce(op), items, options);
@@ -63,7 +66,7 @@ Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, 
     const ReduceOptions how{order, name, fail_after};
     auto made = State::is_on_gpus(items.get()) ? owner->make_gpu_operation(call, items.get(), how)
                                                : owner->make_operation(call, items.get(), how);
-    made->fail_after = fail_after.value_or(std::chrono::milliseconds(0));
+    made->set_fail_after(fail_after.value_or(std::chrono::milliseconds(0)));
     return made;
   };
   if (State::is_on_gpus(items)) {
@@ -197,8 +200,21 @@ void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const Red
 }
 
 void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop) {
-  const std::scoped_lock lock(communicator.state_->mutex);
+  const detail::MutexLock lock(communicator.state_->mutex);
   communicator.state_->parallel_loop = std::move(loop);
+}
+
+detail::Engine& CommunicatorAccess::engine(const Communicator& communicator) { return *communicator.state_->engine; }
+
+void CommunicatorAccess::set_test_hooks(Communicator& communicator, const detail::TestHooks* hooks) {
+  detail::Transport& transport = communicator.state_->engine->transport();
+  for (detail::NodeGroup* const group : {transport.node_group(), transport.local_group()}) {
+    if (group != nullptr) group->set_test_hooks(hooks);
+  }
+}
+
+void CommunicatorAccess::forget_propagated(const Communicator& communicator) {
+  communicator.state_->engine->forget_propagated();
 }
 
 void CommunicatorAccess::count_merge(const Communicator& communicator, std::uint64_t run) {
@@ -241,7 +257,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
       state->layout, state->engine->transport().node_leaders(), state->rank, chosen,
       state->engine->transport().local_group() != nullptr ? detail::NodePath::memory : detail::NodePath::messages);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {
-    communicator.announce_failure("fail_after or warn_after is not positive");
+    communicator.abort("fail_after or warn_after is not positive");
     detail::throw_error(Code::invalid_argument,
                         "communicator \"{}\": warn_after is {} ms and fail_after {} ms; both must be positive",
                         options.name, warn_after.count(), fail_after.count());

@@ -51,11 +51,14 @@ std::chrono::milliseconds Communicator::State::patience(const ReduceOptions& how
 std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const Call& call,
                                                                            std::span<const Item> items,
                                                                            const ReduceOptions& how) {
-  auto checked = told_to_all(call, [&] { return detail::check_items(call, layout, rank, items); });
+  auto checked = detail::propagate(
+      *engine, [&] { return in_context(call, [&] { return detail::check_items(call, layout, rank, items); }); });
   const auto group = settle_gpus(detail::replica_devices(call.kind, checked));
-  return told_to_all(call, [&] {
-    if (group != nullptr) group->require_places(call, checked);
-    return make_operation_of(group, call, std::move(checked), how);
+  return detail::propagate(*engine, [&] {
+    return in_context(call, [&] {
+      if (group != nullptr) group->require_places(call, checked);
+      return make_operation_of(group, call, std::move(checked), how);
+    });
   });
 }
 
@@ -107,7 +110,7 @@ std::unique_ptr<detail::HostCopies> Communicator::State::copies_of_pair(const Ca
 }
 
 std::shared_ptr<detail::GpuGroup> Communicator::State::settle_gpus(std::span<const Device> devices) {
-  const std::scoped_lock lock(gpu_mutex);
+  const detail::MutexLock lock(gpu_mutex);
   const std::uint64_t epoch = engine->next_epoch();
   if (gpus != nullptr && gpus->epoch() == epoch) return gpus;
   if (devices.empty()) return nullptr;
@@ -180,19 +183,21 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
 
 detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std::span<const Device> devices) {
   Communicator::State& state = *communicator.state_;
-  state.told_to_all(detail::Call::barrier(), [&] {
+  const Communicator::State::Call call = detail::Call::barrier();
+  const auto check = [&] {
     if (static_cast<int>(devices.size()) != state.layout.count(state.rank)) {
       detail::throw_error(Code::invalid_argument, "gpu_path: {} devices for {} replicas; give one for each",
                           devices.size(), state.layout.count(state.rank));
     }
     for (const Device device : devices) detail::cuda::Backend::of_this_process().require(device, "gpu_path");
-  });
+  };
+  detail::propagate(*state.engine, [&] { state.in_context(call, check); });
   return state.settle_gpus(devices)->decision();
 }
 
 std::optional<CommunicatorAccess::SettledGpus> CommunicatorAccess::settled_gpus(const Communicator& communicator) {
   Communicator::State& state = *communicator.state_;
-  const std::scoped_lock lock(state.gpu_mutex);
+  const detail::MutexLock lock(state.gpu_mutex);
   if (state.gpus == nullptr) return std::nullopt;
   return SettledGpus{state.gpus->decision(), state.gpus->devices()};
 }

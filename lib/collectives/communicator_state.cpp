@@ -42,7 +42,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
 }
 
 std::shared_ptr<detail::ParallelLoop> Communicator::State::loop() const {
-  const std::scoped_lock lock(mutex);
+  const detail::MutexLock lock(mutex);
   return parallel_loop;
 }
 
@@ -110,7 +110,7 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how) {
   auto result = acquire_for_any_time(call, items, how);
-  result->fail_after = how.fail_after.value_or(std::chrono::milliseconds(0));
+  result->set_fail_after(how.fail_after.value_or(std::chrono::milliseconds(0)));
   return result;
 }
 
@@ -125,14 +125,15 @@ std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(con
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                             how.name,  items};
   if (call.traits().in_node != detail::NodeAlgorithm::none) {
-    const std::scoped_lock lock(mutex);
+    const detail::MutexLock lock(mutex);
     auto found = cache.find(key);
     if (found && found->try_acquire()) return found;
   }
-  auto made = told_to_all(call, [&] { return make_operation(call, items, how); });
+  auto made =
+      detail::propagate(*engine, [&] { return in_context(call, [&] { return make_operation(call, items, how); }); });
   static_cast<void>(made->try_acquire());  // nobody else has it
   if (made->is_reusable()) {
-    const std::scoped_lock lock(mutex);
+    const detail::MutexLock lock(mutex);
     cache.add(key, made);
   }
   return made;

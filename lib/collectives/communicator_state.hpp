@@ -7,6 +7,7 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
+#include "base/mutex.hpp"
 #include "collectives/call/host_copies.hpp"
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/engine.hpp"
@@ -21,7 +22,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,13 +40,13 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleCache> schedules;
-  mutable std::mutex mutex;
-  std::shared_ptr<detail::ParallelLoop> parallel_loop;  // guarded by mutex
-  detail::PlanCache cache;                              // guarded by mutex
+  mutable detail::Mutex mutex;
+  std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
+  detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
 
-  std::mutex gpu_mutex;                    // held while the ranks settle
-  std::shared_ptr<detail::GpuGroup> gpus;  // guarded by gpu_mutex; null before the first call on GPUs
-  std::string told_slow_way;               // guarded by gpu_mutex
+  detail::Mutex gpu_mutex;                                                // held while the ranks negotiate
+  std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
+  std::string told_slow_way LOCKSTEP_GUARDED_BY(gpu_mutex);
 
   /// Makes the operation of one call in host memory. Throws Error(invalid_argument).
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation(const Call& call, std::span<const Item> items,
@@ -54,8 +54,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] std::shared_ptr<detail::Operation> make_host_operation(const Call& call,
                                                                        std::vector<detail::HostItem> checked,
                                                                        const ReduceOptions& how) const;
-  /// The same of one on GPUs. What this rank finds wrong is told to the others, then thrown. Collective where the ranks
-  /// have not settled yet.
+  /// The same of one on GPUs. What this rank finds wrong is propagated. Collective where the ranks have not settled
+  /// yet.
   [[nodiscard]] std::shared_ptr<detail::Operation> make_gpu_operation(const Call& call, std::span<const Item> items,
                                                                       const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation_of(const std::shared_ptr<detail::GpuGroup>& group,
@@ -71,13 +71,12 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;
   /// As Item's first tensor says; the others are checked later.
   [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
-  /// `make()`; what it throws is told to the others first.
+  /// `make()`, whose errors get the context of `call`.
   template <class Make>
-  [[nodiscard]] auto told_to_all(const Call& call, const Make& make) const {
+  [[nodiscard]] auto in_context(const Call& call, const Make& make) const {
     try {
       return make();
     } catch (const Error& error) {
-      engine->announce_failure(error.text());
       throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
     }
   }
@@ -85,7 +84,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how);
-  /// Starts one end of a message. What this rank finds wrong is told to the other, then thrown.
+  /// Starts one end of a message. The other rank gets what this rank finds wrong.
   [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how, detail::Progress progress);
   /// What stands for those tensors of a message that lie on GPUs; null where none does.

@@ -34,6 +34,11 @@ struct CommunicatorAccess {
                                          std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
   /// From now on large reductions of this rank are loops that others may share. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop);
+  [[nodiscard]] static detail::Engine& engine(const Communicator& communicator);
+  /// For tests; `hooks` outlive the communicator. Local: before its first operation.
+  static void set_test_hooks(Communicator& communicator, const detail::TestHooks* hooks);
+  /// Failures that were propagated before count as new if they are thrown once more. Local.
+  static void forget_propagated(const Communicator& communicator);
   /// The local replicas have met in a merge_call, in `run` of their strategy. Local.
   static void count_merge(const Communicator& communicator, std::uint64_t run);
   /// How the ranks work on GPUs, the local replicas being on `devices`, which are GPUs, one for each; the route and

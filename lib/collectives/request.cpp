@@ -64,7 +64,7 @@ void Request::wait(void* stream) {
   if (is_complete) {
     state_.reset();
   } else {
-    operation.hold_back(stream);
+    operation.on_streams()->hold_back(stream);
   }
 }
 

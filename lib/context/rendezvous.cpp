@@ -5,6 +5,7 @@
 // rank.
 
 #include "base/check.hpp"
+#include "collectives/engine/propagation_mark.hpp"
 #include "context/step.hpp"
 #include "context/thread_context.hpp"
 
@@ -138,7 +139,7 @@ void Step::execute(std::uint32_t rendezvous) {
   const RendezvousCall& call = *slot(0).call;
   shared_error_.reset();
   try {
-    if (!alone) check_calls_agree();
+    if (!alone) detail::propagate(team_.communicator(), [&] { check_calls_agree(); });
     switch (call.kind) {
       case CallKind::all_reduce: reduce(call); break;
       case CallKind::broadcast: broadcast(call); break;
@@ -178,11 +179,10 @@ void Step::check_calls_agree() {
   const int id = team_.first_replica_id();
   const auto refuse = [&](Code code, std::string_view what, int local, const std::string& here,
                           const std::string& there) {
-    team_.throw_announced(
-        Error(code,
-              fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
-                          name_of(first.kind), what, there, id + local, here, id),
-              {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1}));
+    throw Error(code,
+                fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
+                            name_of(first.kind), what, there, id + local, here, id),
+                {team_.communicator().rank(), id + local, std::string(name_of(first.kind)), -1});
   };
   for (int i = 1; i < team_.local_replicas(); ++i) {
     const RendezvousCall& other = *slot(i).call;
@@ -239,11 +239,13 @@ void Step::reduce(const RendezvousCall& call) {
     const ConstTensorView& input = call.inputs[k];
     const TensorView& output = call.outputs[k];
     if (output.dtype != result_dtype(call.op, input.dtype)) {
-      team_.throw_announced(Error(
-          Code::invalid_argument,
-          fmt::format("all_reduce: leaf {} is {}, whose {} is {}, which its own type cannot hold; give a Tensor, "
-                      "or convert to f64 before",
-                      k, to_string(input.dtype), to_string(call.op), to_string(result_dtype(call.op, input.dtype)))));
+      detail::propagate(team_.communicator(), [&] {
+        detail::throw_error(Code::invalid_argument,
+                            "all_reduce: leaf {} is {}, whose {} is {}, which its own type cannot hold; give a Tensor, "
+                            "or convert to f64 before",
+                            k, to_string(input.dtype), to_string(call.op),
+                            to_string(result_dtype(call.op, input.dtype)));
+      });
     }
     unchanged = unchanged && input.data == output.data && supports(call.op, input.dtype);
   }
@@ -275,10 +277,13 @@ void Step::merge(const RendezvousCall& call) {
   } catch (const Error& error) {
     const bool others_differ = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
     if (!others_differ || team_.communicator().size() == 1) throw;
-    team_.throw_with_advice(
-        error,
-        "; this rank was inside a merge_call: if the replicas of the ranks make a different number "
-        "of merge_call calls, the collectives in them are matched with the wrong call, or with none");
+    Error advised(
+        error.code(),
+        error.text() + "; this rank was inside a merge_call: if the replicas of the ranks make a different number of "
+                       "merge_call calls, the collectives in them are matched with the wrong call, or with none",
+        error.context());
+    detail::PropagationMark::set(advised, detail::PropagationMark::of(error));
+    throw Error(advised);
   }
 }
 

@@ -92,7 +92,7 @@ void ReplicaTeam::run(Strategy* strategy, ReplicaTask task, RunMode mode) {
     std::atomic<bool>& running;
     ~Release() { running.store(false); }
   } const release{running_};
-  told_text_.clear();
+  forget_propagated();
   run_step(*step_, strategy, task, mode);
 }
 
@@ -107,8 +107,7 @@ void ReplicaTeam::run_step(Step& step, Strategy* strategy, ReplicaTask task, Run
   step.run_replica(0);
   step.wait_for_all();
   if (const std::exception_ptr failure = step.failure()) {
-    announce(failure);
-    std::rethrow_exception(failure);
+    detail::propagate(communicator_, [&] { std::rethrow_exception(failure); });
   }
 }
 
@@ -125,32 +124,6 @@ void ReplicaTeam::serve(int local) {
     if (stopping_.load()) return;
     has_published(local) ? run_published(local) : parallel_loop_->help();
   }
-}
-
-void ReplicaTeam::announce(const std::exception_ptr& failure) {
-  if (communicator_.size() == 1) return;
-  std::string text = "an exception that is no std::exception";
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    text = error.what();
-  } catch (...) {}
-  if (text == told_text_) return;
-  communicator_.announce_failure(text);
-  told_text_ = std::move(text);
-}
-
-void ReplicaTeam::throw_with_advice(const Error& error, std::string_view advice) {
-  if (told_text_ != error.what()) throw Error(error);
-  const Error advised(error.code(), error.text() + std::string(advice), error.context());
-  told_text_ = advised.what();
-  throw Error(advised);
-}
-
-void ReplicaTeam::throw_announced(const Error& error) {
-  if (communicator_.size() > 1) communicator_.announce_failure(error.what());
-  told_text_ = error.what();
-  throw Error(error);
 }
 
 }  // namespace lockstep

@@ -9,13 +9,13 @@
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/staged_items.hpp"
-#include "collectives/told_to_all.hpp"
 #include "context/thread_context.hpp"
 #include "context/waiter.hpp"
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
@@ -91,43 +91,25 @@ class ReplicaTeam {
   /// Logs a warning, once, if some of `options` have no effect.
   void warn_of_ignored(const RunOptions& options);
 
-  /// Every call into the communicator goes through here: it is timed, and a failure that all ranks know of is
-  /// remembered.
+  /// Runs `call(communicator)` and times it: every use of the communicator by the strategy goes through here. All ranks
+  /// make the same call and find the same errors, which are not propagated again by this rank's step; a lack of memory
+  /// is.
   template <class Call>
   void collective(Call&& call) {
     const auto start = std::chrono::steady_clock::now();
-    const auto count = [&] {
-      ++statistics_.collectives;
-      statistics_.collective_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    try {
-      call(communicator_);
-    } catch (const std::exception& error) {
-      count();
-      told_text_ = error.what();
-      throw;
-    }
-    count();
+    struct Count {
+      StrategyStatistics& statistics;
+      std::chrono::steady_clock::time_point start;
+      ~Count() {
+        ++statistics.collectives;
+        statistics.collective_seconds +=
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      }
+    } const count{statistics_, start};
+    detail::propagate(communicator_, [&] { call(communicator_); }, detail::FoundBy::all_ranks);
   }
-  /// Tells `failure`, which this rank is about to throw, to the other ranks, once.
-  void announce(const std::exception_ptr& failure);
-  /// What goes wrong from now on has happened anew, also where the others were told one with its text.
-  void begin_anew() noexcept { told_text_.clear(); }
-  /// As announce, of what has happened anew.
-  void announce_anew(const std::exception_ptr& failure) {
-    begin_anew();
-    announce(failure);
-  }
-  /// `local()`, which speaks with no other rank, but is what all do. What it throws is told to the others.
-  template <class Local>
-  auto told_to_all(const Local& local) {
-    try {
-      return local();
-    } catch (...) {
-      announce_anew(std::current_exception());
-      throw;
-    }
-  }
+  /// Failures that were propagated before count as new if they are thrown once more.
+  void forget_propagated() { CommunicatorAccess::forget_propagated(communicator_); }
   /// Before the first collective of a replica.
   void set_hooks(StrategyHooks hooks) { hooks_ = std::move(hooks); }
   [[nodiscard]] const StrategyHooks& hooks() const noexcept { return hooks_; }
@@ -144,7 +126,7 @@ class ReplicaTeam {
         hooks_.reducer(communicator, items, op, options);
         return;
       }
-      detail::told_to_all(communicator, [&] {
+      detail::propagate(communicator, [&] {
         detail::with_staged(items, {.route = hooks_.route}, [&](std::span<const Item> staged) {
           communicator.all_reduce(staged, op, {.order = {}, .name = call});
         });
@@ -154,17 +136,13 @@ class ReplicaTeam {
   /// Outputs get the one input that rank `root` gives. Collective.
   void broadcast(std::span<const Item> items, int root, std::string_view call) {
     collective([&](Communicator& communicator) {
-      detail::told_to_all(communicator, [&] {
+      detail::propagate(communicator, [&] {
         detail::with_staged(
             items, {hooks_.route, detail::DecidedBy::outputs, &communicator},
             [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
       });
     });
   }
-  /// Throws `error`, which all ranks know, with `advice` added for this one; `error` itself where not all know it.
-  [[noreturn]] void throw_with_advice(const Error& error, std::string_view advice);
-  /// Throws `error` here after telling it to the other ranks.
-  [[noreturn]] void throw_announced(const Error& error);
   /// The local replicas meet in a merge_call: the next collective compares how often they did on each rank.
   void count_merge() {
     if (communicator_.size() > 1)
@@ -200,7 +178,6 @@ class ReplicaTeam {
   bool devices_are_mixed_;
   std::string note_on_devices_;
   StrategyHooks hooks_;
-  std::string told_text_;  // what() of the last failure that the other ranks know
 
   // shared: the communicator, which may live longer, holds the loop, and the loop holds the waiter
   std::shared_ptr<Waiter> waiter_;

@@ -5,12 +5,13 @@
 
 #include "base/check.hpp"
 #include "collectives/staged_items.hpp"
-#include "collectives/told_to_all.hpp"
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/nccl_demand.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/streams.hpp"
 #include "kernels/reduce.hpp"
+
+#include <lockstep/collectives/detail/propagate.hpp>
 #include "schedule/canonical_tree.hpp"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ void CrossDeviceOps::reduce(Communicator& communicator, const Item& item, Reduce
 void CrossDeviceOps::batch_reduce(Communicator& communicator, std::span<const Item> items, ReduceOp op,
                                   const CommunicationOptions& options) {
   if (items.empty()) return;
-  detail::told_to_all(communicator, [&] {
+  detail::propagate(communicator, [&] {
     if (demands_nccl(options)) require_nccl_here(demand);
     check_distributed_items(items, op, "batch_reduce", communicator.local_replicas(),
                             communicator.layout().first(communicator.rank()));
@@ -87,7 +88,7 @@ void CrossDeviceOps::batch_reduce(Communicator& communicator, std::span<const It
 void CrossDeviceOps::broadcast(Communicator& communicator, std::span<const Item> items, int root,
                                const CommunicationOptions& options) {
   if (items.empty()) return;
-  detail::told_to_all(communicator, [&] {
+  detail::propagate(communicator, [&] {
     if (demands_nccl(options)) require_nccl_here(demand);
     do_broadcast(communicator, items, root, options);
   });
@@ -96,7 +97,7 @@ void CrossDeviceOps::broadcast(Communicator& communicator, std::span<const Item>
 void CrossDeviceOps::gather(Communicator& communicator, std::span<const Item> items, std::span<const std::int64_t> rows,
                             const CommunicationOptions& options) {
   if (items.empty()) return;
-  detail::told_to_all(communicator, [&] {
+  detail::propagate(communicator, [&] {
     if (demands_nccl(options)) require_nccl_here(demand);
     do_gather(communicator, items, rows, options);
   });

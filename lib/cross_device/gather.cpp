@@ -3,11 +3,11 @@
 
 #include "cross_device/gather.hpp"
 
-#include "collectives/told_to_all.hpp"
 #include "core/with_extent.hpp"
 #include "cross_device/shape_exchange.hpp"
 #include "device/host/host_elements.hpp"
 
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/core/axes.hpp>
 #include <lockstep/device/gpu.hpp>
 
@@ -124,15 +124,15 @@ std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator
   std::vector<Item> items;
   std::vector<std::int64_t> rows;
   for (std::size_t k = 0; k < values.size(); ++k) {
-    const Gathering& added = gatherings.emplace_back(
-        detail::with_shortage_told(communicator, [&] { return prepare(shapes[k], values[k], axis, to, call); }));
+    const Gathering& added = gatherings.emplace_back(detail::propagate(
+        communicator, [&] { return prepare(shapes[k], values[k], axis, to, call); }, detail::FoundBy::all_ranks));
     items.push_back({added.inputs, added.outputs});
     for (const ComponentShape& component : shapes[k])
       rows.push_back(added.in_place() ? component.shape[0] : component.shape.element_count());
   }
   ops.gather(communicator, items, rows, options);
   std::vector<std::vector<Tensor>> results;
-  detail::told_to_all(communicator, [&] {
+  detail::propagate(communicator, [&] {
     for (Gathering& gathering : gatherings) {
       if (!gathering.in_place()) put_in_place(gathering);
       results.push_back(std::move(gathering.copies));

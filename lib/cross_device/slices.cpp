@@ -4,12 +4,13 @@
 #include "cross_device/slices.hpp"
 
 #include "base/check.hpp"
-#include "collectives/told_to_all.hpp"
 #include "core/refusal.hpp"
 #include "core/with_extent.hpp"
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/elements.hpp"
 #include "cross_device/shape_exchange.hpp"
+
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include <cstdint>
 #include <string>
@@ -86,8 +87,8 @@ std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Commu
   std::vector<std::int64_t> rows;
   for (std::size_t k = 0; k < values.size(); ++k) {
     check_shapes_match(shapes[k], 0, call);
-    const SlicesGathering& added = gatherings.emplace_back(
-        detail::with_shortage_told(communicator, [&] { return prepare(shapes[k], values[k], places[k]); }));
+    const SlicesGathering& added = gatherings.emplace_back(detail::propagate(
+        communicator, [&] { return prepare(shapes[k], values[k], places[k]); }, detail::FoundBy::all_ranks));
     items.push_back({added.values, added.value_outputs});
     items.push_back({added.indices, added.index_outputs});
     for (int twice = 0; twice < 2; ++twice) {
@@ -96,7 +97,7 @@ std::vector<std::vector<IndexedSlices>> reduce_slices(CrossDeviceOps& ops, Commu
   }
   ops.gather(communicator, items, rows, options);
   std::vector<std::vector<IndexedSlices>> results;
-  detail::told_to_all(communicator, [&] {
+  detail::propagate(communicator, [&] {
     for (SlicesGathering& gathering : gatherings) {
       if (op == ReduceOp::mean) {
         for (IndexedSlices& copy : gathering.copies) {

@@ -26,7 +26,7 @@ class ChunkReader final : public DistributedReader::Implementation {
 
  private:
   bool do_next(StepBatches& batches) override {
-    return abort_peers_on_error(layout_, [&] { return queue_.pop(batches); });
+    return detail::propagate(layout_, [&] { return queue_.pop(batches); });
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
@@ -75,7 +75,7 @@ class ChunkPipeline final : public DistributedPipeline::Implementation {
 
  private:
   [[nodiscard]] std::unique_ptr<DistributedReader::Implementation> do_open(ReadingPosition position) override {
-    return abort_peers_on_error(
+    return detail::propagate(
         layout_, [&] { return std::make_unique<ChunkReader>(*node_, layout_, plan_, options_, position); });
   }
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {

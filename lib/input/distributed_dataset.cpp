@@ -112,7 +112,7 @@ DistributedPipeline distribute_checked(const NodePointer& dataset, std::size_t l
 
 DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves, const InputLayout& layout,
                                         const InputOptions& options) {
-  return abort_peers_on_error(layout, [&] {
+  return detail::propagate(layout, [&] {
     check_options("experimental_distribute_dataset", options);
     if (options.experimental_replication_mode == InputReplicationMode::per_replica) {
       detail::throw_error(Code::unimplemented,

@@ -9,6 +9,7 @@
 #include "input/node.hpp"
 #include "input/prefetch_queue.hpp"
 
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/input/distributed_pipeline.hpp>
 
 #include <atomic>
@@ -23,6 +24,15 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace lockstep {
+
+/// For detail::propagate: to the peers, if there are any.
+inline void propagate_current_exception(const InputLayout& layout, detail::FoundBy found_by) {
+  if (layout.peers) detail::propagate_current_exception(*layout.peers, found_by);
+}
+
+}  // namespace lockstep
 
 namespace lockstep::input {
 
@@ -149,16 +159,5 @@ void check_options(std::string_view call, const InputOptions& options);
 [[nodiscard]] Leaves first_element(const Node& node);
 /// Dtypes and full shapes of the tensors of `element`.
 [[nodiscard]] std::vector<TensorSpec> specs_of(const Leaves& element);
-
-/// Runs `read`. If it throws, aborts the peers with its error and rethrows.
-template <class Read>
-auto abort_peers_on_error(const InputLayout& layout, Read&& read) {
-  try {
-    return std::forward<Read>(read)();
-  } catch (...) {
-    if (layout.peers) abort_peers(*layout.peers, std::current_exception());
-    throw;
-  }
-}
 
 }  // namespace lockstep::input

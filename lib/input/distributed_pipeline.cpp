@@ -90,18 +90,6 @@ int DistributedPipeline::first_replica() const noexcept { return implementation_
 int DistributedPipeline::local_replicas() const noexcept { return implementation_->local_replicas(); }
 double DistributedPipeline::wait_seconds() const noexcept { return implementation_->wait_seconds(); }
 
-void abort_peers(const Communicator& communicator, const std::exception_ptr& error) {
-  if (communicator.size() == 1) return;
-  Communicator handle(communicator);
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    handle.announce_failure(exception.what());
-  } catch (...) {
-    handle.announce_failure("an exception that is not a std::exception");
-  }
-}
-
 void check_options(std::string_view call, const InputOptions& options) {
   const bool per_replica = options.experimental_replication_mode == InputReplicationMode::per_replica;
   if (options.prefetch_batches < 0) {

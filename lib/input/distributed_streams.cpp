@@ -99,13 +99,11 @@ class StreamReader final : public DistributedReader::Implementation {
   /// Stores this rank's next step in `step_`. Replicas without data (at the end, all of them) have no tensors in it.
   void read_ahead() {
     if (have_read_) return;
-    try {
+    over_ = true;  // unless this step can be read
+    detail::propagate(peers_.layout(), [&] {
       if (!queue_.pop(step_)) step_.assign(local_replicas_, Leaves());
-    } catch (...) {
-      over_ = true;
-      peers_.abort(std::current_exception());
-      throw;
-    }
+    });
+    over_ = false;
     have_read_ = true;
     const auto some = std::find_if(step_.begin(), step_.end(), [](const Leaves& batch) { return !batch.empty(); });
     if (some != step_.end()) spec_.learn(*some);
@@ -178,7 +176,7 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
     std::vector<Stream> streams;
     std::vector<Cardinality> elements;
     std::unique_ptr<DeviceFetch> fetch;
-    abort_peers_on_error(layout_, [&] {
+    detail::propagate(layout_, [&] {
       fetch = std::make_unique<DeviceFetch>(layout_.devices);
       for (const auto& node : nodes_) {
         streams.push_back({node->open({position.pass, fetch->host_memory()})});

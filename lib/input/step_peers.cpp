@@ -43,10 +43,6 @@ void StepPeers::broadcast(std::span<std::int64_t> words, int root) {
   layout_.peers->broadcast(std::span(&item, 1), root, {.name = "input element kind"});
 }
 
-void StepPeers::abort(const std::exception_ptr& error) const {
-  if (layout_.peers) abort_peers(*layout_.peers, error);
-}
-
 void ElementSpec::learn(const Leaves& element) {
   if (is_known()) return;
   for (const Tensor& leaf : element) empty_.emplace_back(leaf.dtype(), emptied(leaf.shape()));

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,8 +34,7 @@ class StepPeers {
   [[nodiscard]] std::vector<std::uint8_t> gather(std::vector<std::uint8_t> mine);
   /// Broadcasts `words` from rank `root`, in place. Collective.
   void broadcast(std::span<std::int64_t> words, int root);
-  /// Aborts the other ranks with the text of `error`. Local.
-  void abort(const std::exception_ptr& error) const;
+  [[nodiscard]] const InputLayout& layout() const noexcept { return layout_; }
 
  private:
   template <class T>

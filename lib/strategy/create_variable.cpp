@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <string>
 
 namespace lockstep {
@@ -77,8 +76,8 @@ VariableOptions Strategy::with_synchronization(VariableOptions options, Variable
                                   "options), which makes either kind",
                                   options.name, to_string(given), reads ? "SyncOnReadVariable" : "MirroredVariable",
                                   reads ? "sync_on_read_variable<T>" : "variable<T>"));
-    if (thread_context().replica != nullptr) throw Error(error);  // `run` tells the other ranks
-    team_->throw_announced(error);
+    if (thread_context().replica != nullptr) throw Error(error);  // `run` propagates it
+    detail::propagate(communicator(), [&] { throw Error(error); });
   }
   if (given == VariableSynchronization::automatic) options.synchronization = synchronization;
   return options;
@@ -97,19 +96,17 @@ Variable Strategy::create_variable(const VariableInitializer& initial, const Var
         },
         VariableRequest{&initial, &options, context.replica->devices().front()});
   }
-  team_->begin_anew();
-  Tensor value;
-  try {
-    value = initial();
-    if (dtype && value.dtype() != *dtype) {
+  team_->forget_propagated();
+  // the other ranks wait for this one's value
+  const Tensor value = detail::propagate(communicator(), [&] {
+    Tensor made = initial();
+    if (dtype && made.dtype() != *dtype) {
       detail::throw_error(Code::invalid_argument,
                           "variable \"{}\": the initial value is {}, but the variable's elements are {}", options.name,
-                          to_string(value.dtype()), to_string(*dtype));
+                          to_string(made.dtype()), to_string(*dtype));
     }
-  } catch (...) {
-    team_->announce(std::current_exception());  // the other ranks wait for this one's value
-    throw;
-  }
+    return made;
+  });
   return VariableAccess::make(team_, value, options);
 }
 

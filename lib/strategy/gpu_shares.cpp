@@ -141,9 +141,9 @@ std::vector<Device> spread_over(const GpuShare& share, int replicas) {
 std::vector<Device> gpus_of_replicas(const Communicator& communicator, int replicas) {
   Communicator ranks(communicator);
   if (replicas < 1) {
-    const std::string text = fmt::format("gpus_of_replicas: replicas is {}; give at least 1", replicas);
-    ranks.announce_failure(text);
-    detail::throw_error(Code::invalid_argument, "{}", text);
+    detail::propagate(communicator, [&] {
+      detail::throw_error(Code::invalid_argument, "gpus_of_replicas: replicas is {}; give at least 1", replicas);
+    });
   }
   const GpuShares shares = agreed_shares_of_gpus(ranks, true, WhenCrowded::neighbours_share_one);
   if (shares.of_rank.empty()) {

@@ -67,16 +67,13 @@ ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerO
   return {communicator.rank(), communicator.size()};
 }
 
-/// Throws for what this rank alone can see to be wrong; the other ranks are told.
-void check_options(Communicator communicator, const MultiWorkerOptions& options) {
-  try {
+/// Throws for what this rank alone can see to be wrong; it is propagated.
+void check_options(const Communicator& communicator, const MultiWorkerOptions& options) {
+  detail::propagate(communicator, [&] {
     if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);
     if (demands_nccl(options)) require_nccl_here(nccl_demand);
     if (options.devices) static_cast<void>(checked_devices(*options.devices, strategy_name));
-  } catch (const Error& error) {
-    communicator.announce_failure(error.what());
-    throw;
-  }
+  });
 }
 
 /// The devices of this rank, and a remark about their choice.

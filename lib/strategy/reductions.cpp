@@ -30,11 +30,7 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
 
 LeafList Strategy::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
   check_cross_replica(call);
-  try {
-    return extended_.leaves_for(op.op(call));
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  return detail::propagate(communicator(), [&] { return extended_.leaves_for(op.op(call)); });
 }
 
 bool Strategy::counts_once_per_rank() const noexcept {
@@ -45,12 +41,10 @@ bool Strategy::counts_once_per_rank() const noexcept {
 void Strategy::run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options) {
   const ReduceOp op = leaves.op();
   const std::vector<Item> items = leaves.items();
-  try {
+  detail::propagate(communicator(), [&] {
     check_distributed_items(items, op, call, local_replicas(), first_replica());
     check_slices(leaves.sparse_inputs(), op, call, local_replicas());
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  });
   if (!items.empty()) team_->reduce(items, op, call, options);
   if (leaves.sparse_inputs().empty()) return;
   team_->collective([&](Communicator& communicator) {
@@ -62,7 +56,7 @@ void Strategy::run_reduction(std::string_view call, const LeafList& leaves, cons
 
 std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& axes) {
   std::optional<AxisReduction> reduction;
-  try {
+  detail::propagate(communicator(), [&] {
     std::vector<AxisLeaf> parts;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
       const bool is_shared = !leaves.is_reduced(k);
@@ -71,9 +65,7 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
       parts.push_back({{components.begin(), components.end()}, is_shared});
     }
     reduction.emplace(parts, leaves.op(), axes, local_replicas(), first_replica());
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  });
   if (reduction->is_distributed()) {
     std::vector<Item> items = reduction->values();
     std::vector<Item> counts = reduction->counts();
@@ -89,7 +81,7 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
     }
     team_->reduce(items, ReduceOp::sum, "reduce", {});
   }
-  return reduction->results();
+  return detail::propagate(communicator(), [&] { return reduction->results(); });
 }
 
 void Strategy::check_gather() const {
@@ -111,11 +103,9 @@ std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis) {
     values.emplace_back(components.begin(), components.end());
   }
   if (values.empty()) return {};
-  try {
+  detail::propagate(communicator(), [&] {
     for (const auto& components : values) check_component_count(components.size(), "gather", local_replicas());
-  } catch (const Error& error) {
-    team_->throw_announced(error);
-  }
+  });
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {
     for (auto& copies :

@@ -10,7 +10,6 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,19 +50,19 @@ void StrategyExtended::run_reduction(std::string_view call, const LeafList& leav
 void StrategyExtended::check_cross_replica(std::string_view call) const { strategy_.check_cross_replica(call); }
 
 ResultPlaces StrategyExtended::places_at(std::string_view call, const Destinations& destinations) {
-  try {
+  return detail::propagate(*this, [&] {
     if (destinations.in_host_memory()) return ResultPlaces(strategy_.local_replicas());
     const std::optional<Device> one = destinations.one_device(call);
     if (!one) return ResultPlaces(std::span<const Device>(strategy_.team_->devices()));
     constexpr int one_copy = 1;
     require_device_here(*one, std::string(call) + ": destination");
     return ResultPlaces(one_copy, *one);
-  } catch (const Error& error) {
-    StrategyAccess::team(strategy_).throw_announced(error);
-  }
+  });
 }
 
-void StrategyExtended::announce_exception() { StrategyAccess::team(strategy_).announce_anew(std::current_exception()); }
+void detail::propagate_current_exception(const StrategyExtended& extended, FoundBy found_by) {
+  propagate_current_exception(extended.strategy_.communicator(), found_by);
+}
 
 LeafList StrategyExtended::leaves_for(ReduceOp op) const {
   return LeafList(op, {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank(), this},
@@ -82,7 +81,7 @@ std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgume
         [&]<class Leaf>(const Leaf& leaf) {
           using Result = detail::reduced_t<void, Leaf>;
           auto cells = room_for_cells<Result>(places.size());
-          told_to_all([&] { detail::start_copies<Result>(leaf, places, leaves, cells); });
+          detail::propagate(*this, [&] { detail::start_copies<Result>(leaf, places, leaves, cells); });
           results.emplace_back(std::move(cells));
         },
         pair.value);

@@ -32,11 +32,12 @@ void require_equal(ReplicaTeam& team, std::string_view call, std::string_view wh
                    std::string_view here, std::string_view there) {
   if (here == there) return;
   const int first = team.first_replica_id();
-  team.throw_announced(
-      Error(Code::mismatch,
-            fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call", call,
-                        what, there, first + static_cast<int>(i), here, first),
-            {team.communicator().rank(), first + static_cast<int>(i), std::string(call), -1}));
+  detail::propagate(team.communicator(), [&] {
+    throw Error(Code::mismatch,
+                fmt::format("{}: {} is {} on replica {} but {} on replica {}; all replicas must make the same call",
+                            call, what, there, first + static_cast<int>(i), here, first),
+                {team.communicator().rank(), first + static_cast<int>(i), std::string(call), -1});
+  });
 }
 
 }  // namespace
@@ -121,12 +122,10 @@ void all_reduce_mixed_parts(void* /*object*/, std::span<const detail::MergePart>
   MixedItems mixed = items_of(team, parts);
   std::vector<Item> items;
   for (std::size_t k = 0; k < mixed.inputs.size(); ++k) items.push_back({mixed.inputs[k], mixed.outputs[k]});
-  try {
+  detail::propagate(team.communicator(), [&] {
     check_distributed_items(items, first.op, "all_reduce", team.local_replicas(), team.first_replica_id());
     check_slices(mixed.sparse_inputs, first.op, "all_reduce", team.local_replicas());
-  } catch (const Error& error) {
-    team.throw_announced(error);
-  }
+  });
   if (!items.empty()) team.reduce(items, first.op, {}, first.options);
   std::vector<std::vector<Device>> places;
   for (const auto& components : mixed.sparse_inputs) places.push_back(places_of(components));

@@ -71,11 +71,12 @@ void Strategy::run_task(ReplicaTask task, const RunOptions& options) {
 void Strategy::check_replication_mode(const InputOptions& options) const {
   if (options.experimental_replication_mode != InputReplicationMode::per_replica) return;
   if (do_reads_per_replica()) return;
-  team_->throw_announced(
-      Error(Code::unimplemented,
-            fmt::format("distribute_datasets_from_function: experimental_replication_mode is PER_REPLICA, which only "
+  detail::propagate(communicator(), [&] {
+    detail::throw_error(Code::unimplemented,
+                        "distribute_datasets_from_function: experimental_replication_mode is PER_REPLICA, which only "
                         "MirroredStrategy has, but this is {}; use PER_WORKER",
-                        team_->name())));
+                        team_->name());
+  });
 }
 
 std::vector<Device> Strategy::devices_for_batches(const InputOptions& options) const {

@@ -75,7 +75,7 @@ const Variable& Variable::write(Write how, ConstTensorView value) const {
     write_copy(use.copy, value);
   } else {
     const int first = state.team->first_replica_id();
-    state.team->told_to_all([&] {
+    detail::propagate(state.team->communicator(), [&] {
       for (int i = 0; i < component_count(); ++i) {
         if (spreads) {
           detail::write_share(state.copy(i).view(), value, first + i, state.team->replicas());

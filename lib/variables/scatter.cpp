@@ -156,15 +156,18 @@ const Variable& Variable::scatter(Scatter how, const IndexedSlices& slices) cons
   const auto op = static_cast<RowOp>(how);
   const Use use = state.use_for_write();
   IndexedSlices rows = slices;
-  try {
+  const auto check = [&] {
     check_operation(state, use, op);
     rows = apart_from(state, slices);
     check_slices(state, op, rows);
-  } catch (const Error& error) {
-    state.refuse(use, error);
+  };
+  if (use.place == Place::cross_replica) {
+    detail::propagate(state.team->communicator(), check);
+  } else {
+    check();
   }
   if (use.place == Place::cross_replica) {
-    state.team->told_to_all([&] {
+    detail::propagate(state.team->communicator(), [&] {
       for (Tensor& copy : state.copies) detail::apply_sparse_update(copy.view(), op, rows, 1);
     });
   } else if (use.place != Place::replica) {

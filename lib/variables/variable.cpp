@@ -74,7 +74,7 @@ Tensor Variable::read() const {
   const VariableState::Use use = state_->use();
   const auto room = [&] { return Tensor::uninitialized(dtype(), shape(), nullptr, state_->copy(use.copy).device()); };
   const bool all_read = use.place == Place::cross_replica && state_->is_on_read();
-  Tensor result = all_read ? state_->team->told_to_all(room) : room();
+  Tensor result = all_read ? detail::propagate(state_->team->communicator(), room) : room();
   read_to(result.view());
   return result;
 }

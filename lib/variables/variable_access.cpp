@@ -91,23 +91,17 @@ Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOpti
 
 Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& initial,
                               const VariableOptions& options) {
-  try {
-    check_options(options, initial.dtype());
-  } catch (const Error& error) {
-    team->throw_announced(error);
-  }
+  detail::propagate(team->communicator(), [&] { check_options(options, initial.dtype()); });
   auto state = std::make_shared<VariableState>();
   state->options = settled(options);
-  try {
+  // another rank may have the variable by the time this one fails
+  detail::propagate(team->communicator(), [&] {
     state->copies.push_back(agreed_value(*team, initial, state->options));
     for (int i = 1; i < team->local_replicas(); ++i) {
       const Device place = place_of(*team, i, state->options);
       state->copies.push_back(copy_on(place, std::as_const(state->copies.front()).view()));
     }
-  } catch (...) {
-    team->announce(std::current_exception());  // the other ranks may have the variable by now
-    throw;
-  }
+  });
   state->scratch.resize(state->copies.size());
   state->team = std::move(team);
   return Variable(std::move(state));

@@ -42,25 +42,27 @@ VariableState::Use VariableState::use_for_write() const {
 }
 
 void VariableState::refuse(const Use& use, const Error& error) const {
-  if (use.place == Place::cross_replica) team->throw_announced(error);
+  if (use.place == Place::cross_replica) detail::propagate(team->communicator(), [&] { throw Error(error); });
   throw Error(error);
 }
 
 void VariableState::aggregate_copies(TensorView target) const {
   if (options.aggregation == VariableAggregation::none) {
-    team->throw_announced(
-        Error(Code::invalid_argument,
-              fmt::format("variable \"{}\": it is read outside of step functions, where it is the aggregate of all "
+    detail::propagate(team->communicator(), [&] {
+      detail::throw_error(Code::invalid_argument,
+                          "variable \"{}\": it is read outside of step functions, where it is the aggregate of all "
                           "replicas' copies, but its aggregation is none. Do one of: create it with aggregation sum, "
                           "mean or only_first_replica; read it in the step function; or take its components",
-                          options.name)));
+                          options.name);
+    });
   }
   if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());
   const ConstTensorView first = copies.front().view();
   if (first.device.kind != target.device.kind) {
     // on the device of the copies, so that all ranks use the same path, wherever each needs the result
-    Tensor there =
-        team->told_to_all([&first] { return Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device); });
+    Tensor there = detail::propagate(team->communicator(), [&first] {
+      return Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device);
+    });
     aggregate_copies(there.view());
     return lockstep::copy(target, there.view());
   }

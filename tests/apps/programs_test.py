@@ -87,7 +87,7 @@ sys.exit(run_cases([
     ("an uncaught exception on one rank ends the job", ends_badly("throw-on-one", ["out of apples", "uncaught"], ranks=3)),
     ("an uncaught error that all ranks share is printed once", ends_badly("mismatch", ["ranks disagree", "[3]", "[4]"], ranks=3)),
     ("an exception caught outside the environment ends the job", ends_badly("throw-through", ["out of apples"], ranks=3)),
-    ("a rank that never calls is named", ends_badly("absent", ["rank 1 did not come"], LOCKSTEP_TIMEOUT="1,2")),
+    ("a rank that never calls is named", ends_badly("absent", ["waiting for rank 1"], LOCKSTEP_TIMEOUT="1,2")),
     ("an exception in one replica reaches the other ranks", ends_badly("throw-in-step", ["out of apples"], ranks=3)),
     ("a timeout that is not a number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=3, LOCKSTEP_TIMEOUT="soon")),
     ("a launcher of another MPI is refused", wrong_launcher),

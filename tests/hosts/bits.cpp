@@ -289,12 +289,13 @@ void sweep(Sweep& sweep, int ranks, int rank) {
         if (!is_planned && (i + number) % 3 != 0) continue;
         // nodes with a rank that cannot stage its buffers exchange messages
         const bool cannot_stage = rank == 1 && number % 2 == 0;
-        detail::most_staged_bytes = cannot_stage ? std::size_t{1000} : std::size_t{1} << 28;
+        const detail::TestHooks hooks{.most_staged_bytes = cannot_stage ? std::size_t{1000} : std::size_t{1} << 28};
         CommunicatorOptions options;
         options.local_replicas = counts[static_cast<std::size_t>(rank)];
         Communicator comm =
             CommunicatorAccess::make(detail::make_mpi_transport(MPI_COMM_WORLD, path.share_memory, path.piece_bytes),
                                      options, ReplicaLayout(counts), {path.radices, path.chunks});
+        CommunicatorAccess::set_test_hooks(comm, &hooks);
         const std::string how = std::string("by radices \"") + path.radices + "\" in " + std::to_string(path.chunks) +
                                 (path.share_memory ? ", nodes share memory" : ", messages only");
         sweep.run(comm, is_planned, how);

@@ -32,7 +32,8 @@ LAYERS = {
 MODULES_OF_ROOMS = {module.split('/')[0] for module in LAYERS if '/' in module}
 
 # Public headers of a room; the others of the folder belong to the module.
-PUBLIC_ROOMS = {'lockstep/collectives/item.hpp': 'collectives/call'}
+PUBLIC_ROOMS = {'lockstep/collectives/item.hpp': 'collectives/call',
+                'lockstep/collectives/detail/propagate.hpp': 'collectives/engine'}
 
 # include/lockstep/interop/x.hpp is implemented by this module and belongs to its layer.
 INTEROP = {'mpi': 'collectives', 'cuda': 'device', 'dlpack': 'device', 'eigen': 'device', 'torch': 'device'}

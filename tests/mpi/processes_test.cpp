@@ -101,7 +101,7 @@ TEST(Fork, leaves_the_childs_calls_without_effect) {
     const bool throws =
         code_of([&] { copy.all_reduce(std::span(values), ReduceOp::max); }) == Code::failed_precondition &&
         code_of([&] { copy.barrier_async().wait(); }) == Code::failed_precondition;
-    copy.announce_failure("from a child");
+    copy.abort("from a child");
     comm = copy;
     _exit(throws ? 0 : 1);
   }

@@ -9,11 +9,16 @@
 #include <lockstep/base/export.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace lockstep {
+
+namespace detail {
+struct PropagationMark;
+}
 
 /// The kind of mistake or fault that an Error reports.
 enum class Code : std::uint8_t {
@@ -55,9 +60,12 @@ class LOCKSTEP_API Error : public std::runtime_error {
   [[nodiscard]] const ErrorContext& context() const noexcept { return context_; }
 
  private:
+  friend struct detail::PropagationMark;
+
   Code code_;
   std::string text_;
   ErrorContext context_;
+  std::shared_ptr<const void> propagated_on_;  // identifies the communicator whose ranks all know of this error
 };
 
 }  // namespace lockstep

@@ -209,7 +209,7 @@ class LOCKSTEP_API Communicator {
   /// must agree in number, dtypes and shapes; where they do not both ranks get Error(mismatch) with one text, nothing
   /// is moved, and the next message is the next one's. Both ranks must call; a rank of which the other gets nothing
   /// within the deadline makes Error(deadline_exceeded) on both. What this rank alone can see to be wrong is
-  /// Error(invalid_argument) here, Error(unavailable) there. announce_failure does not end messages under way.
+  /// Error(invalid_argument) here, Error(unavailable) there. `abort` does not end messages under way.
   /// Complete when the receiver has agreed and the tensors have been copied or have left. Requests complete in any
   /// order. Cost: an offer, an answer and the data: 3 messages, of which 2 are small. Either end's tensors may lie on
   /// GPUs; they go through page-locked host memory, also where there is NCCL: what two ranks tell each other is beside
@@ -229,9 +229,10 @@ class LOCKSTEP_API Communicator {
     all_reduce_in_place(view_of(std::span<T>(values)), op, options);
   }
 
-  /// Tells the other ranks that this one leaves the common course: each gets Error(unavailable) with `text` at its next
-  /// (or present) operation. Operations of this rank that are under way end the same way. Local: returns at once.
-  void announce_failure(std::string_view text);
+  /// Aborts the current epoch on all ranks: each other rank gets Error(unavailable) with `text` from its present or
+  /// next operation, and so do the operations of this rank that are under way. The communicator works again afterwards.
+  /// Local: returns at once. Thread-safe.
+  void abort(std::string_view text);
 
  private:
   friend struct CommunicatorAccess;  // the library's own factories

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_pipeline.hpp>
 #include <lockstep/input/input_context.hpp>
@@ -170,7 +171,7 @@ template <class Fn>
   using T = typename dataset_of_function<Fn>::value_type;
   const int replicas = communicator.layout().replicas();
   const bool per_replica = options.experimental_replication_mode == InputReplicationMode::per_replica;
-  try {
+  return detail::propagate(communicator, [&] {
     check_function_options(options);
     std::vector<Pipeline> local;
     for (int i = 0; i < (per_replica ? communicator.local_replicas() : 1); ++i) {
@@ -182,10 +183,7 @@ template <class Fn>
     }
     return DistributedDataset<T>(
         distribute_local_pipelines(local, leaf_count<T>::value, communicator, options, devices));
-  } catch (...) {
-    abort_peers(communicator, std::current_exception());
-    throw;
-  }
+  });
 }
 
 }  // namespace input

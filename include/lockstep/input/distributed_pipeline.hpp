@@ -121,7 +121,4 @@ class LOCKSTEP_API DistributedPipeline {
 /// Checks the options of a dataset function before it is called. Local.
 LOCKSTEP_API void check_function_options(const InputOptions& options);
 
-/// Aborts the other ranks with the text of `error`, a failure of this rank. Local.
-LOCKSTEP_API void abort_peers(const Communicator& communicator, const std::exception_ptr& error);
-
 }  // namespace lockstep::input

@@ -10,6 +10,7 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/collectives/communication_options.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/context/run_options.hpp>
 #include <lockstep/context/statistics.hpp>
@@ -139,7 +140,7 @@ class LOCKSTEP_API Strategy {
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
     LeafList leaves = begin_reduction("reduce", op);
-    auto result = extended_.told_to_all([&] {
+    auto result = detail::propagate(communicator(), [&] {
       return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
         return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, leaves);
       });

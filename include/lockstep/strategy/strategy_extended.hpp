@@ -7,6 +7,7 @@
 
 #include <lockstep/base/export.hpp>
 #include <lockstep/collectives/communication_options.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 #include <lockstep/context/replica_context.hpp>
 #include <lockstep/core/device.hpp>
 #include <lockstep/core/reduce_op.hpp>
@@ -32,6 +33,15 @@ namespace lockstep {
 
 class ReplicaTeam;
 class Strategy;
+
+class StrategyExtended;
+
+namespace detail {
+
+/// For propagate: to the ranks of the strategy. Local.
+LOCKSTEP_API void propagate_current_exception(const StrategyExtended& extended, FoundBy found_by);
+
+}  // namespace detail
 
 /// As the first argument of `update` and `update_non_slot`: return the results one by one, as with tf.distribute's
 /// `group=False`.
@@ -88,7 +98,7 @@ class LOCKSTEP_API StrategyExtended {
     const ResultPlaces places = places_at("reduce_to", destinations);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(static_cast<std::size_t>(places.size()));
-    told_to_all([&] { detail::start_copies<Result>(value, places, leaves, cells); });
+    detail::propagate(*this, [&] { detail::start_copies<Result>(value, places, leaves, cells); });
     run_reduction("reduce_to", leaves, options);
     return detail::mirrored_of<Result>(cells);
   }
@@ -113,7 +123,7 @@ class LOCKSTEP_API StrategyExtended {
     leaves.reserve(places.size(), components, results);
     std::vector<detail::Cell<Result>> cells;
     cells.reserve(results);
-    told_to_all([&] {
+    detail::propagate(*this, [&] {
       for (std::size_t k = 0; k < places.size(); ++k)
         detail::start_copies<Result>(value_destination_pairs[k].first, places[k], leaves, cells);
     });
@@ -152,7 +162,7 @@ class LOCKSTEP_API StrategyExtended {
       const ResultPlaces places = places_at("broadcast_to", destinations);
       const LeafList leaves = leaves_for(ReduceOp::max);
       cells.reserve(static_cast<std::size_t>(places.size()));
-      told_to_all([&] {
+      detail::propagate(*this, [&] {
         for (int i = 0; i < places.size(); ++i) cells.push_back({detail::result_for<Result>(value, leaves, places[i])});
       });
       std::vector<TensorView> outputs;
@@ -234,18 +244,8 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  /// `make()`, which makes results or room for them. What it throws, such as that a GPU is full, is told to the other
-  /// ranks, which may have theirs.
-  template <class Make>
-  auto told_to_all(const Make& make) {
-    try {
-      return make();
-    } catch (...) {
-      announce_exception();
-      throw;
-    }
-  }
-  void announce_exception();
+  /// For detail::propagate: to the ranks of the strategy.
+  friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
   auto update_copies(const VariableType& variable, F& fn, Args&... args) {

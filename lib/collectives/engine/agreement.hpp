@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Do all ranks call the same operation? Found out before any data moves.
+// Compares the operations that all ranks call, before any data moves.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace lockstep::detail {
 
-/// The agreement on one operation at a time. After the last step every rank holds the same summary, so all draw the
-/// same conclusion. Not thread-safe: the engine calls under its lock.
+/// The agreement on one operation at a time. After its last step every rank holds the same summary, so all reach the
+/// same result. Not thread-safe: the engine calls under its lock.
 class Agreement {
  public:
   Agreement() = default;
@@ -28,11 +28,11 @@ class Agreement {
     do_open(epoch, sequence, head);
   }
   void close() noexcept { open_ = false; }
-  /// Whether other ranks may have seen that this one has come.
+  /// Whether other ranks may have seen that this one has come to the operation.
   [[nodiscard]] bool is_shown() const noexcept { return open_ && do_is_shown(); }
   /// All operations of earlier epochs are over for this rank.
   virtual void enter_epoch(std::uint64_t) noexcept {}
-  /// Moves on without waiting; whether all ranks have come.
+  /// Makes progress without waiting; whether all ranks have come.
   [[nodiscard]] virtual bool advance() = 0;
   /// After the last step: whether all ranks call the same, and what they call.
   [[nodiscard]] virtual bool all_agree() const = 0;
@@ -41,7 +41,7 @@ class Agreement {
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
   /// The last operation of `epoch` to which `rank` is known to have come; -1 if none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
-  /// This rank gives the operation up; who comes late must not touch its memory.
+  /// This rank abandons the operation; a rank that comes late must not touch its memory.
   virtual void abandon() noexcept = 0;
 
  private:

@@ -18,21 +18,21 @@ void ControlChannel::poll() {
   while (const auto received = transport_.poll()) {
     const ControlMessage control = decode(received->message);
     if (control.kind >= ControlKind::offer) {
-      pair_mail_.push_back({received->source, control});
+      pair_messages_.push_back({received->source, control});
       continue;
     }
     if (control.epoch < epoch_) continue;
     Peer& peer = peers_[static_cast<std::size_t>(received->source)];
     switch (control.kind) {
       case ControlKind::header: peer.headers.push_back(control); break;
-      case ControlKind::roll_call:
-        std::tie(peer.called_epoch, peer.called_sequence) = std::tie(control.epoch, control.sequence);
+      case ControlKind::heartbeat:
+        std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) = std::tie(control.epoch, control.sequence);
         break;
-      case ControlKind::elsewhere:
-        std::tie(peer.elsewhere_epoch, peer.elsewhere_sequence) = std::tie(control.epoch, control.sequence);
-        peer.elsewhere = control.text.data();
+      case ControlKind::status:
+        std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
+        peer.status = control.text.data();
         continue;
-      case ControlKind::failure: note_departure(control); continue;
+      case ControlKind::abort: note_abort(control); continue;
       default: continue;
     }
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
@@ -50,33 +50,33 @@ void ControlChannel::send_header(int target, std::uint64_t epoch, std::int64_t s
   transport_.post(target, encode(control));
 }
 
-void ControlChannel::send_roll_call(std::uint64_t epoch, std::int64_t sequence) {
+void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence) {
   ControlMessage control;
-  control.kind = ControlKind::roll_call;
+  control.kind = ControlKind::heartbeat;
   control.epoch = epoch;
   control.sequence = sequence;
   send_to_all(control);
 }
 
-void ControlChannel::send_whereabouts(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
-  send_to_all(whereabouts_message(epoch, sequence, what));
+void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
+  send_to_all(status_message(epoch, sequence, what));
 }
 
 void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, encode(control)); }
 
-std::optional<ControlChannel::PairMail> ControlChannel::take_pair_mail() {
-  if (pair_mail_.empty()) return std::nullopt;
-  const PairMail mail = pair_mail_.front();
-  pair_mail_.pop_front();
-  return mail;
+std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
+  if (pair_messages_.empty()) return std::nullopt;
+  const PairMessage message = pair_messages_.front();
+  pair_messages_.pop_front();
+  return message;
 }
 
-void ControlChannel::send_failure(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
-  send_to_all(failure_message(epoch, sequence, failure));
+void ControlChannel::send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
+  send_to_all(abort_message(epoch, sequence, failure));
 }
 
-void ControlChannel::note_departure(const ControlMessage& control) {
-  const auto [entry, is_new] = departures_.try_emplace(control.epoch, Departure{control.sequence, failure_of(control)});
+void ControlChannel::note_abort(const ControlMessage& control) {
+  const auto [entry, is_new] = aborts_.try_emplace(control.epoch, Abort{control.sequence, failure_of(control)});
   if (!is_new && control.sequence < entry->second.sequence) entry->second = {control.sequence, failure_of(control)};
 }
 
@@ -87,7 +87,7 @@ void ControlChannel::send_to_all(const ControlMessage& control) {
     if (rank == transport_.rank()) continue;
     try {
       transport_.post(rank, message);
-    } catch (...) {  // one that is gone must not keep the others from hearing
+    } catch (...) {  // the ranks after one that is gone get it all the same
       if (!first_error) first_error = std::current_exception();
     }
   }
@@ -105,25 +105,26 @@ std::optional<Summary> ControlChannel::take_header(int source, std::uint64_t epo
   return summary;
 }
 
-const Failure* ControlChannel::failure(std::uint64_t epoch, std::int64_t sequence) const {
-  const auto found = departures_.find(epoch);
-  return found == departures_.end() || sequence < found->second.sequence ? nullptr : &found->second.failure;
+const Failure* ControlChannel::abort_record(std::uint64_t epoch, std::int64_t sequence) const {
+  const auto found = aborts_.find(epoch);
+  return found == aborts_.end() || sequence < found->second.sequence ? nullptr : &found->second.failure;
 }
 
-bool ControlChannel::has_shown_itself(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+bool ControlChannel::has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   return std::tie(peer.seen_epoch, peer.seen_sequence) >= std::tie(epoch, sequence);
 }
 
-bool ControlChannel::roll_was_called(std::uint64_t epoch, std::int64_t sequence) const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const Peer& peer) { return peer.called_epoch == epoch && peer.called_sequence == sequence; });
+bool ControlChannel::has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+    return peer.heartbeat_epoch == epoch && peer.heartbeat_sequence == sequence;
+  });
 }
 
-std::string_view ControlChannel::whereabouts(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+std::string_view ControlChannel::status(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  return std::tie(peer.elsewhere_epoch, peer.elsewhere_sequence) == std::tie(epoch, sequence) ? peer.elsewhere
-                                                                                              : std::string_view();
+  return std::tie(peer.status_epoch, peer.status_sequence) == std::tie(epoch, sequence) ? peer.status
+                                                                                        : std::string_view();
 }
 
 std::int64_t ControlChannel::last_sequence(int rank) const {
@@ -132,7 +133,7 @@ std::int64_t ControlChannel::last_sequence(int rank) const {
 
 void ControlChannel::enter_epoch(std::uint64_t epoch) {
   epoch_ = epoch;
-  departures_.erase(departures_.begin(), departures_.lower_bound(epoch));
+  aborts_.erase(aborts_.begin(), aborts_.lower_bound(epoch));
 }
 
 }  // namespace lockstep::detail

@@ -40,18 +40,18 @@ ControlMessage decode(const Message& message) {
   return control;
 }
 
-ControlMessage whereabouts_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
+ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
   ControlMessage control;
-  control.kind = ControlKind::elsewhere;
+  control.kind = ControlKind::status;
   control.epoch = epoch;
   control.sequence = sequence;
   copy_text(what, control.text);
   return control;
 }
 
-ControlMessage failure_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
+ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
   ControlMessage control;
-  control.kind = ControlKind::failure;
+  control.kind = ControlKind::abort;
   control.epoch = epoch;
   control.sequence = sequence;
   control.code = failure.code;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks say to one another beside data.
+// Small messages between ranks, beside their data.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace lockstep::detail {
 
-/// Why the common course ended, as every rank will hear it.
+/// The failure that ends an epoch, as every rank throws it.
 struct Failure {
   Code code = Code::unavailable;
   std::string text;
@@ -28,24 +28,24 @@ struct Failure {
 
 enum class ControlKind : std::uint32_t {
   header,     ///< part of the agreement on one operation
-  roll_call,  ///< "I am in this operation": sent only when it takes long
-  elsewhere,  ///< "I wait in another communicator, in this": sent only when that takes long
-  failure,    ///< the end of an epoch
-  // between two ranks, without epochs; `sequence` is the number of the message
-  offer,       ///< "I send you this"
-  acceptance,  ///< "send it"
-  refusal,     ///< "do not", and why
-  withdrawal,  ///< "I do not send it after all", and why
+  heartbeat,  ///< the sender waits in this operation; sent only when that takes long
+  status,     ///< the sender waits in an operation of another communicator; sent only when that takes long
+  abort,      ///< the end of an epoch
+  // between two ranks, without epochs; `sequence` is the number of the send and receive
+  offer,       ///< the sender's descriptor
+  acceptance,  ///< by the receiver, which agrees
+  refusal,     ///< by the receiver, with the reason
+  withdrawal,  ///< by the sender, with the reason: the send that was offered or is expected does not take place
 };
 
 /// One rank's descriptor.
 struct Side {
-  std::int32_t rank = -1;  ///< -1: nobody
+  std::int32_t rank = -1;  ///< -1: none
   Descriptor descriptor;
 };
 
-/// What is known of a set of ranks: the lowest one, and the lowest one that disagrees with it. Merging two summaries
-/// gives the summary of both sets together, in whatever order and however often they are merged.
+/// The descriptors of a set of ranks, as far as they matter: the lowest rank, and the lowest one that disagrees with
+/// it. Merging two summaries gives the summary of both sets together, in any order and any number of times.
 struct Summary {
   Side lowest;
   Side differing;
@@ -59,7 +59,7 @@ struct ControlMessage {
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
   Summary summary;                // header
-  Code code = Code::unavailable;  // failure, and what follows
+  Code code = Code::unavailable;  // abort, and what follows it here; also refusal and withdrawal
   std::int32_t culprit = -1;
   std::int32_t replica = -1;
   std::int64_t failed_sequence = -1;
@@ -71,9 +71,9 @@ static_assert(sizeof(ControlMessage) <= message_bytes);
 
 [[nodiscard]] Message encode(const ControlMessage& control);
 [[nodiscard]] ControlMessage decode(const Message& message);
-[[nodiscard]] ControlMessage whereabouts_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
+[[nodiscard]] ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
 /// `sequence`: the first operation that the sender does not complete.
-[[nodiscard]] ControlMessage failure_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
+[[nodiscard]] ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
 [[nodiscard]] Failure failure_of(const ControlMessage& control);
 
 /// The summary of the ranks of `a` and `b` together.

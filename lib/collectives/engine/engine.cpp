@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// What callers do with the queue: put operations there, wait for them, ask for them.
 
 #include "collectives/engine/engine.hpp"
 
@@ -16,13 +14,15 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+#include <new>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
 
-/// Long where every rank of the node, with its replicas, has a CPU of its own. A rank that is bound to fewer CPUs than
-/// the node has counts as one that shares: it cannot see whom it shares them with.
+/// Many if every rank of the node, with its replicas, has a CPU of its own. A rank that is bound to fewer CPUs than the
+/// node has counts as one that shares them, since it cannot see with which ranks.
 int spins_before_yield(const Transport& transport, int local_replicas) {
   return transport.ranks_on_node() * local_replicas <= allowed_cpus() ? Backoff::own_core_spins
                                                                       : Backoff::shared_core_spins;
@@ -46,8 +46,12 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       fork_depth_(fork_depth()),
       control_(*transport_),
       agreement_(make_agreement(*transport_, control_)),
-      pairs_(*transport_, control_, {options_.warn_after, options_.fail_after, options_.name}) {
-  queue_.reserve(16);
+      pairs_(*transport_, control_, {options_.warn_after, options_.fail_after, options_.name}),
+      queue_(options_.name),
+      watchdog_(*transport_, control_, *agreement_, queue_,
+                {options_.warn_after, options_.fail_after,
+                 [this](const std::string& what) { options_.family->send_status(*this, what); }}),
+      epoch_(*transport_, control_, *agreement_, queue_, watchdog_) {
   options_.family->join(*this);
 }
 
@@ -65,14 +69,18 @@ Engine::~Engine() {
   }
   Backoff backoff(spins_);
   while (true) {
-    const std::scoped_lock lock(mutex_);
-    if ((queue_.empty() && pairs_.is_empty()) || !transport_->is_alive()) break;
+    const MutexLock lock(mutex_);
+    if ((queue_.is_empty() && pairs_.is_empty()) || !transport_->is_alive()) break;
     drive();
     backoff.pause();
   }
 }
 
+// ---- what callers do
+
 bool Engine::is_forked_copy() const noexcept { return fork_depth() != fork_depth_; }
+
+bool Engine::this_thread_may_call() const { return any_thread_may_call_ || transport_->this_thread_may_call(); }
 
 void Engine::require_caller(const Operation& operation) const {
   if (is_forked_copy()) {
@@ -81,7 +89,7 @@ void Engine::require_caller(const Operation& operation) const {
                 "child",
                 operation_name(operation.descriptor()), options_.name);
   }
-  if (any_thread_may_call_ || transport_->this_thread_may_call()) return;
+  if (this_thread_may_call()) return;
   throw_error(Code::failed_precondition,
               "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so "
               "only the main thread may",
@@ -92,41 +100,36 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
   if (!run_at_once(operation)) {
     wait(*operation);
-  } else if (operation->error) {
-    const std::scoped_lock lock(mutex_);
-    throw_error_of(*operation);
+  } else if (operation->error() != nullptr) {
+    const MutexLock lock(mutex_);
+    knows_failures_.store(true, std::memory_order_relaxed);
+    epoch_.throw_error_of(*operation);
   }
 }
 
 void Engine::count_merge(std::uint64_t run) {
-  const std::scoped_lock lock(mutex_);
-  if (merges_.run != run) merges_.in_run = 0;
-  merges_.run = run;
-  ++merges_.in_run;
-  ++merges_.calls;
+  const MutexLock lock(mutex_);
+  queue_.count_merge(run);
 }
 
 std::uint64_t Engine::next_epoch() {
-  const std::scoped_lock lock(mutex_);
-  return leaving_ ? epoch_ + 1 : epoch_;
+  const MutexLock lock(mutex_);
+  return epoch_.number_of_next_post();
 }
 
 void Engine::post(const std::shared_ptr<Operation>& operation) {
   require_caller(*operation);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   enqueue(operation);
 }
 
 void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
-  if (unobserved_) {
-    // posted in the belief that all is well: it belongs to what has failed
-    operation->error = unobserved_;
-    operation->done = true;
+  if (epoch_.unobserved() != nullptr) {  // the caller did not know: it belongs to the epoch that has ended
+    operation->finish(epoch_.unobserved());
     return;
   }
-  operation->epoch = leaving_ ? epoch_ + 1 : epoch_;
-  operation->note_merges(merges_);
-  queue_.push_back(operation);
+  queue_.enter(*operation, epoch_.number_of_next_post());
+  queue_.push(operation);
 }
 
 void Engine::post_async(const std::shared_ptr<Operation>& operation) {
@@ -135,7 +138,7 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
     return;
   }
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     start_progress_thread();  // first, since it can fail
   }
   post(operation);
@@ -150,7 +153,7 @@ void Engine::start_progress_thread() {
 void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress) {
   require_caller(*operation);
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (progress == Progress::by_thread && transport_->has_free_threads()) start_progress_thread();
     pairs_.post(operation);
   }
@@ -159,7 +162,7 @@ void Engine::post_pair(const std::shared_ptr<PairOperation>& operation, Progress
 
 void Engine::refuse_pair(PairOperation::Role role, int rank, const std::string& text) {
   if (is_forked_copy()) return;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   pairs_.refuse(role, rank,
                 {Code::unavailable,
                  fmt::format("rank {}: {}", transport_->rank(), text),
@@ -179,8 +182,8 @@ bool Engine::wait_for_streams(Operation& operation) {
   Backoff backoff(spins_);
   while (!test(operation)) {
     {
-      const std::scoped_lock lock(mutex_);
-      if (operation.is_on_streams()) return false;
+      const MutexLock lock(mutex_);
+      if (operation.on_streams() != nullptr) return false;
     }
     backoff.pause();
   }
@@ -189,12 +192,12 @@ bool Engine::wait_for_streams(Operation& operation) {
 
 bool Engine::test(Operation& operation) {
   if (is_forked_copy()) require_caller(operation);
-  const std::scoped_lock lock(mutex_);
-  if (!operation.done) drive();
-  if (!operation.done) return false;
-  if (operation.error) {
-    if (operation.error == unobserved_) unobserved_ = nullptr;
-    throw_error_of(operation);
+  const MutexLock lock(mutex_);
+  if (!operation.is_done()) drive();
+  if (!operation.is_done()) return false;
+  if (operation.error() != nullptr) {
+    knows_failures_.store(true, std::memory_order_relaxed);
+    epoch_.throw_error_of(operation);
   }
   return true;
 }
@@ -202,15 +205,15 @@ bool Engine::test(Operation& operation) {
 bool Engine::await_end(Operation& operation) noexcept {
   if (is_forked_copy()) return true;  // the parent's operation writes to the parent's memory
   try {
-    const bool may_drive = any_thread_may_call_ || transport_->this_thread_may_call();
-    const auto patience = operation.fail_after.count() > 0 ? operation.fail_after : options_.fail_after;
-    const Clock::time_point until = Clock::now() + patience + std::chrono::seconds(1);
+    const bool may_drive = this_thread_may_call();
+    const auto timeout = operation.fail_after().count() > 0 ? operation.fail_after() : options_.fail_after;
+    const Clock::time_point until = Clock::now() + timeout + std::chrono::seconds(1);
     Backoff backoff(spins_);
     do {
       {
-        const std::scoped_lock lock(mutex_);
-        if (!operation.done && may_drive) drive();
-        if (operation.done) return true;
+        const MutexLock lock(mutex_);
+        if (!operation.is_done() && may_drive) drive();
+        if (operation.is_done()) return true;
       }
       backoff.pause();
     } while (Clock::now() < until);
@@ -220,24 +223,227 @@ bool Engine::await_end(Operation& operation) noexcept {
   return false;
 }
 
-void Engine::tell_whereabouts(const std::string& what) noexcept {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !queue_.empty() || !transport_->is_alive()) return;
+void Engine::send_status(const std::string& what) noexcept {
+  if (!mutex_.try_lock()) return;
+  send_status_locked(what);
+  mutex_.unlock();
+}
+
+void Engine::send_status_locked(const std::string& what) noexcept {
   try {
-    control_.send_whereabouts(epoch_, sequence_, what);
+    if (!queue_.is_empty() || !transport_->is_alive()) return;
+    control_.send_status(epoch_.number(), queue_.sequence(), what);
   } catch (const std::exception& error) {
-    log_warning("other ranks could not be told where this one is: {}", error.what());
+    log_warning("{}: cannot send the status of this rank: {}", options_.name, error.what());
   }
 }
 
 std::unique_ptr<Transport> Engine::split_transport(std::span<const int> members) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return transport_->split(members);
 }
 
 std::unique_ptr<Transport> Engine::duplicate_transport() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return transport_->duplicate();
+}
+
+// ---- how the head of the queue comes to its end: the ranks agree on it, then a thread that waits moves it on
+
+/// Does what `drive` does again and again, without looking at clock and messages: as long as all ranks come in time, no
+/// rank has anything else to say. Returns whether that was so; if not, the operation is the head of the queue, as far
+/// as it has come.
+bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
+  const MutexLock lock(mutex_);
+  if (!queue_.is_empty() || !epoch_.is_sound() || !has_node_group_) {
+    enqueue(operation);
+    return false;
+  }
+  queue_.enter(*operation, epoch_.number());
+  Backoff backoff(spins_);
+  try {
+    agreement_->open(epoch_.number(), queue_.sequence(), *operation);
+    bool has_come = agreement_->advance();
+    while (!has_come && backoff.pause_briefly()) has_come = agreement_->advance();
+    if (has_come && agreement_->all_agree()) {
+      agreement_->close();
+      operation->agree();
+      operation->start(*transport_, workspace_);
+      do {
+        if (!operation->advance(*transport_, workspace_)) continue;
+        operation->finish(error_of(*operation));
+        queue_.count_one_done();
+        return true;
+      } while (backoff.pause_briefly());
+    }
+    queue_.push(operation);
+  } catch (const std::exception& error) {
+    queue_.push(operation);
+    stop_head(error);
+  }
+  return false;
+}
+
+void Engine::run_progress(const std::stop_token& stop) {
+  Backoff backoff(spins_);
+  const auto has_work = [this]() LOCKSTEP_REQUIRES(mutex_) { return !queue_.is_empty() || !pairs_.is_empty(); };
+  while (!stop.stop_requested()) {
+    {
+      MutexLock lock(mutex_);
+      if (!has_work()) {
+        work_.wait(lock, stop, has_work);
+        backoff = Backoff(spins_);
+      }
+      drive();
+    }
+    backoff.pause_in_background();
+  }
+}
+
+void Engine::drive_pairs() {
+  const auto fail = [this](Code code, std::string text) LOCKSTEP_REQUIRES(mutex_) {
+    pairs_.fail_all({code, std::move(text), {transport_->rank(), -1, {}, -1}});
+  };
+  try {
+    if (!transport_->is_alive()) {
+      fail(Code::failed_precondition, "MPI was finalised before the message was taken");
+      return;
+    }
+    control_.poll();
+    pairs_.drive(workspace_);
+  } catch (const Error& error) {
+    fail(error.code(), error.text());
+  } catch (const std::exception& error) {
+    fail(Code::internal, error.what());
+  }
+}
+
+void Engine::drive() {
+  if (!pairs_.is_empty() || control_.has_pair_messages()) drive_pairs();
+  if (queue_.is_empty()) return;
+  try {
+    drive_head();
+  } catch (const std::exception& error) {
+    stop_head(error);
+  }
+}
+
+void Engine::drive_head() {
+  if (!transport_->is_alive()) {
+    epoch_.end({Code::failed_precondition, "MPI was finalised before the operation was complete",
+                queue_.context_of(transport_->rank())});
+    return;
+  }
+  control_.poll();
+  if (const Failure* failure = control_.abort_record(epoch_.number(), queue_.sequence())) {
+    epoch_.end(Failure(*failure));
+    return;
+  }
+  if (const auto& lost = epoch_.lost()) {
+    epoch_.end_everywhere(
+        {Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost->text), lost->context});
+    return;
+  }
+  Operation& head = queue_.head();
+  watchdog_.count_time();
+  bool is_done = false;
+  if (!head.is_agreed()) {
+    if (!agreement_->is_open()) agreement_->open(epoch_.number(), queue_.sequence(), head);
+    if (agreement_->advance()) {
+      conclude_agreement();
+      if (!head.is_agreed()) return;
+      watchdog_.restart();
+    }
+  }
+  if (head.is_agreed()) is_done = head.advance(*transport_, workspace_);
+  if (is_done) {
+    finish_head(error_of(head));
+  } else if (const auto timeout = watchdog_.check(epoch_.number())) {
+    epoch_.end_everywhere(*timeout);
+  }
+}
+
+void Engine::conclude_agreement() {
+  agreement_->close();
+  if (!agreement_->all_agree()) {
+    finish_head(mismatch());
+    return;
+  }
+  queue_.head().agree();
+  queue_.head().start(*transport_, workspace_);
+}
+
+SharedError Engine::mismatch() const {
+  const Summary summary = agreement_->summary();
+  const Side& a = summary.lowest;
+  const Side& b = summary.differing;
+  const ErrorContext context = queue_.context_of(b.rank);
+  return std::make_shared<const Error>(
+      Code::mismatch,
+      fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}", context.sequence,
+                  options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor),
+                  difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges)),
+      context);
+}
+
+SharedError Engine::error_of(const Operation& head) const {
+  const Failure* const failure = head.failure();
+  if (failure == nullptr) return nullptr;
+  ErrorContext context = failure->context;
+  context.operation = operation_name(head.descriptor());
+  context.sequence = queue_.sequence();
+  return std::make_shared<const Error>(failure->code, fmt::format("{}: {}", queue_.text_of(head), failure->text),
+                                       context);
+}
+
+void Engine::finish_head(SharedError error) {
+  queue_.finish_head(std::move(error));
+  watchdog_.reset();
+  epoch_.end_if_aborted();
+}
+
+void Engine::stop_head(const std::exception& error) {
+  const auto* const ours = dynamic_cast<const Error*>(&error);
+  const Failure failure{ours != nullptr ? ours->code() : Code::internal, ours != nullptr ? ours->text() : error.what(),
+                        queue_.context_of(transport_->rank())};
+  // most operations that stopped half-way do not know what still moves
+  const bool is_known = !queue_.is_empty() && queue_.head().is_agreed() && queue_.head().survives_faults();
+  if (!is_known) epoch_.lose(failure);
+  epoch_.end_everywhere(failure);
+}
+
+// ---- failures
+
+void Engine::abort(const std::string& text) {
+  // on a thread that may not enter MPI the others are left to their deadline
+  if (is_forked_copy() || !this_thread_may_call()) return;
+  const MutexLock lock(mutex_);
+  epoch_.abort(text);
+}
+
+void Engine::propagate_current_exception(FoundBy found_by) {
+  if (transport_->size() == 1 || is_forked_copy()) return;
+  const bool may_send = this_thread_may_call();
+  const MutexLock lock(mutex_);
+  knows_failures_.store(true, std::memory_order_relaxed);
+  try {
+    throw;
+  } catch (Error& error) {
+    epoch_.propagate(&error, error.what(), found_by, may_send);
+  } catch (const std::bad_alloc& error) {
+    epoch_.propagate(nullptr, error.what(), FoundBy::this_rank, may_send);
+  } catch (const std::exception& error) {
+    epoch_.propagate(nullptr, error.what(), found_by, may_send);
+  } catch (...) {
+    epoch_.propagate(nullptr, "an exception that is not a std::exception", found_by, may_send);
+  }
+}
+
+void Engine::forget_propagated() {
+  if (!knows_failures_.load(std::memory_order_relaxed)) return;
+  const MutexLock lock(mutex_);
+  epoch_.forget_known();
+  knows_failures_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace lockstep::detail

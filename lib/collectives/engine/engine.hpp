@@ -1,33 +1,37 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One totally ordered queue of operations per communicator. Whoever waits drives it; a progress thread exists only once
-// something asynchronous was asked for.
+// Drives one communicator: the queue of operations, the watchdog of its head, and the epochs. A thread that waits for
+// an operation drives; a progress thread exists only once something asynchronous was asked for. lib/README.md draws the
+// states.
 
 #pragma once
 
+#include "base/mutex.hpp"
 #include "collectives/engine/agreement.hpp"
 #include "collectives/engine/control_channel.hpp"
+#include "collectives/engine/epoch.hpp"
 #include "collectives/engine/family.hpp"
-#include "collectives/engine/operation.hpp"
+#include "collectives/engine/operation_queue.hpp"
 #include "collectives/engine/pair_channel.hpp"
+#include "collectives/engine/watchdog.hpp"
 #include "transport/transport.hpp"
 
+#include <lockstep/collectives/detail/propagate.hpp>
+
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace lockstep::detail {
 
-/// Who drives what was posted.
+/// Which threads drive what was posted.
 enum class Progress : std::uint8_t { by_waiting, by_thread };
 
 struct EngineOptions {
@@ -38,8 +42,7 @@ struct EngineOptions {
   std::shared_ptr<Family> family = std::make_shared<Family>();
 };
 
-/// Thread-safe. An epoch is a stretch without failures: a failure ends it on every rank, each rank hears of it once,
-/// and operations count from zero again.
+/// Thread-safe.
 class Engine {
  public:
   Engine(std::unique_ptr<Transport> transport, EngineOptions options);
@@ -52,11 +55,11 @@ class Engine {
   void run(const std::shared_ptr<Operation>& operation);
   /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
   void post(const std::shared_ptr<Operation>& operation);
-  /// Posts and lets the progress thread drive, where the transport allows one.
+  /// Posts and lets the progress thread drive, if the transport allows one.
   void post_async(const std::shared_ptr<Operation>& operation);
-  /// Starts a message between two ranks. A progress thread drives it only where the transport allows one.
+  /// Starts a message between two ranks. A progress thread drives it only if the transport allows one.
   void post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress);
-  /// Tells `rank` that the next message between the two will not be.
+  /// The next send or receive between `rank` and this rank will not take place: `rank` gets `text`.
   void refuse_pair(PairOperation::Role role, int rank, const std::string& text);
   /// Drives until `operation` is done, `until` at the latest; whether it is. Throws its error.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
@@ -64,21 +67,29 @@ class Engine {
   [[nodiscard]] bool wait_for_streams(Operation& operation);
   /// Drives once; whether `operation` is done. Throws its error.
   bool test(Operation& operation);
-  /// Drives until `operation` is done, however it ends, as long as an operation may take; whether it is. What it throws
-  /// is left to who waits for it.
+  /// Drives until `operation` is done, however it ends, as long as an operation may take; whether it is. Its error is
+  /// left to the thread that waits for it.
   [[nodiscard]] bool await_end(Operation& operation) noexcept;
-  /// Ends this rank's epoch: peers hear `text`, queued operations fail.
-  void announce_failure(const std::string& text);
 
-  /// The replicas of this rank have met in a merge_call, in `run` of their strategy: the operations to come say how
-  /// often.
+  /// Aborts the epoch of what is posted next, on all ranks, with `text`. Queued operations fail. An operation that
+  /// other ranks may have entered with this one is still completed; then the abort takes effect. If a failure of
+  /// another rank has ended operations of this rank, and none of its threads has thrown it yet, the two end the same
+  /// epoch: the other ranks have that one, and the caller has this one.
+  void abort(const std::string& text);
+  /// As propagate_current_exception of a communicator.
+  void propagate_current_exception(FoundBy found_by);
+  /// Exceptions that were propagated before count as new if they are thrown once more.
+  void forget_propagated();
+
+  /// The replicas of this rank have met in a merge_call, in `run` of their strategy: later operations carry the count.
   void count_merge(std::uint64_t run);
 
   /// The epoch of what is posted now.
   [[nodiscard]] std::uint64_t next_epoch();
 
-  /// Tells the peers that this rank is busy with `what`, elsewhere; unless another thread is in here. Never waits.
-  void tell_whereabouts(const std::string& what) noexcept;
+  /// The other ranks get the status of this rank: it waits in `what`, of another communicator. Does nothing if another
+  /// thread is in here. Never waits.
+  void send_status(const std::string& what) noexcept;
 
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] const std::shared_ptr<Family>& family() const noexcept { return options_.family; }
@@ -90,63 +101,49 @@ class Engine {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // All of these are called with mutex_ held.
-  [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
-  void require_caller(const Operation& operation) const;
   [[nodiscard]] bool is_forked_copy() const noexcept;
-  void drive();
-  void drive_pairs();
-  void start_progress_thread();
-  void stop_head(const std::exception& error);
-  void enqueue(const std::shared_ptr<Operation>& operation);
-  void drive_head();
-  void start_waiting();
-  void finish_head(std::exception_ptr error);
-  [[nodiscard]] std::exception_ptr error_of(const Operation& head) const;
-  void conclude_agreement();
-  void watch();
-  void fail_epoch(const Failure& failure);
-  void tell(std::int64_t sequence, const Failure& failure);
-  void declare(const Failure& failure);
-  [[nodiscard]] std::vector<int> missing_ranks() const;
-  /// Those who have agreed to the head, but have not answered its roll call.
-  [[nodiscard]] std::vector<int> silent_ranks() const;
-  [[nodiscard]] std::string text_of(const Operation& head) const;
-  [[nodiscard]] Failure late(const std::vector<int>& missing) const;
-  /// Of the operation at the head.
-  [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
-  [[nodiscard]] ErrorContext context_of(int rank) const;
-  /// To the caller, whose ranks' common course begins anew.
-  [[noreturn]] void throw_error_of(const Operation& operation);
-
+  [[nodiscard]] bool this_thread_may_call() const;
+  void require_caller(const Operation& operation) const;
   void run_progress(const std::stop_token& stop);
 
-  std::mutex mutex_;
-  std::unique_ptr<Transport> transport_;  // all below: guarded by mutex_
+  [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
+  void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
+  void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
+  void drive() LOCKSTEP_REQUIRES(mutex_);
+  void drive_pairs() LOCKSTEP_REQUIRES(mutex_);
+  void drive_head() LOCKSTEP_REQUIRES(mutex_);
+  void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
+  void finish_head(SharedError error) LOCKSTEP_REQUIRES(mutex_);
+  /// The head has thrown `error` in `start` or `advance`.
+  void stop_head(const std::exception& error) LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] SharedError error_of(const Operation& head) const LOCKSTEP_REQUIRES(mutex_);
+  [[nodiscard]] SharedError mismatch() const LOCKSTEP_REQUIRES(mutex_);
+
+  void send_status_locked(const std::string& what) noexcept LOCKSTEP_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  std::unique_ptr<Transport> transport_;  // moves data and messages under mutex_ only
   EngineOptions options_;
   const int spins_;  // before a wait yields
   const bool any_thread_may_call_;
   const bool has_node_group_;
   const std::uint32_t fork_depth_;  // of the process that made this
-  ControlChannel control_;
-  std::unique_ptr<Agreement> agreement_;
-  Workspace workspace_;
-  PairChannel pairs_;
-  std::vector<std::shared_ptr<Operation>> queue_;  // short: a deque would allocate now and then for ever
-  std::uint64_t epoch_ = 0;
-  std::int64_t sequence_ = 0;
-  MergeCount merges_;
-  std::optional<Failure> leaving_;  // announced here, takes effect when the head of the queue is done
-  std::exception_ptr unobserved_;   // ended operations of this rank, but nobody has heard of it yet
-  std::optional<Failure> lost_;     // set when a message was lost: nothing works any more
-  // the head of the queue, since it was first driven
-  std::optional<Clock::time_point> head_since_;
-  Clock::time_point last_driven_;
-  bool roll_called_ = false;
-  bool warned_ = false;
+  ControlChannel control_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::unique_ptr<Agreement> agreement_ LOCKSTEP_PT_GUARDED_BY(mutex_);
+  Workspace workspace_ LOCKSTEP_GUARDED_BY(mutex_);
+  PairChannel pairs_ LOCKSTEP_GUARDED_BY(mutex_);
+  OperationQueue queue_ LOCKSTEP_GUARDED_BY(mutex_);
+  Watchdog watchdog_ LOCKSTEP_GUARDED_BY(mutex_);
+  Epoch epoch_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::atomic<bool> knows_failures_{false};  // whether epoch_ may know exceptions; changes under mutex_
 
   std::condition_variable_any work_;
-  std::jthread progress_;
+  std::jthread progress_;  // started under mutex_
 };
+
+/// As of a communicator.
+inline void propagate_current_exception(Engine& engine, FoundBy found_by) {
+  engine.propagate_current_exception(found_by);
+}
 
 }  // namespace lockstep::detail

@@ -8,19 +8,19 @@
 namespace lockstep::detail {
 
 void Family::join(Engine& engine) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   engines_.push_back(&engine);
 }
 
 void Family::leave(Engine& engine) noexcept {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(engines_, &engine);
 }
 
-void Family::tell_peers(const Engine& waiting, const std::string& what) {
-  const std::scoped_lock lock(mutex_);
+void Family::send_status(const Engine& waiting, const std::string& what) {
+  const MutexLock lock(mutex_);
   for (Engine* const engine : engines_) {
-    if (engine != &waiting) engine->tell_whereabouts(what);
+    if (engine != &waiting) engine->send_status(what);
   }
 }
 

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One rank's communicators that were made of one another. Each has an order of its own, so two ranks that use two of
-// them in opposite order wait for one another; only here can it be seen where a missing rank is.
+// them in opposite order wait for one another; only the family can tell where a missing rank is.
 
 #pragma once
 
-#include <mutex>
+#include "base/mutex.hpp"
+
 #include <string>
 #include <vector>
 
@@ -19,12 +20,12 @@ class Family {
  public:
   void join(Engine& engine);
   void leave(Engine& engine) noexcept;
-  /// Makes all but `waiting` tell their peers that this rank is busy with `what`.
-  void tell_peers(const Engine& waiting, const std::string& what);
+  /// The other ranks of all engines but `waiting` get the status of this rank: it waits in `what`.
+  void send_status(const Engine& waiting, const std::string& what);
 
  private:
-  std::mutex mutex_;
-  std::vector<Engine*> engines_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Engine*> engines_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::detail

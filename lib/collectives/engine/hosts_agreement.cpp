@@ -4,7 +4,6 @@
 #include "collectives/engine/hosts_agreement.hpp"
 
 #include "schedule/dissemination.hpp"
-#include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -44,12 +43,12 @@ bool HostsAgreement::advance() {
       for (Side* const side : {&summary_.lowest, &summary_.differing}) {
         if (side->rank >= 0) side->rank = members_[static_cast<std::size_t>(side->rank)];
       }
-      tell_leaders();
+      send_to_leader();
     }
   }
   if (phase_ == Phase::between_nodes) {
-    if (!(group_.rank() == 0 ? advance_between_nodes() : hear_verdict())) return false;
-    phase_ = Phase::told;
+    if (!(group_.rank() == 0 ? advance_between_nodes() : read_verdict())) return false;
+    phase_ = Phase::known;
   }
   return true;
 }
@@ -58,18 +57,18 @@ bool HostsAgreement::advance_between_nodes() {
   const auto nodes = static_cast<int>(leaders_.size());
   while (round_ < dissemination_rounds(nodes)) {
     const int source = dissemination_source(node_index_, round_, nodes);
-    const auto heard = control_.take_header(leaders_[static_cast<std::size_t>(source)], epoch_, sequence_,
-                                            static_cast<std::uint32_t>(round_));
-    if (!heard) return false;
-    summary_ = merge(summary_, *heard);
+    const auto received = control_.take_header(leaders_[static_cast<std::size_t>(source)], epoch_, sequence_,
+                                               static_cast<std::uint32_t>(round_));
+    if (!received) return false;
+    summary_ = merge(summary_, *received);
     ++round_;
-    tell_leaders();
+    send_to_leader();
   }
-  tell_node();
+  publish_verdict();
   return true;
 }
 
-void HostsAgreement::tell_leaders() {
+void HostsAgreement::send_to_leader() {
   const auto nodes = static_cast<int>(leaders_.size());
   if (round_ >= dissemination_rounds(nodes)) return;
   const int target = dissemination_target(node_index_, round_, nodes);
@@ -77,16 +76,16 @@ void HostsAgreement::tell_leaders() {
                        static_cast<std::uint32_t>(round_), summary_);
 }
 
-void HostsAgreement::tell_node() {
+void HostsAgreement::publish_verdict() {
   ControlBlock::Verdict& verdict = group_.own_control_block().verdicts[ControlBlock::slot_of(tag_)];
   verdict.agree = all_agree() ? 1 : 0;
   if (!all_agree()) std::memcpy(verdict.summary.data(), &summary_, sizeof(summary_));
-  at_flag();
+  group_.at_flag();
   verdict.tag.store(tag_, std::memory_order_release);
 }
 
-bool HostsAgreement::hear_verdict() {
-  at_flag();
+bool HostsAgreement::read_verdict() {
+  group_.at_flag();
   const ControlBlock::Verdict& verdict = group_.control_block(0).verdicts[ControlBlock::slot_of(tag_)];
   if (verdict.tag.load(std::memory_order_acquire) != tag_) return false;
   if (verdict.agree == 0) std::memcpy(&summary_, verdict.summary.data(), sizeof(summary_));
@@ -100,7 +99,7 @@ int HostsAgreement::member_of(int rank) const {
 
 bool HostsAgreement::has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const int member = member_of(rank);
-  return member >= 0 ? node_.has_come(member, epoch, sequence) : control_.has_shown_itself(rank, epoch, sequence);
+  return member >= 0 ? node_.has_come(member, epoch, sequence) : control_.has_come(rank, epoch, sequence);
 }
 
 std::int64_t HostsAgreement::last_sequence(int rank, std::uint64_t epoch) const {

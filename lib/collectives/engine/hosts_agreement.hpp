@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement between nodes whose ranks share memory: each node agrees on its control blocks, then the first ranks of all
-// nodes by dissemination, then they tell their nodes. ceil(log2 nodes) messages per node.
+// Agreement between nodes whose ranks share memory: each node agrees on its control blocks, then the leaders of all
+// nodes agree by dissemination, then each leader publishes the result on its node. ceil(log2 nodes) messages per node.
 
 #pragma once
 
@@ -30,24 +30,24 @@ class HostsAgreement final : public Agreement {
   void abandon() noexcept override { node_.abandon(); }
 
  private:
-  enum class Phase : std::uint8_t { in_node, between_nodes, told };
+  enum class Phase : std::uint8_t { in_node, between_nodes, known };
 
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
   [[nodiscard]] bool do_is_shown() const noexcept override { return node_.is_shown(); }
   [[nodiscard]] bool advance_between_nodes();
-  [[nodiscard]] bool hear_verdict();
-  void tell_leaders();
-  void tell_node();
-  /// The member of this node's group that `rank` is; -1 when it is elsewhere.
+  [[nodiscard]] bool read_verdict();
+  void send_to_leader();
+  void publish_verdict();
+  /// The index of `rank` in this node's group; -1 if it is on another node.
   [[nodiscard]] int member_of(int rank) const;
 
   ControlChannel& control_;
   NodeGroup& group_;
   NodeAgreement node_;
-  std::vector<int> members_;  ///< ranks of this node
-  std::vector<int> leaders_;  ///< the first rank of each node
+  std::vector<int> members_;  ///< the ranks of this node
+  std::vector<int> leaders_;  ///< the leader of each node
   int node_index_ = 0;
-  Phase phase_ = Phase::told;
+  Phase phase_ = Phase::known;
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
   std::uint64_t tag_ = 0;

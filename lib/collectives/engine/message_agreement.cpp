@@ -13,22 +13,22 @@ void MessageAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Opera
   round_ = 0;
   summary_ = {};
   summary_.lowest = {rank_, head.descriptor()};
-  tell();
+  send();
 }
 
 bool MessageAgreement::advance() {
   while (round_ < dissemination_rounds(size_)) {
     const int source = dissemination_source(rank_, round_, size_);
-    const auto heard = control_.take_header(source, epoch_, sequence_, static_cast<std::uint32_t>(round_));
-    if (!heard) return false;
-    summary_ = merge(summary_, *heard);
+    const auto received = control_.take_header(source, epoch_, sequence_, static_cast<std::uint32_t>(round_));
+    if (!received) return false;
+    summary_ = merge(summary_, *received);
     ++round_;
-    tell();
+    send();
   }
   return true;
 }
 
-void MessageAgreement::tell() {
+void MessageAgreement::send() {
   if (round_ >= dissemination_rounds(size_)) return;
   control_.send_header(dissemination_target(rank_, round_, size_), epoch_, sequence_,
                        static_cast<std::uint32_t>(round_), summary_);

@@ -20,16 +20,16 @@ class MessageAgreement final : public Agreement {
   [[nodiscard]] bool all_agree() const override { return summary_.differing.rank < 0; }
   [[nodiscard]] Summary summary() const override { return summary_; }
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override {
-    return control_.has_shown_itself(rank, epoch, sequence);
+    return control_.has_come(rank, epoch, sequence);
   }
   [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t) const override {
     return control_.last_sequence(rank);
   }
-  void abandon() noexcept override {}  // what it has sent is stale in the next epoch
+  void abandon() noexcept override {}  // its messages are dropped in the next epoch
 
  private:
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
-  void tell();
+  void send();
 
   ControlChannel& control_;
   int rank_;

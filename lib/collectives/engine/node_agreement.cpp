@@ -3,8 +3,6 @@
 
 #include "collectives/engine/node_agreement.hpp"
 
-#include "transport/shm/flag_delay.hpp"
-
 #include <algorithm>
 #include <cstring>
 
@@ -42,7 +40,7 @@ void NodeAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operatio
 
 bool NodeAgreement::show() {
   if (const std::uint64_t epoch = epoch_of_tag(tag_); epoch != followed_epoch_) {
-    // who has announced two failures is two epochs ahead of who still waits in an operation that was completed before
+    // a rank that has aborted twice is two epochs ahead of one that still waits in an operation before
     for (int rank = 0; rank < group_.size(); ++rank) {
       if (group_.control_block(rank).epoch.value.load(std::memory_order_acquire) + 1 < epoch) return false;
     }
@@ -51,30 +49,30 @@ bool NodeAgreement::show() {
   ControlBlock& control_block = group_.own_control_block();
   Arrival& arrival = control_block.arrivals[slot_];
   arrival.hash = hash_;
-  if (written_[slot_] != hash_) {  // a steady program writes the same again and again
+  if (written_[slot_] != hash_) {  // a steady program would write the same in each step
     std::memcpy(control_block.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
     written_[slot_] = hash_;
   }
   head_->arrive(tag_, arrival);
-  at_flag();
+  group_.at_flag();
   arrival.tag.store(tag_, std::memory_order_release);
   is_shown_ = true;
   return true;
 }
 
 void NodeAgreement::enter_epoch(std::uint64_t epoch) noexcept {
-  at_flag();
+  group_.at_flag();
   group_.own_control_block().epoch.value.store(epoch, std::memory_order_release);
 }
 
 bool NodeAgreement::advance() {
   if (!is_shown_ && !show()) return false;
-  at_flag();
+  group_.at_flag();
   const auto& peers = peers_[slot_];
   for (; next_ < peers.size(); ++next_) {
     const Arrival& arrival = *peers[next_];
     if (arrival.tag.load(std::memory_order_acquire) != tag_) return false;
-    // who has given up does not take part, though he was here: why is in the mail
+    // a rank that came and has abandoned the operation does not take part; its control message has the failure
     if (arrival.abandoned.load(std::memory_order_relaxed) == tag_) return false;
     differs_ = differs_ || arrival.hash.get() != hash_;
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement on the control blocks of a node: everybody writes what it is about to do beside its arrival flag, and reads
-// all the others'. One crossing.
+// Agreement on the control blocks of a node: each rank writes its descriptor beside its arrival flag, and reads those
+// of all others. One crossing of a cache line.
 
 #pragma once
 
@@ -32,18 +32,18 @@ class NodeAgreement final : public Agreement {
  private:
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
   [[nodiscard]] bool do_is_shown() const noexcept override { return is_shown_; }
-  /// Writes what this rank is about to do, if its place is free; whether it is written.
+  /// Writes the descriptor of this rank, if its slot is free; whether it is written.
   bool show();
 
   NodeGroup& group_;
   std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals of all others
-  std::array<std::uint64_t, ControlBlock::slots> written_{};  // by slot: the hash of the descriptor that lies there
+  std::array<std::uint64_t, ControlBlock::slots> written_{};            // by slot: hash of the descriptor in it
   Operation* head_ = nullptr;
-  std::uint64_t followed_epoch_ = 0;  // nobody is more than one epoch behind it
+  std::uint64_t followed_epoch_ = 0;  // no rank is more than one epoch behind it
   std::uint64_t tag_ = 0;
   std::uint64_t hash_ = 0;
   std::size_t slot_ = 0;
-  std::size_t next_ = 0;  // all before have come
+  std::size_t next_ = 0;  // the peers before it have come
   bool is_shown_ = false;
   bool differs_ = false;
 };

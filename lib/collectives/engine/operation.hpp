@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -32,8 +31,22 @@ class Workspace {
   std::vector<Buffer> spare_;
 };
 
-/// Driven under the engine's lock. Life: posted; agreed on (by the engine); started; advanced until done, or abandoned.
-/// One that is reusable lives again when it is acquired again.
+/// The rest of an operation that CUDA streams complete.
+class StreamWork {
+ public:
+  StreamWork() = default;
+  StreamWork(const StreamWork&) = delete;
+  StreamWork& operator=(const StreamWork&) = delete;
+  virtual ~StreamWork() = default;
+  /// Makes later work on `stream`, a CUDA stream, wait for the end of the operation. Without the engine's lock.
+  virtual void hold_back(void* stream) const = 0;
+};
+
+/// An error that several waiting threads may throw: each throws a copy.
+using SharedError = std::shared_ptr<const Error>;
+
+/// Driven under the engine's lock. Life: posted; agreed on by the ranks; started; advanced until done, or abandoned.
+/// A reusable operation lives again when it is acquired again.
 class Operation {
  public:
   explicit Operation(const Descriptor& descriptor) : descriptor_(descriptor), own_hash_(descriptor.hash) {}
@@ -42,14 +55,9 @@ class Operation {
   virtual ~Operation() = default;
 
   [[nodiscard]] const Descriptor& descriptor() const noexcept { return descriptor_; }
-  /// To be compared with those of the other ranks. Before the agreement.
-  void note_merges(const MergeCount& merges) noexcept {
-    descriptor_.merges = merges;
-    descriptor_.hash = hash_after(own_hash_, merges);
-  }
 
-  /// On a node with shared memory: this rank comes to the operation. What others need to know of its buffers goes into
-  /// `arrival`. Called once per life, before the agreement.
+  /// On a node with shared memory: this rank comes to the operation. What other ranks need to know of its buffers goes
+  /// into `arrival`; an operation that shares no buffers writes nothing. Called once per life, before the agreement.
   virtual void arrive(std::uint64_t tag, Arrival& arrival) {
     static_cast<void>(tag);
     static_cast<void>(arrival);
@@ -58,20 +66,18 @@ class Operation {
   virtual void start(Transport& transport, Workspace& workspace) = 0;
   /// Moves on without waiting; whether all is done and the outputs are written.
   [[nodiscard]] virtual bool advance(Transport& transport, Workspace& workspace) = 0;
-  /// Whether all that is left happens on GPUs' streams, whether anybody drives or not. From then on true.
-  [[nodiscard]] virtual bool is_on_streams() const noexcept { return false; }
-  /// What comes later on `stream`, one of CUDA's, waits for its end there. Where is_on_streams(); without the engine's
-  /// lock.
-  virtual void hold_back(void* /*stream*/) const {}
-  /// What was found wrong on the way, the same on every rank; nothing of it moves any more when it is done. Null when
-  /// all is well.
+  /// The rest of the operation, if all that is left happens on CUDA streams, also if no thread drives the engine; else
+  /// null. Once set, it stays.
+  [[nodiscard]] virtual const StreamWork* on_streams() const noexcept { return nullptr; }
+  /// The error that was found on the way, the same on every rank; no data of the operation moves any more when it is
+  /// done. Null if there is none.
   [[nodiscard]] virtual const Failure* failure() const noexcept { return nullptr; }
   /// Ranks whose data is missing.
   [[nodiscard]] virtual std::vector<int> awaited_ranks() const = 0;
-  /// What is, where no rank is known to be the cause.
+  /// The reason for a wait of which no rank is known to be the cause.
   [[nodiscard]] virtual std::string_view awaited() const { return "a message did not arrive"; }
-  /// Will never be advanced again: memory that a late message or rank may touch goes into quarantine. Whether there is
-  /// such a message or rank.
+  /// Will never be advanced again: memory that a late message or rank may touch is quarantined. Returns whether there
+  /// is such a message or rank.
   [[nodiscard]] virtual bool abandon(Transport& transport) noexcept = 0;
   /// Whether `abandon` knows what still moves even after `start` or `advance` has thrown: then the communicator works
   /// again in the next epoch.
@@ -80,26 +86,49 @@ class Operation {
   /// Whether it can be posted again when it is done.
   [[nodiscard]] virtual bool is_reusable() const noexcept { return false; }
 
-  /// Takes the operation for one life; false when somebody has it. Thread-safe, as `release` is.
+  /// Takes the operation for one life; false if it is taken already. Thread-safe, as `release` is.
   [[nodiscard]] bool try_acquire() noexcept {
     if (in_use_.exchange(true, std::memory_order_acquire)) return false;
-    agreed = done = false;
-    error = nullptr;
+    is_agreed_ = is_done_ = false;
+    error_ = nullptr;
     return true;
   }
   void release() noexcept { in_use_.store(false, std::memory_order_release); }
 
-  // The engine's notes, under its lock.
-  std::uint64_t epoch = 0;  ///< in which it was posted
-  bool agreed = false;
-  bool done = false;
-  std::chrono::milliseconds fail_after{0};  ///< of this call; zero: the engine's
-  std::exception_ptr error;                 ///< set before `done` when the operation failed
+  /// Deadline of this call; zero: the communicator's. Before the operation is posted.
+  void set_fail_after(std::chrono::milliseconds fail_after) noexcept { fail_after_ = fail_after; }
+  [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
+
+  // The state in the engine; called under its lock.
+
+  /// Posted in `epoch`, after `merges`, which the other ranks compare with theirs.
+  void enter(std::uint64_t epoch, const MergeCount& merges) noexcept {
+    epoch_ = epoch;
+    descriptor_.merges = merges;
+    descriptor_.hash = hash_after(own_hash_, merges);
+  }
+  /// The epoch in which it was posted.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+  /// All ranks have come and call the same.
+  void agree() noexcept { is_agreed_ = true; }
+  [[nodiscard]] bool is_agreed() const noexcept { return is_agreed_; }
+  /// Ends this life; `error` is null if the operation is complete.
+  void finish(SharedError error) noexcept {
+    error_ = std::move(error);
+    is_done_ = true;
+  }
+  [[nodiscard]] bool is_done() const noexcept { return is_done_; }
+  [[nodiscard]] const SharedError& error() const noexcept { return error_; }
 
  private:
   Descriptor descriptor_;
   std::uint64_t own_hash_;
+  std::uint64_t epoch_ = 0;
+  bool is_agreed_ = false;
+  bool is_done_ = false;
   std::atomic<bool> in_use_{false};
+  std::chrono::milliseconds fail_after_{0};
+  SharedError error_;
 };
 
 /// Holds an acquired operation, and gives it back.

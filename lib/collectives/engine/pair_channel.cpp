@@ -36,25 +36,25 @@ void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
 void PairChannel::refuse(PairOperation::Role role, int rank, const Failure& failure) {
   Peer& peer = peers_[rank];
   if (role == PairOperation::Role::send) {
-    tell(rank, ControlKind::withdrawal, peer.sends_posted++, &failure);
+    answer(rank, ControlKind::withdrawal, peer.sends_posted++, &failure);
     return;
   }
   const std::int64_t number = peer.receives_posted++;
   if (peer.offers.erase(number) != 0) {
-    tell(rank, ControlKind::refusal, number, &failure);
+    answer(rank, ControlKind::refusal, number, &failure);
   } else if (peer.withdrawals.erase(number) == 0) {
     peer.refusals[number] = failure;
   }
 }
 
 void PairChannel::drive(Workspace& workspace) {
-  while (const auto mail = control_.take_pair_mail()) take(mail->source, mail->message, workspace);
+  while (const auto message = control_.take_pair_message()) take(message->source, message->message, workspace);
   std::erase_if(voids_, [&](const Pending& sent) {
     if (sent.operation->advance(transport_, workspace)) return true;
     return Clock::now() - sent.since > options_.fail_after && sent.operation->abandon(transport_);
   });
   if (under_way_ == 0) return;
-  // time in which nobody drove does not count
+  // time in which no thread drove does not count
   const Clock::time_point now = Clock::now();
   const Clock::duration pause = now - last_driven_ > std::chrono::seconds(1) ? now - last_driven_ : Clock::duration(0);
   last_driven_ = now;
@@ -62,7 +62,7 @@ void PairChannel::drive(Workspace& workspace) {
     for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
       for (auto& entry : *pending) entry.second.since += pause;
     }
-    // what has met goes on; the offers that came before their receive meet it now
+    // offers that came before their receive was posted are matched now
     while (!peer.offers.empty() && peer.receives.count(peer.offers.begin()->first) != 0)
       meet(rank, peer.offers.begin()->first, workspace);
     for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
@@ -72,50 +72,50 @@ void PairChannel::drive(Workspace& workspace) {
   }
 }
 
-void PairChannel::take(int source, const ControlMessage& mail, Workspace& workspace) {
+void PairChannel::take(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];
-  switch (mail.kind) {
+  switch (message.kind) {
     case ControlKind::offer:
-      if (const auto refusal = peer.refusals.extract(mail.sequence)) {
-        tell(source, ControlKind::refusal, mail.sequence, &refusal.mapped());
+      if (const auto refusal = peer.refusals.extract(message.sequence)) {
+        answer(source, ControlKind::refusal, message.sequence, &refusal.mapped());
         return;
       }
-      peer.offers[mail.sequence] = mail.summary.lowest.descriptor;
-      meet(source, mail.sequence, workspace);
+      peer.offers[message.sequence] = message.summary.lowest.descriptor;
+      meet(source, message.sequence, workspace);
       return;
-    case ControlKind::withdrawal: take_withdrawal(source, mail); return;
-    default: take_answer(source, mail, workspace); return;
+    case ControlKind::withdrawal: take_withdrawal(source, message); return;
+    default: take_answer(source, message, workspace); return;
   }
 }
 
-void PairChannel::take_answer(int source, const ControlMessage& mail, Workspace& workspace) {
+void PairChannel::take_answer(int source, const ControlMessage& message, Workspace& workspace) {
   Peer& peer = peers_[source];
-  const bool is_accepted = mail.kind == ControlKind::acceptance;
-  const auto found = peer.sends.find(mail.sequence);
+  const bool is_accepted = message.kind == ControlKind::acceptance;
+  const auto found = peer.sends.find(message.sequence);
   if (found == peer.sends.end()) {
-    const auto given_up = peer.given_up.extract(mail.sequence);
-    if (!given_up || !is_accepted) return;
-    given_up.mapped()->start_void(transport_, workspace);
-    voids_.push_back({given_up.mapped(), Clock::now()});
+    const auto withdrawn = peer.withdrawn.extract(message.sequence);
+    if (!withdrawn || !is_accepted) return;
+    withdrawn.mapped()->start_void(transport_, workspace);
+    voids_.push_back({withdrawn.mapped(), Clock::now()});
     return;
   }
   if (is_accepted) {
     begin(found->second, workspace);
     return;
   }
-  const Failure failure = failure_of(mail);
-  finish(peer.sends, mail.sequence, &failure);
+  const Failure failure = failure_of(message);
+  finish(peer.sends, message.sequence, &failure);
 }
 
-void PairChannel::take_withdrawal(int source, const ControlMessage& mail) {
+void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   Peer& peer = peers_[source];
-  const Failure failure = failure_of(mail);
+  const Failure failure = failure_of(message);
   // accepted offers are answered already
-  if (peer.offers.erase(mail.sequence) != 0) tell(source, ControlKind::refusal, mail.sequence, &failure);
-  if (mail.sequence >= peer.receives_posted) {
-    peer.withdrawals[mail.sequence] = failure;
-  } else if (peer.receives.count(mail.sequence) != 0) {
-    finish(peer.receives, mail.sequence, &failure);
+  if (peer.offers.erase(message.sequence) != 0) answer(source, ControlKind::refusal, message.sequence, &failure);
+  if (message.sequence >= peer.receives_posted) {
+    peer.withdrawals[message.sequence] = failure;
+  } else if (peer.receives.count(message.sequence) != 0) {
+    finish(peer.receives, message.sequence, &failure);
   }
 }
 
@@ -128,20 +128,20 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   const PairOperation& operation = *found->second.operation;
   if (offered.hash == operation.descriptor().hash) {
     begin(found->second, workspace);
-    tell(source, ControlKind::acceptance, number, nullptr);
+    answer(source, ControlKind::acceptance, number, nullptr);
     return;
   }
   const Failure failure = failure_of_pair(Code::mismatch, operation, number,
                                           fmt::format("rank {} calls {}, rank {} expects {}", source, describe(offered),
                                                       transport_.rank(), describe(operation.descriptor())));
-  tell(source, ControlKind::refusal, number, &failure);
+  answer(source, ControlKind::refusal, number, &failure);
   finish(peer.receives, number, &failure);
 }
 
 /// Both ends agree: the data has a deadline of its own.
 void PairChannel::begin(Pending& pending, Workspace& workspace) {
   pending.since = Clock::now();
-  pending.operation->agreed = true;
+  pending.operation->agree();
   pending.operation->start(transport_, workspace);
 }
 
@@ -149,7 +149,7 @@ void PairChannel::advance(PendingByNumber& pending, Workspace& workspace) {
   for (auto entry = pending.begin(); entry != pending.end();) {
     const auto [number, operation] = std::pair(entry->first, entry->second.operation);
     ++entry;
-    if (operation->agreed && operation->advance(transport_, workspace)) finish(pending, number, nullptr);
+    if (operation->is_agreed() && operation->advance(transport_, workspace)) finish(pending, number, nullptr);
   }
 }
 
@@ -161,7 +161,7 @@ void PairChannel::watch(int rank, PendingByNumber& pending) {
     ++entry;
     if (now - one.since > options_.fail_after) {
       const Pending late = one;
-      give_up(rank, number, late);
+      time_out(rank, number, late);
     } else if (!one.warned && now - one.since > options_.warn_after) {
       one.warned = true;
       log_warning("{} has waited {:.1f} s in message #{} ({}) for rank {}", options_.name,
@@ -171,17 +171,17 @@ void PairChannel::watch(int rank, PendingByNumber& pending) {
   }
 }
 
-void PairChannel::give_up(int rank, std::int64_t number, const Pending& late) {
+void PairChannel::time_out(int rank, std::int64_t number, const Pending& late) {
   Peer& peer = peers_[rank];
   const bool is_send = late.operation->role() == PairOperation::Role::send;
-  const char* const what = late.operation->agreed ? "finish the transfer" : is_send ? "receive" : "send";
+  const char* const what = late.operation->is_agreed() ? "finish the transfer" : is_send ? "receive" : "send";
   const Failure failure = failure_of_pair(Code::deadline_exceeded, *late.operation, number,
                                           fmt::format("rank {} did not {} within {} s", rank, what,
                                                       std::chrono::duration<double>(options_.fail_after).count()));
-  if (!late.operation->agreed && is_send) {
-    tell(rank, ControlKind::withdrawal, number, &failure);
-    peer.given_up[number] = late.operation;
-  } else if (!late.operation->agreed) {
+  if (!late.operation->is_agreed() && is_send) {
+    answer(rank, ControlKind::withdrawal, number, &failure);
+    peer.withdrawn[number] = late.operation;
+  } else if (!late.operation->is_agreed()) {
     peer.refusals[number] = failure;
   }
   finish(is_send ? peer.sends : peer.receives, number, &failure);
@@ -191,10 +191,9 @@ void PairChannel::finish(PendingByNumber& pending, std::int64_t number, const Fa
   const auto operation = pending.extract(number).mapped().operation;
   --under_way_;
   if (failure != nullptr) {
-    if (operation->agreed) static_cast<void>(operation->abandon(transport_));
-    operation->error = std::make_exception_ptr(failure->error());
+    if (operation->is_agreed()) static_cast<void>(operation->abandon(transport_));
   }
-  operation->done = true;
+  operation->finish(failure != nullptr ? std::make_shared<const Error>(failure->error()) : nullptr);
 }
 
 void PairChannel::fail_all(const Failure& failure) {
@@ -204,8 +203,8 @@ void PairChannel::fail_all(const Failure& failure) {
   }
 }
 
-void PairChannel::tell(int target, ControlKind kind, std::int64_t number, const Failure* failure) {
-  ControlMessage message = failure != nullptr ? failure_message(0, number, *failure) : ControlMessage();
+void PairChannel::answer(int target, ControlKind kind, std::int64_t number, const Failure* failure) {
+  ControlMessage message = failure != nullptr ? abort_message(0, number, *failure) : ControlMessage();
   message.kind = kind;
   message.sequence = number;
   control_.send_to(target, message);

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between two ranks, beside the queue of collectives. The k-th send of a rank to another meets the k-th
-// receive there. The sender offers (what it is, no data), the receiver compares it with what it expects and accepts or
-// refuses, then the data goes: three messages, and nobody's data is ever in the wrong place. Who gives up before tells
-// the other.
+// Sends and receives between two ranks, beside the queue of collectives. The k-th send of a rank to another is matched
+// with the k-th receive there. The sender offers its descriptor, the receiver compares it with its own and accepts or
+// refuses, then the data is sent: three messages, and no data is ever written to a wrong place. A rank that withdraws
+// before that sends the reason.
 
 #pragma once
 
@@ -31,11 +31,11 @@ class PairChannel {
   PairChannel(Transport& transport, ControlChannel& control, Options options);
 
   void post(const std::shared_ptr<PairOperation>& operation);
-  /// The next send or receive that `rank` would meet will not be: it hears why.
+  /// The next send to `rank`, or receive from it, does not take place: `rank` gets `failure`.
   void refuse(PairOperation::Role role, int rank, const Failure& failure);
-  /// Moves on without waiting, with the mail that `control` holds.
+  /// Makes progress without waiting, with the messages that `control` holds.
   void drive(Workspace& workspace);
-  /// Ends all that is under way.
+  /// Ends all sends and receives that are under way.
   void fail_all(const Failure& failure);
   /// Whether nothing is under way.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
@@ -53,22 +53,22 @@ class PairChannel {
     std::int64_t receives_posted = 0;
     PendingByNumber sends;
     PendingByNumber receives;
-    std::map<std::int64_t, Descriptor> offers;                        // that no receive has met
-    std::map<std::int64_t, Failure> refusals;                         // of receives that gave up before the offer came
-    std::map<std::int64_t, Failure> withdrawals;                      // of offers, before the receive was posted
-    std::map<std::int64_t, std::shared_ptr<PairOperation>> given_up;  // sends that were withdrawn, and not answered yet
+    std::map<std::int64_t, Descriptor> offers;                         // not yet matched by a receive
+    std::map<std::int64_t, Failure> refusals;                          // by receives that ended before the offer came
+    std::map<std::int64_t, Failure> withdrawals;                       // of sends, before the receive was posted
+    std::map<std::int64_t, std::shared_ptr<PairOperation>> withdrawn;  // sends that are not answered yet
   };
 
-  void take(int source, const ControlMessage& mail, Workspace& workspace);
-  void take_answer(int source, const ControlMessage& mail, Workspace& workspace);
-  void take_withdrawal(int source, const ControlMessage& mail);
+  void take(int source, const ControlMessage& message, Workspace& workspace);
+  void take_answer(int source, const ControlMessage& message, Workspace& workspace);
+  void take_withdrawal(int source, const ControlMessage& message);
   void meet(int source, std::int64_t number, Workspace& workspace);
   void begin(Pending& pending, Workspace& workspace);
   void advance(PendingByNumber& pending, Workspace& workspace);
   void watch(int rank, PendingByNumber& pending);
-  void give_up(int rank, std::int64_t number, const Pending& pending);
+  void time_out(int rank, std::int64_t number, const Pending& pending);
   void finish(PendingByNumber& pending, std::int64_t number, const Failure* failure);
-  void tell(int target, ControlKind kind, std::int64_t number, const Failure* failure);
+  void answer(int target, ControlKind kind, std::int64_t number, const Failure* failure);
   [[nodiscard]] Failure failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                         const std::string& why) const;
 
@@ -76,7 +76,7 @@ class PairChannel {
   ControlChannel& control_;
   Options options_;
   std::map<int, Peer> peers_;
-  std::vector<Pending> voids_;  // on their way to receivers that had accepted
+  std::vector<Pending> voids_;  // empty transfers to receivers that had accepted
   std::size_t under_way_ = 0;
   Clock::time_point last_driven_;
 };

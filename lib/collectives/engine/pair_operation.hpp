@@ -15,8 +15,8 @@
 
 namespace lockstep::detail {
 
-/// Started when both ends agree. The transfer begins with a word that says whether the rest is valid: what was agreed
-/// on is sent even if the sender has given up meanwhile, since the transfers of a pair meet in order.
+/// Started when both ends agree. The transfer begins with a word that says whether the rest is valid: an accepted
+/// transfer is sent even if the sender has timed out meanwhile, since the transfers of a pair are matched in order.
 class PairOperation final : public Operation {
  public:
   enum class Role : std::uint8_t { send, receive };
@@ -29,9 +29,9 @@ class PairOperation final : public Operation {
   [[nodiscard]] int peer() const noexcept { return peer_; }
 
   void start(Transport& transport, Workspace& workspace) override;
-  /// Instead of `start`: sends the word that says that there is nothing. The tensors are not read.
+  /// Instead of `start`: sends the word for "no data follows". The tensors are not read.
   void start_void(Transport& transport, Workspace& workspace);
-  /// False for ever when there was nothing: why is in the mail.
+  /// Stays false if there was no data: a control message has the reason.
   [[nodiscard]] bool advance(Transport& transport, Workspace& workspace) override;
   [[nodiscard]] std::vector<int> awaited_ranks() const override { return {peer_}; }
   [[nodiscard]] bool abandon(Transport& transport) noexcept override;

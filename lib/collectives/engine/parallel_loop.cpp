@@ -17,14 +17,15 @@ constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cas
 }  // namespace
 
 bool ParallelLoop::is_open() const noexcept {
-  // sequentially consistent, as is the store that opens the loop: who is about to sleep sees it, or is seen and woken
+  // sequentially consistent, as is the store that opens the loop: a thread that is about to sleep sees it, or is seen
+  // and woken
   const std::uint32_t turns = turns_.load(std::memory_order_seq_cst);
   return turn_of(next_.load(std::memory_order_relaxed)) < turns;
 }
 
 void ParallelLoop::help() noexcept {
   std::uint64_t next = next_.load(std::memory_order_acquire);
-  // acquires: who sees the number of turns of a loop takes none of the loop before
+  // acquires: a thread that sees the number of turns of a loop takes none of the loop before
   while (turn_of(next) < turns_.load(std::memory_order_acquire)) {
     const void* const object = object_.load(std::memory_order_relaxed);
     const Call call = call_.load(std::memory_order_relaxed);
@@ -41,7 +42,7 @@ void ParallelLoop::run_turns(std::uint32_t turns, const void* object, Call call)
     for (std::uint32_t turn = 0; turn < turns; ++turn) call(object, turn);
     return;
   }
-  // nobody is in a turn now, and none can be taken: the last loop's are all gone
+  // no thread is in a turn now, and none can be taken: those of the last loop are all done
   done_.store(0, std::memory_order_relaxed);
   turns_.store(0, std::memory_order_relaxed);
   object_.store(object, std::memory_order_relaxed);

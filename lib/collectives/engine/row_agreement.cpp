@@ -24,10 +24,10 @@ void RowAgreement::start(Transport& transport, Workspace& workspace, Transfers& 
     const auto pairs = static_cast<std::size_t>(layout_.count(rank_)) * static_cast<std::size_t>(layout_.count(peer));
     return items_.size() * pairs * sizeof(std::int64_t);
   };
-  heard_from_.resize(static_cast<std::size_t>(layout_.ranks()));
+  received_from_.resize(static_cast<std::size_t>(layout_.ranks()));
   for (int peer = 0; peer < layout_.ranks(); ++peer) {
     if (peer == rank_) continue;
-    heard_from_[static_cast<std::size_t>(peer)] = transfers.receive(transport, workspace, peer, bytes_with(peer));
+    received_from_[static_cast<std::size_t>(peer)] = transfers.receive(transport, workspace, peer, bytes_with(peer));
   }
   for (int peer = 0; peer < layout_.ranks(); ++peer) {
     if (peer == rank_) continue;
@@ -50,18 +50,18 @@ bool RowAgreement::advance(Transport& transport, Workspace& workspace, Transfers
   if (!transfers.all_received(transport)) return false;
   if (!is_compared_) {
     for (int source = 0; source < layout_.ranks(); ++source) {
-      if (source != rank_) compare(source, heard_from_[static_cast<std::size_t>(source)]);
+      if (source != rank_) compare(source, received_from_[static_cast<std::size_t>(source)]);
     }
     is_compared_ = true;
-    tell(transport, workspace, transfers);
+    send(transport, workspace, transfers);
   }
   while (round_ < dissemination_rounds(layout_.ranks())) {
     if (!transfers.all_received(transport)) return false;
-    Difference heard;
-    std::memcpy(&heard, heard_, sizeof(heard));
-    note(heard);
+    Difference received;
+    std::memcpy(&received, received_, sizeof(received));
+    note(received);
     ++round_;
-    tell(transport, workspace, transfers);
+    send(transport, workspace, transfers);
   }
   return true;
 }
@@ -87,10 +87,10 @@ void RowAgreement::note(const Difference& difference) {
   if (lowest_.source < 0 || place(difference) < place(lowest_)) lowest_ = difference;
 }
 
-void RowAgreement::tell(Transport& transport, Workspace& workspace, Transfers& transfers) {
+void RowAgreement::send(Transport& transport, Workspace& workspace, Transfers& transfers) {
   const int ranks = layout_.ranks();
   if (round_ >= dissemination_rounds(ranks)) return;
-  heard_ = transfers.receive(transport, workspace, dissemination_source(rank_, round_, ranks), sizeof(Difference));
+  received_ = transfers.receive(transport, workspace, dissemination_source(rank_, round_, ranks), sizeof(Difference));
   const std::span<std::byte> message = transfers.new_buffer(workspace, sizeof(Difference));
   std::memcpy(message.data(), &lowest_, sizeof(Difference));
   transfers.send(transport, dissemination_target(rank_, round_, ranks), message);

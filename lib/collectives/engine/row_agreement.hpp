@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Do senders and receivers of an all_to_all_v name the same numbers of rows? No rank knows all of them, so the
-// descriptors cannot say.
+// Compares the numbers of rows that senders and receivers of an all_to_all_v give. No rank knows all of them, so the
+// descriptors cannot.
 //
-// Each rank tells each other what it sends there (P-1 messages of 8 bytes per item and pair of replicas), and compares
-// what it hears with what it expects. Then the lowest difference that anybody found goes round by dissemination
-// (ceil(log2 P) messages): all ranks draw one conclusion, before a row moves.
+// Each rank sends each other rank the numbers of rows that it has for it (P-1 messages of 8 bytes per item and pair of
+// replicas), and compares the numbers that it receives with those that it expects. Then the lowest difference that any
+// rank has found is spread by dissemination (ceil(log2 P) messages): all ranks reach one result, before a row moves.
 
 #pragma once
 
@@ -32,15 +32,15 @@ class RowAgreement {
       : layout_(layout), rank_(rank), items_(items) {}
 
   void start(Transport& transport, Workspace& workspace, Transfers& transfers);
-  /// Moves on without waiting; whether the conclusion is drawn.
+  /// Makes progress without waiting; whether the result is known.
   [[nodiscard]] bool advance(Transport& transport, Workspace& workspace, Transfers& transfers);
-  /// The conclusion; none when all is well. The same on every rank.
+  /// The difference, if there is one; the same on every rank.
   [[nodiscard]] std::optional<Failure> failure() const;
 
  private:
-  /// Rows that one replica sends to another, which expects others. Lower pairs come first.
+  /// One replica sends another a number of rows that differs from the expected one. Lower pairs come first.
   struct Difference {
-    std::int32_t source = -1;  ///< replica; -1: there is none
+    std::int32_t source = -1;  ///< replica; -1: no difference
     std::int32_t target = -1;
     std::uint32_t item = 0;
     std::int64_t sent = 0;
@@ -49,15 +49,15 @@ class RowAgreement {
 
   void compare(int source, const std::byte* sent);
   void note(const Difference& difference);
-  void tell(Transport& transport, Workspace& workspace, Transfers& transfers);
+  void send(Transport& transport, Workspace& workspace, Transfers& transfers);
 
   const ReplicaLayout& layout_;
   int rank_;
   std::span<const HostItem> items_;
-  std::vector<const std::byte*> heard_from_;  // by rank: where its numbers will lie
+  std::vector<const std::byte*> received_from_;  // by rank: the place of its numbers
   bool is_compared_ = false;
   int round_ = 0;
-  const std::byte* heard_ = nullptr;  // where the difference of this round will lie
+  const std::byte* received_ = nullptr;  // the place of this round's difference
   Difference lowest_;
 };
 

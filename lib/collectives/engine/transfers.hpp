@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of one operation under way, and the memory that they lie in.
+// The transfers of one operation under way, and their buffers.
 
 #pragma once
 
@@ -14,25 +14,25 @@
 
 namespace lockstep::detail {
 
-/// Receives land in memory of the engine, and what is sent is staged there: a rank that gives up leaves no user's
-/// memory to a late message. Driven under the engine's lock.
+/// Data is received into buffers of the engine, and staged there to be sent: after a rank has abandoned the operation,
+/// no late message touches the user's memory. Driven under the engine's lock.
 class Transfers {
  public:
   /// A buffer that stays until `release` or `abandon`, contents unspecified.
   [[nodiscard]] std::span<std::byte> new_buffer(Workspace& workspace, std::size_t bytes);
-  /// Starts to receive `bytes` bytes from `source`; where they will lie.
+  /// Starts to receive `bytes` bytes from `source`; returns their place.
   const std::byte* receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes);
-  /// Starts to send `data`, which lies in a buffer of this object.
+  /// Starts to send `data`, which is in a buffer of this object.
   void send(Transport& transport, int target, std::span<const std::byte> data);
 
   [[nodiscard]] bool all_received(Transport& transport);
   [[nodiscard]] bool all_sent(Transport& transport);
-  /// Those whose data is missing.
+  /// Ranks whose data is missing.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
 
-  /// All is received and sent: the buffers go back.
+  /// All is received and sent: gives the buffers back.
   void release(Workspace& workspace);
-  /// Puts the buffers into quarantine; whether a message was still under way.
+  /// Quarantines the buffers; whether a transfer was still under way.
   [[nodiscard]] bool abandon(Transport& transport) noexcept;
 
  private:

@@ -23,11 +23,11 @@
 
 namespace lockstep::detail {
 
-class GpuOperation : public Operation {
+class GpuOperation : public Operation, private StreamWork {
  public:
   void start(Transport& transport, Workspace& workspace) final;
   bool advance(Transport& transport, Workspace& workspace) final;
-  bool is_on_streams() const noexcept final { return !ends_.empty(); }
+  const StreamWork* on_streams() const noexcept final { return ends_.empty() ? nullptr : this; }
   void hold_back(void* stream) const final;
   const Failure* failure() const noexcept final { return rows_ ? rows_->failure() : nullptr; }
   std::vector<int> awaited_ranks() const final { return proxies_ ? std::vector<int>{} : rows_->awaited_ranks(); }

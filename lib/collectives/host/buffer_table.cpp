@@ -3,8 +3,6 @@
 
 #include "collectives/host/buffer_table.hpp"
 
-#include "collectives/host/hidden_memory.hpp"
-
 #include <atomic>
 #include <cstring>
 
@@ -28,7 +26,7 @@ std::size_t output_bytes(const HostItem& item, ReduceOp op) {
 OwnTable::OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op) : id_(next_id()) {
   words_.push_back(0);
   const auto add = [&](const void* data, std::size_t bytes) {
-    const NodeAddress address = bytes == 0 || is_hidden(data) ? NodeAddress::none : group.address_of(data, bytes);
+    const NodeAddress address = bytes == 0 || group.is_hidden(data) ? NodeAddress::none : group.address_of(data, bytes);
     is_visible_ = is_visible_ && (bytes == 0 || address != NodeAddress::none);
     words_.push_back(static_cast<std::uint64_t>(address));
   };

@@ -4,7 +4,6 @@
 #include "collectives/host/node_operation.hpp"
 
 #include "collectives/call/element_address.hpp"
-#include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -190,7 +189,7 @@ bool NodeOperation::look_up_producers() {
 }
 
 bool NodeOperation::all_clocks_reached(const std::vector<int>& ranks, std::size_t steps) {
-  at_flag();
+  group_.at_flag();
   for (; next_ < ranks.size(); ++next_) {
     if (!work_.has_ticked(ranks[next_], steps)) return false;
   }

@@ -6,7 +6,6 @@
 #include <lockstep/base/error.hpp>
 
 #include "base/processor.hpp"
-#include "transport/shm/flag_delay.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -63,7 +62,7 @@ void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
 }
 
 bool NodeStage::has_room_to_stage(std::size_t bytes) {
-  if (bytes > most_staged_bytes.load(std::memory_order_relaxed)) return false;
+  if (bytes > group_.most_staged_bytes()) return false;
   try {
     group_.reserve(group_.staging().inputs, bytes);
   } catch (const Error&) {
@@ -151,7 +150,7 @@ void NodeStage::finish() {
 }
 
 bool NodeStage::have_all_finished() const {
-  at_flag();
+  group_.at_flag();
   return std::all_of(others_.begin(), others_.end(), [this](int other) { return work_.has_ticked(other, 1); });
 }
 

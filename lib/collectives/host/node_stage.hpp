@@ -12,7 +12,6 @@
 #include "collectives/host/node_work.hpp"
 #include "transport/shm/node_group.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,11 +19,8 @@
 
 namespace lockstep::detail {
 
-/// The most bytes of inputs that a rank stages. If it has more, or staging memory cannot be allocated, the ranks of its
-/// node exchange messages instead. Changed by tests alone.
-inline std::atomic<std::size_t> most_staged_bytes{std::size_t{256} << 20};
-
-/// Not thread-safe: the engine calls under its lock.
+/// Inputs of a rank are staged up to NodeGroup::most_staged_bytes. If it has more, or staging memory cannot be allocated,
+/// the ranks of its node exchange messages instead. Not thread-safe: the engine calls under its lock.
 class NodeStage {
  public:
   /// `replicas[m]` is the number of replicas of member m of the group. `items` must outlive this.

@@ -3,8 +3,6 @@
 
 #include "collectives/host/node_work.hpp"
 
-#include "transport/shm/flag_delay.hpp"
-
 #include <chrono>
 #include <thread>
 
@@ -20,7 +18,7 @@ void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
 /// Sequentially consistent on both sides: either this rank sees that the operation was abandoned, or the other rank
 /// sees that this one is working.
 bool NodeWork::begin(std::span<const int> producers) {
-  at_flag();
+  group_.at_flag();
   group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
   for (const int producer : producers) {
     // a rank that was stopped for long may find the mark of a later operation
@@ -35,9 +33,9 @@ bool NodeWork::begin(std::span<const int> producers) {
 void NodeWork::end() { group_.own_control_block().working.value.store(0, std::memory_order_release); }
 
 void NodeWork::tick() {
-  at_flag();
-  std::atomic<std::uint64_t>& clock = group_.own_control_block().step_counter.value;
-  clock.store(clock.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  group_.at_flag();
+  std::atomic<std::uint64_t>& counter = group_.own_control_block().step_counter.value;
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 bool NodeWork::has_ticked(int member, std::size_t steps) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "transport/shm/control_block.hpp"
+#include "transport/shm/test_hooks.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -73,6 +74,23 @@ class NodeGroup {
   }
   [[nodiscard]] ControlBlock& own_control_block() const noexcept { return control_block(rank_); }
 
+  /// For tests; `hooks` outlive the group. Null, as at first: none.
+  void set_test_hooks(const TestHooks* hooks) noexcept { test_hooks_ = hooks; }
+  /// Before a flag is written or read.
+  void at_flag() const {
+    if (test_hooks_ != nullptr && test_hooks_->at_flag != nullptr) [[unlikely]] {
+      test_hooks_->at_flag();
+    }
+  }
+  /// Whether a test hides this buffer from the other ranks.
+  [[nodiscard]] bool is_hidden(const void* data) const {
+    return test_hooks_ != nullptr && test_hooks_->hides_memory != nullptr && test_hooks_->hides_memory(data);
+  }
+  /// More bytes of inputs of this rank than this are not staged.
+  [[nodiscard]] std::size_t most_staged_bytes() const noexcept {
+    return test_hooks_ != nullptr ? test_hooks_->most_staged_bytes : TestHooks().most_staged_bytes;
+  }
+
   /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access it.
   [[nodiscard]] virtual NodeAddress address_of(const void* data, std::size_t bytes) const noexcept = 0;
   /// The bytes at `address` of `member`. Throws Error(internal) if they are not in that member's memory.
@@ -92,6 +110,7 @@ class NodeGroup {
  private:
   int rank_;
   std::vector<Member> members_;
+  const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
 };
 

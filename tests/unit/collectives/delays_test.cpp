@@ -5,12 +5,11 @@
 
 #include <lockstep/base/error.hpp>
 
-#include "collectives/host/hidden_memory.hpp"
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/ranks.hpp"
 #include "transport/loopback/loopback_transport.hpp"
-#include "transport/shm/flag_delay.hpp"
+#include "transport/shm/test_hooks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,20 +35,28 @@ void random_delay() {
   }
 }
 
-class Delays : public testing::Test {
- protected:
-  void SetUp() override { detail::flag_delay = random_delay; }
-  void TearDown() override { detail::flag_delay = nullptr; }
-};
+constexpr detail::TestHooks delays{.at_flag = random_delay};
 
-TEST_F(Delays, at_flags_change_nothing) {
+/// As on_ranks, of communicators with `hooks`.
+void on_ranks_with(const detail::TestHooks& hooks, const std::vector<int>& counts,
+                   const std::function<void(Communicator&)>& body, const CommunicatorOptions& options = {}) {
+  on_ranks(
+      counts,
+      [&](Communicator& comm) {
+        CommunicatorAccess::set_test_hooks(comm, &hooks);
+        body(comm);
+      },
+      options);
+}
+
+TEST(Delays, at_flags_change_nothing) {
   for (const auto& counts : {std::vector<int>{1, 1}, {1, 1, 1}, {2, 1, 3}, {1, 1, 1, 1, 1}}) {
-    on_ranks(counts, [](Communicator& comm) { check_every_collective(comm); });
+    on_ranks_with(delays, counts, [](Communicator& comm) { check_every_collective(comm); });
   }
 }
 
 /// The same where each rank shares memory with some of the others only.
-TEST_F(Delays, at_flags_change_nothing_on_several_nodes) {
+TEST(Delays, at_flags_change_nothing_on_several_nodes) {
   for (const auto& leaders : {std::vector<int>{0, 0, 2, 2}, {0, 0, 0, 3}, {0, 1, 1, 3, 3}}) {
     const std::vector<int> counts(leaders.size(), 1);
     auto transports = detail::make_loopback_transports(leaders, true);
@@ -57,6 +64,7 @@ TEST_F(Delays, at_flags_change_nothing_on_several_nodes) {
     for (auto& transport : transports) {
       threads.emplace_back([&transport, &counts] {
         Communicator comm = CommunicatorAccess::make(std::move(transport), {}, ReplicaLayout(counts));
+        CommunicatorAccess::set_test_hooks(comm, &delays);
         check_every_collective(comm);
         std::minstd_rand sizes(7);  // the same on all ranks
         for (int i = 0; i < 200; ++i) {
@@ -78,21 +86,11 @@ bool hides_some(const void*) {
   return random() % 16 < 9;
 }
 
-class DelaysWithHiddenMemory : public Delays {
- protected:
-  void SetUp() override {
-    Delays::SetUp();
-    detail::hides_memory = hides_some;
-  }
-  void TearDown() override {
-    detail::hides_memory = nullptr;
-    Delays::TearDown();
-  }
-};
+constexpr detail::TestHooks delays_and_hidden_memory{.at_flag = random_delay, .hides_memory = hides_some};
 
-TEST_F(DelaysWithHiddenMemory, at_flags_change_nothing) {
+TEST(DelaysWithHiddenMemory, at_flags_change_nothing) {
   for (const auto& counts : {std::vector<int>{1, 1}, {2, 1, 3}}) {
-    on_ranks(counts, [](Communicator& comm) { check_every_collective(comm); });
+    on_ranks_with(delays_and_hidden_memory, counts, [](Communicator& comm) { check_every_collective(comm); });
   }
 }
 
@@ -148,24 +146,24 @@ class Neighbours {
 };
 
 /// Small and large calls in turn: what one rank still reads of a call must outlive what others do in the next.
-void check_neighbours() {
-  on_ranks({1, 1, 1}, [](Communicator& comm) {
+void check_neighbours(const detail::TestHooks& hooks) {
+  on_ranks_with(hooks, {1, 1, 1}, [](Communicator& comm) {
     std::minstd_rand random(7);
     Neighbours neighbours(comm);
     for (int i = 0; i < 400; ++i) neighbours.call(random, i);
   });
 }
 
-TEST_F(Delays, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(); }
-TEST_F(DelaysWithHiddenMemory, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(); }
+TEST(Delays, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(delays); }
+TEST(DelaysWithHiddenMemory, at_flags_do_not_mix_neighbouring_calls) { check_neighbours(delays_and_hidden_memory); }
 
-TEST_F(Delays, at_flags_leave_every_rank_with_the_same_failure) {
+TEST(Delays, at_flags_leave_every_rank_with_the_same_failure) {
   for (int round = 0; round < 10; ++round) {
-    on_ranks({1, 1, 1}, [&](Communicator& comm) {
+    on_ranks_with(delays, {1, 1, 1}, [&](Communicator& comm) {
       std::vector<float> values(3000, 1.0f);
       comm.all_reduce(std::span(values), ReduceOp::sum);
       if (comm.rank() == round % 3) {
-        comm.announce_failure("no more apples");
+        comm.abort("no more apples");
       } else {
         EXPECT_THROW(comm.all_reduce(std::span(values), ReduceOp::sum), Error);
       }
@@ -231,18 +229,18 @@ class StoppedThread : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     if (std::getenv("LOCKSTEP_SHARED_MEMORY") != nullptr) GTEST_SKIP() << "messages have no flags";
-    detail::flag_delay = hold_at_flag;
   }
-  void TearDown() override { detail::flag_delay = nullptr; }
 };
+
+constexpr detail::TestHooks holds{.at_flag = hold_at_flag};
 
 /// Rank 2 stops for so long that the others give up, once and again, and use their memory for something else; what it
 /// does when it goes on harms nothing.
 void check_stopped(StoppedThread::Call call, int flag) {
   constexpr std::size_t count = StoppedThread::count;
   Hold held;
-  on_ranks(
-      {1, 1, 1},
+  on_ranks_with(
+      holds, {1, 1, 1},
       [&](Communicator& comm) {
         std::vector<float> values(count, 1.0f);
         std::vector<float> result(3 * count, 0.0f);

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody hangs: every mistake becomes the same error on every rank, and the communicator works afterwards.
+// No rank hangs: every mistake becomes the same error on every rank, and the communicator works afterwards.
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include "support/collective_cases.hpp"
 #include "support/ranks.hpp"
@@ -11,6 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -83,7 +87,8 @@ TEST(Deadline, names_the_rank_that_never_calls) {
         comm.barrier();
       };
       const std::string error = shared_error(ranks, body, impatient(2000));
-      expect_all(error, {"deadline_exceeded:", "rank " + std::to_string(absent) + " did not come", "barrier"});
+      expect_all(error,
+                 {"deadline_exceeded:", "timed out after 2 s waiting for rank " + std::to_string(absent), "barrier"});
     });
   }
 }
@@ -94,14 +99,14 @@ TEST(Deadline, names_all_that_are_missing) {
                             if (comm.rank() >= 2) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
                             sum(comm, DType::f32, Shape{3});
                           }),
-             {"ranks 2, 3 did not come"});
+             {"waiting for ranks 2, 3"});
 }
 
-TEST(Failure, announced_by_one_rank_reaches_the_others_once) {
+TEST(Failure, with_which_one_rank_aborts_reaches_the_others_once) {
   on_ranks({1, 1, 1}, [](Communicator& comm) {
     comm.barrier();
     if (comm.rank() == 1) {
-      comm.announce_failure("the step function threw: no more apples");
+      comm.abort("the step function threw: no more apples");
     } else {
       const std::string error = error_of([&] { comm.barrier(); });
       expect_all(error, {"unavailable:", "rank 1", "no more apples"});
@@ -120,7 +125,7 @@ TEST(Failure, ends_requests_that_are_under_way) {
       expect_all(error_of([&] { later.wait(); }), {"unavailable:", "gone"});
       request.wait();  // reported once
     } else {
-      comm.announce_failure("gone");
+      comm.abort("gone");
     }
     comm.barrier();
   });
@@ -158,7 +163,7 @@ TEST(Failure, can_happen_again_and_again) {
   on_ranks({1, 1, 1}, [](Communicator& comm) {
     for (int round = 0; round < 50; ++round) {
       if (comm.rank() == round % 3) {
-        comm.announce_failure("round " + std::to_string(round));
+        comm.abort("round " + std::to_string(round));
       } else {
         expect_all(error_of([&] { comm.barrier(); }), {"round " + std::to_string(round)});
       }
@@ -175,8 +180,8 @@ TEST(Failure, may_follow_another_with_nothing_between_them) {
           for (int round = 0; round < 2; ++round) {
             comm.barrier();
             if (comm.rank() == 1) {
-              comm.announce_failure("first");
-              comm.announce_failure("second");
+              comm.abort("first");
+              comm.abort("second");
             } else {
               expect_all(error_of([&] { comm.barrier(); }), {"unavailable:", "first"});
               expect_all(error_of([&] { comm.barrier(); }), {"unavailable:", "second"});
@@ -186,6 +191,124 @@ TEST(Failure, may_follow_another_with_nothing_between_them) {
         },
         impatient(5000));
   }
+}
+
+TEST(Failure, may_follow_another_that_waits_for_an_outstanding_operation) {
+  for (const int aborts : {2, 3}) {
+    on_ranks(
+        {1, 1, 1},
+        [&](Communicator& comm) {
+          if (comm.rank() == 1) {
+            Request outstanding = comm.barrier_async();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));  // rank 1 has entered it, and waits
+            for (int i = 0; i < aborts; ++i) comm.abort("failure " + std::to_string(i));
+            outstanding.wait();
+          } else {
+            std::this_thread::sleep_for(std::chrono::milliseconds(150));
+            comm.barrier();
+            for (int i = 0; i < aborts; ++i)
+              expect_all(error_of([&] { comm.barrier(); }),
+                         {"unavailable:", "rank 1 aborted: failure " + std::to_string(i)});
+          }
+          check_every_collective(comm);
+        },
+        impatient(5000));
+  }
+}
+
+TEST(Failure, that_all_ranks_find_is_thrown_once_with_operations_outstanding) {
+  for (const int slow : {0, 1, 2}) {
+    on_ranks(
+        {1, 1, 1},
+        [&](Communicator& comm) {
+          Request first = comm.barrier_async();
+          Request second = comm.barrier_async();
+          // by then the failure of the others has ended the second operation of this rank
+          if (comm.rank() == slow) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          const Item item{};
+          expect_all(error_of([&] { comm.all_reduce(std::span(&item, 1), ReduceOp::sum); }),
+                     {"invalid_argument:", "0 inputs"});
+          static_cast<void>(error_of([&] { first.wait(); }));
+          static_cast<void>(error_of([&] { second.wait(); }));
+          EXPECT_EQ(error_of([&] { comm.barrier(); }), "none");
+          check_every_collective(comm);
+        },
+        impatient(5000));
+  }
+}
+
+/// Throws an exception of type T on rank 1, through two calls of propagate; returns what the others get.
+template <class T>
+void propagate_on_rank_1(Communicator& comm, const T& exception, detail::FoundBy found_by, const std::string& text) {
+  const auto fail = [&] {
+    detail::propagate(comm, [&] { detail::propagate(comm, [&] { throw T(exception); }, found_by); });
+  };
+  if (comm.rank() == 1) {
+    EXPECT_THROW(fail(), T);
+  } else {
+    expect_all(error_of([&] { comm.barrier(); }), {"unavailable:", "rank 1 aborted: ", text});
+  }
+  EXPECT_EQ(error_of([&] { comm.barrier(); }), "none");
+}
+
+TEST(Failure, of_any_type_is_propagated_once) {
+  on_ranks(
+      {1, 1, 1},
+      [](Communicator& comm) {
+        using detail::FoundBy;
+        const Error error(Code::data_loss, "worms", {1, 0, "an apple", 3});
+        for (int twice = 0; twice < 2; ++twice) {
+          propagate_on_rank_1(comm, error, FoundBy::this_rank, "data_loss: worms");
+          propagate_on_rank_1(comm, std::bad_alloc(), FoundBy::this_rank, "bad_alloc");
+          propagate_on_rank_1(comm, std::bad_alloc(), FoundBy::all_ranks, "bad_alloc");
+          propagate_on_rank_1(comm, std::logic_error("rot"), FoundBy::this_rank, "rot");
+          propagate_on_rank_1(comm, 17, FoundBy::this_rank, "not a std::exception");
+        }
+      },
+      impatient(5000));
+}
+
+TEST(Failure, of_a_collective_is_not_propagated_again) {
+  on_ranks(
+      {1, 1, 1},
+      [](Communicator& comm) {
+        const std::string error =
+            error_of([&] { detail::propagate(comm, [&] { sum(comm, DType::f32, Shape{comm.rank() == 1 ? 4 : 3}); }); });
+        expect_all(error, {"mismatch:", "[3]", "[4]"});
+        EXPECT_EQ(error_of([&] { comm.barrier(); }), "none");
+      },
+      impatient(5000));
+}
+
+TEST(Failure, that_all_ranks_find_is_not_propagated) {
+  on_ranks(
+      {1, 1, 1},
+      [](Communicator& comm) {
+        Request outstanding = comm.barrier_async();
+        EXPECT_THROW(detail::propagate(
+                         comm, [] { throw std::logic_error("rot"); }, detail::FoundBy::all_ranks),
+                     std::logic_error);
+        EXPECT_EQ(error_of([&] { outstanding.wait(); }), "none");
+      },
+      impatient(5000));
+}
+
+TEST(Failure, that_was_propagated_on_one_communicator_is_propagated_on_another) {
+  on_ranks(
+      {1, 1, 1},
+      [](Communicator& comm) {
+        Communicator other = comm.duplicate({});
+        const Error error(Code::data_loss, "worms");
+        if (comm.rank() == 1) {
+          EXPECT_THROW(detail::propagate(comm, [&] { detail::propagate(other, [&] { throw Error(error); }); }), Error);
+        } else {
+          expect_all(error_of([&] { other.barrier(); }), {"rank 1 aborted: ", "worms"});
+          expect_all(error_of([&] { comm.barrier(); }), {"rank 1 aborted: ", "worms"});
+        }
+        comm.barrier();
+        other.barrier();
+      },
+      impatient(5000));
 }
 
 /// Calls barrier until it succeeds; the errors before.
@@ -203,7 +326,7 @@ TEST(Failure, lets_what_all_ranks_have_entered_complete_and_then_works_again) {
       const TensorView output = view_of(std::span<float>(values));
       const Item item{std::span(&input, 1), std::span(&output, 1)};
       Request request = comm.all_reduce_async(std::span(&item, 1), ReduceOp::sum);
-      if (comm.rank() == round % 3) comm.announce_failure("changed its mind");
+      if (comm.rank() == round % 3) comm.abort("changed its mind");
       if (error_of([&] { request.wait(); }) == "none") {
         EXPECT_EQ(values, std::vector<float>(200'000, 3.0F));
       }
@@ -221,7 +344,7 @@ TEST(Failure, leaves_no_data_behind_that_a_later_operation_could_take) {
       const TensorView output = view_of(std::span<int>(value));
       const Item item{std::span(&input, comm.rank() == 0 ? 1 : 0), std::span(&output, 1)};
       Request request = comm.broadcast_async(std::span(&item, 1), 0);
-      if (comm.rank() == 1) comm.announce_failure("gone");
+      if (comm.rank() == 1) comm.abort("gone");
       if (error_of([&] { request.wait(); }) == "none") {
         EXPECT_EQ(value.front(), round);
       }

@@ -79,7 +79,7 @@ TEST(Messages, survive_a_failure_of_the_collectives) {
     const TensorView output = view_of(std::span(values));
     Request request = comm.rank() == 0 ? comm.send_async(std::span(&input, 1), 1) : Request();
     if (comm.rank() == 0) {
-      comm.announce_failure("changed its mind");
+      comm.abort("changed its mind");
     } else {
       expect_all(error_of([&] { comm.barrier(); }), {"changed its mind"});
       std::fill(values.begin(), values.end(), 0.0F);

@@ -208,7 +208,7 @@ TEST_P(CrossDeviceContract, throws_the_failure_of_another_rank_once_and_works_ag
     if (communicator.size() == 1) return;
     const TestItem item(DType::i32, Shape{2}, communicator, device_of, ReduceOp::sum, 1);
     if (communicator.rank() == 0) {
-      communicator.announce_failure("out of apples");
+      communicator.abort("out of apples");
     } else {
       expect_error(Code::unavailable, {"rank 0", "out of apples"},
                    [&] { ops.reduce(communicator, item.item(), ReduceOp::sum); });

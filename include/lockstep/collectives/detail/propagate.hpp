@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one path on which a failure of this rank reaches the other ranks.
+
+#pragma once
+
+#include <lockstep/base/export.hpp>
+
+#include <cstdint>
+
+namespace lockstep {
+class Communicator;
+}
+
+namespace lockstep::detail {
+
+/// Which ranks find a failure of a function by themselves.
+enum class FoundBy : std::uint8_t {
+  this_rank,  ///< perhaps this one only: every failure is propagated
+  all_ranks,  ///< all of them, since all make the same checks; only a lack of memory (std::bad_alloc) is propagated
+};
+
+/// Called where an exception is handled: aborts the epoch of `communicator` on all ranks with the text of the
+/// exception, unless the other ranks know of it already or find it by themselves. From then on the exception counts as
+/// propagated; for an Error that is a mark in the object, which its copies have too. Local. Thread-safe.
+LOCKSTEP_API void propagate_current_exception(const Communicator& communicator, FoundBy found_by);
+
+/// Returns `local()`. What it throws reaches the other ranks of `target` once, through however many calls of this
+/// function it passes, and is thrown here with its type. `local` may contain collectives.
+template <class Target, class Local>
+decltype(auto) propagate(Target& target, const Local& local, FoundBy found_by = FoundBy::this_rank) {
+  try {
+    return local();
+  } catch (...) {
+    propagate_current_exception(target, found_by);
+    throw;
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/epoch.hpp"
+
+#include "base/log.hpp"
+
+#include <fmt/format.h>
+
+namespace lockstep::detail {
+
+void Epoch::end(const Failure& failure) {
+  // other ranks may have begun to work on the head before this rank knows that all have come
+  if (head_may_be_shared()) {
+    agreement_.abandon();
+    if (!queue_.is_empty() && queue_.head().epoch() <= number_ && queue_.head().abandon(transport_)) lose(failure);
+  }
+  const auto error = std::make_shared<const Error>(failure.error());
+  if (!pending_.empty()) {
+    pending_.pop_front();
+    unobserved_ = nullptr;
+  } else if (!queue_.is_empty()) {
+    unobserved_ = error;
+  }
+  queue_.fail_epoch(number_, error);
+  ++number_;
+  queue_.restart_numbers();
+  agreement_.close();
+  watchdog_.reset();
+  agreement_.enter_epoch(number_);
+  control_.enter_epoch(number_);
+  transport_.enter_epoch(number_);
+  end_if_aborted();  // nothing of the new epoch can be under way
+}
+
+void Epoch::end_everywhere(const Failure& failure) {
+  send_abort(number_, queue_.sequence(), failure);
+  // this rank reads the message that the others get
+  end(failure_of(abort_message(number_, queue_.sequence(), failure)));
+}
+
+void Epoch::abort(const std::string& text) {
+  queue_.restart_merge_count();
+  if (unobserved_ != nullptr) {  // the epoch has ended already, with another failure
+    unobserved_ = nullptr;
+    return;
+  }
+  const Failure failure{Code::unavailable, fmt::format("rank {} aborted: {}", transport_.rank(), text),
+                        queue_.context_of(transport_.rank())};
+  // other ranks may have entered the head of the queue with this one: then it is still completed
+  if (!queue_.is_empty() && head_may_be_shared()) {
+    send_abort(number_of_next_post(), pending_.empty() ? queue_.sequence() + 1 : 0, failure);
+    pending_.push_back(failure);
+    return;
+  }
+  end_everywhere(failure);
+  unobserved_ = nullptr;  // the caller knows
+}
+
+void Epoch::end_if_aborted() {
+  if (!pending_.empty()) end(Failure(pending_.front()));
+}
+
+void Epoch::send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
+  try {
+    control_.send_abort(epoch, sequence, failure);
+  } catch (const Error& error) {
+    log_warning("{}: cannot send the failure of this rank to another one: {}", queue_.name(), error.what());
+  }
+}
+
+void Epoch::throw_error_of(const Operation& operation) {
+  queue_.restart_merge_count();
+  if (operation.error() == unobserved_) unobserved_ = nullptr;
+  Error error(*operation.error());
+  // a message between two ranks fails for these two only
+  if (operation.descriptor().kind != OperationKind::send) PropagationMark::set(error, mark_);
+  throw Error(error);
+}
+
+void Epoch::propagate(Error* error, const std::string& text, FoundBy found_by, bool may_send) {
+  const bool is_known =
+      error != nullptr ? PropagationMark::of(*error) == mark_ : std::current_exception() == known_foreign_;
+  if (is_known) return;
+  if (found_by == FoundBy::this_rank && may_send) abort(text);
+  if (error != nullptr) {
+    PropagationMark::set(*error, mark_);
+  } else {
+    known_foreign_ = std::current_exception();
+  }
+}
+
+void Epoch::forget_known() {
+  mark_ = std::make_shared<int>();
+  known_foreign_ = nullptr;
+}
+
+}  // namespace lockstep::detail

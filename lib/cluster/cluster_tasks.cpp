@@ -50,7 +50,8 @@ std::pair<std::string, int> task_of_rank(const Jobs& jobs, int rank) {
 void check_ports(int base, int tasks, std::string_view call) {
   constexpr int last_port = 65535;
   if (base < 1 || base > last_port - tasks + 1) {
-    throw_error(Code::invalid_argument, "{}: port_base is {}; with {} tasks on a node it must be in 1 to {}", call, base, tasks, last_port - tasks + 1);
+    throw_error(Code::invalid_argument, "{}: port_base is {}; with {} tasks on a node it must be in 1 to {}", call,
+                base, tasks, last_port - tasks + 1);
   }
 }
 

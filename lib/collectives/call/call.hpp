@@ -61,10 +61,10 @@ enum class Rows : std::uint8_t {
 };
 
 /// The algorithm in the shared memory of a node; `none`: messages.
-enum class NodePath : std::uint8_t { none, reduce, copy };
+enum class NodeAlgorithm : std::uint8_t { none, reduce, copy };
 
 /// The algorithm between GPUs; `none`: through host memory.
-enum class GpuPath : std::uint8_t { none, fold, broadcast, all_gather, parts };
+enum class GpuAlgorithm : std::uint8_t { none, fold, broadcast, all_gather, parts };
 
 struct Traits {
   std::string_view name;
@@ -72,8 +72,8 @@ struct Traits {
   Place inputs;
   Place outputs;
   Rows rows;
-  NodePath in_node;
-  GpuPath on_gpus;
+  NodeAlgorithm in_node;
+  GpuAlgorithm on_gpus;
 
   [[nodiscard]] constexpr bool reduces() const noexcept { return pattern == Pattern::reduction; }
   [[nodiscard]] constexpr bool gathers() const noexcept { return pattern == Pattern::gather; }
@@ -98,21 +98,21 @@ using enum Place;
 // clang-format off
 inline constexpr std::array table = {
     //     name            pattern              inputs    outputs   rows          in a node         on GPUs
-    Traits{"all_reduce",     Pattern::reduction,  replicas, ranks,    Rows::none,   NodePath::reduce, GpuPath::fold},
-    Traits{"reduce",         Pattern::reduction,  replicas, root,     Rows::none,   NodePath::reduce, GpuPath::fold},
-    Traits{"reduce_scatter", Pattern::reduction,  replicas, replicas, Rows::none,   NodePath::reduce, GpuPath::fold},
-    Traits{"all_gather",     Pattern::gather,     replicas, ranks,    Rows::none,   NodePath::copy,   GpuPath::all_gather},
-    Traits{"all_gather_v",   Pattern::gather,     replicas, ranks,    Rows::agreed, NodePath::none,   GpuPath::parts},
-    Traits{"gather",         Pattern::gather,     replicas, root,     Rows::none,   NodePath::copy,   GpuPath::parts},
-    Traits{"gather_v",       Pattern::gather,     replicas, root,     Rows::agreed, NodePath::none,   GpuPath::parts},
-    Traits{"scatter",        Pattern::scatter,    root,     replicas, Rows::none,   NodePath::none,   GpuPath::parts},
-    Traits{"scatter_v",      Pattern::scatter,    root,     replicas, Rows::agreed, NodePath::none,   GpuPath::parts},
-    Traits{"all_to_all",     Pattern::all_to_all, replicas, replicas, Rows::none,   NodePath::none,   GpuPath::parts},
-    Traits{"all_to_all_v",   Pattern::all_to_all, replicas, replicas, Rows::own,    NodePath::none,   GpuPath::parts},
-    Traits{"broadcast",      Pattern::broadcast,  root,     ranks,    Rows::none,   NodePath::copy,   GpuPath::broadcast},
-    Traits{"barrier",        Pattern::barrier,    none,     none,     Rows::none,   NodePath::copy,   GpuPath::none},
-    Traits{"send",           Pattern::message,    ranks,    none,     Rows::none,   NodePath::none,   GpuPath::none},
-    Traits{"recv",           Pattern::message,    none,     ranks,    Rows::none,   NodePath::none,   GpuPath::none},
+    Traits{"all_reduce",     Pattern::reduction,  replicas, ranks,    Rows::none,   NodeAlgorithm::reduce, GpuAlgorithm::fold},
+    Traits{"reduce",         Pattern::reduction,  replicas, root,     Rows::none,   NodeAlgorithm::reduce, GpuAlgorithm::fold},
+    Traits{"reduce_scatter", Pattern::reduction,  replicas, replicas, Rows::none,   NodeAlgorithm::reduce, GpuAlgorithm::fold},
+    Traits{"all_gather",     Pattern::gather,     replicas, ranks,    Rows::none,   NodeAlgorithm::copy,   GpuAlgorithm::all_gather},
+    Traits{"all_gather_v",   Pattern::gather,     replicas, ranks,    Rows::agreed, NodeAlgorithm::none,   GpuAlgorithm::parts},
+    Traits{"gather",         Pattern::gather,     replicas, root,     Rows::none,   NodeAlgorithm::copy,   GpuAlgorithm::parts},
+    Traits{"gather_v",       Pattern::gather,     replicas, root,     Rows::agreed, NodeAlgorithm::none,   GpuAlgorithm::parts},
+    Traits{"scatter",        Pattern::scatter,    root,     replicas, Rows::none,   NodeAlgorithm::none,   GpuAlgorithm::parts},
+    Traits{"scatter_v",      Pattern::scatter,    root,     replicas, Rows::agreed, NodeAlgorithm::none,   GpuAlgorithm::parts},
+    Traits{"all_to_all",     Pattern::all_to_all, replicas, replicas, Rows::none,   NodeAlgorithm::none,   GpuAlgorithm::parts},
+    Traits{"all_to_all_v",   Pattern::all_to_all, replicas, replicas, Rows::own,    NodeAlgorithm::none,   GpuAlgorithm::parts},
+    Traits{"broadcast",      Pattern::broadcast,  root,     ranks,    Rows::none,   NodeAlgorithm::copy,   GpuAlgorithm::broadcast},
+    Traits{"barrier",        Pattern::barrier,    none,     none,     Rows::none,   NodeAlgorithm::copy,   GpuAlgorithm::none},
+    Traits{"send",           Pattern::message,    ranks,    none,     Rows::none,   NodeAlgorithm::none,   GpuAlgorithm::none},
+    Traits{"recv",           Pattern::message,    none,     ranks,    Rows::none,   NodeAlgorithm::none,   GpuAlgorithm::none},
 };
 // clang-format on
 static_assert(table.size() == static_cast<std::size_t>(OperationKind::recv) + 1);

@@ -51,9 +51,11 @@ bool NodeAgreement::show() {
   ControlBlock& control_block = group_.own_control_block();
   Arrival& arrival = control_block.arrivals[slot_];
   arrival.hash = hash_;
-  if (written_[slot_] != hash_) {  // a steady program writes the same again and again
+  // a steady program writes the same again and again
+  if (written_[slot_] != hash_ || written_places_[slot_] != head_->place()) {
     std::memcpy(control_block.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
     written_[slot_] = hash_;
+    written_places_[slot_] = head_->place();
   }
   head_->arrive(tag_, arrival);
   at_flag();

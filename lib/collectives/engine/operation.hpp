@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <source_location>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -47,6 +48,14 @@ class Operation {
     descriptor_.merges = merges;
     descriptor_.hash = hash_after(own_hash_, merges);
   }
+
+  /// The line of this rank's call: shown, not compared. Before the agreement.
+  void note_place(const std::source_location& where) noexcept {
+    const auto place = reinterpret_cast<std::uintptr_t>(where.file_name()) + where.line();
+    if (std::exchange(place_, place) != place) set_place(descriptor_, where);
+  }
+  /// Tells one such line from another.
+  [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }
 
   /// On a node with shared memory: this rank comes to the operation. What others need to know of its buffers goes into
   /// `arrival`. Called once per life, before the agreement.
@@ -99,6 +108,7 @@ class Operation {
  private:
   Descriptor descriptor_;
   std::uint64_t own_hash_;
+  std::uintptr_t place_ = 0;
   std::atomic<bool> in_use_{false};
 };
 

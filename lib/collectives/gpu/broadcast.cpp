@@ -3,7 +3,7 @@
 
 #include "collectives/gpu/broadcast.hpp"
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/bundles.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "collectives/gpu/fold_exchange.hpp"
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/reduction.hpp"
 #include "schedule/partition.hpp"
 

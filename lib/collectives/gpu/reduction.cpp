@@ -3,7 +3,7 @@
 
 #include "collectives/gpu/reduction.hpp"
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include <utility>
 

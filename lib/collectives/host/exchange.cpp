@@ -4,7 +4,7 @@
 #include "collectives/host/exchange.hpp"
 
 #include "base/check.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/engine/transfers.hpp"
 #include "collectives/host/exchange_plan.hpp"
 #include "kernels/reduce.hpp"

@@ -3,7 +3,7 @@
 //
 // What each step moves and adds: forth partial results, back results.
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/host/mixed_radix_operation.hpp"
 
 #include <cstring>

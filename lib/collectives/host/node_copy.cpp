@@ -4,7 +4,7 @@
 #include "collectives/host/node_copy.hpp"
 
 #include "base/processor.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "kernels/copy.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "collectives/host/part_exchange.hpp"
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/engine/row_agreement.hpp"
 #include "collectives/engine/transfers.hpp"
 

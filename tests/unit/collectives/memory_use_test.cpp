@@ -85,8 +85,11 @@ TEST(Memory, of_a_message_that_nobody_takes_is_freed_when_that_has_failed) {
         tensor.reset();
         const std::string said = testing::internal::GetCapturedStderr();
         EXPECT_EQ(memory->frees(), 1);
-        EXPECT_NE(said.find("memory of 16 bytes was freed while send of f32 [4] was under way with it: waited"),
-                  std::string::npos)
+        EXPECT_NE(
+            said.find(
+                "memory of 16 bytes was freed while send of f32 [4] at collectives/memory_use_test.cpp:83 was under "
+                "way with it: waited"),
+            std::string::npos)
             << said;
         EXPECT_THROW(request.wait(), Error);
       },

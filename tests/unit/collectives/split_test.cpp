@@ -131,10 +131,14 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
         second.barrier();
       },
       impatient());
-  expect_all(errors[0], {"deadline_exceeded:", "barrier named \"epoch end\": rank 1 did not come within 1 s",
-                         "rank 1 has said that it waits in operation #1 of second, all_reduce sum of f32 [3]"});
-  expect_all(errors[1], {"deadline_exceeded:", "of second, all_reduce sum of f32 [3]: rank 0 did not come within 1 s",
-                         "rank 0 has said that it waits in operation #1 of communicator, barrier named \"epoch end\""});
+  expect_all(errors[0],
+             {"deadline_exceeded:",
+              "barrier named \"epoch end\" at collectives/split_test.cpp:121: rank 1 did not come within 1 s",
+              "rank 1 has said that it waits in operation #1 of second, all_reduce sum of f32 [3]"});
+  expect_all(errors[1],
+             {"deadline_exceeded:",
+              "of second, all_reduce sum of f32 [3] at collectives/split_test.cpp:123: rank 0 did not come within 1 s",
+              "rank 0 has said that it waits in operation #1 of communicator, barrier named \"epoch end\""});
 }
 
 }  // namespace

@@ -5,15 +5,11 @@
 
 #include "base/check.hpp"
 #include "cluster/settings.hpp"
-#include "collectives/call/owned_items.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/plan_state.hpp"
-#include "collectives/selection.hpp"
-#include "device/host/arena.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace lockstep {
@@ -30,133 +26,107 @@ Order Communicator::order(DeviceKind kind) const noexcept { return state_->order
 std::string_view Communicator::transport() const noexcept { return state_->engine->transport().name(); }
 int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
 
-Communicator Communicator::duplicate(const CommunicatorOptions& options) const {
+Communicator Communicator::duplicate(const CommunicatorOptions& options, std::source_location where) const {
   // in order with all that was posted before, and with a deadline, which duplicating itself has not
-  state_->run(Call::barrier(), {}, {.order = std::nullopt, .name = "duplicate"});
+  state_->run(Call::barrier(), {}, {.order = std::nullopt, .name = "duplicate", .where = where});
   return CommunicatorAccess::make(state_->engine->duplicate_transport(), options, std::nullopt, {},
                                   state_->engine->family());
 }
 
-std::optional<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options) const {
-  const std::vector<int> members = state_->members_of_split({color, key});
-  auto transport = state_->engine->split_transport(members);
-  if (!transport) return std::nullopt;
-  return CommunicatorAccess::make(std::move(transport), options, std::nullopt, {}, state_->engine->family());
-}
-
-void Communicator::abort(std::string_view text) { state_->engine->abort(std::string(text)); }
+void Communicator::abort(std::string_view text) const { state_->engine->abort(std::string(text)); }
 
 void detail::propagate_current_exception(const Communicator& communicator, FoundBy found_by) {
   propagate_current_exception(CommunicatorAccess::engine(communicator), found_by);
 }
 
-void Communicator::all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+void Communicator::all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) const {
   state_->run(Call::all_reduce(op), items, options);
 }
-Request Communicator::all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+Request Communicator::all_reduce_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) const {
   return Request(state_->run_async(Call::all_reduce(op), items, options));
 }
-Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
-  auto state = std::make_unique<Plan::State>();
-  state->engine = state_->engine;
-  // what the views refer to is copied once, here
-  const Call call = Call::all_reduce(op);
-  state->make = [owner = state_, call, items = detail::OwnedItems(items), order = options.order,
-                 name = std::string(options.name), fail_after = options.fail_after] {
-    const ReduceOptions how{order, name, fail_after};
-    auto made = State::is_on_gpus(items.get()) ? owner->make_gpu_operation(call, items.get(), how)
-                                               : owner->make_operation(call, items.get(), how);
-    made->set_fail_after(fail_after.value_or(std::chrono::milliseconds(0)));
-    return made;
-  };
-  if (State::is_on_gpus(items)) {
-    static_cast<void>(detail::check_items(call, layout(), rank(), items));  // what is left needs the other ranks
-  } else {
-    state->operation = state->make();
-  }
-  const detail::Arena& arena = detail::Arena::of_this_process();
-  state->frees = arena.frees();
-  state->buffers = detail::blocks_of(items);
-  std::copy_if(state->buffers->begin(), state->buffers->end(), std::back_inserter(state->arena_buffers),
-               [&](const detail::MemoryBlock& it) { return it.bytes != 0 && arena.contains(it.data, it.bytes); });
-  return Plan(std::move(state));
+Plan Communicator::prepare_all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) const {
+  return Plan(State::prepare(state_, Call::all_reduce(op), items, options));
 }
-void Communicator::reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
+void Communicator::reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) const {
   state_->run(Call::reduce(op, root), items, options);
 }
-Request Communicator::reduce_async(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options) {
+Request Communicator::reduce_async(std::span<const Item> items, ReduceOp op, int root,
+                                   const ReduceOptions& options) const {
   return Request(state_->run_async(Call::reduce(op, root), items, options));
 }
-void Communicator::reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+void Communicator::reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) const {
   state_->run(Call::reduce_scatter(op), items, options);
 }
-Request Communicator::reduce_scatter_async(std::span<const Item> items, ReduceOp op, const ReduceOptions& options) {
+Request Communicator::reduce_scatter_async(std::span<const Item> items, ReduceOp op,
+                                           const ReduceOptions& options) const {
   return Request(state_->run_async(Call::reduce_scatter(op), items, options));
 }
-void Communicator::all_gather(std::span<const Item> items, const ReduceOptions& options) {
+void Communicator::all_gather(std::span<const Item> items, const ReduceOptions& options) const {
   state_->run(Call::all_gather(), items, options);
 }
-Request Communicator::all_gather_async(std::span<const Item> items, const ReduceOptions& options) {
+Request Communicator::all_gather_async(std::span<const Item> items, const ReduceOptions& options) const {
   return Request(state_->run_async(Call::all_gather(), items, options));
 }
-void Communicator::gather(std::span<const Item> items, int root, const ReduceOptions& options) {
+void Communicator::gather(std::span<const Item> items, int root, const ReduceOptions& options) const {
   state_->run(Call::gather(root), items, options);
 }
-Request Communicator::gather_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+Request Communicator::gather_async(std::span<const Item> items, int root, const ReduceOptions& options) const {
   return Request(state_->run_async(Call::gather(root), items, options));
 }
 void Communicator::all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
-                                const ReduceOptions& options) {
+                                const ReduceOptions& options) const {
   state_->run(Call::all_gather_v(rows), items, options);
 }
 Request Communicator::all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
-                                         const ReduceOptions& options) {
+                                         const ReduceOptions& options) const {
   return Request(state_->run_async(Call::all_gather_v(rows), items, options));
 }
 void Communicator::gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
-                            const ReduceOptions& options) {
+                            const ReduceOptions& options) const {
   state_->run(Call::gather_v(rows, root), items, options);
 }
 Request Communicator::gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
-                                     const ReduceOptions& options) {
+                                     const ReduceOptions& options) const {
   return Request(state_->run_async(Call::gather_v(rows, root), items, options));
 }
-void Communicator::scatter(std::span<const Item> items, int root, const ReduceOptions& options) {
+void Communicator::scatter(std::span<const Item> items, int root, const ReduceOptions& options) const {
   state_->run(Call::scatter(root), items, options);
 }
-Request Communicator::scatter_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+Request Communicator::scatter_async(std::span<const Item> items, int root, const ReduceOptions& options) const {
   return Request(state_->run_async(Call::scatter(root), items, options));
 }
 void Communicator::scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
-                             const ReduceOptions& options) {
+                             const ReduceOptions& options) const {
   state_->run(Call::scatter_v(rows, root), items, options);
 }
 Request Communicator::scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
-                                      const ReduceOptions& options) {
+                                      const ReduceOptions& options) const {
   return Request(state_->run_async(Call::scatter_v(rows, root), items, options));
 }
-void Communicator::all_to_all(std::span<const Item> items, const ReduceOptions& options) {
+void Communicator::all_to_all(std::span<const Item> items, const ReduceOptions& options) const {
   state_->run(Call::all_to_all(), items, options);
 }
-Request Communicator::all_to_all_async(std::span<const Item> items, const ReduceOptions& options) {
+Request Communicator::all_to_all_async(std::span<const Item> items, const ReduceOptions& options) const {
   return Request(state_->run_async(Call::all_to_all(), items, options));
 }
 void Communicator::all_to_all_v(std::span<const Item> items, std::span<const std::int64_t> send_rows,
-                                std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
+                                std::span<const std::int64_t> receive_rows, const ReduceOptions& options) const {
   state_->run(Call::all_to_all_v(send_rows, receive_rows), items, options);
 }
 Request Communicator::all_to_all_v_async(std::span<const Item> items, std::span<const std::int64_t> send_rows,
-                                         std::span<const std::int64_t> receive_rows, const ReduceOptions& options) {
+                                         std::span<const std::int64_t> receive_rows,
+                                         const ReduceOptions& options) const {
   return Request(state_->run_async(Call::all_to_all_v(send_rows, receive_rows), items, options));
 }
-void Communicator::broadcast(std::span<const Item> items, int root, const ReduceOptions& options) {
+void Communicator::broadcast(std::span<const Item> items, int root, const ReduceOptions& options) const {
   state_->run(Call::broadcast(root), items, options);
 }
-Request Communicator::broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options) {
+Request Communicator::broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options) const {
   return Request(state_->run_async(Call::broadcast(root), items, options));
 }
-void Communicator::barrier(const ReduceOptions& options) { state_->run(Call::barrier(), {}, options); }
-Request Communicator::barrier_async(const ReduceOptions& options) {
+void Communicator::barrier(const ReduceOptions& options) const { state_->run(Call::barrier(), {}, options); }
+Request Communicator::barrier_async(const ReduceOptions& options) const {
   return Request(state_->run_async(Call::barrier(), {}, options));
 }
 
@@ -176,27 +146,22 @@ std::vector<Item> items_of(std::span<const TensorView> outputs) {
 
 }  // namespace
 
-void Communicator::send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) {
+void Communicator::send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) const {
   const Call call = Call::send(target);
   Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
 }
-Request Communicator::send_async(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options) {
+Request Communicator::send_async(std::span<const ConstTensorView> tensors, int target,
+                                 const ReduceOptions& options) const {
   const Call call = Call::send(target);
   return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
 }
-void Communicator::recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options) {
+void Communicator::recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options) const {
   const Call call = Call::recv(source);
   Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_waiting)).wait();
 }
-Request Communicator::recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options) {
+Request Communicator::recv_async(std::span<const TensorView> tensors, int source, const ReduceOptions& options) const {
   const Call call = Call::recv(source);
   return Request(state_->post_pair(call, items_of(tensors), options, detail::Progress::by_thread));
-}
-
-void Communicator::all_reduce_in_place(TensorView values, ReduceOp op, const ReduceOptions& options) {
-  const ConstTensorView input = values;
-  const Item item{std::span(&input, 1), std::span(&values, 1)};
-  all_reduce(std::span(&item, 1), op, options);
 }
 
 void CommunicatorAccess::share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop) {
@@ -245,10 +210,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
     state->layout = ReplicaLayout({options.local_replicas});
   } else if (!layout) {
     std::vector<int> counts(static_cast<std::size_t>(communicator.size()));
-    const ConstTensorView mine{&options.local_replicas, dtype_of<int>, Shape{1}};
-    const TensorView all{counts.data(), dtype_of<int>, Shape{communicator.size()}, Device{}};
-    const Item item{std::span(&mine, 1), std::span(&all, 1)};
-    communicator.all_gather(std::span(&item, 1), {.order = std::nullopt, .name = "replica counts"});
+    communicator.all_gather(options.local_replicas, counts, detail::internal_call("replica counts"));
     state->layout = ReplicaLayout(counts);
   }
   detail::ScheduleOptions chosen = schedules;
@@ -263,14 +225,6 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
                         options.name, warn_after.count(), fail_after.count());
   }
   return communicator;
-}
-
-std::string CommunicatorAccess::selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers) {
-  if (bytes < 0) detail::throw_error(Code::invalid_argument, "selected_schedule: bytes is {}; give 0 or more", bytes);
-  const Communicator::State& state = *communicator.state_;
-  const bool shares = state.engine->transport().node_group() != nullptr;
-  return detail::selection(state.layout, shares ? detail::Reach::shared_memory : detail::Reach::messages,
-                           *state.schedules, bytes, buffers);
 }
 
 }  // namespace lockstep

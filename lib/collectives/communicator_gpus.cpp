@@ -43,7 +43,7 @@ bool Communicator::State::is_on_gpus(std::span<const Item> items) {
   return !first.outputs.empty() && first.outputs.front().device.kind == DeviceKind::gpu;
 }
 
-std::chrono::milliseconds Communicator::State::patience(const ReduceOptions& how) const {
+std::chrono::milliseconds Communicator::State::timeout(const ReduceOptions& how) const {
   const auto own = how.fail_after.value_or(std::chrono::milliseconds(0));
   return own.count() > 0 ? own : *options.fail_after;
 }
@@ -80,14 +80,16 @@ std::shared_ptr<detail::Operation> Communicator::State::make_operation_of(
     const Order order = gpu_order_of(call, checked, group->leaders(), how);
     const auto descriptor = describe_on_gpus(call, checked, order, how, group->fingerprint());
     if (order == Order::any) return detail::make_nccl_all_reduce(descriptor, group, std::move(checked));
-    if (algorithm == detail::GpuAlgorithm::fold) return detail::make_fold_exchange(descriptor, group, std::move(checked));
-    if (algorithm == detail::GpuAlgorithm::broadcast) return detail::make_gpu_broadcast(descriptor, group, std::move(checked));
+    if (algorithm == detail::GpuAlgorithm::fold)
+      return detail::make_fold_exchange(descriptor, group, std::move(checked));
+    if (algorithm == detail::GpuAlgorithm::broadcast)
+      return detail::make_gpu_broadcast(descriptor, group, std::move(checked));
     if (algorithm == detail::GpuAlgorithm::all_gather && detail::is_even(group->leaders()))
       return detail::make_nccl_all_gather(descriptor, group, std::move(checked));
     return detail::make_part_moves(descriptor, group, std::move(checked));
   }
   auto copies = std::make_unique<detail::HostCopies>(call.kind, checked);
-  copies->fetch(patience(how));
+  copies->fetch(timeout(how));
   auto inner = make_host_operation(call, std::move(checked), how);
   auto descriptor = inner->descriptor();
   detail::add_gpus(descriptor, 0);
@@ -143,15 +145,7 @@ std::vector<detail::DeviceDescriptor> Communicator::State::exchange_claims(std::
     std::copy_n(library.why.begin(), std::min(library.why.size(), claim.why_no_nccl.size() - 1),
                 claim.why_no_nccl.begin());
   }
-  std::vector<detail::DeviceDescriptor> all(static_cast<std::size_t>(layout.replicas()));
-  std::vector<ConstTensorView> inputs;
-  for (const detail::DeviceDescriptor& claim : own)
-    inputs.emplace_back(&claim, DType::u8, Shape{static_cast<std::int64_t>(sizeof(claim))});
-  const TensorView output{all.data(), DType::u8, Shape{static_cast<std::int64_t>(all.size() * sizeof(all[0]))},
-                          Device{}};
-  const Item item{inputs, std::span(&output, 1)};
-  run(Call::all_gather(), std::span(&item, 1), {.order = std::nullopt, .name = "first call on GPUs"});
-  return all;
+  return gather_from_replicas<detail::DeviceDescriptor>(own, detail::internal_call("first call on GPUs"));
 }
 
 void Communicator::State::start_nccl(detail::GpuGroup& group) {
@@ -164,11 +158,8 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
       std::copy_n(text.begin(), std::min(text.size(), letter.why_not.size() - 1), letter.why_not.begin());
     }
   }
-  const Shape shape{static_cast<std::int64_t>(sizeof(letter))};
-  const ConstTensorView input(&letter, DType::u8, shape);
-  const TensorView output{&letter, DType::u8, shape, Device{}};
-  const Item item = rank == 0 ? Item{std::span(&input, 1), {}} : Item{{}, std::span(&output, 1)};
-  run(Call::broadcast(0), std::span(&item, 1), {.order = std::nullopt, .name = "id of NCCL"});
+  const TensorView bytes{&letter, DType::u8, Shape{static_cast<std::int64_t>(sizeof(letter))}, Device{}};
+  run(Call::broadcast(0), bytes, bytes, detail::internal_call("id of NCCL"));
   if (letter.why_not[0] != '\0') {
     group.fall_back(fmt::format("cannot start NCCL on rank 0: {}", letter.why_not.data()));
     return;

@@ -32,7 +32,8 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   }
   if (detail::NodeGroup* const group = engine->transport().node_group()) {
     switch (call.traits().in_node) {
-      case detail::NodeAlgorithm::reduce: return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
+      case detail::NodeAlgorithm::reduce:
+        return detail::make_node_reduce(descriptor, layout, *group, checked, {}, loop());
       case detail::NodeAlgorithm::copy: return detail::make_node_copy(descriptor, layout, *group, checked);
       case detail::NodeAlgorithm::none: break;
     }
@@ -71,6 +72,7 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     auto copies = copies_of_pair(call, checked);
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
+    made->note_place(how.where);
     static_cast<void>(made->try_acquire());  // nobody else has it
     auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
     engine->post_pair(made, progress);
@@ -85,20 +87,6 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
   }
 }
 
-std::vector<int> Communicator::State::members_of_split(const detail::SplitClaim& claim) {
-  // in order with all that was posted before, and with a deadline, which splitting itself has not
-  std::vector<detail::SplitClaim> claims(static_cast<std::size_t>(layout.replicas()));
-  const ConstTensorView mine{&claim, DType::i32, Shape{2}};
-  const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(layout.count(rank)), mine);
-  const TensorView all{claims.data(), DType::i32, Shape{2 * layout.replicas()}, Device{}};
-  const Item item{inputs, std::span(&all, 1)};
-  run(Call::all_gather(), std::span(&item, 1), {.order = std::nullopt, .name = "split"});
-  std::vector<detail::SplitClaim> by_rank;
-  for (int other = 0; other < layout.ranks(); ++other)
-    by_rank.push_back(claims[static_cast<std::size_t>(layout.first(other))]);
-  return detail::split_members(by_rank, rank);
-}
-
 std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
     const Call& call, const std::vector<detail::HostItem>& items) const {
   if (!call.traits().has_schedules()) return nullptr;
@@ -109,14 +97,18 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
 
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how) {
-  auto result = acquire_for_any_time(call, items, how);
-  result->set_fail_after(how.fail_after.value_or(std::chrono::milliseconds(0)));
+  auto result = find_or_make(call, items, how);
+  note_options(*result, how);
   return result;
 }
 
-std::shared_ptr<detail::Operation> Communicator::State::acquire_for_any_time(const Call& call,
-                                                                             std::span<const Item> items,
-                                                                             const ReduceOptions& how) {
+void Communicator::State::note_options(detail::Operation& operation, const ReduceOptions& how) noexcept {
+  operation.set_fail_after(how.fail_after.value_or(std::chrono::milliseconds(0)));
+  operation.note_place(how.where);
+}
+
+std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call& call, std::span<const Item> items,
+                                                                     const ReduceOptions& how) {
   if (is_on_gpus(items)) {
     auto made = make_gpu_operation(call, items, how);
     static_cast<void>(made->try_acquire());  // nobody else has it

@@ -16,18 +16,29 @@
 #include "collectives/host/schedule_cache.hpp"
 #include "collectives/plan_cache.hpp"
 #include "collectives/request_state.hpp"
-#include "collectives/split.hpp"
 #include "device/cuda/wait_limit.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace lockstep {
+
+namespace detail {
+
+/// For calls that the library makes itself: errors show the name, not a line of the library.
+[[nodiscard]] inline ReduceOptions internal_call(std::string_view name) {
+  return {.order = std::nullopt, .name = name, .where = std::source_location()};
+}
+
+}  // namespace detail
 
 // hidden, though it is in a class that is exported
 struct [[gnu::visibility("hidden")]] Communicator::State {
@@ -73,7 +84,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
   /// `make()`, whose errors get the context of `call`.
   template <class Make>
-  [[nodiscard]] auto in_context(const Call& call, const Make& make) const {
+  auto in_context(const Call& call, const Make& make) const {
     try {
       return make();
     } catch (const Error& error) {
@@ -82,6 +93,27 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   }
   [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
+  /// A call with one tensor of this rank; the call says which of the two is used here.
+  void run(const Call& call, const ConstTensorView& input, const TensorView& output, const ReduceOptions& how);
+  [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, const ConstTensorView& input,
+                                                          const TensorView& output, const ReduceOptions& how);
+  /// The item of such a call. It refers to the views.
+  [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output) const;
+  [[nodiscard]] static std::unique_ptr<Plan::State> prepare(const std::shared_ptr<State>& owner, const Call& call,
+                                                            std::span<const Item> items, const ReduceOptions& how);
+  /// The values of all replicas, by replica; `own` has one per local replica. Collective.
+  template <class T>
+  [[nodiscard]] std::vector<T> gather_from_replicas(std::span<const T> own, const ReduceOptions& how) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(static_cast<std::size_t>(layout.replicas()));
+    const auto bytes = [](std::size_t count) { return Shape{static_cast<std::int64_t>(count * sizeof(T))}; };
+    std::vector<ConstTensorView> inputs;
+    for (const T& value : own) inputs.emplace_back(&value, DType::u8, bytes(1));
+    const TensorView output{all.data(), DType::u8, bytes(all.size()), Device{}};
+    const Item item{inputs, std::span(&output, 1)};
+    run(Call::all_gather(), std::span(&item, 1), how);
+    return all;
+  }
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how);
   /// Starts one end of a message. The other rank gets what this rank finds wrong.
@@ -90,16 +122,16 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// What stands for those tensors of a message that lie on GPUs; null where none does.
   [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
                                                                    std::span<detail::HostItem> checked) const;
-  /// The ranks that come together with this one, in order. Collective.
-  [[nodiscard]] std::vector<int> members_of_split(const detail::SplitClaim& claim);
   /// None: direct exchange, or the shared memory of the node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const;
   /// The operation that served the same call before, if it is free and has not failed; else a new one.
   [[nodiscard]] std::shared_ptr<detail::Operation> acquire(const Call& call, std::span<const Item> items,
                                                            const ReduceOptions& how);
-  [[nodiscard]] std::shared_ptr<detail::Operation> acquire_for_any_time(const Call& call, std::span<const Item> items,
-                                                                        const ReduceOptions& how);
+  [[nodiscard]] std::shared_ptr<detail::Operation> find_or_make(const Call& call, std::span<const Item> items,
+                                                                const ReduceOptions& how);
+  /// What the caller asks of this life of `operation`, beside the call itself.
+  static void note_options(detail::Operation& operation, const ReduceOptions& how) noexcept;
   /// What the call, the communicator's options and LOCKSTEP_ORDER say together.
   [[nodiscard]] Order order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept;
   /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
@@ -109,7 +141,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] Order gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
                                    const detail::Leaders& leaders, const ReduceOptions& how) const;
   /// How long the call may take.
-  [[nodiscard]] std::chrono::milliseconds patience(const ReduceOptions& how) const;
+  [[nodiscard]] std::chrono::milliseconds timeout(const ReduceOptions& how) const;
 };
 
 }  // namespace lockstep

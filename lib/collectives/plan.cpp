@@ -4,13 +4,68 @@
 #include <lockstep/collectives/plan.hpp>
 
 #include "base/check.hpp"
+#include "collectives/communicator_state.hpp"
 #include "collectives/plan_state.hpp"
 #include "collectives/request_state.hpp"
 #include "device/host/arena.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+/// A copy of a list of items; the elements stay the caller's. Copies share it.
+class OwnedItems {
+ public:
+  explicit OwnedItems(std::span<const Item> items) : content_(std::make_shared<Content>()) {
+    for (const Item& item : items) {
+      content_->inputs.emplace_back(item.inputs.begin(), item.inputs.end());
+      content_->outputs.emplace_back(item.outputs.begin(), item.outputs.end());
+    }
+    for (std::size_t i = 0; i < items.size(); ++i)
+      content_->items.push_back({content_->inputs[i], content_->outputs[i]});
+  }
+  [[nodiscard]] std::span<const Item> get() const noexcept { return content_->items; }
+
+ private:
+  struct Content {
+    std::vector<std::vector<ConstTensorView>> inputs;
+    std::vector<std::vector<TensorView>> outputs;
+    std::vector<Item> items;
+  };
+  std::shared_ptr<Content> content_;
+};
+
+}  // namespace
+
+std::unique_ptr<Plan::State> Communicator::State::prepare(const std::shared_ptr<State>& owner, const Call& call,
+                                                          std::span<const Item> items, const ReduceOptions& options) {
+  auto state = std::make_unique<Plan::State>();
+  state->engine = owner->engine;
+  // what the views refer to is copied once, here
+  state->make = [owner, call, items = OwnedItems(items), order = options.order, name = std::string(options.name),
+                 fail_after = options.fail_after, where = options.where] {
+    const ReduceOptions how{order, name, fail_after, where};
+    auto made = is_on_gpus(items.get()) ? owner->make_gpu_operation(call, items.get(), how)
+                                        : owner->make_operation(call, items.get(), how);
+    note_options(*made, how);
+    return made;
+  };
+  if (is_on_gpus(items)) {
+    static_cast<void>(
+        detail::check_items(call, owner->layout, owner->rank, items));  // what is left needs the other ranks
+  } else {
+    state->operation = state->make();
+  }
+  const detail::Arena& arena = detail::Arena::of_this_process();
+  state->frees = arena.frees();
+  state->buffers = detail::blocks_of(items);
+  std::copy_if(state->buffers->begin(), state->buffers->end(), std::back_inserter(state->arena_buffers),
+               [&](const detail::MemoryBlock& it) { return it.bytes != 0 && arena.contains(it.data, it.bytes); });
+  return state;
+}
 
 std::shared_ptr<detail::Operation> Plan::State::next() {
   if (!arena_buffers.empty() && detail::Arena::of_this_process().frees() != frees) require_buffers();

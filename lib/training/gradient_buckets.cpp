@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -175,6 +176,10 @@ struct GradientBuckets::State {
 GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<const std::vector<TensorView>> gradients,
                                  const GradientBucketsOptions& options)
     : state_(std::make_unique<State>(communicator, gradients, options)) {}
+
+GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<const TensorView> gradients,
+                                 const GradientBucketsOptions& options)
+    : GradientBuckets(communicator, std::array{std::vector<TensorView>(gradients.begin(), gradients.end())}, options) {}
 
 GradientBuckets::~GradientBuckets() = default;  // requests wait for themselves
 

@@ -21,7 +21,7 @@
 namespace lockstep::detail {
 
 /// A small message of fixed size.
-inline constexpr std::size_t message_bytes = 1024;
+inline constexpr std::size_t message_bytes = 1152;
 using Message = std::array<std::byte, message_bytes>;
 
 struct ReceivedMessage {

@@ -35,6 +35,14 @@ def prints_the_same_on_every_layout():
     expect(lines.pop().startswith("4 replicas, pi is about 3.14"), lines)
 
 
+def prints_what_its_mpi_twin_prints():
+    for ranks in (2, 3):
+        ported, before = (launcher.run(ranks, programs[f"example-ported-mpi{end}"]) for end in ("", "-before"))
+        expect(before.returncode == 0 and ported.returncode == 0, before.stderr + ported.stderr)
+        expect(len(before.stdout.splitlines()) == 1 + ranks and ported.stdout == before.stdout,
+               before.stdout + ported.stdout)
+
+
 def all_are_short_and_run_here():
     names = sorted(name for name in os.listdir(sources) if name.endswith(".cpp"))
     expect([f"example-{name[:-4].replace('_', '-')}" for name in names] == sorted(programs), names)
@@ -60,5 +68,6 @@ sys.exit(run_cases([
     ("a v1 loop on 3 devices", prints(V1_LINE, "example-v1-loop", 3)),
     ("cross-device ops of the user", prints(LOG, "example-cross-device-ops")),
     ("workers have the same digits on every layout", prints_the_same_on_every_layout),
+    ("a ported MPI program prints what it printed on MPI", prints_what_its_mpi_twin_prints),
     ("every example is short and is run here", all_are_short_and_run_here),
 ]))

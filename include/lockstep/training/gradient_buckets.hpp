@@ -51,6 +51,9 @@ class LOCKSTEP_API GradientBuckets {
   /// Error(invalid_argument) when there is not one list per local replica, or lists differ.
   GradientBuckets(const Communicator& communicator, std::span<const std::vector<TensorView>> gradients,
                   const GradientBucketsOptions& options = {});
+  /// The same for a rank with one replica.
+  GradientBuckets(const Communicator& communicator, std::span<const TensorView> gradients,
+                  const GradientBucketsOptions& options = {});
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
   /// Waits for what is under way, bounded by the communicator's deadline.

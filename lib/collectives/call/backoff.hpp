@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How to wait for somebody else without burning a core that he may need.
+// Waiting for another thread or rank without taking a core that it may need.
 
 #pragma once
 
@@ -15,15 +15,16 @@ namespace lockstep::detail {
 /// Spins, then yields, then sleeps. One object per wait.
 class Backoff {
  public:
-  /// Spins between two looks at the world, each of which costs some tenths of a microsecond. Who has a core for himself
-  /// spins for long before he yields, since a yield may hand the core to a stranger for milliseconds; who shares one
-  /// yields almost at once.
+  /// Spins before the first yield; each costs some tenths of a microsecond. A thread with a core of its own spins for
+  /// long, because a yield may give the core to another process for milliseconds; a thread that shares its core yields
+  /// almost at once.
   static constexpr int own_core_spins = 2000;
   static constexpr int shared_core_spins = 20;
 
   explicit Backoff(int spins) : spins_(spins) {}
 
-  /// Spins or yields; false, having done nothing, when that has gone on for so long that clock and mail want a look.
+  /// Spins or yields. Returns false at once if that has gone on for so long that the caller must look at the clock and
+  /// at control messages.
   [[nodiscard]] bool pause_briefly() {
     ++pauses_;
     if (pauses_ <= spins_) {
@@ -32,13 +33,13 @@ class Backoff {
     }
     if (pauses_ > spins_ + brief_yields || yielded_ > brief_time) return false;
     const auto before = Clock::now();
-    std::this_thread::yield();  // to a thread that may keep the core for milliseconds
+    std::this_thread::yield();  // the next thread may keep the core for milliseconds
     yielded_ += Clock::now() - before;
     return true;
   }
 
-  /// For a thread that nobody waits for, beside others that compute: it gives way at once. Who sleeps is let in soon
-  /// when he wakes; who yields comes back after a whole turn of theirs, milliseconds later.
+  /// For a background thread beside threads that compute: sleeps at once. A thread that sleeps is scheduled soon after
+  /// it wakes; one that yields runs again only after a whole time slice of the others, milliseconds later.
   void pause_in_background() {
     ++pauses_;
     if (pauses_ <= shared_core_spins) return;
@@ -59,7 +60,7 @@ class Backoff {
   using Clock = std::chrono::steady_clock;
 
   static constexpr int yields = 20'000;     // tens of milliseconds
-  static constexpr int brief_yields = 500;  // a fraction of a millisecond where nobody else wants the core
+  static constexpr int brief_yields = 500;  // a fraction of a millisecond if no other thread wants the core
   static constexpr auto brief_time = std::chrono::milliseconds(5);
 
   int spins_;

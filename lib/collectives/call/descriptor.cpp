@@ -26,13 +26,13 @@ class Hash {
   std::uint64_t state_ = 0x6c6f636b73746570u;
 };
 
-/// As much of `text` as fits before a closing zero.
+/// As much of `text` as fits before a terminating zero.
 template <std::size_t n>
 void copy_text(std::string_view text, std::array<char, n>& target) {
   std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
 }
 
-/// Ranks that do not name the same numbers of rows disagree.
+/// Makes ranks disagree if their numbers of rows differ.
 void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   Hash hash;
   hash.add(descriptor.hash);
@@ -40,6 +40,14 @@ void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   descriptor.hash = hash.value();
   constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each takes a digit and a comma at least
   copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
+}
+
+/// Whether a call was made in the library, for itself or for a caller whose line it does not know. Options that are
+/// default-constructed have the line of their declaration.
+bool is_in_library(std::string_view path) {
+  constexpr std::string_view this_file = "collectives/call/descriptor.cpp";
+  constexpr std::string_view library = std::string_view(__FILE__).substr(0, sizeof(__FILE__) - 1 - this_file.size());
+  return path.ends_with("lockstep/collectives/communicator.hpp") || path.starts_with(library);
 }
 
 }  // namespace
@@ -73,20 +81,33 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSi
   return result;
 }
 
-void add_gpus(Descriptor& descriptor, std::uint64_t way) {
+void add_gpus(Descriptor& descriptor, std::uint64_t path) {
   Hash hash;
   hash.add(descriptor.hash);
-  hash.add(way);
+  hash.add(path);
   descriptor.hash = hash.value();
   descriptor.on_gpus = true;
 }
 
-void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded) {
+void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view requested) {
   Hash hash;
   hash.add(descriptor.hash);
   hash.add(fingerprint);
   descriptor.hash = hash.value();
-  copy_text(demanded, descriptor.radices);
+  copy_text(requested, descriptor.radices);
+}
+
+void set_place(Descriptor& descriptor, const std::source_location& where) noexcept {
+  descriptor.line = 0;
+  descriptor.file = {};
+  std::string_view path = where.file_name();
+  if (path.empty() || is_in_library(path)) return;
+  if (const auto name = path.rfind('/'); name != path.npos && name > 0) {
+    if (const auto folder = path.rfind('/', name - 1); folder != path.npos) path.remove_prefix(folder + 1);
+  }
+  path.remove_prefix(path.size() - std::min(path.size(), Descriptor::file_bytes - 1));
+  copy_text(path, descriptor.file);
+  descriptor.line = where.line();
 }
 
 std::string operation_name(const Descriptor& descriptor) {
@@ -132,6 +153,7 @@ std::string describe(const Descriptor& descriptor) {
   }
   if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
+  if (descriptor.line != 0) text += fmt::format(" at {}:{}", descriptor.file.data(), descriptor.line);
   return text;
 }
 

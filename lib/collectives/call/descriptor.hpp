@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank says that it is about to do: compared between ranks before any data is used.
+// The description of one call, which ranks compare before any data is used.
 
 #pragma once
 
@@ -11,49 +11,54 @@
 #include "collectives/call/call.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace lockstep::detail {
 
-/// Dtype and shape of one item, as all ranks must give them.
+/// Dtype and shape of one item, equal on all ranks.
 struct ItemSignature {
   DType dtype = DType::f32;
   Shape shape;
 };
 
-/// The merge_call calls of a rank's replicas since it last heard of a failure. What is done in them is the rank's own
-/// affair, but how many there are is not.
+/// The merge_call calls of the replicas of a rank in this epoch. Their number must be the same on all ranks; their
+/// content need not.
 struct MergeCount {
   std::uint32_t calls = 0;   ///< compared between ranks
-  std::uint32_t in_run = 0;  ///< of these in the run of the last one; shown only
-  std::uint64_t run = 0;     ///< that run's number
+  std::uint32_t in_run = 0;  ///< calls of the last run; shown only
+  std::uint64_t run = 0;     ///< number of the last run
 };
 
-/// Trivially copyable: it travels as bytes. Two ranks agree when their hashes are equal; the rest is for the error's
-/// text.
+/// Trivially copyable: it is sent as bytes. Two ranks agree if their hashes are equal; the rest is for the text of
+/// errors.
 struct Descriptor {
   static constexpr std::size_t name_bytes = 40;
   static constexpr std::size_t schedule_bytes = 16;
   static constexpr std::size_t rows_bytes = 32;
+  static constexpr std::size_t file_bytes = 44;
 
   std::uint64_t hash = 0;
   OperationKind kind{};
   ReduceOp op = ReduceOp::sum;
   Order order = Order::canonical;
   DType dtype = DType::f32;  ///< of the first item
-  std::int32_t root = -1;    ///< -1 where there is none
+  std::int32_t root = -1;    ///< -1: none
   std::uint32_t items = 0;
   bool on_gpus = false;
-  std::int64_t elements = 0;    ///< of all items
+  std::int64_t elements = 0;    ///< sum over all items
   std::int32_t shape_rank = 0;  ///< of the first item
   std::array<std::int64_t, Shape::max_rank> extents{};
-  std::array<char, name_bytes> name{};         ///< the caller's, cut off
-  std::array<char, schedule_bytes> radices{};  ///< that the environment demands, cut off
-  std::array<char, rows_bytes> rows{};         ///< by replica, where they may differ, cut off
-  MergeCount merges;                           ///< when the operation was posted
+  std::array<char, name_bytes> name{};         ///< name in the options, truncated
+  std::array<char, schedule_bytes> radices{};  ///< radices that the environment requests, truncated
+  std::array<char, rows_bytes> rows{};         ///< numbers of rows by replica, truncated
+  MergeCount merges;                           ///< count when the operation was posted
+  std::uint32_t line = 0;                      ///< of this rank's call; 0: unknown. It is not compared
+  std::array<char, file_bytes> file{};         ///< the last two components of its path
 
   [[nodiscard]] constexpr const Traits& traits() const noexcept { return detail::traits(kind); }
 };
@@ -62,25 +67,28 @@ struct Descriptor {
 [[nodiscard]] Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSignature> items,
                                          std::string_view name);
 
-/// Makes ranks disagree that would not all work on GPUs, in one way. `way` tells one from another.
-void add_gpus(Descriptor& descriptor, std::uint64_t way);
+/// Makes ranks disagree if they would not all work on GPUs by one path. `path` is its fingerprint.
+void add_gpus(Descriptor& descriptor, std::uint64_t path);
 
-/// Makes ranks disagree that would not run the same schedule. `demanded` is shown, where somebody demands one.
-void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view demanded);
+/// Makes ranks disagree if they would not run the same schedule. `requested` is shown if it is not empty.
+void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view requested);
 
-/// The hash of an operation that was posted after so many merge_call calls, `hash` being that of one after none.
+/// The line that `describe` shows as the place of the call.
+void set_place(Descriptor& descriptor, const std::source_location& where) noexcept;
+
+/// The hash of an operation that was posted after `merges`; `hash` is its hash before any merge_call.
 [[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges) noexcept {
   return hash ^ (merges.calls * 0x9e3779b97f4a7c15u);
 }
 
-/// "; the replicas of rank 1 made 2 merge_call calls, ..." where the two differ in that, else nothing.
+/// "; the replicas of rank 1 made 2 merge_call calls, ..." if the numbers differ, else empty.
 [[nodiscard]] std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank,
                                                const MergeCount& other);
 
 /// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);
 
-/// The name that errors carry: the caller's, else the kind.
+/// The name in the context of errors: the name in the options, else the kind.
 [[nodiscard]] std::string operation_name(const Descriptor& descriptor);
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of tensors as one space of elements, and how a range of it lies in memory.
+// A list of tensors as one space of elements, and the memory of a range of it.
 
 #pragma once
 

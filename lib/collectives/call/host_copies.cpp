@@ -33,7 +33,7 @@ HostCopies::HostCopies(OperationKind kind, std::span<HostItem> items) {
   try {
     block_ = pinned_memory_resource()->allocate(bytes_);
   } catch (const std::bad_alloc&) {
-    throw_error(Code::unavailable, "there are no {} bytes of page-locked memory left", bytes_);
+    throw_error(Code::unavailable, "cannot allocate {} bytes of pinned memory", bytes_);
   }
   auto* next = static_cast<std::byte*>(block_);
   for (HostItem& item : items) {
@@ -75,7 +75,7 @@ HostCopies::~HostCopies() {
   } catch (const std::exception& error) {
     log_warning("a copy between a GPU and the host failed: {}", error.what());
   }
-  log_warning("{} bytes of page-locked memory are kept for ever: a copy of them did not end", bytes_);
+  log_warning("leaking {} bytes of pinned memory: a copy is still pending", bytes_);
 }
 
 void HostCopies::start(std::span<const Copy> copies) {
@@ -92,14 +92,14 @@ void HostCopies::start(std::span<const Copy> copies) {
   }
 }
 
-void HostCopies::fetch(std::chrono::milliseconds patience) {
+void HostCopies::fetch(std::chrono::milliseconds timeout) {
   start(inputs_);
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + timeout;
   Backoff backoff(Backoff::shared_core_spins);
   while (!is_done()) {
     if (std::chrono::steady_clock::now() > until) {
-      throw_error(Code::deadline_exceeded, "what is on the stream of {} did not end within {} s",
-                  to_string(inputs_.front().place.device), std::chrono::duration<double>(patience).count());
+      throw_error(Code::deadline_exceeded, "the stream of {} did not finish within {} s",
+                  to_string(inputs_.front().place.device), std::chrono::duration<double>(timeout).count());
     }
     backoff.pause();
   }

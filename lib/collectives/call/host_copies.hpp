@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors on GPUs by way of host memory: copies that stand for them while an operation of hosts works.
+// Copies in host memory that take the place of tensors on GPUs during an operation on hosts.
 
 #pragma once
 
@@ -18,21 +18,21 @@
 
 namespace lockstep::detail {
 
-/// Page-locked memory for the tensors of one call that lie on GPUs. Thread-safety: one thread at a time.
+/// Pinned memory for the tensors of one call that are on GPUs. Thread-safety: one thread at a time.
 class HostCopies {
  public:
-  /// Puts host memory in the place of every tensor of `items` that lies on a GPU; outputs of an item that get the same
-  /// share one. Throws Error(unavailable) where there is no such memory left.
+  /// Puts host memory in the place of every tensor of `items` that is on a GPU; outputs of an item with the same
+  /// content share one. Throws Error(unavailable) if pinned memory is exhausted.
   HostCopies(OperationKind kind, std::span<HostItem> items);
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
-  /// Memory that a copy under way may touch is kept for ever.
+  /// Leaks memory that a pending copy may still access.
   ~HostCopies();
 
-  /// Copies the inputs, after what is on their devices' streams, and waits. Throws Error(deadline_exceeded) after
-  /// `patience`, Error(unavailable) when CUDA fails.
-  void fetch(std::chrono::milliseconds patience);
-  /// Starts to copy the outputs to their devices, in order with the streams there.
+  /// Copies the inputs in order with the streams of their devices, and waits. Throws Error(deadline_exceeded) after
+  /// `timeout`, Error(unavailable) when CUDA fails.
+  void fetch(std::chrono::milliseconds timeout);
+  /// Starts the copies of the outputs to their devices, in order with the streams there.
   void deliver();
   /// Whether all copies are done. Throws Error(unavailable) when CUDA fails.
   [[nodiscard]] bool is_done() const;
@@ -41,12 +41,12 @@ class HostCopies {
   struct Copy {
     const void* source;
     void* target;
-    GpuPlace place;  // of the one that lies on a device
+    GpuPlace place;  // the end on a device
   };
 
   void place_inputs(HostItem& item, std::byte*& next);
   void place_outputs(OperationKind kind, HostItem& item, std::byte*& next);
-  /// Starts the copies, and marks where they end on each stream.
+  /// Starts the copies, and records an event after them on each stream.
   void start(std::span<const Copy> copies);
 
   std::vector<Copy> inputs_;

@@ -17,7 +17,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Bytes [begin, end) that one view of the call covers.
+/// Bytes [begin, end) of one view of the call.
 struct Extent {
   const std::byte* begin;
   const std::byte* end;
@@ -58,7 +58,7 @@ class Checker {
     const std::string_view name = kind_.inputs == Place::ranks ? "target" : "source";
     if (call_.root < 0 || call_.root >= layout_.ranks())
       refuse("{} is {}, but the ranks are 0 to {}", name, call_.root, layout_.ranks() - 1);
-    if (call_.root == rank_) refuse("{} is {}, which is this rank; give another one", name, call_.root);
+    if (call_.root == rank_) refuse("{} is {}, which is this rank; pass another rank", name, call_.root);
   }
 
   void read_rows(std::size_t items) {
@@ -75,7 +75,7 @@ class Checker {
   HostItem check_item(const Item& item) {
     check_numbers(item);
     HostItem result;
-    // of a scatter the outputs say the shape: all ranks have them
+    // a scatter takes the shape of the outputs, which all ranks have
     const bool is_from_output = item.inputs.empty() || kind_.scatters();
     const ConstTensorView first = is_from_output ? ConstTensorView(item.outputs.front()) : item.inputs.front();
     result.dtype = first.dtype;
@@ -89,7 +89,7 @@ class Checker {
     return result;
   }
 
-  /// Sets what `result` says of parts, and makes its shape the one that all ranks must agree on.
+  /// Sets the parts of `result`, and makes its shape the one that all ranks must agree on.
   void lay_out_parts(HostItem& result) {
     const int replicas = layout_.replicas();
     if (!kind_.has_rows()) {  // a part is one row
@@ -98,7 +98,7 @@ class Checker {
       result.output_parts.assign(local_replicas(), even_begins(kind_.scatters() ? 1 : replicas));
       return;
     }
-    if (result.shape.rank() == 0) refuse("item {} is a scalar, which has no rows; give a shape of rank 1", item_);
+    if (result.shape.rank() == 0) refuse("item {} is a scalar, which has no rows; pass a shape of rank 1", item_);
     row_ = row_shape(result.shape);
     result.row_elements = row_.element_count();
     if (kind_.is_all_to_all()) {
@@ -156,17 +156,17 @@ class Checker {
     if (kind_.inputs == Place::root) {
       const std::size_t inputs = is_root() ? 1 : 0;
       if (item.inputs.size() != inputs) {
-        refuse("item {} has {} inputs; rank {} gives {} (only root {} gives one)", item_, item.inputs.size(), rank_,
-               inputs, call_.root);
+        refuse("item {} has {} inputs; rank {} must pass {} (only root {} passes one)", item_, item.inputs.size(),
+               rank_, inputs, call_.root);
       }
     } else if (item.inputs.size() != local) {
-      refuse("item {} has {} inputs, but rank {} has {} replicas; each replica gives one", item_, item.inputs.size(),
-             rank_, local);
+      refuse("item {} has {} inputs, but rank {} has {} replicas; pass one for each", item_, item.inputs.size(), rank_,
+             local);
     }
     if (kind_.pattern == Pattern::broadcast && !is_root() && item.outputs.empty())
       refuse("item {} has no output on rank {}, which is not the root", item_, rank_);
     if (kind_.has_own_outputs() && item.outputs.size() != local) {
-      refuse("item {} has {} outputs, but rank {} has {} replicas; each replica gets one", item_, item.outputs.size(),
+      refuse("item {} has {} outputs, but rank {} has {} replicas; pass one for each", item_, item.outputs.size(),
              rank_, local);
     }
     if (kind_.outputs == Place::root && !is_root() && !item.outputs.empty()) {
@@ -184,8 +184,8 @@ class Checker {
                                                 : result.input_parts[index].back();
       check_rows(view, "input", index, rows, result);
     } else if (view.dtype != result.dtype || view.shape != result.shape) {
-      refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas give one dtype and shape", item_,
-             to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
+      refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas must have one dtype and shape",
+             item_, to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
              to_string(result.shape), first_replica());
     }
     places_.add(view, kind_.inputs == Place::replicas ? replica_of(index) : -1, {"input", index, item_});
@@ -194,7 +194,7 @@ class Checker {
     result.inputs.push_back(view.data);
   }
 
-  /// The root's input of a scatter.
+  /// The input of the root of a scatter.
   void check_whole(const ConstTensorView& view, const HostItem& result) const {
     const std::int64_t count = result.input_parts[0].back() * result.row_elements;
     if (view.dtype == result.dtype && view.element_count() == count) return;
@@ -203,13 +203,13 @@ class Checker {
            to_string(result.dtype));
   }
 
-  /// A view with a number of rows of its own.
+  /// A view whose number of rows is given.
   void check_rows(const ConstTensorView& view, std::string_view what, std::size_t index, std::int64_t rows,
                   const HostItem& result) const {
     const Shape expected = with_rows(rows, row_);
     if (view.dtype == result.dtype && view.shape == expected) return;
-    refuse("{} of item {} is {} {} on replica {}; by the numbers of rows and the first tensor it must be {} {}", what,
-           item_, to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
+    refuse("{} of item {} is {} {} on replica {}; its number of rows and the first tensor require {} {}", what, item_,
+           to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
            to_string(expected));
   }
 
@@ -258,8 +258,8 @@ class Checker {
     extents_.push_back({begin, begin + view.byte_count(), item_, is_output});
   }
 
-  /// An output may be the very view of an input of its item, and of an output that gets the same; any other overlap
-  /// with an output is wrong.
+  /// An output may be the same view as an input of its item, and as an output with the same content; any other overlap
+  /// with an output is an error.
   void check_overlaps() {
     std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
       // outputs first among those that begin together, so that every input there meets the furthest of them
@@ -291,10 +291,10 @@ class Checker {
   const Traits& kind_;
   const ReplicaLayout& layout_;
   const int rank_;
-  std::optional<RowCounts> rows_;          // that are given or, in an all_to_all_v, sent
+  std::optional<RowCounts> rows_;          // rows that the call names or, in an all_to_all_v, sends
   std::optional<RowCounts> receive_rows_;  // all_to_all_v
   std::size_t item_ = 0;
-  Shape row_;  // of the item under check, where it has rows
+  Shape row_;  // of the item under check, if it has rows
   std::vector<Extent> extents_;
   Places places_;
 };

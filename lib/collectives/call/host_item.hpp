@@ -20,36 +20,44 @@
 
 namespace lockstep::detail {
 
-/// Where parts of a tensor begin, in rows; one entry more than there are parts.
+/// The first rows of the parts of a tensor, and the end of the last part.
 using PartBegins = std::vector<std::int64_t>;
 
-/// Where one tensor lies, and how long it is there.
+/// Device and size of one tensor.
 struct GpuPlace {
   Device device;
   std::size_t bytes = 0;
 };
 
 struct HostItem {
-  DType dtype = DType::f32;         ///< of the inputs
-  Shape shape;                      ///< of one input; as all ranks say it, where inputs differ
+  DType dtype = DType::f32;         ///< element type of the inputs
+  Shape shape;                      ///< shape of one input; if inputs differ, the shape that all ranks agree on
   std::vector<const void*> inputs;  ///< one per local replica
   std::vector<void*> outputs;
 
-  std::int64_t row_elements = 0;         ///< where there are parts, of their unit
-  PartBegins result_parts;               ///< all_gather_v, gather_v: of the result, by replica
-  std::vector<PartBegins> input_parts;   ///< scatter, all_to_all: of each input, by replica that gets the part
-  std::vector<PartBegins> output_parts;  ///< scatter, all_to_all: of each output, by input that it comes from
+  std::int64_t row_elements = 0;         ///< elements of one row, if there are parts
+  PartBegins result_parts;               ///< all_gather_v, gather_v: parts of the result, by replica
+  std::vector<PartBegins> input_parts;   ///< scatter, all_to_all: parts of each input, by receiving replica
+  std::vector<PartBegins> output_parts;  ///< scatter, all_to_all: parts of each output, by input
 
-  std::vector<GpuPlace> input_places;   ///< on GPUs: of each input; in host memory: none
-  std::vector<GpuPlace> output_places;  ///< the same of each output
+  std::vector<GpuPlace> input_places;   ///< device of each input; empty in host memory
+  std::vector<GpuPlace> output_places;  ///< device of each output; empty in host memory
 
   [[nodiscard]] bool is_on_gpus() const noexcept { return !input_places.empty() || !output_places.empty(); }
   [[nodiscard]] std::int64_t count() const noexcept { return shape.element_count(); }
-  /// Of a gather: the first element of `replica`'s part of the result.
+  /// In a gather: the first element of the part of `replica` in the result.
   [[nodiscard]] std::int64_t part_begin(int replica) const {
     return result_parts.empty() ? replica * count() : result_parts[static_cast<std::size_t>(replica)] * row_elements;
   }
 };
+
+/// The address of element number `element` of the tensor of `dtype` at `base`.
+[[nodiscard]] inline const std::byte* at(const void* base, std::int64_t element, DType dtype) noexcept {
+  return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
+}
+[[nodiscard]] inline std::byte* at(void* base, std::int64_t element, DType dtype) noexcept {
+  return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
+}
 
 /// Checks what `rank` alone can see of `call` and its items; throws Error(invalid_argument) that names the operation,
 /// the item, the values and the rule.

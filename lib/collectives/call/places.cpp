@@ -14,7 +14,7 @@ namespace lockstep::detail {
 
 std::string Places::text_of(const Placed& placed) {
   const std::string whose = placed.replica < 0 ? "" : fmt::format(" (replica {})", placed.replica);
-  return fmt::format("{} {} of item {}{} lies on {}", placed.name.role, placed.name.index, placed.name.item, whose,
+  return fmt::format("{} {} of item {}{} is on {}", placed.name.role, placed.name.index, placed.name.item, whose,
                      to_string(placed.device));
 }
 
@@ -23,7 +23,7 @@ void Places::add(const ConstTensorView& view, int replica, const TensorName& nam
   const Placed placed{device, replica, name};
   if (!first_) first_ = placed;
   if (device.kind != first_->device.kind && !traits(kind_).is_message()) {
-    throw_error(Code::invalid_argument, "{}: {}, but {}; all tensors of one call lie on GPUs, or none does",
+    throw_error(Code::invalid_argument, "{}: {}, but {}; all tensors of one call must be on GPUs, or none",
                 to_string(kind_), text_of(placed), text_of(*first_));
   }
   if (device.kind == DeviceKind::cpu) return;
@@ -35,8 +35,8 @@ void Places::add(const ConstTensorView& view, int replica, const TensorName& nam
   }
   const auto [first, is_first] = by_replica_.try_emplace(replica, placed);
   if (is_first || first->second.device == device) return;
-  throw_error(Code::invalid_argument, "{}: {}, but {}; all tensors of a replica lie on one device", to_string(kind_),
-              text_of(placed), text_of(first->second));
+  throw_error(Code::invalid_argument, "{}: {}, but {}; all tensors of a replica must be on one device",
+              to_string(kind_), text_of(placed), text_of(first->second));
 }
 
 void Places::finish() const {
@@ -46,14 +46,14 @@ void Places::finish() const {
         fmt::format("{}: {} {} of item {}", to_string(kind_), placed.name.role, placed.name.index, placed.name.item));
   }
   require_reach();
-  if (by_replica_.empty()) return;  // a broadcast, or a message: what is here is all that is known
+  if (by_replica_.empty()) return;  // a broadcast, or a message: the devices of the replicas are unknown
   for (const Placed& placed : shared_) {
     const bool is_known = std::any_of(by_replica_.begin(), by_replica_.end(), [&](const auto& entry) {
       return entry.second.device.index == placed.device.index;
     });
     if (is_known) continue;
-    throw_error(Code::invalid_argument, "{}: {}, where this rank has no replica: {}", to_string(kind_), text_of(placed),
-                text_of(by_replica_.begin()->second));
+    throw_error(Code::invalid_argument, "{}: {}, but no replica of this rank is there: {}", to_string(kind_),
+                text_of(placed), text_of(by_replica_.begin()->second));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the tensors of one call lie: all on GPUs or none, those of a replica on one device.
+// The devices of the tensors of one call: all tensors are on GPUs or none is; those of a replica are on one device.
 
 #pragma once
 
@@ -20,23 +20,23 @@
 
 namespace lockstep::detail {
 
-/// Which tensor of a call: "input 2 of item 0".
+/// Names one tensor of a call: "input 2 of item 0".
 struct TensorName {
   std::string_view role;  ///< "input", "output"
   std::size_t index = 0;
   std::size_t item = 0;
 };
 
-/// Takes the tensors of one call one by one. Throws Error(invalid_argument) that names the tensor, its replica and the
-/// devices, Error(unavailable) for a GPU that is not here.
+/// Checks the tensors of one call one by one. Throws Error(invalid_argument), which names the tensor, its replica and
+/// the devices, and Error(unavailable) for a GPU that does not exist.
 class Places {
  public:
   explicit Places(OperationKind kind) : kind_(kind) {}
 
-  /// The tensor `name` is `view`. It is that of the local replica of global id `replica`; with -1 of none alone.
+  /// Tensor `name` is `view`. It belongs to the local replica with global id `replica`; -1: to no single replica.
   void add(const ConstTensorView& view, int replica, const TensorName& name);
-  /// After the last: the GPUs are here, they reach the tensors on them, and what is of no replica alone lies where some
-  /// replica of this rank is.
+  /// After the last tensor: checks that the GPUs exist and reach the tensors on them, and that tensors of no single
+  /// replica are on a device of some replica of this rank.
   void finish() const;
 
  private:
@@ -50,11 +50,10 @@ class Places {
 
   OperationKind kind_;
   std::optional<Placed> first_;
-  // of tensors on GPUs alone
-  std::map<Device, Placed> by_device_;  // the first tensor of each
-  std::map<int, Placed> by_replica_;    // the first tensor of each
-  std::map<std::pair<Device, const void*>, Placed>
-      by_address_;  // the first tensor at each; without those of no element
+  // tensors on GPUs only
+  std::map<Device, Placed> by_device_;                           // the first tensor of each
+  std::map<int, Placed> by_replica_;                             // the first tensor of each
+  std::map<std::pair<Device, const void*>, Placed> by_address_;  // the first tensor at each; without empty ones
   std::vector<Placed> shared_;
 };
 

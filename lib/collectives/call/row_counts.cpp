@@ -16,7 +16,7 @@ RowCounts::RowCounts(std::string_view argument, std::span<const std::int64_t> co
                      std::size_t items)
     : counts_(counts), parts_(parts) {
   if (counts.size() != parts && counts.size() != parts * items) {
-    throw_error(Code::invalid_argument, "{} has {} entries; give {}, for all items together, or {}, for each of {}",
+    throw_error(Code::invalid_argument, "{} has {} entries; pass {}, for all items together, or {}, for each of {}",
                 argument, counts.size(), parts, parts * items, items);
   }
   const auto negative = std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; });
@@ -31,7 +31,7 @@ PartBegins begins_of(std::string_view argument, std::span<const std::int64_t> ro
   begins.reserve(rows.size() + 1);
   for (const std::int64_t count : rows) {
     if (count > std::numeric_limits<std::int64_t>::max() - begins.back()) {
-      throw_error(Code::invalid_argument, "{}: there are more than 2^63 - 1 rows in all", argument);
+      throw_error(Code::invalid_argument, "{}: the sum of the rows is above 2^63 - 1", argument);
     }
     begins.push_back(begins.back() + count);
   }

@@ -49,9 +49,11 @@ bool NodeAgreement::show() {
   ControlBlock& control_block = group_.own_control_block();
   Arrival& arrival = control_block.arrivals[slot_];
   arrival.hash = hash_;
-  if (written_[slot_] != hash_) {  // a steady program would write the same in each step
+  // a steady program writes the same in each step
+  if (written_[slot_] != hash_ || written_places_[slot_] != head_->place()) {
     std::memcpy(control_block.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
     written_[slot_] = hash_;
+    written_places_[slot_] = head_->place();
   }
   head_->arrive(tag_, arrival);
   group_.at_flag();

@@ -38,6 +38,7 @@ class NodeAgreement final : public Agreement {
   NodeGroup& group_;
   std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals of all others
   std::array<std::uint64_t, ControlBlock::slots> written_{};            // by slot: hash of the descriptor in it
+  std::array<std::uintptr_t, ControlBlock::slots> written_places_{};    // by slot: Operation::place of that descriptor
   Operation* head_ = nullptr;
   std::uint64_t followed_epoch_ = 0;  // no rank is more than one epoch behind it
   std::uint64_t tag_ = 0;

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -55,6 +56,14 @@ class Operation {
   virtual ~Operation() = default;
 
   [[nodiscard]] const Descriptor& descriptor() const noexcept { return descriptor_; }
+
+  /// The line of this rank's call: shown, not compared. Before the agreement.
+  void note_place(const std::source_location& where) noexcept {
+    const auto place = reinterpret_cast<std::uintptr_t>(where.file_name()) + where.line();
+    if (std::exchange(place_, place) != place) set_place(descriptor_, where);
+  }
+  /// Tells one such line from another.
+  [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }
 
   /// On a node with shared memory: this rank comes to the operation. What other ranks need to know of its buffers goes
   /// into `arrival`; an operation that shares no buffers writes nothing. Called once per life, before the agreement.
@@ -126,6 +135,7 @@ class Operation {
   std::uint64_t epoch_ = 0;
   bool is_agreed_ = false;
   bool is_done_ = false;
+  std::uintptr_t place_ = 0;
   std::atomic<bool> in_use_{false};
   std::chrono::milliseconds fail_after_{0};
   SharedError error_;

@@ -5,7 +5,7 @@
 // An all_gather on GPUs with equally many replicas each: NCCL gathers the inputs of each GPU, with short tensors in
 // buckets, and a kernel copies them in the order of the replicas, if NCCL's is another.
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
 #include "collectives/gpu/operations.hpp"

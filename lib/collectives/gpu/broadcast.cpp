@@ -4,7 +4,7 @@
 //
 // A broadcast on GPUs: from the root's first GPU to all others by NCCL, with short tensors in buckets.
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
 #include "collectives/gpu/operations.hpp"

@@ -10,7 +10,7 @@
 // reduce_scatter has no step 4: its slices are the parts of a GPU's replicas. If there is one GPU, one kernel does
 // everything, without NCCL.
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/operations.hpp"
 #include "collectives/gpu/reduction.hpp"
 #include "schedule/partition.hpp"
@@ -94,7 +94,9 @@ class FoldExchange final : public GpuReduction {
     const Place outputs = descriptor().traits().outputs;
     return outputs == Place::root ? group().leaders().has(leader, descriptor().root) : outputs == Place::ranks;
   }
-  [[nodiscard]] const std::vector<TensorRange>& slice(int leader) const { return slices_[static_cast<std::size_t>(leader)]; }
+  [[nodiscard]] const std::vector<TensorRange>& slice(int leader) const {
+    return slices_[static_cast<std::size_t>(leader)];
+  }
   [[nodiscard]] DType travel_dtype(const Block& block, const Bucket& bucket) const {
     return block.last - block.first == 1 ? bucket.dtype : accumulation_of(bucket);
   }

@@ -9,7 +9,7 @@
 // all in one group of NCCL's sends and receives. Inside a GPU parts are copied. In an all_to_all, (P-1)/P of the bytes
 // of a GPU's inputs leave it; in an all_gather, P-1 times its inputs (an even one is done by all_gather.cpp).
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"
 #include "collectives/gpu/gpu_operation.hpp"
 #include "collectives/gpu/operations.hpp"

@@ -4,7 +4,7 @@
 #include "collectives/gpu/reduction.hpp"
 
 #include "base/check.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include <algorithm>
 #include <utility>

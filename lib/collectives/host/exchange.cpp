@@ -16,7 +16,7 @@
 // (2005), with a direct reduce-scatter.
 
 #include "base/check.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/engine/transfers.hpp"
 #include "collectives/host/exchange_plan.hpp"
 #include "collectives/host/operations.hpp"

@@ -20,7 +20,11 @@ Assembly assembly_of(const Traits& kind) {
 
 ExchangePlan::ExchangePlan(const Descriptor& descriptor, const ReplicaLayout& layout, int rank,
                            std::span<const HostItem> items)
-    : descriptor_(descriptor), layout_(layout), rank_(rank), items_(items), assembly_(assembly_of(descriptor.traits())) {
+    : descriptor_(descriptor),
+      layout_(layout),
+      rank_(rank),
+      items_(items),
+      assembly_(assembly_of(descriptor.traits())) {
   cut(items);
   if (assembly_ == Assembly::fold) plan_folds();
 }

@@ -40,7 +40,9 @@ class ExchangePlan {
 
   [[nodiscard]] Assembly assembly() const noexcept { return assembly_; }
   /// Elements of the result that `owner` makes. For gathers the result is R times as long as an input.
-  [[nodiscard]] const std::vector<TensorRange>& slice(int owner) const { return slices_[static_cast<std::size_t>(owner)]; }
+  [[nodiscard]] const std::vector<TensorRange>& slice(int owner) const {
+    return slices_[static_cast<std::size_t>(owner)];
+  }
   /// Whether `rank` sends a message to `owner` in the first step.
   [[nodiscard]] bool contributes(int rank, int owner) const;
   /// Whether `owner` sends its slice to `rank` in the second step.

@@ -4,7 +4,7 @@
 #include "collectives/host/mixed_radix_folds.hpp"
 
 #include "base/check.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include <cstring>
 #include <utility>
@@ -202,7 +202,8 @@ Partials PartialFolder::fold(Segment& segment, int stage, const SliceInputs& sli
   return partials;
 }
 
-void PartialFolder::collect_inputs(const Segment& segment, int stage, const SliceInputs& slice, const TensorRange& range) {
+void PartialFolder::collect_inputs(const Segment& segment, int stage, const SliceInputs& slice,
+                                   const TensorRange& range) {
   const StageFold& plan = fold_of(stage);
   const HostItem& item = reduction_.items[range.item];
   const std::int64_t position = reduction_.position_of(range);

@@ -10,7 +10,7 @@
 // producers.
 
 #include "base/processor.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/host/node_operation.hpp"
 #include "kernels/copy.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "collectives/host/node_operation.hpp"
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -70,7 +70,7 @@ NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout
 /// Ranges of `counts` elements of each item, in order, for rounds of about `round_bytes` bytes; an element counts
 /// `copies` times.
 std::vector<std::vector<TensorRange>> cut_ranges(std::span<const HostItem> items, std::span<const std::int64_t> counts,
-                                           std::size_t copies, std::size_t round_bytes) {
+                                                 std::size_t copies, std::size_t round_bytes) {
   std::vector<std::vector<TensorRange>> rounds(1);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {

@@ -13,7 +13,7 @@
 // (Movement-avoiding reduction, Peng et al., SC 2023.)
 
 #include "base/processor.hpp"
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/host/node_operation.hpp"
 #include "kernels/reduce.hpp"
 #include "schedule/canonical_tree.hpp"

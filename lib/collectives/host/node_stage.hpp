@@ -19,8 +19,8 @@
 
 namespace lockstep::detail {
 
-/// Inputs of a rank are staged up to NodeGroup::most_staged_bytes. If it has more, or staging memory cannot be allocated,
-/// the ranks of its node exchange messages instead. Not thread-safe: the engine calls under its lock.
+/// Inputs of a rank are staged up to NodeGroup::most_staged_bytes. If it has more, or staging memory cannot be
+/// allocated, the ranks of its node exchange messages instead. Not thread-safe: the engine calls under its lock.
 class NodeStage {
  public:
   /// `replicas[m]` is the number of replicas of member m of the group. `items` must outlive this.

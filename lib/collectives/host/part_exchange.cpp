@@ -9,7 +9,7 @@
 // first: the direct algorithm ("spread out" in MPICH), P-1 messages and (P-1)/P of the inputs' bytes per rank. In an
 // all_to_all_v the numbers of rows are compared first, see RowAgreement.
 
-#include "collectives/call/element_address.hpp"
+#include "collectives/call/host_item.hpp"
 #include "collectives/engine/row_agreement.hpp"
 #include "collectives/engine/transfers.hpp"
 #include "collectives/host/operations.hpp"

@@ -2,13 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/device/arena.hpp>
 
 #include "support/collective_cases.hpp"
+#include "support/errors.hpp"
 #include "support/ranks.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <numeric>
+#include <string>
 
 namespace lockstep::test {
 namespace {
@@ -43,11 +49,164 @@ TEST(Communicator, works_from_several_threads_of_a_rank_on_communicators_of_thei
   });
 }
 
-TEST(Communicator, reduces_a_span_in_place) {
-  on_ranks({1, 1, 1}, [](Communicator& comm) {
-    std::vector<float> gradient{1.0f, static_cast<float>(comm.rank())};
-    comm.all_reduce(std::span(gradient), ReduceOp::mean);
-    EXPECT_EQ(gradient, (std::vector{1.0f, 1.0f}));
+/// Every call with one tensor, on ranks with one replica each.
+void check_calls_with_one_tensor(Communicator& comm) {
+  const int rank = comm.rank();
+  const int size = comm.size();
+  const auto ranks = static_cast<std::size_t>(size);
+  const int total = size * (size - 1) / 2;
+  EXPECT_EQ(comm.all_reduce(rank, ReduceOp::sum), total);
+  std::vector<float, ArenaAllocator<float>> gradient{1.0f, static_cast<float>(rank)};
+  comm.all_reduce(gradient, ReduceOp::sum);
+  comm.all_reduce(std::span(gradient), ReduceOp::mean);
+  EXPECT_EQ(gradient[1], static_cast<float>(total));
+  const std::array<int, 2> own{rank, 7};
+  std::array<double, 2> means{};
+  comm.all_reduce(own, means, ReduceOp::mean);
+  EXPECT_EQ(means, (std::array{total / static_cast<double>(size), 7.0}));
+  Plan plan = comm.prepare_all_reduce(own, means, ReduceOp::mean);
+  means = {};
+  plan.run();
+  EXPECT_EQ(means[1], 7.0);
+
+  int reduced = rank;
+  comm.reduce(reduced, ReduceOp::sum, 0);
+  EXPECT_EQ(reduced, rank == 0 ? total : rank);
+  std::vector<int> sums(rank == 0 ? 2 : 0);
+  comm.reduce(own, sums, ReduceOp::sum, 0);
+  if (rank == 0) {
+    EXPECT_EQ(sums, (std::vector{total, 7 * size}));
+  }
+  std::vector<int> ones(ranks, 1);
+  int part = 0;
+  comm.reduce_scatter(ones, part, ReduceOp::sum);
+  EXPECT_EQ(part, size);
+
+  std::vector<int> ids(ranks);
+  std::iota(ids.begin(), ids.end(), 0);
+  EXPECT_EQ(comm.all_gather(rank), ids);
+  std::vector<int> all(ranks);
+  comm.all_gather_async(std::span<const int>(&rank, 1), all).wait();
+  EXPECT_EQ(all, ids);
+  std::vector<int> gathered(rank == 0 ? ranks : 0);
+  comm.gather(rank, gathered, 0);
+  if (rank == 0) {
+    EXPECT_EQ(gathered, ids);
+  }
+  part = -1;
+  comm.scatter(gathered, part, 0);
+  EXPECT_EQ(part, rank);
+  std::vector<int> sent(ranks, rank);
+  std::vector<int> received(ranks);
+  comm.all_to_all(sent, received);
+  EXPECT_EQ(received, ids);
+  int value = rank == size - 1 ? 42 : 0;
+  comm.broadcast(value, size - 1);
+  EXPECT_EQ(value, 42);
+}
+
+/// Those with numbers of rows: replica r has r + 1.
+void check_rows_with_one_tensor(Communicator& comm) {
+  const int rank = comm.rank();
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(comm.size()));
+  std::iota(rows.begin(), rows.end(), 1);
+  const auto total = static_cast<std::size_t>(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
+  std::vector<std::uint16_t> own(static_cast<std::size_t>(rank) + 1, static_cast<std::uint16_t>(rank));
+  std::vector<std::uint16_t> all(total);
+  comm.all_gather_v(own, all, rows);
+  EXPECT_EQ(all.front(), 0);
+  EXPECT_EQ(all.back(), comm.size() - 1);
+  std::vector<std::uint16_t> gathered(rank == 0 ? total : 0);
+  comm.gather_v(own, gathered, rows, 0);
+  if (rank == 0) {
+    EXPECT_EQ(gathered, all);
+  }
+  std::vector<std::uint16_t> back(own.size());
+  comm.scatter_v(gathered, back, rows, 0);
+  EXPECT_EQ(back, own);
+  // rank p sends p + 1 rows to every rank
+  const std::vector<std::int64_t> sent(rows.size(), rank + 1);
+  std::vector<std::uint16_t> out(own.size() * rows.size(), static_cast<std::uint16_t>(rank));
+  std::vector<std::uint16_t> in(total);
+  comm.all_to_all_v(out, in, sent, rows);
+  EXPECT_EQ(in, all);
+}
+
+TEST(Communicator, takes_one_tensor_of_a_rank_in_every_collective) {
+  for (const std::vector<int>& counts : {std::vector{1}, std::vector{1, 1, 1}}) {
+    on_ranks(counts, [](Communicator& comm) {
+      check_calls_with_one_tensor(comm);
+      check_rows_with_one_tensor(comm);
+    });
+  }
+}
+
+TEST(Communicator, sends_one_tensor_from_rank_to_rank) {
+  on_ranks({1, 2}, [](Communicator& comm) {
+    std::array<float, 2> values{};
+    if (comm.rank() == 0) values = {1, 2};
+    if (comm.rank() == 0) {
+      comm.send(values, 1);
+      comm.send_async(std::span(values), 1).wait();
+    } else {
+      comm.recv(values, 0);
+      comm.recv_async(values, 0).wait();
+    }
+    EXPECT_EQ(values[1], 2);
+  });
+}
+
+TEST(Communicator, requires_items_of_a_rank_with_several_replicas) {
+  on_ranks({1, 2}, [](Communicator& comm) {
+    float value = static_cast<float>(comm.rank());
+    const std::string text = error_of([&] { comm.all_reduce(std::span(&value, 1), ReduceOp::sum); });
+    if (comm.rank() == 1) {
+      expect_all(text, {"all_reduce: a call with one tensor requires one replica per rank, but rank 1 has 2 replicas"});
+    } else {
+      expect_all(text, {"unavailable:", "rank 1 has 2 replicas"});
+    }
+    // a broadcast has one input for all
+    comm.broadcast(value, 1);
+    EXPECT_EQ(value, 1.0f);
+  });
+}
+
+TEST(Communicator, shows_the_line_of_every_ranks_call_in_a_mismatch) {
+  std::array<std::string, 2> errors;
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    std::vector<float> values(2, 1.0f);
+    std::string& error = errors[static_cast<std::size_t>(comm.rank())];
+    if (comm.rank() == 0) {
+      error = error_of([&] { comm.all_reduce(values, ReduceOp::sum); });
+    } else {
+      error = error_of([&] { comm.broadcast(values, 0, {.name = "weights"}); });
+    }
+  });
+  constexpr int line = __LINE__ - 5;
+  for (const std::string& error : errors) {
+    expect_all(error, {"all_reduce sum of f32 [2] at collectives/communicator_test.cpp:" + std::to_string(line),
+                       "named \"weights\" at collectives/communicator_test.cpp:" + std::to_string(line + 2)});
+  }
+}
+
+TEST(Communicator, shows_the_line_of_a_call_that_meets_its_deadline) {
+  std::string error;
+  on_ranks(
+      {1, 1},
+      [&](Communicator& comm) {
+        if (comm.rank() == 0) error = error_of([&] { comm.barrier(); });
+      },
+      impatient(200));
+  expect_all(error, {"deadline_exceeded:", "barrier at collectives/communicator_test.cpp:", "rank 1"});
+}
+
+TEST(Communicator, shows_no_line_for_options_that_have_none) {
+  on_ranks({1, 1}, [&](Communicator& comm) {
+    ReduceOptions options;
+    options.name = comm.rank() == 0 ? "a" : "b";
+    const std::string error = error_of([&] { comm.barrier(options); });
+    EXPECT_EQ(error.find(".hpp:"), std::string::npos) << error;
+    EXPECT_EQ(error.find(".cpp:"), std::string::npos) << error;
   });
 }
 

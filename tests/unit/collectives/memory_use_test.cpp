@@ -85,7 +85,8 @@ TEST(Memory, of_a_message_that_nobody_takes_is_freed_when_that_has_failed) {
         tensor.reset();
         const std::string said = testing::internal::GetCapturedStderr();
         EXPECT_EQ(memory->frees(), 1);
-        EXPECT_NE(said.find("16 bytes of memory were freed while send of f32 [4] was using them: waited"),
+        EXPECT_NE(said.find("16 bytes of memory were freed while send of f32 [4] at collectives/memory_use_test.cpp:83 "
+                            "was using them: waited"),
                   std::string::npos)
             << said;
         EXPECT_THROW(request.wait(), Error);

@@ -66,7 +66,7 @@ TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
 
 TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
-             {"invalid_argument: all_gather_v: input of item 0", "f32 [2, 3] on replica 1", "must be f32 [1, 3]"});
+             {"invalid_argument: all_gather_v: input of item 0", "f32 [2, 3] on replica 1", "require f32 [1, 3]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}), {"[1, 4] on replica 1", "f32 [1, 3]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1})}, {out(16, {4})}),
@@ -76,14 +76,14 @@ TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
 
 TEST_F(Parts, need_sensible_numbers_of_rows) {
   const Inputs inputs{in(0, {1}), in(8, {1})};
-  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entries", "give 2"});
+  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entries", "pass 2"});
   expect_all(gather_refusal({1, 1, 1}, inputs, {}), {"rows has 3 entries"});
   expect_all(gather_refusal({1, -4}, inputs, {}), {"rows[1] is -4", "at least 0"});
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  expect_all(gather_refusal({most, 1}, inputs, {}), {"rows: there are more than 2^63 - 1 rows"});
+  expect_all(gather_refusal({most, 1}, inputs, {}), {"rows: the sum of the rows is above 2^63 - 1"});
   expect_all(exchange_refusal({1, 1, 1}, {1, 1, 1, 1}, inputs, {}),
-             {"all_to_all_v: send_rows has 3 entries", "give 4"});
-  expect_all(exchange_refusal({1, 1, 1, 1}, {1, 1}, inputs, {}), {"receive_rows has 2 entries", "give 4"});
+             {"all_to_all_v: send_rows has 3 entries", "pass 4"});
+  expect_all(exchange_refusal({1, 1, 1, 1}, {1, 1}, inputs, {}), {"receive_rows has 2 entries", "pass 4"});
 }
 
 TEST_F(Parts, may_be_numbered_for_each_item) {
@@ -108,7 +108,7 @@ TEST_F(Parts, of_a_scatter_must_make_the_whole) {
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {1})}),
              {"output 1 of item 0 has shape [1]", "the first one has [2]"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2})}), {"1 outputs", "2 replicas"});
-  expect_all(scatter_refusal({}, {out(8, {2}), out(16, {2})}), {"0 inputs; rank 0 gives 1"});
+  expect_all(scatter_refusal({}, {out(8, {2}), out(16, {2})}), {"0 inputs; rank 0 must pass 1"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}, 3), {"root is 3", "0 to 0"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(8, {2})}), {"overlaps"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(2, {2})}), {"overlaps an", "by 8 bytes"});

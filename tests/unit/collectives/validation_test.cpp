@@ -98,11 +98,10 @@ TEST_F(Validation, refuses_null_addresses) {
 
 TEST_F(Validation, refuses_tensors_some_of_which_lie_on_gpus) {
   const ConstTensorView elsewhere(memory_.data(), DType::f32, Shape{3}, {DeviceKind::gpu, 1});
-  expect_all(refusal(std::array{elsewhere, in(0, 3)}, {}), {"all_reduce: input 1 of item 0 (replica 1) lies on cpu:0",
-                                                            "input 0 of item 0 (replica 0) lies on gpu:1"});
+  expect_all(refusal(std::array{elsewhere, in(0, 3)}, {}),
+             {"all_reduce: input 1 of item 0 (replica 1) is on cpu:0", "input 0 of item 0 (replica 0) is on gpu:1"});
   const TensorView output{memory_.data(), DType::f32, Shape{3}, {DeviceKind::gpu, 1}};
-  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{output}),
-             {"output 0 of item 0 lies on gpu:1", "cpu:0"});
+  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{output}), {"output 0 of item 0 is on gpu:1", "cpu:0"});
 }
 
 TEST_F(Validation, refuses_a_root_that_does_not_exist) {

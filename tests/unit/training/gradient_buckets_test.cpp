@@ -103,7 +103,8 @@ TEST(GradientBuckets, go_out_while_later_tensors_are_computed) {
   on_ranks({1, 1}, [](Communicator& comm) {
     Replica replica;
     replica.fill(comm.rank());
-    GradientBuckets buckets(comm, views_of({&replica, 1}), {.bucket_bytes = 1});
+    const std::vector<TensorView> views = views_of({&replica, 1}).front();
+    GradientBuckets buckets(comm, views, {.bucket_bytes = 1});
     buckets.ready(0, 0);
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (buckets.reduced_count() == 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
@@ -208,7 +209,7 @@ TEST(GradientBuckets, refuse_what_makes_no_sense) {
   on_ranks({1}, [](Communicator& comm) {
     Replica replica;
     replica.fill(0);
-    EXPECT_EQ(code_of([&] { GradientBuckets buckets(comm, {}); }), Code::invalid_argument);
+    EXPECT_EQ(code_of([&] { GradientBuckets buckets(comm, std::span<const std::vector<TensorView>>()); }), Code::invalid_argument);
     GradientBuckets buckets(comm, views_of({&replica, 1}));
     EXPECT_EQ(code_of([&] { buckets.ready(0, 99); }), Code::invalid_argument);
     EXPECT_EQ(code_of([&] { buckets.ready(1, 0); }), Code::invalid_argument);

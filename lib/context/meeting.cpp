@@ -275,7 +275,7 @@ void Step::merge(const MeetingCall& call) {
     Error advised(
         error.code(),
         error.text() +
-            "; this rank was inside a merge_call: if the ranks' replicas make different numbers of merge_call "
+            "; this rank was inside a merge_call: if the ranks' replicas make a different number of merge_call "
             "calls, collectives inside them are matched with the wrong call, or with none",
         error.context());
     detail::PropagationMark::set(advised, detail::PropagationMark::of(error));

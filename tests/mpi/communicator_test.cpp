@@ -209,7 +209,8 @@ TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order
   const bool is_first = first.rank() == 0;
   const std::string error = is_first ? use_first() : use_second();
   calm.barrier();  // all are late before anybody goes on
-  expect_all(error, {"deadline_exceeded:", is_first ? "barrier: timed out after 1.5 s" : "of second, all_reduce sum of f32 [3]",
+  expect_all(error, {"deadline_exceeded:",
+                     is_first ? "barrier: timed out after 1.5 s" : "of second, all_reduce sum of f32 [3]",
                      is_first ? "waiting for rank" : "waiting for rank 0",
                      is_first ? "waits in operation #1 of second, all_reduce sum of f32 [3]"
                               : "rank 0 waits in operation #2 of communicator, barrier"});

@@ -277,11 +277,11 @@ void Step::merge(const RendezvousCall& call) {
   } catch (const Error& error) {
     const bool others_differ = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
     if (!others_differ || team_.communicator().size() == 1) throw;
-    Error advised(
-        error.code(),
-        error.text() + "; this rank was inside a merge_call: if the replicas of the ranks make a different number of "
-                       "merge_call calls, the collectives in them are matched with the wrong call, or with none",
-        error.context());
+    Error advised(error.code(),
+                  error.text() +
+                      "; this rank was inside a merge_call: if the replicas of the ranks make a different number of "
+                      "merge_call calls, the collectives in them are matched with the wrong call, or with none",
+                  error.context());
     detail::PropagationMark::set(advised, detail::PropagationMark::of(error));
     throw Error(advised);
   }

@@ -6,7 +6,7 @@
 
 #pragma once
 
-include "collectives/call/element_space.hpp"
+#include "collectives/call/element_space.hpp"
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/operation.hpp"
 #include "collectives/host/node_stage.hpp"
@@ -18,138 +18,138 @@ include "collectives/call/element_space.hpp"
 #include <span>
 #include <vector>
 
-    namespace lockstep::detail {
+namespace lockstep::detail {
 
-  /// The tensors of one all_reduce as one space of elements, and the layouts of that space in memory.
-  struct ReductionSpace {
-    ReductionSpace(ReduceOp reduce_op, std::vector<HostItem> tensors);
-    ReductionSpace(const ReductionSpace&) = delete;
-    ReductionSpace& operator=(const ReductionSpace&) = delete;
+/// The tensors of one all_reduce as one space of elements, and the layouts of that space in memory.
+struct ReductionSpace {
+  ReductionSpace(ReduceOp reduce_op, std::vector<HostItem> tensors);
+  ReductionSpace(const ReductionSpace&) = delete;
+  ReductionSpace& operator=(const ReductionSpace&) = delete;
 
-    [[nodiscard]] std::int64_t position_of(const TensorRange& range) const {
-      return space.start(range.item) + range.begin;
-    }
-    /// The values of single replicas travel in their own type, partial results in the accumulation type.
-    [[nodiscard]] const ElementImage& layout_of(const Block& block) const {
-      return block.last - block.first == 1 ? leaves : partials;
-    }
-    /// Bytes of a message with the partial results of `blocks`.
-    [[nodiscard]] std::size_t message_bytes(std::span<const Block> blocks, ElementRange elements) const;
-    [[nodiscard]] std::size_t result_bytes() const { return results.bytes({0, space.size()}); }
+  [[nodiscard]] std::int64_t position_of(const TensorRange& range) const {
+    return space.start(range.item) + range.begin;
+  }
+  /// The values of single replicas travel in their own type, partial results in the accumulation type.
+  [[nodiscard]] const ElementImage& layout_of(const Block& block) const {
+    return block.last - block.first == 1 ? leaves : partials;
+  }
+  /// Bytes of a message with the partial results of `blocks`.
+  [[nodiscard]] std::size_t message_bytes(std::span<const Block> blocks, ElementRange elements) const;
+  [[nodiscard]] std::size_t result_bytes() const { return results.bytes({0, space.size()}); }
 
-    const ReduceOp op;
-    const std::vector<HostItem> items;
-    const ElementSpace space;
-    const ElementImage leaves;
-    const ElementImage partials;
-    const ElementImage results;
-  };
+  const ReduceOp op;
+  const std::vector<HostItem> items;
+  const ElementSpace space;
+  const ElementImage leaves;
+  const ElementImage partials;
+  const ElementImage results;
+};
 
-  /// Partial results of some elements: one array per block of the canonical tree that this rank holds.
-  struct Partials {
-    ElementRange elements;
-    std::vector<std::byte*> arrays;
-  };
+/// Partial results of some elements: one array per block of the canonical tree that this rank holds.
+struct Partials {
+  ElementRange elements;
+  std::vector<std::byte*> arrays;
+};
 
-  /// One segment of the space on its way through the stages.
-  class Segment {
-   public:
-    explicit Segment(ElementRange range) : elements_(range) {}
+/// One segment of the space on its way through the stages.
+class Segment {
+ public:
+  explicit Segment(ElementRange range) : elements_(range) {}
 
-    [[nodiscard]] ElementRange elements() const noexcept { return elements_; }
-    /// The partial results that the last stage has left. They contain `elements`.
-    [[nodiscard]] const Partials& partials_of(ElementRange elements) const;
-    void set_partials(std::vector<Partials> partials) { partials_ = std::move(partials); }
+  [[nodiscard]] ElementRange elements() const noexcept { return elements_; }
+  /// The partial results that the last stage has left. They contain `elements`.
+  [[nodiscard]] const Partials& partials_of(ElementRange elements) const;
+  void set_partials(std::vector<Partials> partials) { partials_ = std::move(partials); }
 
-    /// Memory that lives until `release` or `quarantine`.
-    [[nodiscard]] std::span<std::byte> new_buffer(std::size_t bytes, Workspace& workspace);
-    [[nodiscard]] bool has_buffers() const noexcept { return !buffers_.empty(); }
-    void release(Workspace& workspace);
-    void quarantine(Transport& transport) noexcept;
+  /// Memory that lives until `release` or `quarantine`.
+  [[nodiscard]] std::span<std::byte> new_buffer(std::size_t bytes, Workspace& workspace);
+  [[nodiscard]] bool has_buffers() const noexcept { return !buffers_.empty(); }
+  void release(Workspace& workspace);
+  void quarantine(Transport& transport) noexcept;
 
-   private:
-    ElementRange elements_;
-    std::vector<Partials> partials_;
-    std::vector<Buffer> buffers_;
-  };
+ private:
+  ElementRange elements_;
+  std::vector<Partials> partials_;
+  std::vector<Buffer> buffers_;
+};
 
-  /// Writes results to this rank's outputs, and to those of other ranks of the node that it can write.
-  class ResultWriter {
-   public:
-    /// `reduction` outlives this.
-    explicit ResultWriter(const ReductionSpace& reduction) : reduction_(reduction) {}
+/// Writes results to this rank's outputs, and to those of other ranks of the node that it can write.
+class ResultWriter {
+ public:
+  /// `reduction` outlives this.
+  explicit ResultWriter(const ReductionSpace& reduction) : reduction_(reduction) {}
 
-    /// `packed` is memory for all results in one buffer: null if no other rank sends or reads any. `node` is null if
-    /// the ranks of the node do not share memory in this operation.
-    void start(std::byte* packed, const NodeStage* node) {
-      packed_ = packed;
-      node_ = node;
-    }
+  /// `packed` is memory for all results in one buffer: null if no other rank sends or reads any. `node` is null if
+  /// the ranks of the node do not share memory in this operation.
+  void start(std::byte* packed, const NodeStage* node) {
+    packed_ = packed;
+    node_ = node;
+  }
 
-    /// All places that a result of these elements is written to: in the packed results and in the outputs.
-    [[nodiscard]] std::vector<void*> places_of(const TensorRange& range) const;
-    /// Memory of the packed results of `elements`.
-    [[nodiscard]] std::span<std::byte> packed(ElementRange elements) const {
-      return {packed_ + reduction_.results.offset(elements.begin), reduction_.results.bytes(elements)};
-    }
-    /// Copies packed results to the outputs.
-    void deliver(ElementRange elements) const;
-    /// Copies the packed results of another rank to the outputs of this rank that the other could not write.
-    void deliver_unseen(ElementRange elements, const std::byte* packed) const;
+  /// All places that a result of these elements is written to: in the packed results and in the outputs.
+  [[nodiscard]] std::vector<void*> places_of(const TensorRange& range) const;
+  /// Memory of the packed results of `elements`.
+  [[nodiscard]] std::span<std::byte> packed(ElementRange elements) const {
+    return {packed_ + reduction_.results.offset(elements.begin), reduction_.results.bytes(elements)};
+  }
+  /// Copies packed results to the outputs.
+  void deliver(ElementRange elements) const;
+  /// Copies the packed results of another rank to the outputs of this rank that the other could not write.
+  void deliver_unseen(ElementRange elements, const std::byte* packed) const;
 
-   private:
-    void copy(const TensorRange& range, const std::byte* packed, void* output) const;
+ private:
+  void copy(const TensorRange& range, const std::byte* packed, void* output) const;
 
-    const ReductionSpace& reduction_;
-    std::byte* packed_ = nullptr;
-    const NodeStage* node_ = nullptr;
-  };
+  const ReductionSpace& reduction_;
+  std::byte* packed_ = nullptr;
+  const NodeStage* node_ = nullptr;
+};
 
-  /// The elements that this rank keeps of one slice in a stage of the reduce-scatter phase, and the messages about
-  /// them.
-  struct SliceInputs {
-    ElementRange kept;
-    std::vector<const std::byte*> received;  ///< by group of the stage; null for this rank's own group
-  };
+/// The elements that this rank keeps of one slice in a stage of the reduce-scatter phase, and the messages about
+/// them.
+struct SliceInputs {
+  ElementRange kept;
+  std::vector<const std::byte*> received;  ///< by group of the stage; null for this rank's own group
+};
 
-  /// Packs this rank's partial results into messages, and folds the partial results of a stage along the canonical
-  /// tree.
-  class PartialFolder {
-   public:
-    /// All arguments outlive this. `rank` is this rank.
-    PartialFolder(const RankSchedule& schedule, const ReductionSpace& reduction, const ResultWriter& writer, int rank);
+/// Packs this rank's partial results into messages, and folds the partial results of a stage along the canonical
+/// tree.
+class PartialFolder {
+ public:
+  /// All arguments outlive this. `rank` is this rank.
+  PartialFolder(const RankSchedule& schedule, const ReductionSpace& reduction, const ResultWriter& writer, int rank);
 
-    /// As ResultWriter's.
-    void start(const NodeStage* node) { node_ = node; }
+  /// As ResultWriter's.
+  void start(const NodeStage* node) { node_ = node; }
 
-    /// The message with the partial results of `elements` that `stage` ships.
-    [[nodiscard]] std::span<const std::byte> pack(Segment& segment, int stage, ElementRange elements,
-                                                  Workspace& workspace);
-    /// Adds the partial results of all groups of `stage`. The last stage writes results and returns no arrays.
-    [[nodiscard]] Partials fold(Segment& segment, int stage, const SliceInputs& slice, Workspace& workspace);
+  /// The message with the partial results of `elements` that `stage` ships.
+  [[nodiscard]] std::span<const std::byte> pack(Segment& segment, int stage, ElementRange elements,
+                                                Workspace& workspace);
+  /// Adds the partial results of all groups of `stage`. The last stage writes results and returns no arrays.
+  [[nodiscard]] Partials fold(Segment& segment, int stage, const SliceInputs& slice, Workspace& workspace);
 
-   private:
-    [[nodiscard]] bool is_in_node(int stage) const { return node_ != nullptr && stage == 0; }
-    [[nodiscard]] const StageFold& fold_of(int stage) const {
-      return is_in_node(stage) ? schedule_.node_fold() : schedule_.stage(stage).fold;
-    }
-    /// The address of element `position` in the array of block `index` of `blocks`.
-    [[nodiscard]] const std::byte* array_of(const Partials& partials, std::span<const Block> blocks, std::size_t index,
-                                            std::int64_t position) const;
-    /// Packs the blocks that this rank's own replicas make. Single replicas are copied too: outputs may be written
-    /// while the message travels.
-    void pack_leaves(const RankSchedule::Stage& stage, ElementRange elements, std::byte* next);
-    /// Sets inputs_, in id order: the partial results that other groups have sent, and those of this rank.
-    void collect_inputs(const Segment& segment, int stage, const SliceInputs& slice, const TensorRange& range);
-    void add_inputs(const HostItem& item, std::span<const std::uint8_t> merges, std::span<void* const> outputs,
-                    FoldResult result, std::int64_t count);
+ private:
+  [[nodiscard]] bool is_in_node(int stage) const { return node_ != nullptr && stage == 0; }
+  [[nodiscard]] const StageFold& fold_of(int stage) const {
+    return is_in_node(stage) ? schedule_.node_fold() : schedule_.stage(stage).fold;
+  }
+  /// The address of element `position` in the array of block `index` of `blocks`.
+  [[nodiscard]] const std::byte* array_of(const Partials& partials, std::span<const Block> blocks, std::size_t index,
+                                          std::int64_t position) const;
+  /// Packs the blocks that this rank's own replicas make. Single replicas are copied too: outputs may be written
+  /// while the message travels.
+  void pack_leaves(const RankSchedule::Stage& stage, ElementRange elements, std::byte* next);
+  /// Sets inputs_, in id order: the partial results that other groups have sent, and those of this rank.
+  void collect_inputs(const Segment& segment, int stage, const SliceInputs& slice, const TensorRange& range);
+  void add_inputs(const HostItem& item, std::span<const std::uint8_t> merges, std::span<void* const> outputs,
+                  FoldResult result, std::int64_t count);
 
-    const RankSchedule& schedule_;
-    const ReductionSpace& reduction_;
-    const ResultWriter& writer_;
-    int first_replica_;
-    const NodeStage* node_ = nullptr;
-    std::vector<FoldInput> inputs_;
-  };
+  const RankSchedule& schedule_;
+  const ReductionSpace& reduction_;
+  const ResultWriter& writer_;
+  int first_replica_;
+  const NodeStage* node_ = nullptr;
+  std::vector<FoldInput> inputs_;
+};
 
 }  // namespace lockstep::detail

@@ -8,7 +8,7 @@
 #include <lockstep/cluster/replica_layout.hpp>
 
 #include "base/mutex.hpp"
-include "collectives/call/element_space.hpp"
+#include "collectives/call/element_space.hpp"
 #include "collectives/call/host_item.hpp"
 #include "schedule/mixed_radix.hpp"
 #include "schedule/radices.hpp"
@@ -21,80 +21,80 @@ include "collectives/call/element_space.hpp"
 #include <string>
 #include <vector>
 
-    namespace lockstep::detail {
+namespace lockstep::detail {
 
-  /// The schedule of one rank, for any elements. Immutable, shared by the operations that run it.
-  class RankSchedule {
-   public:
-    struct Stage {
-      bool has_peers = false;  ///< if not, this rank has no work in the stage
-      StageFold fold;
-      std::vector<Block> shipped;                             ///< blocks that this rank sends of each element
-      std::vector<std::vector<std::uint8_t>> shipped_merges;  ///< the folds of those made of its own replicas alone
-    };
-    RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int segments);
-
-    [[nodiscard]] const RankLayout& layout() const noexcept { return *layout_; }
-    [[nodiscard]] const Radices& radices() const noexcept { return schedule_.radices(); }
-    [[nodiscard]] int segments() const noexcept { return segments_; }
-    /// Equal if radices and segments are.
-    [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
-    /// Whether the ranks of a node share the work of the first stage, so that they can do it in shared memory.
-    [[nodiscard]] bool begins_in_node() const { return radices().front().kind == StageKind::node; }
-
-    [[nodiscard]] int stage_count() const noexcept { return schedule_.stages(); }
-    [[nodiscard]] const Stage& stage(int index) const { return stages_[static_cast<std::size_t>(index)]; }
-    /// The first stage in which this rank has peers: there its own inputs are single replicas.
-    [[nodiscard]] int first_stage() const noexcept { return first_stage_; }
-    /// The fold of the first stage if this rank reads all inputs of its node itself.
-    [[nodiscard]] const StageFold& node_fold() const noexcept { return node_fold_; }
-
-    /// The work of `rank` in `stage` for `elements` of `space`. All ranges are snapped, on all ranks alike: both ends
-    /// of a message have the same elements.
-    [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage, ElementRange elements) const;
-
-   private:
-    std::shared_ptr<const RankLayout> layout_;
-    MixedRadix schedule_;
-    int segments_;
-    std::vector<Stage> stages_;
-    StageFold node_fold_;
-    int first_stage_;
-    std::uint64_t fingerprint_;
+/// The schedule of one rank, for any elements. Immutable, shared by the operations that run it.
+class RankSchedule {
+ public:
+  struct Stage {
+    bool has_peers = false;  ///< if not, this rank has no work in the stage
+    StageFold fold;
+    std::vector<Block> shipped;                             ///< blocks that this rank sends of each element
+    std::vector<std::vector<std::uint8_t>> shipped_merges;  ///< the folds of those made of its own replicas alone
   };
+  RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int segments);
 
-  /// Choices that override the planner. They never change bits.
-  struct ScheduleOptions {
-    std::string radices;  ///< in the syntax of RadixPattern; empty: chosen by the planner
-    int segments = 0;     ///< 0: chosen by the planner
-  };
+  [[nodiscard]] const RankLayout& layout() const noexcept { return *layout_; }
+  [[nodiscard]] const Radices& radices() const noexcept { return schedule_.radices(); }
+  [[nodiscard]] int segments() const noexcept { return segments_; }
+  /// Equal if radices and segments are.
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  /// Whether the ranks of a node share the work of the first stage, so that they can do it in shared memory.
+  [[nodiscard]] bool begins_in_node() const { return radices().front().kind == StageKind::node; }
 
-  /// The path between the ranks of one node.
-  enum class NodePath : std::uint8_t { messages, memory };
+  [[nodiscard]] int stage_count() const noexcept { return schedule_.stages(); }
+  [[nodiscard]] const Stage& stage(int index) const { return stages_[static_cast<std::size_t>(index)]; }
+  /// The first stage in which this rank has peers: there its own inputs are single replicas.
+  [[nodiscard]] int first_stage() const noexcept { return first_stage_; }
+  /// The fold of the first stage if this rank reads all inputs of its node itself.
+  [[nodiscard]] const StageFold& node_fold() const noexcept { return node_fold_; }
 
-  /// Thread-safe.
-  class ScheduleCache {
-   public:
-    /// `node_leaders` has the lowest rank of each rank's node; if nodes are not contiguous ranges of ranks, each rank
-    /// counts as a node. Throws Error(invalid_argument) for invalid radices.
-    ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
-                  const ScheduleOptions& options, NodePath path = NodePath::messages);
+  /// The work of `rank` in `stage` for `elements` of `space`. All ranges are snapped, on all ranks alike: both ends
+  /// of a message have the same elements.
+  [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage, ElementRange elements) const;
 
-    /// The schedule for an all-reduce of `bytes` bytes; null inside one node, and if the planner prefers direct
-    /// exchange. It begins inside the nodes if their ranks share memory.
-    [[nodiscard]] std::shared_ptr<const RankSchedule> find(std::int64_t bytes);
-    [[nodiscard]] const std::string& forced_radices() const noexcept { return options_.radices; }
+ private:
+  std::shared_ptr<const RankLayout> layout_;
+  MixedRadix schedule_;
+  int segments_;
+  std::vector<Stage> stages_;
+  StageFold node_fold_;
+  int first_stage_;
+  std::uint64_t fingerprint_;
+};
 
-   private:
-    [[nodiscard]] std::shared_ptr<const RankSchedule> plan(std::int64_t bytes) const;
+/// Choices that override the planner. They never change bits.
+struct ScheduleOptions {
+  std::string radices;  ///< in the syntax of RadixPattern; empty: chosen by the planner
+  int segments = 0;     ///< 0: chosen by the planner
+};
 
-    std::shared_ptr<const RankLayout> layout_;
-    int rank_;
-    ScheduleOptions options_;
-    NodePath path_;
-    std::optional<RadixPattern> forced_;
-    Mutex mutex_;
-    std::map<int, std::shared_ptr<const RankSchedule>> plans_ LOCKSTEP_GUARDED_BY(mutex_);  // by size class
-  };
+/// The path between the ranks of one node.
+enum class NodePath : std::uint8_t { messages, memory };
+
+/// Thread-safe.
+class ScheduleCache {
+ public:
+  /// `node_leaders` has the lowest rank of each rank's node; if nodes are not contiguous ranges of ranks, each rank
+  /// counts as a node. Throws Error(invalid_argument) for invalid radices.
+  ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
+                const ScheduleOptions& options, NodePath path = NodePath::messages);
+
+  /// The schedule for an all-reduce of `bytes` bytes; null inside one node, and if the planner prefers direct
+  /// exchange. It begins inside the nodes if their ranks share memory.
+  [[nodiscard]] std::shared_ptr<const RankSchedule> find(std::int64_t bytes);
+  [[nodiscard]] const std::string& forced_radices() const noexcept { return options_.radices; }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const RankSchedule> plan(std::int64_t bytes) const;
+
+  std::shared_ptr<const RankLayout> layout_;
+  int rank_;
+  ScheduleOptions options_;
+  NodePath path_;
+  std::optional<RadixPattern> forced_;
+  Mutex mutex_;
+  std::map<int, std::shared_ptr<const RankSchedule>> plans_ LOCKSTEP_GUARDED_BY(mutex_);  // by size class
+};
 
 }  // namespace lockstep::detail

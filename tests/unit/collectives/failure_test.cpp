@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -195,16 +196,18 @@ TEST(Failure, may_follow_another_with_nothing_between_them) {
 
 TEST(Failure, may_follow_another_that_waits_for_an_outstanding_operation) {
   for (const int aborts : {2, 3}) {
+    std::latch has_aborted(1);
     on_ranks(
         {1, 1, 1},
         [&](Communicator& comm) {
           if (comm.rank() == 1) {
             Request outstanding = comm.barrier_async();
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));  // rank 1 has entered it, and waits
+            EXPECT_FALSE(outstanding.wait_for(std::chrono::milliseconds(10)));  // others can see that rank 1 is in it
             for (int i = 0; i < aborts; ++i) comm.abort("failure " + std::to_string(i));
+            has_aborted.count_down();
             outstanding.wait();
           } else {
-            std::this_thread::sleep_for(std::chrono::milliseconds(150));
+            has_aborted.wait();
             comm.barrier();
             for (int i = 0; i < aborts; ++i)
               expect_all(error_of([&] { comm.barrier(); }),

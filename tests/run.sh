@@ -4,7 +4,7 @@
 #
 # Installs what is missing, builds, runs the tests; ends with "N passed, N failed, N skipped".
 #
-#   sh tests/run.sh                    the plain lane: everything a change should pass before it is shown to anybody
+#   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
 #   sh tests/run.sh --all              every lane: plain hosts slow mpich clang tsan
 #   sh tests/run.sh --lanes LANE...    these lanes
 #

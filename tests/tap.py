@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases printed as TAP, the format that Meson counts. Who is in a folder beside this file puts it on sys.path."""
+"""Test cases printed as TAP, the format that Meson counts. Tests in other folders put its folder on sys.path."""
 
 import traceback
 

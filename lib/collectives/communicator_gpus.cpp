@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How one call on GPUs becomes an operation, and how the ranks settle what they do there.
+// How one call on GPUs becomes an operation, and how the ranks negotiate the path between GPUs.
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -21,13 +21,13 @@ using detail::GpuPath;
 namespace {
 
 /// What one rank tells all of NCCL's unique id.
-struct IdLetter {
+struct IdMessage {
   detail::nccl::UniqueId id;
   std::array<char, 128> why_not{};  // there is none: the failure
 };
 
 /// What goes through host memory, and why; nothing where nothing does.
-std::string slow_way(const detail::GpuDecision& decision) {
+std::string staging_notice(const detail::GpuDecision& decision) {
   if (decision.path == GpuPath::host)
     return fmt::format("collectives on GPUs go through host memory: {}", decision.text);
   if (decision.sharing.empty()) return {};
@@ -53,7 +53,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const
                                                                            const ReduceOptions& how) {
   auto checked = detail::propagate(
       *engine, [&] { return in_context(call, [&] { return detail::check_items(call, layout, rank, items); }); });
-  const auto group = settle_gpus(detail::replica_devices(call.kind, checked));
+  const auto group = negotiate_path(detail::replica_devices(call.kind, checked));
   return detail::propagate(*engine, [&] {
     return in_context(call, [&] {
       if (group != nullptr) group->require_places(call, checked);
@@ -111,63 +111,65 @@ std::unique_ptr<detail::HostCopies> Communicator::State::copies_of_pair(const Ca
   return copies;
 }
 
-std::shared_ptr<detail::GpuGroup> Communicator::State::settle_gpus(std::span<const Device> devices) {
+std::shared_ptr<detail::GpuGroup> Communicator::State::negotiate_path(std::span<const Device> devices) {
   const detail::MutexLock lock(gpu_mutex);
   const std::uint64_t epoch = engine->next_epoch();
   if (gpus != nullptr && gpus->epoch() == epoch) return gpus;
   if (devices.empty()) return nullptr;
-  const auto claims = exchange_claims(devices);
-  // all ranks have left the epoch before: what is left of it disturbs nobody any more
+  const auto descriptors = exchange_device_descriptors(devices);
+  // all ranks have left the previous epoch, so aborting its communicators disturbs no rank
   if (gpus != nullptr && gpus->comms() != nullptr) gpus->comms()->abort();
-  auto settled = detail::GpuGroup::make(epoch, claims, layout, rank);
-  if (settled->decision().path == GpuPath::nccl) start_nccl(*settled);
-  const detail::GpuDecision& decision = settled->decision();
-  const std::string slow = slow_way(decision);
-  if (rank == 0 && !slow.empty() && std::exchange(told_slow_way, slow) != slow)
+  auto negotiated = detail::GpuGroup::make(epoch, descriptors, layout, rank);
+  if (negotiated->decision().path == GpuPath::nccl) start_nccl(*negotiated);
+  const detail::GpuDecision& decision = negotiated->decision();
+  const std::string slow = staging_notice(decision);
+  if (rank == 0 && !slow.empty() && std::exchange(logged_notice, slow) != slow)
     detail::log_warning("{}: {}", options.name, slow);
-  gpus = std::move(settled);
+  gpus = std::move(negotiated);
   return gpus;
 }
 
-std::vector<detail::DeviceDescriptor> Communicator::State::exchange_claims(std::span<const Device> devices) {
+std::vector<detail::DeviceDescriptor> Communicator::State::exchange_device_descriptors(
+    std::span<const Device> devices) {
   detail::cuda::Backend& backend = detail::cuda::Backend::of_this_process();
   const bool is_one_gpu = layout.ranks() == 1 && std::all_of(devices.begin(), devices.end(), [&](Device device) {
                             return device.index == devices.front().index;
                           });
   std::vector<detail::DeviceDescriptor> own;
   for (const Device device : devices) {
-    detail::DeviceDescriptor& claim = own.emplace_back();
-    claim.uuid = backend.found().devices[static_cast<std::size_t>(device.index)].uuid;
-    claim.device = device.index;
+    detail::DeviceDescriptor& descriptor = own.emplace_back();
+    descriptor.uuid = backend.found().devices[static_cast<std::size_t>(device.index)].uuid;
+    descriptor.device = device.index;
     if (is_one_gpu) continue;  // nothing that would need NCCL
     const detail::nccl::Library& library = backend.nccl();
-    if (library.api != nullptr) claim.nccl_version = library.version;
-    std::copy_n(library.why.begin(), std::min(library.why.size(), claim.why_no_nccl.size() - 1),
-                claim.why_no_nccl.begin());
+    if (library.api != nullptr) descriptor.nccl_version = library.version;
+    std::copy_n(library.why.begin(), std::min(library.why.size(), descriptor.why_no_nccl.size() - 1),
+                descriptor.why_no_nccl.begin());
   }
   return gather_from_replicas<detail::DeviceDescriptor>(own, detail::internal_call("first call on GPUs"));
 }
 
 void Communicator::State::start_nccl(detail::GpuGroup& group) {
-  IdLetter letter;
+  IdMessage message;
   if (rank == 0) {
     try {
-      group.comms()->check(group.comms()->api().get_unique_id(letter.id), "ncclGetUniqueId");
+      group.comms()->check(group.comms()->api().get_unique_id(message.id), "ncclGetUniqueId");
     } catch (const Error& error) {
       const std::string_view text = error.text();
-      std::copy_n(text.begin(), std::min(text.size(), letter.why_not.size() - 1), letter.why_not.begin());
+      std::copy_n(text.begin(), std::min(text.size(), message.why_not.size() - 1), message.why_not.begin());
     }
   }
-  const TensorView bytes{&letter, DType::u8, Shape{static_cast<std::int64_t>(sizeof(letter))}, Device{}};
+  const TensorView bytes{&message, DType::u8, Shape{static_cast<std::int64_t>(sizeof(message))}, Device{}};
   run(Call::broadcast(0), bytes, bytes, detail::internal_call("id of NCCL"));
-  if (letter.why_not[0] != '\0') {
-    group.fall_back(fmt::format("cannot start NCCL on rank 0: {}", letter.why_not.data()));
+  if (message.why_not[0] != '\0') {
+    group.fall_back(fmt::format("cannot start NCCL on rank 0: {}", message.why_not.data()));
     return;
   }
   const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, "start of NCCL");
-  const auto starting = std::make_shared<detail::NcclStart>(
-      descriptor, group.comms(), letter.id, group.leader_of_stream(0), group.leaders().size(), *options.fail_after / 2);
-  static_cast<void>(starting->try_acquire());  // nobody else has it
+  const auto starting =
+      std::make_shared<detail::NcclStart>(descriptor, group.comms(), message.id, group.leader_of_stream(0),
+                                          group.leaders().size(), *options.fail_after / 2);
+  static_cast<void>(starting->try_acquire());  // no other caller has it
   engine->run(starting);
   if (!starting->why_not().empty()) group.fall_back(starting->why_not());
 }
@@ -183,14 +185,15 @@ detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std
     for (const Device device : devices) detail::cuda::Backend::of_this_process().require(device, "gpu_path");
   };
   detail::propagate(*state.engine, [&] { state.in_context(call, check); });
-  return state.settle_gpus(devices)->decision();
+  return state.negotiate_path(devices)->decision();
 }
 
-std::optional<CommunicatorAccess::SettledGpus> CommunicatorAccess::settled_gpus(const Communicator& communicator) {
+std::optional<CommunicatorAccess::NegotiatedGpus> CommunicatorAccess::negotiated_gpus(
+    const Communicator& communicator) {
   Communicator::State& state = *communicator.state_;
   const detail::MutexLock lock(state.gpu_mutex);
   if (state.gpus == nullptr) return std::nullopt;
-  return SettledGpus{state.gpus->decision(), state.gpus->devices()};
+  return NegotiatedGpus{state.gpus->decision(), state.gpus->devices()};
 }
 
 }  // namespace lockstep

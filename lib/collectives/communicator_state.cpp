@@ -73,7 +73,7 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
     made->note_place(how.where);
-    static_cast<void>(made->try_acquire());  // nobody else has it
+    static_cast<void>(made->try_acquire());  // no other caller has it
     auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
     engine->post_pair(made, progress);
     return state;
@@ -111,7 +111,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
                                                                      const ReduceOptions& how) {
   if (is_on_gpus(items)) {
     auto made = make_gpu_operation(call, items, how);
-    static_cast<void>(made->try_acquire());  // nobody else has it
+    static_cast<void>(made->try_acquire());  // no other caller has it
     return made;
   }
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
@@ -123,7 +123,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
   }
   auto made =
       detail::propagate(*engine, [&] { return in_context(call, [&] { return make_operation(call, items, how); }); });
-  static_cast<void>(made->try_acquire());  // nobody else has it
+  static_cast<void>(made->try_acquire());  // no other caller has it
   if (made->is_reusable()) {
     const detail::MutexLock lock(mutex);
     cache.add(key, made);

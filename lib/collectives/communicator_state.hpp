@@ -57,7 +57,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
 
   detail::Mutex gpu_mutex;                                                // held while the ranks negotiate
   std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
-  std::string told_slow_way LOCKSTEP_GUARDED_BY(gpu_mutex);
+  std::string logged_notice LOCKSTEP_GUARDED_BY(gpu_mutex);
 
   /// Makes the operation of one call in host memory. Throws Error(invalid_argument).
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation(const Call& call, std::span<const Item> items,
@@ -65,7 +65,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] std::shared_ptr<detail::Operation> make_host_operation(const Call& call,
                                                                        std::vector<detail::HostItem> checked,
                                                                        const ReduceOptions& how) const;
-  /// The same of one on GPUs. What this rank finds wrong is propagated. Collective where the ranks have not settled
+  /// The same of one on GPUs. What this rank finds wrong is propagated. Collective if the ranks have not negotiated
   /// yet.
   [[nodiscard]] std::shared_ptr<detail::Operation> make_gpu_operation(const Call& call, std::span<const Item> items,
                                                                       const ReduceOptions& how);
@@ -74,9 +74,9 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                                      std::vector<detail::HostItem> checked,
                                                                      const ReduceOptions& how);
   /// How the ranks work on GPUs in this epoch, the local replicas being on `devices`. Collective where they have not
-  /// settled yet. Null where they have not and `devices` is empty.
-  [[nodiscard]] std::shared_ptr<detail::GpuGroup> settle_gpus(std::span<const Device> devices);
-  [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_claims(std::span<const Device> devices);
+  /// negotiated it yet. Null if they have not and `devices` is empty.
+  [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(std::span<const Device> devices);
+  [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(std::span<const Device> devices);
   void start_nccl(detail::GpuGroup& group);
   [[nodiscard]] detail::Descriptor describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;

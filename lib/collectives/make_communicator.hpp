@@ -41,16 +41,16 @@ struct CommunicatorAccess {
   static void forget_propagated(const Communicator& communicator);
   /// The local replicas have met in a merge_call, in `run` of their strategy. Local.
   static void count_merge(const Communicator& communicator, std::uint64_t run);
-  /// How the ranks work on GPUs, the local replicas being on `devices`, which are GPUs, one for each; the route and
-  /// why. Settles it where it is not settled yet, as the first call on GPUs does. Collective. Throws Error(unavailable)
-  /// for a GPU that is not here.
+  /// How the ranks work on GPUs, the local replicas being on `devices`, which are GPUs, one for each; the path and
+  /// why. Negotiates it if that has not been done, as the first call on GPUs does. Collective. Throws
+  /// Error(unavailable) for a GPU that is not here.
   [[nodiscard]] static detail::GpuDecision gpu_path(Communicator& communicator, std::span<const Device> devices);
-  /// What is settled of that, nothing before it is. Local.
-  struct SettledGpus {
+  /// The negotiated path; none before the negotiation. Local.
+  struct NegotiatedGpus {
     detail::GpuDecision decision;
     std::vector<int> devices;  ///< the numbers of this rank's GPUs, by local replica
   };
-  [[nodiscard]] static std::optional<SettledGpus> settled_gpus(const Communicator& communicator);
+  [[nodiscard]] static std::optional<NegotiatedGpus> negotiated_gpus(const Communicator& communicator);
   /// As `selected_schedule`.
   [[nodiscard]] static std::string selection(const Communicator& communicator, std::int64_t bytes, BufferKind buffers);
 };

@@ -44,7 +44,7 @@ std::uint64_t hash_of(const CallKey& key) {
     return true;
   };
   for_each_word(key.items, add);
-  for (const char letter : key.name) add(static_cast<unsigned char>(letter));
+  for (const char each : key.name) add(static_cast<unsigned char>(each));
   return hash;
 }
 

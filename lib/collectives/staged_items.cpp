@@ -24,8 +24,8 @@ Tensor room_for(const ConstTensorView& view, Device place) {
 
 }  // namespace
 
-DeviceKind kind_of(const Item& item, Route route, DecidedBy decided_by) noexcept {
-  if (route == Route::host) return DeviceKind::cpu;
+DeviceKind kind_of(const Item& item, DataPath path, DecidedBy decided_by) noexcept {
+  if (path == DataPath::host) return DeviceKind::cpu;
   const bool by_inputs = item.outputs.empty() || (decided_by == DecidedBy::inputs && !item.inputs.empty());
   const bool on_gpus = by_inputs ? all_lie_on(item.inputs, DeviceKind::gpu) : all_lie_on(item.outputs, DeviceKind::gpu);
   return on_gpus ? DeviceKind::gpu : DeviceKind::cpu;
@@ -37,9 +37,9 @@ bool touches_gpus(std::span<const Item> items) noexcept {
   });
 }
 
-Staging::Staging(const StagingRule& rule) : route_(rule.route), decided_by_(rule.decided_by) {
+Staging::Staging(const StagingRule& rule) : path_(rule.path), decided_by_(rule.decided_by) {
   if (rule.communicator == nullptr) return;
-  if (const auto settled = CommunicatorAccess::settled_gpus(*rule.communicator)) gpus_ = settled->devices;
+  if (const auto negotiated = CommunicatorAccess::negotiated_gpus(*rule.communicator)) gpus_ = negotiated->devices;
 }
 
 bool Staging::is_there(Device place, const Item& item, DeviceKind kind) const noexcept {

@@ -19,14 +19,14 @@
 namespace lockstep::detail {
 
 /// Which way the elements of an item go.
-enum class Route : std::uint8_t {
+enum class DataPath : std::uint8_t {
   as_placed,  ///< between GPUs where all views that decide lie on some, else through host memory
   host,       ///< through host memory
 };
 
 /// RING is through host memory.
-[[nodiscard]] inline Route route_of(const CommunicationOptions& options) noexcept {
-  return options.implementation == CommunicationImplementation::ring ? Route::host : Route::as_placed;
+[[nodiscard]] inline DataPath path_of(const CommunicationOptions& options) noexcept {
+  return options.implementation == CommunicationImplementation::ring ? DataPath::host : DataPath::as_placed;
 }
 
 /// The views that decide: those that every rank has.
@@ -36,13 +36,13 @@ enum class DecidedBy : std::uint8_t {
 };
 
 /// Where an item goes.
-[[nodiscard]] DeviceKind kind_of(const Item& item, Route route, DecidedBy decided_by) noexcept;
+[[nodiscard]] DeviceKind kind_of(const Item& item, DataPath path, DecidedBy decided_by) noexcept;
 
 /// Whether any view lies on a GPU.
 [[nodiscard]] bool touches_gpus(std::span<const Item> items) noexcept;
 
 struct StagingRule {
-  Route route = Route::as_placed;
+  DataPath path = DataPath::as_placed;
   DecidedBy decided_by = DecidedBy::inputs;
   const Communicator* communicator = nullptr;  ///< of a broadcast, whose views say nothing of its replicas' GPUs
 };
@@ -53,7 +53,7 @@ class Staging {
   explicit Staging(const StagingRule& rule);
 
   [[nodiscard]] DeviceKind kind_of(const Item& item) const noexcept {
-    return detail::kind_of(item, route_, decided_by_);
+    return detail::kind_of(item, path_, decided_by_);
   }
   /// Whether a view of `item`, which goes between devices of that kind, is moved from or to where it lies.
   [[nodiscard]] bool is_there(Device place, const Item& item, DeviceKind kind) const noexcept;
@@ -63,7 +63,7 @@ class Staging {
   [[nodiscard]] Device place_of(const Item& item, DeviceKind kind) const noexcept;
 
  private:
-  Route route_;
+  DataPath path_;
   DecidedBy decided_by_;
   std::vector<int> gpus_;  // where a broadcast's views may be; none: on any
 };

@@ -55,7 +55,7 @@ std::span<const TensorView> ReplicaContext::all_reduce(const ReduceOpArgument& o
 
 void ReplicaContext::broadcast_views(int root) {
   if (root < 0 || root >= replicas_) {
-    detail::throw_error(Code::invalid_argument, "broadcast: root {} is no replica; give the id of one, from 0 to {}",
+    detail::throw_error(Code::invalid_argument, "broadcast: root is {}; it must be the id of a replica, from 0 to {}",
                         root, replicas_ - 1);
   }
   step_.meet(local_, {CallKind::broadcast, ReduceOp::sum, inputs_, outputs_, {}, {}, nullptr, root});

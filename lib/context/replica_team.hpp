@@ -48,7 +48,7 @@ struct StrategyHooks {
 
   Reducer reducer = nullptr;
   ReducerUse reducer_use = ReducerUse::calls_with_options;  ///< other calls go to the communicator
-  detail::Route route = detail::Route::as_placed;           ///< of calls that go to the communicator
+  detail::DataPath path = detail::DataPath::as_placed;      ///< of calls that go to the communicator
   Collective all_gather = nullptr;                          ///< of GatherPart
   Collective all_reduce_mixed = nullptr;                    ///< of MixedPart
 };
@@ -127,7 +127,7 @@ class ReplicaTeam {
         return;
       }
       detail::propagate(communicator, [&] {
-        detail::with_staged(items, {.route = hooks_.route}, [&](std::span<const Item> staged) {
+        detail::with_staged(items, {.path = hooks_.path}, [&](std::span<const Item> staged) {
           communicator.all_reduce(staged, op, {.order = {}, .name = call});
         });
       });
@@ -138,7 +138,7 @@ class ReplicaTeam {
     collective([&](Communicator& communicator) {
       detail::propagate(communicator, [&] {
         detail::with_staged(
-            items, {hooks_.route, detail::DecidedBy::outputs, &communicator},
+            items, {hooks_.path, detail::DecidedBy::outputs, &communicator},
             [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
       });
     });

@@ -14,8 +14,8 @@
 
 namespace lockstep::detail {
 
-/// Whether `a` and `b` are equal if the case of ASCII letters is ignored.
-[[nodiscard]] inline bool same_letters(std::string_view a, std::string_view b) noexcept {
+/// Whether `a` and `b` are equal if the case of ASCII characters is ignored.
+[[nodiscard]] inline bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
@@ -30,8 +30,8 @@ template <class Enum>
 /// The enumerator of that name, ignoring the case of letters; std::nullopt if there is none.
 template <class Enum>
 [[nodiscard]] std::optional<Enum> find_enumerator(std::string_view name, std::span<const std::string_view> names) {
-  const auto found =
-      std::find_if(names.begin(), names.end(), [name](std::string_view known) { return same_letters(name, known); });
+  const auto found = std::find_if(names.begin(), names.end(),
+                                  [name](std::string_view known) { return equal_ignoring_case(name, known); });
   if (found == names.end()) return std::nullopt;
   return static_cast<Enum>(found - names.begin());
 }

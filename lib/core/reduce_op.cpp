@@ -29,7 +29,7 @@ ReduceOp parse_reduce_op(std::string_view name) {
 
 ReduceOp ReduceOpArgument::named(std::string_view call) const {
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
-    if (detail::same_letters(name_, to_string(op))) return op;
+    if (detail::equal_ignoring_case(name_, to_string(op))) return op;
   }
   detail::throw_error(
       Code::invalid_argument,

@@ -85,7 +85,7 @@ void all_reduce_in_packs(Communicator& communicator, std::span<const Item> items
   std::size_t end = items.size();
   for (std::size_t pack = counts.size(); pack-- > 0;) {
     end -= counts[pack];
-    detail::with_staged(items.subspan(end, counts[pack]), {.route = detail::route_of(options)},
+    detail::with_staged(items.subspan(end, counts[pack]), {.path = detail::path_of(options)},
                         [&](std::span<const Item> staged) { communicator.all_reduce(staged, op, how); });
   }
 }
@@ -135,7 +135,7 @@ void NcclAllReduce::do_batch_reduce(Communicator& communicator, std::span<const 
                                     const CommunicationOptions& options) {
   require_nccl_here("NcclAllReduce");
   const auto first = std::find_if(items.begin(), items.end(), [&](const Item& item) {
-    return detail::kind_of(item, detail::route_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
+    return detail::kind_of(item, detail::path_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
   });
   if (first != items.end()) {
     std::vector<Device> devices;

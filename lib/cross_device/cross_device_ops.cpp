@@ -106,7 +106,7 @@ void CrossDeviceOps::gather(Communicator& communicator, std::span<const Item> it
 void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const Item> items, int root,
                                   const CommunicationOptions& options) {
   detail::with_staged(
-      items, {detail::route_of(options), detail::DecidedBy::outputs, &communicator}, [&](std::span<const Item> staged) {
+      items, {detail::path_of(options), detail::DecidedBy::outputs, &communicator}, [&](std::span<const Item> staged) {
         communicator.broadcast(staged, root, {.order = {}, .name = {}, .fail_after = options.deadline()});
       });
 }
@@ -115,10 +115,10 @@ void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item>
                                std::span<const std::int64_t> rows, const CommunicationOptions& options) {
   // one call for all items, because they share one list of rows: through host memory if any item needs it
   const bool on_gpus = std::all_of(items.begin(), items.end(), [&](const Item& item) {
-    return detail::kind_of(item, detail::route_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
+    return detail::kind_of(item, detail::path_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
   });
-  const detail::Route route = on_gpus ? detail::Route::as_placed : detail::Route::host;
-  detail::with_staged(items, {.route = route}, [&](std::span<const Item> staged) {
+  const detail::DataPath path = on_gpus ? detail::DataPath::as_placed : detail::DataPath::host;
+  detail::with_staged(items, {.path = path}, [&](std::span<const Item> staged) {
     communicator.all_gather_v(staged, rows, {.order = {}, .name = {}, .fail_after = options.deadline()});
   });
 }
@@ -132,7 +132,7 @@ void reduce_local(std::span<const ConstTensorView> inputs, std::span<const Tenso
   check_distributed_items(std::span(&item, 1), op, "reduce_local", count, 0);
   if (outputs.empty()) return;
   if (is_on_one_gpu(item)) return fold_in_place(item, op);
-  detail::with_staged(std::span(&item, 1), {.route = detail::Route::host},
+  detail::with_staged(std::span(&item, 1), {.path = detail::DataPath::host},
                       [op](std::span<const Item> staged) { fold_in_place(staged.front(), op); });
 }
 

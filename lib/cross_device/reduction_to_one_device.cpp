@@ -24,7 +24,7 @@ constexpr int root = 0;  // the rank that reduces
 
 /// Options of the collectives of one call.
 struct Exchange {
-  detail::Route route;
+  detail::DataPath path;
   ReduceOptions options;
 };
 
@@ -56,7 +56,7 @@ std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item
     outputs.push_back(all.view());
   }
   const Item gathered{flat, outputs};
-  detail::with_staged(std::span(&gathered, 1), {.route = exchange.route},
+  detail::with_staged(std::span(&gathered, 1), {.path = exchange.path},
                       [&](std::span<const Item> staged) { communicator.gather(staged, root, exchange.options); });
   if (communicator.rank() != root) return values;
   const char* from = static_cast<const char*>(std::as_const(all).data());
@@ -76,7 +76,7 @@ Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const 
     Tensor result = Tensor::uninitialized(result_dtype(op, first.dtype), first.shape, nullptr, device);
     const TensorView output = result.view();
     const Item to_root{item.inputs, is_root ? std::span(&output, 1) : std::span<const TensorView>()};
-    detail::with_staged(std::span(&to_root, 1), {.route = exchange.route},
+    detail::with_staged(std::span(&to_root, 1), {.path = exchange.path},
                         [&](std::span<const Item> staged) { communicator.reduce(staged, op, root, exchange.options); });
     return result;
   }
@@ -113,7 +113,7 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
                                            const CommunicationOptions& options) {
   for (const Item& item : items) {
     const Device device = reduce_to_device_.value_or(item.inputs.front().device);
-    const Exchange exchange{detail::is_on_host(device) ? detail::Route::host : detail::route_of(options),
+    const Exchange exchange{detail::is_on_host(device) ? detail::DataPath::host : detail::path_of(options),
                             {.order = {}, .name = {}, .fail_after = options.deadline()}};
     Tensor result = reduced(communicator, item, op, accumulation_fn_, device, exchange);
     const ConstTensorView total = std::as_const(result).view();
@@ -123,7 +123,7 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
     const bool needs_scratch = !is_root && item.outputs.empty();
     const Item to_all{is_root ? std::span(&total, 1) : std::span<const ConstTensorView>(),
                       needs_scratch ? std::span(&scratch, 1) : item.outputs};
-    detail::with_staged(std::span(&to_all, 1), {exchange.route, detail::DecidedBy::outputs, &communicator},
+    detail::with_staged(std::span(&to_all, 1), {exchange.path, detail::DecidedBy::outputs, &communicator},
                         [&](std::span<const Item> staged) { communicator.broadcast(staged, root, exchange.options); });
   }
 }

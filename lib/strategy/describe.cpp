@@ -32,10 +32,10 @@ std::string path_text(const ReplicaTeam& team, const CommunicationOptions& optio
   if (team.devices_are_mixed()) return "host memory, because some devices are CPUs and some GPUs";
   if (!are_gpus(team)) return "host memory";
   if (options.implementation == CommunicationImplementation::ring) return "host memory, because RING was requested";
-  const auto settled = CommunicatorAccess::settled_gpus(team.communicator());
-  if (!settled) return "between GPUs, by a path that the first collective selects";
-  return fmt::format("{}: {}", settled->decision.path == detail::GpuPath::host ? "host memory" : "between GPUs",
-                     settled->decision.text);
+  const auto negotiated = CommunicatorAccess::negotiated_gpus(team.communicator());
+  if (!negotiated) return "between GPUs, by a path that the first collective selects";
+  return fmt::format("{}: {}", negotiated->decision.path == detail::GpuPath::host ? "host memory" : "between GPUs",
+                     negotiated->decision.text);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDevic
              held->batch_reduce(communicator, items, op, of_strategy.merged(of_call));
            },
        .reducer_use = ops_are_given_ || !options.is_default() ? Use::all_calls : Use::calls_with_options,
-       .route = detail::route_of(communication_options_),
+       .path = detail::path_of(communication_options_),
        .all_gather = &all_gather_parts,
        .all_reduce_mixed = &all_reduce_mixed_parts});
 }

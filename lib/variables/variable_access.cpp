@@ -48,7 +48,7 @@ void check_options(const VariableOptions& options, DType dtype) {
 }
 
 /// `options` with `automatic` and the default of `trainable` replaced by their meaning.
-VariableOptions settled(VariableOptions options) {
+VariableOptions resolved(VariableOptions options) {
   if (options.synchronization == VariableSynchronization::automatic) {
     options.synchronization = VariableSynchronization::on_write;
   }
@@ -93,7 +93,7 @@ Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& i
                               const VariableOptions& options) {
   detail::propagate(team->communicator(), [&] { check_options(options, initial.dtype()); });
   auto state = std::make_shared<VariableState>();
-  state->options = settled(options);
+  state->options = resolved(options);
   // another rank may have the variable by the time this one fails
   detail::propagate(team->communicator(), [&] {
     state->copies.push_back(agreed_value(*team, initial, state->options));

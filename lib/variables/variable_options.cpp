@@ -54,7 +54,7 @@ ReduceOp reduce_op_of(VariableAggregation aggregation) {
   if (aggregation == VariableAggregation::sum) return ReduceOp::sum;
   if (aggregation == VariableAggregation::mean) return ReduceOp::mean;
   detail::throw_error(Code::invalid_argument,
-                      "reduce_op_of: variable aggregation {} is no reduction; only sum and mean are",
+                      "reduce_op_of: variable aggregation {} is not a reduction; it must be sum or mean",
                       to_string(aggregation));
 }
 

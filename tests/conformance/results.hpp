@@ -103,7 +103,8 @@ Json result_of(const std::optional<T>& value) {
   return value ? result_of(*value) : Json();
 }
 
-/// What `body` gave, or {"$error": kind, "text": what it says}; an exception that is no lockstep::Error is the user's.
+/// What `body` gave, or {"$error": kind, "text": what it says}; an exception of another type than lockstep::Error is
+/// the user's.
 template <class Body>
 Json outcome_of(const Body& body) {
   try {

@@ -70,8 +70,7 @@ OwnedStrategy make_strategy(const Placement& placement, Communicator* communicat
   return made;
 }
 
-/// Ranks leave a case together, each having heard of what went wrong for another: nothing that is on its way is left
-/// for who comes after.
+/// Ranks leave a case together, after each has got the failures of the others: no message is pending for the next case.
 void leave_together(const Strategy& strategy) {
   constexpr int more_than_there_are_failures = 5;
   Communicator communicator = strategy.communicator();
@@ -139,11 +138,11 @@ std::vector<Placement> placements_of(const Json& one_case) {
 
 CommunicatorOptions options_of(const Json& one_case) {
   CommunicatorOptions options;
-  std::chrono::milliseconds patience = std::chrono::seconds(20);
+  std::chrono::milliseconds timeout = std::chrono::seconds(20);
   if (one_case["given"].contains("timeout_seconds"))
-    patience = std::chrono::seconds(one_case["given"]["timeout_seconds"].get<int>());
-  options.fail_after = patience;
-  options.warn_after = patience / 2;
+    timeout = std::chrono::seconds(one_case["given"]["timeout_seconds"].get<int>());
+  options.fail_after = timeout;
+  options.warn_after = timeout / 2;
   return options;
 }
 

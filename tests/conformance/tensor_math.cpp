@@ -63,7 +63,7 @@ Tensor sum_of(const Tensor& a) {
 }
 
 Number number_in(const Tensor& a) {
-  if (a.element_count() != 1) throw std::invalid_argument("a tensor of several elements is no number");
+  if (a.element_count() != 1) throw std::invalid_argument("a tensor of several elements cannot be used as a number");
   const Tensor here = a.to(Device{});
   return detail::visit_dtype(a.dtype(), [&]<class T>() { return widened(here.elements<T>().front()); });
 }

@@ -85,4 +85,4 @@ def survives_a_short_cut():
 sys.exit(tap.run_cases([
     ('ends every rank of 2+2 with an error that names one on the other side', ends_everywhere([2, 2], 2)),
     ('ends every rank of 1+1+1', ends_everywhere([1, 1, 1], 3)),
-    ('that heals in time ends nobody', survives_a_short_cut)]))
+    ('that heals in time ends no rank', survives_a_short_cut)]))

@@ -59,7 +59,7 @@ PAGES = [
     ('tf.distribute.OneDeviceStrategy, TensorFlow 2.3', [
         ('OneDeviceStrategy', ONE_DEVICE, 'OneDevice.has_one_replica_on_its_device'),
         ('OneDeviceStrategy(device)', ONE_DEVICE + '::OneDeviceStrategy',
-         'OneDevice.refuses_names_that_are_no_device_and_devices_that_are_not_here'),
+         'OneDevice.refuses_invalid_device_names_and_missing_devices'),
         ('cluster_resolver', STRATEGY + '::cluster_resolver', 'OneDeviceStrategyPage.cluster_resolver'),
         ('extended', STRATEGY + '::extended', 'OneDevice.has_one_replica_on_its_device'),
         ('num_replicas_in_sync', STRATEGY + '::num_replicas_in_sync', 'OneDevice.has_one_replica_on_its_device'),

@@ -19,7 +19,7 @@
 
 namespace {
 
-/// Of what was handed to MPI since somebody set it to 0.
+/// The longest message that was passed to MPI since this was set to 0.
 std::atomic<std::int64_t> longest_bytes{0};
 
 void note(int count, MPI_Datatype type) {
@@ -92,7 +92,7 @@ TEST(MpiCommunicator, moves_what_does_not_fit_into_one_message) {
 }
 
 TEST(MpiCommunicator, finds_mismatches_absences_and_failures_and_goes_on) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   for (int round = 0; round < 3; ++round) {
     std::vector<float> values(static_cast<std::size_t>(3 + comm.rank() % 2), 1.0f);
@@ -113,7 +113,7 @@ TEST(MpiCommunicator, finds_mismatches_absences_and_failures_and_goes_on) {
 }
 
 TEST(MpiCommunicator, finds_that_senders_and_receivers_of_rows_differ_and_goes_on) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool is_last = comm.rank() == comm.size() - 1;
@@ -143,7 +143,7 @@ TEST(MpiCommunicator, sends_and_receives) {
 }
 
 TEST(MpiCommunicator, finds_messages_that_do_not_fit_or_are_late_and_goes_on) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
+  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank";
   Communicator calm = communicator_from(MPI_COMM_WORLD);
   std::vector<float> values(3);
@@ -197,9 +197,9 @@ TEST(MpiCommunicator, works_beside_others_from_several_threads) {
 }
 
 TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order) {
-  Communicator first = communicator_from(MPI_COMM_WORLD, impatient(1500));
+  Communicator first = communicator_from(MPI_COMM_WORLD, short_deadline(1500));
   if (first.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  CommunicatorOptions options = impatient(1500);
+  CommunicatorOptions options = short_deadline(1500);
   options.name = "second";
   Communicator second = first.duplicate(options);
   Communicator calm = communicator_from(MPI_COMM_WORLD);
@@ -208,7 +208,7 @@ TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order
   const auto use_second = [&] { return error_of([&] { second.all_reduce(std::span(values), ReduceOp::sum); }); };
   const bool is_first = first.rank() == 0;
   const std::string error = is_first ? use_first() : use_second();
-  calm.barrier();  // all are late before anybody goes on
+  calm.barrier();  // all ranks are late before any continues
   expect_all(error, {"deadline_exceeded:",
                      is_first ? "barrier at mpi/communicator_test.cpp:" : "of second, all_reduce sum of f32 [3]",
                      is_first ? ": timed out after 1.5 s" : "timed out after 1.5 s",

@@ -22,7 +22,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Stops this process for a while; somebody else wakes it.
+/// Stops this process for a while; another process wakes it.
 void stop_for(std::chrono::milliseconds time) {
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -38,8 +38,8 @@ void stop_for(std::chrono::milliseconds time) {
 
 /// The others give up while one rank is stopped; what it does when it goes on harms nothing.
 void check_stopped_rank(std::size_t elements) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
-  if (comm.size() == 1) GTEST_SKIP() << "nobody waits for the only rank";
+  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
+  if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   std::vector<float, ArenaAllocator<float>> values(elements, 1.0f);
   const auto reduce = [&] { comm.all_reduce(std::span<float>(values), ReduceOp::sum); };
   reduce();
@@ -58,8 +58,8 @@ void check_stopped_rank(std::size_t elements) {
 
 /// The same where ranks read what others have, and write only what is theirs.
 void check_stopped_reader(std::int64_t elements) {
-  Communicator comm = communicator_from(MPI_COMM_WORLD, impatient(1000));
-  if (comm.size() == 1) GTEST_SKIP() << "nobody waits for the only rank";
+  Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
+  if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
   const auto count = static_cast<std::size_t>(elements);
   std::vector<float, ArenaAllocator<float>> mine(count, static_cast<float>(comm.rank()));
   std::vector<float, ArenaAllocator<float>> all(count * static_cast<std::size_t>(comm.size()), -1.0f);

@@ -20,7 +20,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(10);
+constexpr auto timeout = std::chrono::seconds(10);
 
 Message message_of(int number) {
   Message message{};
@@ -30,7 +30,7 @@ Message message_of(int number) {
 
 /// The first message that arrives.
 std::optional<int> next_message(Transport& transport) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < end) {
     if (const auto received = transport.poll()) return static_cast<int>(received->message.front());
   }
@@ -38,7 +38,7 @@ std::optional<int> next_message(Transport& transport) {
 }
 
 bool completes(Transport& transport, Transfer transfer) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < end) {
     if (transport.test(transfer)) return true;
   }
@@ -81,7 +81,7 @@ TEST(MpiTransport, hears_nothing_of_the_failure_of_one_that_has_ended) {
   }
 }
 
-TEST(MpiTransport, hears_nothing_of_the_other_letters_of_one_that_has_ended) {
+TEST(MpiTransport, does_not_receive_the_pending_messages_of_a_transport_that_has_ended) {
   if (loses_messages()) GTEST_SKIP() << "with this MPI library no transport can";
   for (int round = 0; round < 5; ++round) {
     end_transport([](Transport& old) { old.post(1, message_of(1)); });

@@ -251,7 +251,7 @@ void FakeCommunicator::destroy() {
     if (!held_.empty() && error_ == Result::success) submit(std::exchange(held_, {}));
     is_closing_ = true;
     FakeMailbox::ring();
-    if (!ended_.wait_for(lock, options_.patience, [&] { return outstanding_ == 0; })) {
+    if (!ended_.wait_for(lock, options_.timeout, [&] { return outstanding_ == 0; })) {
       detail::log_warning("a fake NCCL communicator is destroyed while it works: rank {}", rank_);
       is_aborted_ = true;
     }
@@ -265,7 +265,7 @@ void FakeCommunicator::abort() {
     is_aborted_ = true;
     FakeMailbox::ring();
     // earlier work on its streams will find that it is over
-    if (!ended_.wait_for(lock, options_.patience, [&] { return running_ == 0; })) {
+    if (!ended_.wait_for(lock, options_.timeout, [&] { return running_ == 0; })) {
       detail::log_warning("a fake NCCL communicator does not end: rank {}", rank_);
     }
   }

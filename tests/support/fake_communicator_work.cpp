@@ -190,7 +190,7 @@ bool FakeCommunicator::wait_until_taken(const Launch& launch) {
 
 // False if the communicator is over or has failed.
 bool FakeCommunicator::wait_for(const std::string& what, const std::function<bool()>& has_come) {
-  const auto end = std::chrono::steady_clock::now() + options_.patience;
+  const auto end = std::chrono::steady_clock::now() + options_.timeout;
   for (;;) {
     const std::uint64_t seen = FakeMailbox::changes();
     {
@@ -203,7 +203,7 @@ bool FakeCommunicator::wait_for(const std::string& what, const std::function<boo
       return false;
     }
     if (std::chrono::steady_clock::now() > end) {
-      detail::log_warning("rank {} of a fake NCCL has waited {} ms for {}", rank_, options_.patience.count(), what);
+      detail::log_warning("rank {} of a fake NCCL has waited {} ms for {}", rank_, options_.timeout.count(), what);
       fail(Result::internal_error, what + " did not come");
       return false;
     }
@@ -213,11 +213,11 @@ bool FakeCommunicator::wait_for(const std::string& what, const std::function<boo
 
 // like a kernel, it ends only by an abort
 void FakeCommunicator::wait_for_end() {
-  const auto end = std::chrono::steady_clock::now() + options_.patience;
+  const auto end = std::chrono::steady_clock::now() + options_.timeout;
   while (!is_over()) {
     const std::uint64_t seen = FakeMailbox::changes();
     if (std::chrono::steady_clock::now() > end) {
-      detail::log_warning("rank {} of a fake NCCL was not aborted within {} ms", rank_, options_.patience.count());
+      detail::log_warning("rank {} of a fake NCCL was not aborted within {} ms", rank_, options_.timeout.count());
       return;
     }
     FakeMailbox::wait_for_change(seen);

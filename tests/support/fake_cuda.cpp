@@ -36,7 +36,7 @@ FakeCuda::FakeCuda(FakeCudaOptions options)
       memory_(options_.devices, options_.memory_bytes, options_.host_access),
       thresholds_(static_cast<std::size_t>(options_.devices)),
       uuids_(uuids_of(options_)),
-      streams_(options_.devices, options_.seed, options_.patience) {}
+      streams_(options_.devices, options_.seed, options_.timeout) {}
 
 FakeCuda::~FakeCuda() = default;
 

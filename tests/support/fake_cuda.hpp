@@ -38,7 +38,7 @@ struct FakeCudaOptions {
   int runtime_version = 13000;
   std::uint64_t seed = 1;  ///< seed of the delays of work; 0: no delays
   /// Bound on every wait in the fake; a wait that reaches it is logged.
-  std::chrono::milliseconds patience = std::chrono::seconds(120);
+  std::chrono::milliseconds timeout = std::chrono::seconds(120);
 };
 
 /// Stricter than CUDA:

@@ -24,7 +24,7 @@ struct FakeNcclOptions {
   int init_polls = 2;      ///< the least number of polls for which a new communicator is in progress
   int launch_polls = 0;    ///< the same after each launch, which begins then
   /// Bound on every wait in the fake; a wait that reaches it is logged.
-  std::chrono::milliseconds patience = std::chrono::seconds(120);
+  std::chrono::milliseconds timeout = std::chrono::seconds(120);
   std::string absent = {};  ///< why NCCL is unavailable; empty if it is available
 };
 

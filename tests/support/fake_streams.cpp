@@ -10,8 +10,8 @@
 
 namespace lockstep::test {
 
-FakeStreams::FakeStreams(int devices, std::uint64_t seed, std::chrono::milliseconds patience)
-    : seed_(seed), patience_(patience), devices_(static_cast<std::size_t>(devices)) {}
+FakeStreams::FakeStreams(int devices, std::uint64_t seed, std::chrono::milliseconds timeout)
+    : seed_(seed), timeout_(timeout), devices_(static_cast<std::size_t>(devices)) {}
 
 FakeStreams::~FakeStreams() {
   std::vector<LinePointer> all;
@@ -205,8 +205,8 @@ FakeStreams::LinePointer FakeStreams::find(Stream stream) const {
 
 template <class Done>
 bool FakeStreams::wait_until(std::unique_lock<std::mutex>& lock, std::string_view what, const Done& done) const {
-  if (passed_.wait_for(lock, patience_, done)) return true;
-  detail::log_warning("a fake GPU waited {} ms for {}, and goes on without it", patience_.count(), what);
+  if (passed_.wait_for(lock, timeout_, done)) return true;
+  detail::log_warning("a fake GPU waited {} ms for {}, and goes on without it", timeout_.count(), what);
   return false;
 }
 

@@ -38,8 +38,8 @@ class FakeStreams {
   };
   using MarkPointer = std::shared_ptr<const Mark>;
 
-  /// `seed` 0: no delays. No wait takes longer than `patience`.
-  FakeStreams(int devices, std::uint64_t seed, std::chrono::milliseconds patience);
+  /// `seed` 0: no delays. No wait takes longer than `timeout`.
+  FakeStreams(int devices, std::uint64_t seed, std::chrono::milliseconds timeout);
   FakeStreams(const FakeStreams&) = delete;
   FakeStreams& operator=(const FakeStreams&) = delete;
   ~FakeStreams();
@@ -104,7 +104,7 @@ class FakeStreams {
   [[nodiscard]] bool wait_until(std::unique_lock<std::mutex>& lock, std::string_view what, const Done& done) const;
 
   const std::uint64_t seed_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds timeout_;
   mutable std::mutex mutex_;
   mutable std::condition_variable passed_;  // notified when a mark is passed or an item is done
   std::map<Stream, LinePointer> lines_;     // guarded by mutex_, like the rest and the contents of a line

@@ -16,9 +16,9 @@
 namespace lockstep::test {
 
 /// The tensors of one message, on one end.
-class Letter {
+class Message {
  public:
-  Letter(const std::vector<TensorCase>& tensors, std::uint64_t seed, Device device = {}) {
+  Message(const std::vector<TensorCase>& tensors, std::uint64_t seed, Device device = {}) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       expected_.push_back(awkward_values(tensors[i].dtype, tensors[i].count, seed + i));
       memory_.emplace_back(expected_.back(), device);
@@ -26,7 +26,7 @@ class Letter {
     }
   }
   [[nodiscard]] std::vector<ConstTensorView> sent() const { return {views_.begin(), views_.end()}; }
-  /// Filled with a pattern that no letter has.
+  /// Filled with a pattern that no message has.
   [[nodiscard]] std::vector<TensorView> received() {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i].write(Bytes(expected_[i].size(), std::byte{0xa5}));
     return views_;
@@ -41,60 +41,60 @@ class Letter {
   std::vector<TensorView> views_;
 };
 
-inline std::vector<TensorCase> letter_list() {
+inline std::vector<TensorCase> message_list() {
   return {{DType::f32, 5}, {DType::u8, 0}, {DType::bf16, 1033}, {DType::f64, 20'001}};
 }
 
-/// A letter goes round: each rank sends to the next one, the first one first.
+/// A message goes round: each rank sends to the next one, the first one first.
 inline void check_ring(Communicator& comm, Device device = {}) {
   if (comm.size() == 1) return;
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
-  Letter letter(letter_list(), 40, device);
+  Message message(message_list(), 40, device);
   const auto receive = [&] {
-    Letter received(letter_list(), 40, device);
+    Message received(message_list(), 40, device);
     comm.recv(received.received(), previous);
     received.expect_arrived();
   };
   if (comm.rank() != 0) receive();
-  comm.send(letter.sent(), next);
+  comm.send(message.sent(), next);
   if (comm.rank() == 0) receive();
 }
 
-/// Several letters between all pairs at once, under way beside collectives, and waited for in another order.
-inline void check_letters_to_all(Communicator& comm, Device device = {}) {
-  constexpr int letters = 3;
+/// Several messages between all pairs at once, under way beside collectives, and waited for in another order.
+inline void check_messages_to_all(Communicator& comm, Device device = {}) {
+  constexpr int messages = 3;
   const auto seed = [&](int source, int target, int k) {
     return static_cast<std::uint64_t>(100 * (source * comm.size() + target) + 10 * k);
   };
-  std::vector<Letter> sent;
-  std::vector<Letter> received;
-  sent.reserve(static_cast<std::size_t>(letters * comm.size()));
-  received.reserve(static_cast<std::size_t>(letters * comm.size()));
+  std::vector<Message> sent;
+  std::vector<Message> received;
+  sent.reserve(static_cast<std::size_t>(messages * comm.size()));
+  received.reserve(static_cast<std::size_t>(messages * comm.size()));
   std::vector<Request> requests;
-  for (int k = 0; k < letters; ++k) {
+  for (int k = 0; k < messages; ++k) {
     for (int other = 0; other < comm.size(); ++other) {
       if (other == comm.rank()) continue;
       // the receives of even ranks are posted first
       for (const bool is_receive : {comm.rank() % 2 == 0, comm.rank() % 2 != 0}) {
         if (is_receive) {
-          Letter& letter = received.emplace_back(letter_list(), seed(other, comm.rank(), k), device);
-          requests.push_back(comm.recv_async(letter.received(), other));
+          Message& message = received.emplace_back(message_list(), seed(other, comm.rank(), k), device);
+          requests.push_back(comm.recv_async(message.received(), other));
         } else {
-          Letter& letter = sent.emplace_back(letter_list(), seed(comm.rank(), other, k), device);
-          requests.push_back(comm.send_async(letter.sent(), other));
+          Message& message = sent.emplace_back(message_list(), seed(comm.rank(), other, k), device);
+          requests.push_back(comm.send_async(message.sent(), other));
         }
       }
     }
     comm.barrier();
   }
   for (auto request = requests.rbegin(); request != requests.rend(); ++request) request->wait();
-  for (const Letter& letter : received) letter.expect_arrived();
+  for (const Message& message : received) message.expect_arrived();
 }
 
 inline void check_every_message(Communicator& comm, Device device = {}) {
   check_ring(comm, device);
-  check_letters_to_all(comm, device);
+  check_messages_to_all(comm, device);
 }
 
 }  // namespace lockstep::test

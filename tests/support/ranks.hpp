@@ -43,9 +43,9 @@ inline void on_ranks(const std::vector<int>& counts, const std::function<void(Co
   }
 }
 
-/// Options with a short deadline. Calls that must not fail use `patient` instead: beside sanitizers and other tests
-/// they can take as long as that deadline.
-inline CommunicatorOptions impatient(int fail_ms = 1000) {
+/// Options with a short deadline. Calls that must not fail use `long_deadline` instead: beside sanitizers and other
+/// tests they can take as long as that deadline.
+inline CommunicatorOptions short_deadline(int fail_ms = 1000) {
   CommunicatorOptions options;
   options.warn_after = std::chrono::milliseconds(fail_ms / 2);
   options.fail_after = std::chrono::milliseconds(fail_ms);
@@ -53,7 +53,7 @@ inline CommunicatorOptions impatient(int fail_ms = 1000) {
 }
 
 /// Options of a call with a long deadline.
-inline ReduceOptions patient(std::optional<Order> order = {}) {
+inline ReduceOptions long_deadline(std::optional<Order> order = {}) {
   return {.order = order, .name = {}, .fail_after = std::chrono::minutes(2)};
 }
 

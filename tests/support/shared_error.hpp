@@ -21,15 +21,15 @@ namespace lockstep::test {
 /// Runs `body` on every rank. Expects the same error on all of them, and that the communicator works afterwards.
 /// Returns the error.
 inline std::string shared_error(const std::vector<int>& counts, const std::function<void(Communicator&)>& body,
-                                const CommunicatorOptions& options = impatient()) {
+                                const CommunicatorOptions& options = short_deadline()) {
   std::mutex mutex;
   std::vector<std::string> errors;
   on_ranks(
       counts,
       [&](Communicator& comm) {
         const std::string error = error_of([&] { body(comm); });
-        comm.barrier(patient());
-        check_all_reduce(comm, ReduceOp::sum, patient());
+        comm.barrier(long_deadline());
+        check_all_reduce(comm, ReduceOp::sum, long_deadline());
         const std::scoped_lock lock(mutex);
         errors.push_back(error);
       },
@@ -40,7 +40,7 @@ inline std::string shared_error(const std::vector<int>& counts, const std::funct
 
 /// The same with one replica per rank.
 inline std::string shared_error(int ranks, const std::function<void(Communicator&)>& body,
-                                const CommunicatorOptions& options = impatient()) {
+                                const CommunicatorOptions& options = short_deadline()) {
   return shared_error(std::vector<int>(static_cast<std::size_t>(ranks), 1), body, options);
 }
 

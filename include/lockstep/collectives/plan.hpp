@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-/// What `Communicator::prepare_all_reduce` gives: checks, schedule and addresses are settled, and a run allocates
-/// nothing and makes no system call unless it must wait. The buffers belong to the caller and must live, and stay where
-/// they are, as long as the plan is run. Move-only. Thread-safety: one thread at a time.
+/// What `Communicator::prepare_all_reduce` gives: checks, schedule and addresses are determined once, and a run
+/// allocates nothing and makes no system call unless it must wait. The buffers belong to the caller and must live, and
+/// stay where they are, as long as the plan is run. Move-only. Thread-safety: one thread at a time.
 class LOCKSTEP_API Plan {
  public:
   Plan(Plan&&) noexcept;

@@ -56,11 +56,11 @@ enum class BufferKind : std::uint8_t {
 /// What an all_reduce in canonical order of one f32 tensor of `bytes` bytes per replica does on `communicator` when the
 /// buffers of all ranks are of one kind:
 ///   "alone"                               there is one rank
-///   "control blocks"                              in a node: copies for all to see; everybody adds everything
+///   "control blocks"                      in a node: inputs are copied to control blocks; every rank adds all of them
 ///   "slices in place"                     in a node: the owner of a slice reads all inputs and writes all outputs
-///   "slices through staging, 4 rounds"    the same, with copies of what others cannot see
-///   "direct exchange"                     in messages: everybody gets its slice from all, and sends them the sum
-///   "radices 4.2.8.r4, 2 segments"        in messages, in stages, as ModelledAllReduce writes them
+///   "slices through staging, 4 rounds"    the same, with copies of memory that other ranks cannot map
+///   "direct exchange"                     by messages: every rank receives its slice from all others, and sends them
+///   the sum "radices 4.2.8.r4, 2 segments"        by messages, in stages, as ModelledAllReduce writes them
 /// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY change the answer as they change the call. Throws
 /// Error(invalid_argument) for a negative size.
 [[nodiscard]] LOCKSTEP_API std::string selected_schedule(const Communicator& communicator, std::int64_t bytes,

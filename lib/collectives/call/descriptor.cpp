@@ -75,7 +75,7 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSi
     hash.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
     for (const std::int64_t extent : item.shape.extents()) hash.add(static_cast<std::uint64_t>(extent));
   }
-  for (const char letter : name) hash.add(static_cast<unsigned char>(letter));
+  for (const char each : name) hash.add(static_cast<unsigned char>(each));
   result.hash = hash.value();
   if (call.traits().rows == Rows::agreed) add_rows(result, call.rows);
   return result;

@@ -74,7 +74,7 @@ void Epoch::throw_error_of(const Operation& operation) {
   if (operation.error() == unobserved_) unobserved_ = nullptr;
   Error error(*operation.error());
   // a message between two ranks fails for these two only
-  if (operation.descriptor().kind != OperationKind::send) PropagationMark::set(error, mark_);
+  if (operation.descriptor().traits().pattern != Pattern::message) PropagationMark::set(error, mark_);
   throw Error(error);
 }
 

@@ -196,7 +196,7 @@ TEST(Communicator, shows_the_line_of_a_call_that_meets_its_deadline) {
       [&](Communicator& comm) {
         if (comm.rank() == 0) error = error_of([&] { comm.barrier(); });
       },
-      impatient(200));
+      short_deadline(200));
   expect_all(error, {"deadline_exceeded:", "barrier at collectives/communicator_test.cpp:", "rank 1"});
 }
 

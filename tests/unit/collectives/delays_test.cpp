@@ -272,10 +272,10 @@ void check_stopped(StoppedThread::Call call, int flag) {
         comm.all_reduce(std::span(values), ReduceOp::sum);
         EXPECT_EQ(values.back(), 3.0f);
       },
-      impatient(1000));
+      short_deadline(1000));
 }
 
-TEST_P(StoppedThread, harms_nobody_who_has_given_up) {
+TEST_P(StoppedThread, does_not_harm_ranks_that_have_abandoned_the_operation) {
   std::vector<std::jthread> at_once;  // they wait most of the time
   for (const Call call : calls) {
     at_once.emplace_back([call] {

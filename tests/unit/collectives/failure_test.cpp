@@ -87,7 +87,7 @@ TEST(Deadline, names_the_rank_that_never_calls) {
         if (comm.rank() == absent) std::this_thread::sleep_for(std::chrono::milliseconds(3000));
         comm.barrier();
       };
-      const std::string error = shared_error(ranks, body, impatient(2000));
+      const std::string error = shared_error(ranks, body, short_deadline(2000));
       expect_all(error,
                  {"deadline_exceeded:", "timed out after 2 s waiting for rank " + std::to_string(absent), "barrier"});
     });
@@ -190,7 +190,7 @@ TEST(Failure, may_follow_another_with_nothing_between_them) {
             comm.barrier();
           }
         },
-        impatient(5000));
+        short_deadline(5000));
   }
 }
 
@@ -215,7 +215,7 @@ TEST(Failure, may_follow_another_that_waits_for_an_outstanding_operation) {
           }
           check_every_collective(comm);
         },
-        impatient(5000));
+        short_deadline(5000));
   }
 }
 
@@ -236,7 +236,7 @@ TEST(Failure, that_all_ranks_find_is_thrown_once_with_operations_outstanding) {
           EXPECT_EQ(error_of([&] { comm.barrier(); }), "none");
           check_every_collective(comm);
         },
-        impatient(5000));
+        short_deadline(5000));
   }
 }
 
@@ -268,7 +268,7 @@ TEST(Failure, of_any_type_is_propagated_once) {
           propagate_on_rank_1(comm, 17, FoundBy::this_rank, "not a std::exception");
         }
       },
-      impatient(5000));
+      short_deadline(5000));
 }
 
 TEST(Failure, of_a_collective_is_not_propagated_again) {
@@ -280,7 +280,7 @@ TEST(Failure, of_a_collective_is_not_propagated_again) {
         expect_all(error, {"mismatch:", "[3]", "[4]"});
         EXPECT_EQ(error_of([&] { comm.barrier(); }), "none");
       },
-      impatient(5000));
+      short_deadline(5000));
 }
 
 TEST(Failure, that_all_ranks_find_is_not_propagated) {
@@ -293,7 +293,7 @@ TEST(Failure, that_all_ranks_find_is_not_propagated) {
                      std::logic_error);
         EXPECT_EQ(error_of([&] { outstanding.wait(); }), "none");
       },
-      impatient(5000));
+      short_deadline(5000));
 }
 
 TEST(Failure, that_was_propagated_on_one_communicator_is_propagated_on_another) {
@@ -311,7 +311,7 @@ TEST(Failure, that_was_propagated_on_one_communicator_is_propagated_on_another) 
         comm.barrier();
         other.barrier();
       },
-      impatient(5000));
+      short_deadline(5000));
 }
 
 /// Calls barrier until it succeeds; the errors before.
@@ -377,7 +377,7 @@ TEST(Communicator, finds_a_wrong_number_of_replicas_on_all_ranks) {
              {"invalid_argument:", "rank 1 has 0 replicas"});
 }
 
-TEST(Communicator, may_wait_as_long_as_anybody_likes) {
+TEST(Communicator, accepts_any_deadline) {
   CommunicatorOptions options;
   options.fail_after = options.warn_after = std::chrono::milliseconds::max();
   on_ranks(

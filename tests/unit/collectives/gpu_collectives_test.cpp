@@ -29,7 +29,7 @@ TEST_P(GpuCollectives, have_the_bits_of_the_hosts_in_canonical_order) {
 }
 
 TEST_P(GpuCollectives, have_the_bits_of_the_hosts_through_host_memory) {
-  const FakeGpus fakes(gpus_for(GetParam()), {.absent = "nobody has installed it"});
+  const FakeGpus fakes(gpus_for(GetParam()), {.absent = "it is not installed"});
   on_gpu_ranks(fakes, GetParam(), [](Communicator& comm, const DeviceOf& device_of) {
     check_all_reduce(comm, ReduceOp::sum, {}, device_of);
     check_every_part_collective(comm, device_of);

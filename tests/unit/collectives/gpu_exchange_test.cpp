@@ -48,9 +48,9 @@ void expect_on_all(const std::vector<std::string>& errors, const std::vector<std
   }
 }
 
-ReduceOptions within(std::chrono::milliseconds patience) {
+ReduceOptions within(std::chrono::milliseconds timeout) {
   ReduceOptions options;
-  options.fail_after = patience;
+  options.fail_after = timeout;
   return options;
 }
 

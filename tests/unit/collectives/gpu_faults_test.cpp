@@ -35,15 +35,15 @@ void sum(Communicator& comm, const DeviceOf& device_of, std::int64_t count) {
 /// The errors of `body`, by rank; afterwards the communicators work.
 std::vector<std::string> errors_of(const FakeGpus& fakes, const GpuLayout& layout,
                                    const std::function<void(Communicator&, const DeviceOf&)>& body,
-                                   const CommunicatorOptions& options = impatient(4000)) {
+                                   const CommunicatorOptions& options = short_deadline(4000)) {
   std::vector<std::string> errors(layout.replicas.size());
   on_gpu_ranks(
       fakes, layout,
       [&](Communicator& comm, const DeviceOf& device_of) {
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm, device_of); });
-        comm.barrier(patient());
-        check_all_reduce(comm, ReduceOp::sum, patient(Order::canonical), device_of);
-        check_in_place(comm, device_of, {{DType::i64, 100}}, patient());
+        comm.barrier(long_deadline());
+        check_all_reduce(comm, ReduceOp::sum, long_deadline(Order::canonical), device_of);
+        check_in_place(comm, device_of, {{DType::i64, 100}}, long_deadline());
       },
       options);
   return errors;
@@ -205,7 +205,7 @@ TEST(GpuFaults, of_a_hung_operation_are_the_deadline_on_every_rank) {
   for (const Order order : {Order::any, Order::canonical}) {
     const FakeGpus fakes({.devices = 4});
     const auto begin = std::chrono::steady_clock::now();
-    CommunicatorOptions options = impatient(1500);
+    CommunicatorOptions options = short_deadline(1500);
     options.order = order;
     const auto errors = errors_of(
         fakes, two_ranks,
@@ -256,12 +256,12 @@ TEST(GpuFaults, end_pending_requests_and_those_behind_them) {
         for (Request& request : requests)
           expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
       },
-      impatient(1500));
+      short_deadline(1500));
 }
 
 TEST(GpuFaults, of_memory_name_the_gpu_and_leave_the_inputs_unchanged) {
   const FakeGpus fakes({.devices = 4});
-  CommunicatorOptions options = impatient(4000);
+  CommunicatorOptions options = short_deadline(4000);
   options.order = Order::canonical;
   const auto errors = errors_of(
       fakes, two_ranks,
@@ -305,7 +305,7 @@ TEST(GpuFaults, of_a_lost_device_reach_all_ranks_and_no_other_communicator) {
         }
         check_all_reduce(other, ReduceOp::sum);
       },
-      impatient(4000));
+      short_deadline(4000));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
@@ -346,7 +346,7 @@ TEST_P(GpuBadCalls, are_errors_in_bounded_time) {
           static_cast<void>(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }));
         }
       },
-      impatient(2000));
+      short_deadline(2000));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 

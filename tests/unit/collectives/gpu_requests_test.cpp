@@ -72,7 +72,7 @@ TEST(GpuRequest, of_a_hung_operation_blocks_a_stream_but_not_the_host) {
         expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
         request.wait(reader.stream());  // what failed is complete
       },
-      impatient(5000));
+      short_deadline(5000));
 }
 
 TEST(GpuRequest, keeps_tensors_alive_that_are_destroyed_while_it_is_pending) {
@@ -126,7 +126,7 @@ TEST(GpuRequest, that_hangs_does_not_block_its_destructor_or_its_communicators) 
         Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
         batch.reduce_in_place(0);
         {
-          CommunicatorOptions options = impatient(1500);
+          CommunicatorOptions options = short_deadline(1500);
           options.local_replicas = comm.local_replicas();
           std::optional<Communicator> own(comm.duplicate(options));
           own->all_reduce(batch.items(), ReduceOp::sum);
@@ -138,13 +138,13 @@ TEST(GpuRequest, that_hangs_does_not_block_its_destructor_or_its_communicators) 
         }
         comm.all_reduce(batch.items(), ReduceOp::sum);
       },
-      impatient(20'000));
+      short_deadline(20'000));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
   EXPECT_EQ(fakes.nccl().communicators(), 0U);
 }
 
 TEST(GpuRequest, that_needs_the_host_is_complete_when_the_stream_may_go_on) {
-  const FakeGpus fakes({.devices = 4}, {.absent = "nobody has installed it"});
+  const FakeGpus fakes({.devices = 4}, {.absent = "it is not installed"});
   on_gpu_ranks(fakes, one_and_two_replicas, [&](Communicator& comm, const DeviceOf& device_of) {
     const Bytes expected =
         canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));

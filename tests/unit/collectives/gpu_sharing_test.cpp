@@ -121,14 +121,14 @@ std::vector<std::string> errors_of_sharing(const FakeGpus& fakes, const SharedGp
   on_sharing_ranks(
       fakes, ranks,
       [&](Communicator& comm, const DeviceOf& device_of) {
-        check_in_place(comm, device_of, {{DType::i64, 10}}, patient());
-        comm.barrier(patient());
+        check_in_place(comm, device_of, {{DType::i64, 10}}, long_deadline());
+        comm.barrier(long_deadline());
         errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm, device_of); });
-        comm.barrier(patient());
-        check_all_reduce(comm, ReduceOp::sum, patient(Order::canonical), device_of);
-        check_in_place(comm, device_of, {{DType::i64, 140'000}}, patient());
+        comm.barrier(long_deadline());
+        check_all_reduce(comm, ReduceOp::sum, long_deadline(Order::canonical), device_of);
+        check_in_place(comm, device_of, {{DType::i64, 140'000}}, long_deadline());
       },
-      impatient(fail_ms));
+      short_deadline(fail_ms));
   return errors;
 }
 
@@ -180,10 +180,10 @@ TEST(GpuSharingFaults, of_a_client_or_proxy_with_a_hung_gpu_are_the_deadline_on_
           }
           errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
           // its GPU may finish the work later: its memory is not used again
-          expect_all(error_of([&] { comm.barrier(patient()); }), {"unavailable:", "is lost since"});
+          expect_all(error_of([&] { comm.barrier(long_deadline()); }), {"unavailable:", "is lost since"});
           if (comm.rank() == rank) release.set_value();
         },
-        impatient(2000));
+        short_deadline(2000));
     for (const std::string& error : errors)
       expect_all(error, {"deadline_exceeded:", "the GPUs have not done their part within 2 s"});
   }
@@ -234,7 +234,7 @@ TEST(GpuSharingFaults, of_a_device_of_a_client_a_proxy_or_neither_are_the_error_
           comm.barrier();
           errors[static_cast<std::size_t>(comm.rank())] = error_of([&] { comm.all_reduce(items, ReduceOp::sum); });
         },
-        impatient(2000));
+        short_deadline(2000));
     for (const std::string& error : errors) expect_all(error, {"unavailable:"});
     EXPECT_EQ(errors[0], errors[1]);
     EXPECT_EQ(errors[0], errors[2]);
@@ -266,7 +266,7 @@ TEST_P(GpuSharingBadCalls, are_errors_in_bounded_time) {
         comm.barrier();
         for (int k = 0; k < 3; ++k) static_cast<void>(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }));
       },
-      impatient(2000));
+      short_deadline(2000));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 

@@ -72,7 +72,7 @@ TEST(Memory, of_a_plan_under_way_is_freed_after_its_run) {
   });
 }
 
-TEST(Memory, of_a_message_that_nobody_takes_is_freed_when_that_has_failed) {
+TEST(Memory, of_a_message_that_is_not_received_is_freed_when_the_send_has_failed) {
   on_ranks(
       {1, 1},
       [](Communicator& comm) {
@@ -91,7 +91,7 @@ TEST(Memory, of_a_message_that_nobody_takes_is_freed_when_that_has_failed) {
             << said;
         EXPECT_THROW(request.wait(), Error);
       },
-      impatient());
+      short_deadline());
 }
 
 TEST(Memory, beside_that_of_an_operation_is_freed_at_once) {

@@ -200,8 +200,8 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&transports, rank] {
-      Communicator comm = CommunicatorAccess::make(std::move(transports[rank]), impatient(), ReplicaLayout({1, 1, 1}),
-                                                   {rank == 2 ? "r0" : "0", 0});
+      Communicator comm = CommunicatorAccess::make(std::move(transports[rank]), short_deadline(),
+                                                   ReplicaLayout({1, 1, 1}), {rank == 2 ? "r0" : "0", 0});
       std::vector<float> value{1};
       const std::string error = error_of([&] { comm.all_reduce(std::span(value), ReduceOp::sum); });
       EXPECT_NE(error.find("rank 2 calls all_reduce sum of f32 [1] by LOCKSTEP_RADICES=r0"), std::string::npos)
@@ -214,7 +214,7 @@ TEST(MixedRadix, is_agreed_on_like_everything_else) {
 class MixedRadixFailures : public testing::TestWithParam<NodePath> {};
 
 TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
-  on(communicators({1, 1, 1, 1, 1}, 2, {"n.r2.r2", 3}, impatient(5000), GetParam()), [](Communicator& comm) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {"n.r2.r2", 3}, short_deadline(5000), GetParam()), [](Communicator& comm) {
     check_all_reduce(comm, ReduceOp::sum);
     const std::string error = error_of([&] {
       if (comm.rank() == 3) {
@@ -229,7 +229,7 @@ TEST_P(MixedRadixFailures, name_the_rank_and_the_others_work_afterwards) {
     check_all_reduce(comm, ReduceOp::sum);
   });
   const std::size_t per_node = GetParam() == NodePath::memory ? 2 : 1;
-  on(communicators({1, 1, 1, 1}, per_node, {"n.2", 2}, impatient(1000), GetParam()), [](Communicator& comm) {
+  on(communicators({1, 1, 1, 1}, per_node, {"n.2", 2}, short_deadline(1000), GetParam()), [](Communicator& comm) {
     if (comm.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2500));
       EXPECT_NE(error_of([&] { check_all_reduce(comm, ReduceOp::sum); }), "none");
@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(InsideANode, MixedRadixFailures, testing::Values(NodePa
                          [](const auto& path) { return path.param == NodePath::memory ? "memory" : "messages"; });
 
 TEST(MixedRadix, finds_mismatches_across_nodes_that_share_memory) {
-  on(communicators({1, 1, 1, 1, 1}, 2, {}, impatient(5000), NodePath::memory), [](Communicator& comm) {
+  on(communicators({1, 1, 1, 1, 1}, 2, {}, short_deadline(5000), NodePath::memory), [](Communicator& comm) {
     for (const int odd : {0, 1, 3, 4}) {
       std::vector<float> values(comm.rank() == odd ? 4 : 3, 1.0f);
       const std::string error = error_of([&] { comm.all_reduce(std::span(values), ReduceOp::sum); });
@@ -305,8 +305,8 @@ TEST(MixedRadix, names_the_awaited_ranks_and_quarantines_memory_that_they_may_wr
   std::vector<float> values(4096, 1.0f);
   detail::HostItem item{DType::f32, Shape{4096}, {values.data()}, {values.data()}};
   const detail::ItemSignature signature{DType::f32, Shape{4096}};
-  const auto descriptor = detail::make_descriptor(detail::OperationKind::all_reduce, ReduceOp::sum, Order::canonical,
-                                                  -1, std::span(&signature, 1), "");
+  const auto descriptor =
+      detail::make_descriptor(detail::Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&signature, 1), "");
   const auto operation = detail::make_mixed_radix_exchange(descriptor, cache.find(16384), 0, {item});
   operation->start(transport, workspace);
   EXPECT_FALSE(operation->advance(transport, workspace));

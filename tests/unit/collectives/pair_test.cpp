@@ -38,7 +38,7 @@ std::array<std::string, 2> errors_of(const std::function<void(Communicator&)>& b
         check_ring(comm);
         comm.barrier();
       },
-      impatient());
+      short_deadline());
   return errors;
 }
 
@@ -116,7 +116,7 @@ TEST(Messages, of_other_names_do_not_fit) {
   expect_all(errors[0], {"mismatch:", "weights", "biases"});
 }
 
-TEST(Messages, that_nobody_receives_are_late_on_both_ends) {
+TEST(Messages, that_are_not_received_time_out_on_both_ends) {
   const auto errors = errors_of([](Communicator& comm) {
     if (comm.rank() == 0) {
       send(comm, 1, {1, 2, 3});
@@ -130,7 +130,7 @@ TEST(Messages, that_nobody_receives_are_late_on_both_ends) {
                          "rank 1 did not receive within 1 s"});
 }
 
-TEST(Messages, that_nobody_sends_are_late_on_both_ends) {
+TEST(Messages, that_are_not_sent_time_out_on_both_ends) {
   const auto errors = errors_of([](Communicator& comm) {
     if (comm.rank() == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1600));
@@ -168,9 +168,9 @@ TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
           is_given_up.wait();
         }
         check_ring(comm);
-        check_letters_to_all(comm);
+        check_messages_to_all(comm);
       },
-      impatient());
+      short_deadline());
 }
 
 TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {

@@ -56,7 +56,7 @@ TEST(ParallelLoop, is_shared) {
   EXPECT_EQ(inside.load(), 2);
 }
 
-TEST(ParallelLoop, wakes_those_who_wait_and_stays_closed_where_nobody_can_help) {
+TEST(ParallelLoop, wakes_waiting_threads_and_stays_closed_if_no_thread_can_help) {
   int wakes = 0;
   ParallelLoop shared(2, [&] { ++wakes; });
   shared.run(5, [](std::uint32_t) {});

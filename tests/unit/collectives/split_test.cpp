@@ -71,7 +71,7 @@ TEST(Split, can_be_done_again_and_again_and_to_parts) {
 
 TEST(Split, takes_the_options_that_it_is_given) {
   on_ranks({1, 1}, [](Communicator& comm) {
-    CommunicatorOptions options = impatient(300);
+    CommunicatorOptions options = short_deadline(300);
     options.name = "pair";
     auto part = comm.split(0, 0, options);
     ASSERT_TRUE(part);
@@ -112,7 +112,7 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
   on_ranks(
       {1, 1},
       [&](Communicator& first) {
-        CommunicatorOptions options = impatient();
+        CommunicatorOptions options = short_deadline();
         options.name = "second";
         Communicator second = first.duplicate(options);
         std::vector<float> values(3);
@@ -130,7 +130,7 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
         first.barrier();
         second.barrier();
       },
-      impatient());
+      short_deadline());
   expect_all(errors[0],
              {"deadline_exceeded:",
               "barrier named \"epoch end\" at collectives/split_test.cpp:121: timed out after 1 s waiting for rank 1",

@@ -153,7 +153,7 @@ TEST_P(DatasetsFromFunction, that_fail_on_one_rank_fail_soon_on_all) {
             ++users;
           }
         },
-        test::impatient(5000));
+        test::short_deadline(5000));
     EXPECT_EQ(users, 1);
     EXPECT_EQ(told, 2);
   }

@@ -79,7 +79,7 @@ TEST_F(DLPackOnGpus, an_offset_is_where_the_elements_begin) {
   EXPECT_EQ(shifted.deletions, 1);
 }
 
-TEST_F(DLPackOnGpus, what_is_no_memory_of_a_gpu_is_found_when_it_is_used) {
+TEST_F(DLPackOnGpus, memory_outside_of_gpus_is_found_when_it_is_used) {
   std::vector<float> elements(5);
   Shifted shifted(elements.data());
   const Tensor tensor = from_dlpack(&shifted.managed);

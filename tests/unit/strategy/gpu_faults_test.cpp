@@ -45,7 +45,7 @@ void on_workers_with_gpus(int ranks, const std::function<void(Strategy&)>& body)
         MultiWorkerMirroredStrategy strategy(communicator, options);
         body(strategy);
       },
-      impatient(30'000));
+      short_deadline(30'000));
 }
 
 TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {

@@ -82,7 +82,7 @@ class Program {
     try {
       body();
     } catch (const Boom&) {
-      expect(throws_ > 0, "an exception that nobody threw");
+      expect(throws_ > 0, "an exception that no replica threw");
     } catch (const Error& error) {
       const bool announced = error.text().find("different number") != std::string::npos;
       expect(throws_ > 0 && announced, std::string("an error: ") + error.what());

@@ -111,7 +111,7 @@ TEST(Ranks, miss_a_replica_that_never_calls) {
         expect_error(Code::deadline_exceeded, {"rank 1"},
                      [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::sum, 1.0F); }); });
       },
-      impatient(300));
+      short_deadline(300));
 }
 
 TEST(Ranks, that_make_a_different_number_of_merge_calls_get_an_error) {
@@ -138,7 +138,7 @@ TEST(Ranks, that_make_a_different_number_of_merge_calls_get_an_error) {
         expect_error(Code::deadline_exceeded, {"rank 1", "different number of merge_call calls"},
                      [&] { strategy.run(sum_in_merge); });
       },
-      impatient(300));
+      short_deadline(300));
 }
 
 TEST(Ranks, whose_merge_calls_without_collectives_differ_in_number_get_an_error_that_names_both) {

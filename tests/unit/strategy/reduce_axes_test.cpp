@@ -102,7 +102,7 @@ TEST(ReduceAxes, of_empty_replicas_add_nothing_to_sum_and_count) {
     const auto parts = strategy.run([](ReplicaContext& r) {
       return std::vector<Floats>{{1, 2}, {3}, {4, 5, 6}, {}}[static_cast<std::size_t>(r.replica_id_in_sync_group())];
     });
-    // a vector of vectors is no leaf, so a replica returns one vector
+    // a vector of vectors is not a leaf, so a replica returns one vector
     EXPECT_EQ(strategy.reduce("SUM", parts, 0), 21.0F);
     EXPECT_EQ(strategy.reduce("MEAN", parts, 0), 3.5F);
   });

@@ -133,7 +133,7 @@ TEST(ReduceTo, of_one_value_has_a_mean_but_no_sum) {
   EXPECT_EQ(elements_of<float>(one.extended().reduce_to("SUM", plain, "cpu:0").value()), (Floats{1}));
 }
 
-TEST(ReduceTo, with_a_name_that_is_no_device_is_refused_on_all_ranks) {
+TEST(ReduceTo, with_an_invalid_device_name_is_refused_on_all_ranks) {
   on_workers({1, 1}, [](Strategy& strategy) {
     const bool wrong = strategy.communicator().rank() == 0;
     const auto x = strategy.run([] { return 1.0F; });

@@ -170,7 +170,7 @@ TEST(RunFailure, keeps_the_type_of_the_first_exception_and_the_strategy_usable) 
   }
 }
 
-TEST(RunFailure, lets_replicas_that_meet_nobody_finish) {
+TEST(RunFailure, lets_replicas_without_a_rendezvous_finish) {
   MirroredStrategy strategy = mirrored(2);
   std::atomic<bool> finished{false};
   EXPECT_THROW(strategy.run([&](ReplicaContext& replica) {
@@ -182,7 +182,7 @@ TEST(RunFailure, lets_replicas_that_meet_nobody_finish) {
   EXPECT_TRUE(finished);
 }
 
-TEST(RunFailure, of_exceptions_that_are_no_std_exception_passes_too) {
+TEST(RunFailure, of_exceptions_of_other_types_than_std_exception_passes_too) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_THROW(strategy.run([](ReplicaContext& replica) {
     if (replica.local_replica() == 1) throw 42;
@@ -237,7 +237,7 @@ TEST(RunFailure, of_a_replica_that_does_not_come_in_time_names_it) {
           });
         });
       },
-      impatient(100));
+      short_deadline(100));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class Shortage : public testing::Test {
           const auto sums = strategy.run([](ReplicaContext& replica) { return replica.all_reduce("SUM", 1.0F); });
           EXPECT_EQ(sums.component(0), 2.0F);
         },
-        impatient(10'000));
+        short_deadline(10'000));
   }
 };
 

@@ -20,7 +20,7 @@ TEST(OneDevice, has_one_replica_on_its_device) {
   EXPECT_EQ(names(strategy.extended().parameter_devices()), (std::vector<std::string>{"cpu:0"}));
 }
 
-TEST(OneDevice, refuses_names_that_are_no_device_and_devices_that_are_not_here) {
+TEST(OneDevice, refuses_invalid_device_names_and_missing_devices) {
   expect_error(Code::invalid_argument, {"chair:0"}, [] { OneDeviceStrategy strategy("chair:0"); });
   expect_error(Code::unavailable, {"gpu:0"}, [] { OneDeviceStrategy strategy("gpu:0"); });
 }

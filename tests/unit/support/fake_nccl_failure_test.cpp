@@ -87,7 +87,7 @@ TEST(FakeNcclFailure, other_kinds_types_ops_and_roots_are_found) {
   }
 }
 
-TEST(FakeNcclFailure, a_send_to_who_does_something_else_is_found) {
+TEST(FakeNcclFailure, a_send_to_a_rank_in_another_call_is_found) {
   FakeRanks job(2);
   expect_a_mismatch(job, 2,
                     [&](FakeRank& rank) {

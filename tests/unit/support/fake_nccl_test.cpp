@@ -224,7 +224,7 @@ TEST(FakeNccl, leaves_nothing_behind) {
       check_random_groups(job.nccl(), rank, 1, 2);
     });
     EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{});  // with the last communicator
-    static_cast<void>(job.id());                                        // that nobody comes to
+    static_cast<void>(job.id());                                        // that no rank joins
   }
   EXPECT_EQ(files_in(directory.path()), std::vector<std::string>{});
   kept ? ::setenv("TMPDIR", kept->c_str(), 1) : ::unsetenv("TMPDIR");

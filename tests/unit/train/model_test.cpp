@@ -36,7 +36,7 @@ class Floats {
         block_(static_cast<float*>(
             ::operator new(static_cast<std::size_t>(count) * sizeof(float) + (shift + 1) * 64, page))),
         data_(block_.get() + shift * 16) {
-    std::fill_n(data_, count, std::numeric_limits<float>::quiet_NaN());  // what nobody writes shows
+    std::fill_n(data_, count, std::numeric_limits<float>::quiet_NaN());  // elements that are never written show
   }
   [[nodiscard]] float* data() const { return data_; }
   [[nodiscard]] std::int64_t count() const { return count_; }

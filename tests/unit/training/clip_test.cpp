@@ -33,7 +33,7 @@ TEST(ClipByGlobalNorm, leaves_short_gradients_alone) {
   EXPECT_EQ(clip_by_global_norm({}, 5.0F), 0.0);
 }
 
-TEST(ClipByGlobalNorm, makes_all_of_it_NaN_where_the_norm_is_no_number) {
+TEST(ClipByGlobalNorm, makes_all_elements_NaN_if_the_norm_is_not_finite) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> a{1, bad};
     std::vector<float> b{2};

@@ -24,11 +24,11 @@ namespace lockstep {
 namespace detail {
 
 template <class T>
-struct leaf_is_no_view : std::bool_constant<!refers_to_elements<T>> {};
+struct leaf_owns_elements : std::bool_constant<!refers_to_elements<T>> {};
 
 /// Whether all leaves of the tree only refer to elements, so that a reduction can write to them in place.
 template <class Tree>
-inline constexpr bool refers_everywhere = !any_leaf<std::remove_cvref_t<Tree>, leaf_is_no_view>::value;
+inline constexpr bool refers_everywhere = !any_leaf<std::remove_cvref_t<Tree>, leaf_owns_elements>::value;
 
 template <class Leaf>
 void require_reducible() {

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "base/mutex.hpp"
 #include "input/row_source.hpp"
 #include "input/rows.hpp"
 #include "input/stream_nodes.hpp"
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <utility>
 
 namespace lockstep::input {
@@ -94,18 +94,18 @@ class CachedElements {
  public:
   using Elements = std::shared_ptr<const std::vector<Leaves>>;
   [[nodiscard]] Elements get() const {
-    const std::lock_guard lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     return elements_;
   }
   void set(std::vector<Leaves> elements) {
     auto all = std::make_shared<const std::vector<Leaves>>(std::move(elements));
-    const std::lock_guard lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (!elements_) elements_ = std::move(all);
   }
 
  private:
-  mutable std::mutex mutex_;  // guards elements_
-  Elements elements_;
+  mutable detail::Mutex mutex_;
+  Elements elements_ LOCKSTEP_GUARDED_BY(mutex_);
 };
 
 class CachingCursor final : public WholeCursor {

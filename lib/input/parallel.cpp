@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "input/parallel.hpp"
+#include "base/mutex.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,9 +31,9 @@ class ParallelCursor final : public WholeCursor {
   ~ParallelCursor() override { stop(); }
 
   bool advance() override {
-    std::unique_lock lock(mutex_);
+    detail::MutexLock lock(mutex_);
     Slot& slot = slots_[given_ % slots_.size()];
-    ready_.wait(lock, [&] { return slot.state != State::empty; });
+    while (slot.state == State::empty) lock.wait(ready_);
     if (slot.state == State::end) {
       if (slot.error) std::rethrow_exception(std::exchange(slot.error, nullptr));
       return false;
@@ -58,8 +58,8 @@ class ParallelCursor final : public WholeCursor {
 
   void work() noexcept {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      not_full_.wait(lock, [this] { return stopped_ || (!is_taking_ && taken_ < given_ + slots_.size()); });
+      detail::MutexLock lock(mutex_);
+      while (!stopped_ && (is_taking_ || taken_ >= given_ + slots_.size())) lock.wait(not_full_);
       if (stopped_) return;
       is_taking_ = true;
       Slot& slot = slots_[taken_++ % slots_.size()];
@@ -77,7 +77,7 @@ class ParallelCursor final : public WholeCursor {
       result.error = std::current_exception();
     }
     {
-      const std::lock_guard lock(mutex_);
+      const detail::MutexLock lock(mutex_);
       is_taking_ = false;
       if (!job) stopped_ = true;
     }
@@ -89,7 +89,7 @@ class ParallelCursor final : public WholeCursor {
       result.state = State::end;
     }
     {
-      const std::lock_guard lock(mutex_);
+      const detail::MutexLock lock(mutex_);
       slot = std::move(result);
     }
     ready_.notify_one();
@@ -104,7 +104,7 @@ class ParallelCursor final : public WholeCursor {
   }
   void stop() noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::MutexLock lock(mutex_);
       stopped_ = true;
     }
     not_full_.notify_all();
@@ -113,14 +113,14 @@ class ParallelCursor final : public WholeCursor {
 
   const NextJob next_;  // called only by the thread that has set is_taking_
 
-  std::mutex mutex_;  // guards the members up to stopped_
+  detail::Mutex mutex_;
   std::condition_variable ready_;
   std::condition_variable not_full_;
-  std::vector<Slot> slots_;  // element i is in slot i mod size
-  std::uint64_t taken_ = 0;  // number of jobs taken
-  std::uint64_t given_ = 0;  // number of elements returned
-  bool is_taking_ = false;   // whether a thread is calling next_
-  bool stopped_ = false;     // no further job is taken
+  std::vector<Slot> slots_ LOCKSTEP_GUARDED_BY(mutex_);  // element i is in slot i mod size
+  std::uint64_t taken_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // number of jobs taken
+  std::uint64_t given_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // number of elements returned
+  bool is_taking_ LOCKSTEP_GUARDED_BY(mutex_) = false;   // whether a thread is calling next_
+  bool stopped_ LOCKSTEP_GUARDED_BY(mutex_) = false;     // no further job is taken
 
   std::vector<std::thread> threads_;  // last, so that the other members exist when the threads start
 };
@@ -133,7 +133,7 @@ std::unique_ptr<Cursor> parallel_cursor(NextJob next, int threads, std::shared_p
 
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& make) {
   std::atomic<std::size_t> next{0};
-  std::mutex mutex;  // guards failed and error
+  detail::Mutex mutex;  // guards failed and error; the analysis does not follow locals
   std::size_t failed = std::numeric_limits<std::size_t>::max();
   std::exception_ptr error;
   const auto work = [&]() noexcept {
@@ -141,7 +141,7 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
       try {
         make(i);
       } catch (...) {
-        const std::lock_guard lock(mutex);
+        const detail::MutexLock lock(mutex);
         if (i < failed) error = std::current_exception();
         failed = std::min(failed, i);
         next = count;  // all calls below i have begun

@@ -5,13 +5,14 @@
 
 #pragma once
 
+#include "base/mutex.hpp"
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -30,7 +31,7 @@ class PrefetchQueue {
   PrefetchQueue& operator=(const PrefetchQueue&) = delete;
   ~PrefetchQueue() {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::MutexLock lock(mutex_);
       stopped_ = true;
     }
     not_full_.notify_one();
@@ -40,10 +41,10 @@ class PrefetchQueue {
   /// Returns the next item in order; false at the end, and in every later call. Throws an exception of `produce` once,
   /// in place of its item.
   [[nodiscard]] bool pop(Item& item) {
-    std::unique_lock lock(mutex_);
+    detail::MutexLock lock(mutex_);
     if (items_.empty() && !ended_) {
       const auto start = std::chrono::steady_clock::now();
-      not_empty_.wait(lock, [this] { return !items_.empty() || ended_; });
+      while (items_.empty() && !ended_) lock.wait(not_empty_);
       waited_ += std::chrono::steady_clock::now() - start;
     }
     if (items_.empty()) {
@@ -73,7 +74,7 @@ class PrefetchQueue {
       } catch (...) {
         error = std::current_exception();
       }
-      std::unique_lock lock(mutex_);
+      detail::MutexLock lock(mutex_);
       if (more) {
         items_.push_back(std::move(item));
       } else {
@@ -82,7 +83,9 @@ class PrefetchQueue {
       }
       not_empty_.notify_one();
       if (ended_) return;
-      if (items_.size() >= depth_) not_full_.wait(lock, [this] { return items_.size() <= depth_ / 2 || stopped_; });
+      if (items_.size() >= depth_) {
+        while (items_.size() > depth_ / 2 && !stopped_) lock.wait(not_full_);
+      }
       if (stopped_) return;
     }
   }
@@ -91,13 +94,13 @@ class PrefetchQueue {
   const Produce produce_;                         // called by thread_ only
   std::chrono::steady_clock::duration waited_{};  // used by the consumer only
 
-  std::mutex mutex_;  // guards the members up to stopped_
+  detail::Mutex mutex_;
   std::condition_variable not_empty_;
   std::condition_variable not_full_;
-  std::deque<Item> items_;
-  std::exception_ptr error_;
-  bool ended_ = false;
-  bool stopped_ = false;
+  std::deque<Item> items_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::exception_ptr error_ LOCKSTEP_GUARDED_BY(mutex_);
+  bool ended_ LOCKSTEP_GUARDED_BY(mutex_) = false;
+  bool stopped_ LOCKSTEP_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last, so that the other members exist when the thread starts
 };

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "base/mutex.hpp"
 #include "input/node.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <mutex>
 #include <utility>
 
 namespace lockstep::input {
@@ -29,7 +29,7 @@ class RecyclingMemory final : public MemoryResource {
 
   void* do_allocate(std::size_t bytes) override {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::MutexLock lock(mutex_);
       for (std::size_t i = 0; i < kept_.size(); ++i) {  // the most recently freed block is most likely in the cache
         Block& block = kept_[(newest_ + kept_.size() - i) % kept_.size()];
         if (block.address != nullptr && block.bytes == bytes) return std::exchange(block.address, nullptr);
@@ -40,7 +40,7 @@ class RecyclingMemory final : public MemoryResource {
   void do_deallocate(void* address, std::size_t bytes) noexcept override {
     Block freed{address, bytes};
     {
-      const std::lock_guard lock(mutex_);
+      const detail::MutexLock lock(mutex_);
       newest_ = (newest_ + 1) % kept_.size();
       std::swap(kept_[newest_], freed);
     }
@@ -48,9 +48,10 @@ class RecyclingMemory final : public MemoryResource {
   }
 
   std::shared_ptr<MemoryResource> source_;
-  std::mutex mutex_;              // guards the members below
-  std::array<Block, 64> kept_{};  // ring buffer in the order of freeing; null where a block was reused
-  std::size_t newest_ = 0;
+  detail::Mutex mutex_;
+  // ring buffer in the order of freeing; null where a block was reused
+  std::array<Block, 64> kept_ LOCKSTEP_GUARDED_BY(mutex_){};
+  std::size_t newest_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <lockstep/training/gradient_buckets.hpp>
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +14,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -68,10 +68,11 @@ struct GradientBuckets::State {
     }
   }
 
-  void cut() {
+  /// Divides the tensors into buckets.
+  void cut() LOCKSTEP_REQUIRES(mutex) {
     Bucket bucket;
     std::size_t bytes = 0;
-    const auto close = [&](std::size_t last) {
+    const auto close = [&](std::size_t last) LOCKSTEP_REQUIRES(mutex) {
       bucket.last = last;
       bucket.plan.emplace(
           communicator.prepare_all_reduce(std::span(items).subspan(bucket.first, last - bucket.first), options.op));
@@ -88,7 +89,7 @@ struct GradientBuckets::State {
     begin_step();
   }
 
-  void begin_step() {
+  void begin_step() LOCKSTEP_REQUIRES(mutex) {
     next = 0;
     is_ready.assign(is_ready.size(), false);
     for (Bucket& one : buckets) one.missing = (one.last - one.first) * replicas();
@@ -96,8 +97,8 @@ struct GradientBuckets::State {
 
   [[nodiscard]] std::size_t replicas() const { return static_cast<std::size_t>(communicator.local_replicas()); }
 
-  /// With `mutex` held: posts the buckets whose turn it is.
-  void post() {
+  /// Posts the buckets that are ready and next in order.
+  void post() LOCKSTEP_REQUIRES(mutex) {
     while (next < buckets.size() && buckets[next].missing == 0 && !failure && !is_alone) {
       Bucket& bucket = buckets[next];
       // the last one leaves nothing to compute meanwhile: `finish` does it, without a hand-off to another thread
@@ -111,8 +112,8 @@ struct GradientBuckets::State {
     }
   }
 
-  /// With `mutex` held: waits for what is under way, and reduces the rest on this thread.
-  void complete() {
+  /// Waits for the posted buckets, and reduces the others on this thread.
+  void complete() LOCKSTEP_REQUIRES(mutex) {
     for (Bucket& bucket : buckets) {
       try {
         if (bucket.request) {
@@ -127,8 +128,8 @@ struct GradientBuckets::State {
     }
   }
 
-  /// With `mutex` held: declares ready what `replica` has not.
-  void declare_rest(std::size_t replica) {
+  /// Declares the remaining tensors of `replica` ready.
+  void declare_rest(std::size_t replica) LOCKSTEP_REQUIRES(mutex) {
     for (std::size_t k = 0; k < items.size(); ++k) {
       const std::size_t place = replica * items.size() + k;
       if (is_ready[place]) continue;
@@ -137,8 +138,7 @@ struct GradientBuckets::State {
     }
   }
 
-  /// With `mutex` held.
-  void end_step() {
+  void end_step() LOCKSTEP_REQUIRES(mutex) {
     complete();
     last_failure = std::exchange(failure, nullptr);
     finishing = 0;
@@ -162,15 +162,15 @@ struct GradientBuckets::State {
   std::vector<std::size_t> bucket_of;
   std::atomic<double> wait_seconds{0};
 
-  std::mutex mutex;  // guards all below
+  detail::Mutex mutex;
   std::condition_variable step_ended;
-  std::deque<Bucket> buckets;
-  std::vector<bool> is_ready;  // by replica, then tensor
-  std::size_t next = 0;        // bucket to go out
-  std::size_t finishing = 0;   // replicas inside finish
-  std::uint64_t step = 0;
-  std::exception_ptr failure;
-  std::exception_ptr last_failure;
+  std::deque<Bucket> buckets LOCKSTEP_GUARDED_BY(mutex);
+  std::vector<bool> is_ready LOCKSTEP_GUARDED_BY(mutex);  // by replica, then tensor
+  std::size_t next LOCKSTEP_GUARDED_BY(mutex) = 0;        // the next bucket to post
+  std::size_t finishing LOCKSTEP_GUARDED_BY(mutex) = 0;   // replicas inside finish
+  std::uint64_t step LOCKSTEP_GUARDED_BY(mutex) = 0;
+  std::exception_ptr failure LOCKSTEP_GUARDED_BY(mutex);
+  std::exception_ptr last_failure LOCKSTEP_GUARDED_BY(mutex);
 };
 
 GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<const std::vector<TensorView>> gradients,
@@ -185,7 +185,7 @@ GradientBuckets::~GradientBuckets() = default;  // requests wait for themselves
 
 void GradientBuckets::ready(int replica, std::size_t index) {
   State& state = *state_;
-  const std::scoped_lock lock(state.mutex);
+  const detail::MutexLock lock(state.mutex);
   if (replica < 0 || static_cast<std::size_t>(replica) >= state.replicas() || index >= state.items.size()) {
     detail::throw_error(Code::invalid_argument,
                         "GradientBuckets::ready: there is no tensor {} of local replica {}; there are {} tensors on {} "
@@ -206,19 +206,20 @@ void GradientBuckets::ready(int replica, std::size_t index) {
 void GradientBuckets::finish(int replica) {
   State& state = *state_;
   const auto start = std::chrono::steady_clock::now();
-  std::unique_lock lock(state.mutex);
+  detail::MutexLock lock(state.mutex);
   state.declare_rest(static_cast<std::size_t>(replica));
   const std::uint64_t step = state.step;
   if (++state.finishing == state.replicas()) {
     state.end_step();
   } else {
     state.post();
-    const auto has_ended = [&] { return state.step != step; };
-    if (!state.step_ended.wait_for(lock, state.fail_after, has_ended)) {
-      state.failure = std::make_exception_ptr(
-          Error(Code::deadline_exceeded,
-                fmt::format("GradientBuckets::finish: {} of {} local replicas came within {} s", state.finishing,
-                            state.replicas(), std::chrono::duration<double>(state.fail_after).count())));
+    const auto deadline = start + state.fail_after;
+    while (state.step == step && lock.wait_until(state.step_ended, deadline)) {}
+    if (state.step == step) {
+      state.failure = std::make_exception_ptr(Error(
+          Code::deadline_exceeded,
+          fmt::format("GradientBuckets::finish: timed out after {2} s: {0} of {1} local replicas have called it",
+                      state.finishing, state.replicas(), std::chrono::duration<double>(state.fail_after).count())));
       state.end_step();
     }
   }
@@ -230,7 +231,7 @@ void GradientBuckets::finish(ReplicaContext& replica) {
   replica.merge_call([this](Strategy&) {
     State& state = *state_;
     const auto start = std::chrono::steady_clock::now();
-    const std::scoped_lock lock(state.mutex);
+    const detail::MutexLock lock(state.mutex);
     for (std::size_t i = 0; i < state.replicas(); ++i) state.declare_rest(i);
     state.end_step();
     state.count_wait(start);
@@ -240,7 +241,7 @@ void GradientBuckets::finish(ReplicaContext& replica) {
 
 std::size_t GradientBuckets::reduced_count() {
   State& state = *state_;
-  const std::scoped_lock lock(state.mutex);
+  const detail::MutexLock lock(state.mutex);
   std::size_t tensors = 0;
   for (Bucket& bucket : state.buckets) {
     if (state.is_alone ? bucket.missing > 0 : !bucket.request || !bucket.request->test()) break;
@@ -249,7 +250,10 @@ std::size_t GradientBuckets::reduced_count() {
   return tensors;
 }
 
-std::size_t GradientBuckets::bucket_count() const noexcept { return state_->buckets.size(); }
+std::size_t GradientBuckets::bucket_count() const noexcept {
+  const detail::MutexLock lock(state_->mutex);
+  return state_->buckets.size();
+}
 double GradientBuckets::wait_seconds() const noexcept { return state_->wait_seconds.load(std::memory_order_relaxed); }
 
 }  // namespace lockstep

@@ -161,7 +161,7 @@ std::string out_of_reach(const void* data, Device device) {
   Api& api = Backend::of_this_process().api();
   PointerAttributes found;
   check(api, api.pointer_attributes(data, found), "cudaPointerGetAttributes");
-  if (found.kind == MemoryKind::unregistered) return "memory that CUDA does not know, such as a host's";
+  if (found.kind == MemoryKind::unregistered) return "in memory that is not registered with CUDA";
   if (found.kind == MemoryKind::device && found.device != device.index)
     return fmt::format("in memory of gpu:{}", found.device);
   return {};

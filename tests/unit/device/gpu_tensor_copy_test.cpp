@@ -198,12 +198,12 @@ TEST_F(GpuCopy, waits_as_long_as_the_longest_timeout_of_a_communicator) {
   {
     const Gate gate(cuda(), stream_handle(gpu(1)));
     const auto expect_limit = [&](const char* text) {
-      expect_error(Code::deadline_exceeded, {"copy: gpu:1", text}, [&] { static_cast<void>(there.to(Device{})); });
+      expect_error(Code::deadline_exceeded, {"copy: ", text, "gpu:1"}, [&] { static_cast<void>(there.to(Device{})); });
     };
     const Communicator first = self_communicator(test::short_deadline(100));
     expect_limit("timed out after 0.1 s waiting for");
     {
-      const Communicator more_long_deadline = self_communicator(test::short_deadline(200));
+      const Communicator longer_deadline = self_communicator(test::short_deadline(200));
       expect_limit("timed out after 0.2 s waiting for");
     }
     expect_limit("timed out after 0.1 s waiting for");

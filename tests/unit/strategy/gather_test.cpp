@@ -58,7 +58,7 @@ TEST(Gather, takes_every_dtype_empty_parts_and_trees) {
 TEST(Gather, refuses_what_cannot_be_put_together) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Tensor> scalars({Tensor::scalar(1.0F), Tensor::scalar(2.0F)});
-  expect_error(Code::invalid_argument, {"gather", "axis 0", "scalar"}, [&] { (void)strategy.gather(scalars, 0); });
+  expect_error(Code::invalid_argument, {"gather", "axis is 0", "scalar"}, [&] { (void)strategy.gather(scalars, 0); });
   const PerReplica<Tensor> rows({tensor({1, 2}, Shape{1, 2}), tensor({1, 2, 3}, Shape{1, 3})});
   expect_error(Code::invalid_argument, {"gather", "[1, 3] on replica 1", "[1, 2] on replica 0", "axis 0"},
                [&] { (void)strategy.gather(rows, 0); });
@@ -156,7 +156,7 @@ TEST(Broadcast, gives_every_replica_the_roots_values) {
 TEST(Broadcast, of_different_roots_or_no_replica_is_refused) {
   MirroredStrategy strategy = mirrored(2);
   strategy.run([](ReplicaContext& r) {
-    expect_error(Code::invalid_argument, {"broadcast", "root 2", "0 to 1"}, [&] { (void)r.broadcast(1, 2); });
+    expect_error(Code::invalid_argument, {"broadcast", "root is 2", "0 to 1"}, [&] { (void)r.broadcast(1, 2); });
     expect_error(Code::mismatch, {"broadcast", "root is 1 on replica 1 but 0 on replica 0"},
                  [&] { (void)r.broadcast(1, r.local_replica()); });
   });

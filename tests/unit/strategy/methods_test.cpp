@@ -136,7 +136,7 @@ TEST(Resolver, is_there_for_strategies_of_several_ranks_alone) {
     EXPECT_EQ(resolver.task_id(), strategy.communicator().rank());
     EXPECT_EQ(resolver.cluster_spec(), (ClusterSpec{{"worker", {"rank:0", "rank:1"}}}));
   });
-  expect_error(Code::invalid_argument, {"rank 2", "0 to 1"}, [] { ClusterResolver resolver(2, 2); });
+  expect_error(Code::invalid_argument, {"rank is 2", "0 to 1"}, [] { ClusterResolver resolver(2, 2); });
 }
 
 TEST(Resolver, given_to_a_strategy_must_know_its_ranks) {

@@ -44,7 +44,7 @@ TEST(ReduceByName, takes_an_aggregation_that_is_a_reduction) {
   for (const auto wrong : {VariableAggregation::none, VariableAggregation::only_first_replica}) {
     expect_error(Code::invalid_argument, {"reduce_to: ", std::string(to_string(wrong))},
                  [&] { (void)strategy.extended().reduce_to(wrong, x, x); });
-    expect_error(Code::invalid_argument, {"reduce_op_of", "only sum and mean"}, [&] { (void)reduce_op_of(wrong); });
+    expect_error(Code::invalid_argument, {"reduce_op_of", "must be sum or mean"}, [&] { (void)reduce_op_of(wrong); });
   }
 }
 
@@ -120,7 +120,7 @@ TEST(ReduceAxes, that_do_not_exist_or_come_twice_are_refused) {
   expect_error(Code::invalid_argument, {"axis 2", "[1, 2]", "-2 to 1"}, [&] { (void)strategy.reduce("SUM", x, 2); });
   expect_error(Code::invalid_argument, {"axis -1", "twice"}, [&] { (void)strategy.reduce("SUM", x, {1, -1}); });
   const PerReplica<Tensor> scalar({Tensor::scalar(1.0F), Tensor::scalar(2.0F)});
-  expect_error(Code::invalid_argument, {"axis 0", "scalar"}, [&] { (void)strategy.reduce("SUM", scalar, 0); });
+  expect_error(Code::invalid_argument, {"axis is 0", "scalar"}, [&] { (void)strategy.reduce("SUM", scalar, 0); });
   expect_error(Code::invalid_argument, {"shape [2]", "std::nullopt"},
                [&] { (void)strategy.reduce("SUM", PerReplica<Floats>({{1, 2}, {3, 4}}), std::vector<int>{}); });
 }

@@ -152,7 +152,7 @@ TEST(ReduceAxis, refuses_axes_that_do_not_exist_and_other_ops) {
   const PerReplica<Floats> x({{0, 1}, {2, 3}});
   expect_error(Code::invalid_argument, {"axis 5", "[2]"}, [&] { (void)strategy.reduce(ReduceOp::mean, x, 5); });
   expect_error(Code::invalid_argument, {"axis -2"}, [&] { (void)strategy.reduce(ReduceOp::mean, x, -2); });
-  expect_error(Code::invalid_argument, {"axis 0"}, [&] {
+  expect_error(Code::invalid_argument, {"axis is 0"}, [&] {
     (void)strategy.reduce(ReduceOp::sum, PerReplica<Tensor>({Tensor::scalar(1.0F), Tensor::scalar(1.0F)}), 0);
   });
   expect_error(Code::invalid_argument, {"max"}, [&] { (void)strategy.reduce(ReduceOp::max, x, 0); });

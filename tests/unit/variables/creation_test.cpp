@@ -246,7 +246,7 @@ TEST(VariableAggregation, is_a_reduction_if_it_is_sum_or_mean) {
   EXPECT_EQ(reduce_op_of(VariableAggregation::sum), ReduceOp::sum);
   EXPECT_EQ(reduce_op_of(VariableAggregation::mean), ReduceOp::mean);
   for (const auto value : {VariableAggregation::none, VariableAggregation::only_first_replica}) {
-    expect_error(Code::invalid_argument, {"reduce_op_of", std::string(to_string(value)), "only sum and mean"},
+    expect_error(Code::invalid_argument, {"reduce_op_of", std::string(to_string(value)), "must be sum or mean"},
                  [&] { (void)reduce_op_of(value); });
   }
 }

@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-/// Tensors that go out together: one plan.
+/// Tensors that are reduced together by one plan.
 struct Bucket {
   std::size_t first = 0;
   std::size_t last = 0;
@@ -96,11 +96,11 @@ struct GradientBuckets::State {
 
   [[nodiscard]] std::size_t replicas() const { return static_cast<std::size_t>(communicator.local_replicas()); }
 
-  /// With `mutex` held: posts the buckets whose turn it is.
+  /// With `mutex` held: posts the complete buckets, in order.
   void post() {
     while (next < buckets.size() && buckets[next].missing == 0 && !failure && !is_alone) {
       Bucket& bucket = buckets[next];
-      // the last one leaves nothing to compute meanwhile: `finish` does it, without a hand-off to another thread
+      // nothing is left to compute during the last one: `finish` runs it, without a hand-off to another thread
       if (next + 1 == buckets.size()) return;
       ++next;
       try {
@@ -111,7 +111,7 @@ struct GradientBuckets::State {
     }
   }
 
-  /// With `mutex` held: waits for what is under way, and reduces the rest on this thread.
+  /// With `mutex` held: waits for pending reductions, and runs the others on this thread.
   void complete() {
     for (Bucket& bucket : buckets) {
       try {
@@ -127,7 +127,7 @@ struct GradientBuckets::State {
     }
   }
 
-  /// With `mutex` held: declares ready what `replica` has not.
+  /// With `mutex` held: declares the remaining tensors of `replica` ready.
   void declare_rest(std::size_t replica) {
     for (std::size_t k = 0; k < items.size(); ++k) {
       const std::size_t place = replica * items.size() + k;
@@ -155,19 +155,19 @@ struct GradientBuckets::State {
   Communicator communicator;
   GradientBucketsOptions options;
   const std::chrono::milliseconds fail_after = communicator.options().fail_after.value();
-  const bool is_alone = communicator.layout().replicas() == 1;  // then every tensor is its own sum
+  const bool is_alone = communicator.layout().replicas() == 1;  // every tensor is then its own sum
   std::vector<std::vector<TensorView>> outputs;                 // by tensor, then replica
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<Item> items;
   std::vector<std::size_t> bucket_of;
   std::atomic<double> wait_seconds{0};
 
-  std::mutex mutex;  // guards all below
+  std::mutex mutex;  // guards all members below
   std::condition_variable step_ended;
   std::deque<Bucket> buckets;
   std::vector<bool> is_ready;  // by replica, then tensor
-  std::size_t next = 0;        // bucket to go out
-  std::size_t finishing = 0;   // replicas inside finish
+  std::size_t next = 0;        // next bucket to post
+  std::size_t finishing = 0;   // number of replicas inside finish
   std::uint64_t step = 0;
   std::exception_ptr failure;
   std::exception_ptr last_failure;
@@ -181,7 +181,7 @@ GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<con
                                  const GradientBucketsOptions& options)
     : GradientBuckets(communicator, std::array{std::vector<TensorView>(gradients.begin(), gradients.end())}, options) {}
 
-GradientBuckets::~GradientBuckets() = default;  // requests wait for themselves
+GradientBuckets::~GradientBuckets() = default;  // requests wait when they are destroyed
 
 void GradientBuckets::ready(int replica, std::size_t index) {
   State& state = *state_;
@@ -195,7 +195,7 @@ void GradientBuckets::ready(int replica, std::size_t index) {
   const std::size_t place = static_cast<std::size_t>(replica) * state.items.size() + index;
   if (state.is_ready[place]) {
     detail::throw_error(Code::failed_precondition,
-                        "GradientBuckets::ready: tensor {} of local replica {} is ready already in this step", index,
+                        "GradientBuckets::ready: tensor {} of local replica {} is already ready in this step", index,
                         replica);
   }
   state.is_ready[place] = true;
@@ -215,10 +215,10 @@ void GradientBuckets::finish(int replica) {
     state.post();
     const auto has_ended = [&] { return state.step != step; };
     if (!state.step_ended.wait_for(lock, state.fail_after, has_ended)) {
-      state.failure = std::make_exception_ptr(
-          Error(Code::deadline_exceeded,
-                fmt::format("GradientBuckets::finish: {} of {} local replicas came within {} s", state.finishing,
-                            state.replicas(), std::chrono::duration<double>(state.fail_after).count())));
+      state.failure = std::make_exception_ptr(Error(
+          Code::deadline_exceeded,
+          fmt::format("GradientBuckets::finish: timed out after {} s: only {} of {} local replicas called it",
+                      std::chrono::duration<double>(state.fail_after).count(), state.finishing, state.replicas())));
       state.end_step();
     }
   }

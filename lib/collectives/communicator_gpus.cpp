@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How one call on GPUs becomes an operation, and how the ranks negotiate the path between GPUs.
+// Makes the operations of calls on GPUs, and negotiates the path between GPUs.
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -20,13 +20,13 @@ using detail::GpuPath;
 
 namespace {
 
-/// What one rank tells all of NCCL's unique id.
+/// NCCL's unique id, as rank 0 sends it to all ranks.
 struct IdMessage {
   detail::nccl::UniqueId id;
-  std::array<char, 128> why_not{};  // there is none: the failure
+  std::array<char, 128> why_not{};  // the failure if there is no id; else empty
 };
 
-/// What goes through host memory, and why; nothing where nothing does.
+/// Description of the data that goes through host memory, with the reason; empty if there is none.
 std::string staging_notice(const detail::GpuDecision& decision) {
   if (decision.path == GpuPath::host)
     return fmt::format("collectives on GPUs go through host memory: {}", decision.text);
@@ -140,7 +140,7 @@ std::vector<detail::DeviceDescriptor> Communicator::State::exchange_device_descr
     detail::DeviceDescriptor& descriptor = own.emplace_back();
     descriptor.uuid = backend.found().devices[static_cast<std::size_t>(device.index)].uuid;
     descriptor.device = device.index;
-    if (is_one_gpu) continue;  // nothing that would need NCCL
+    if (is_one_gpu) continue;  // NCCL is not needed
     const detail::nccl::Library& library = backend.nccl();
     if (library.api != nullptr) descriptor.nccl_version = library.version;
     std::copy_n(library.why.begin(), std::min(library.why.size(), descriptor.why_no_nccl.size() - 1),
@@ -169,7 +169,7 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
   const auto starting =
       std::make_shared<detail::NcclStart>(descriptor, group.comms(), message.id, group.leader_of_stream(0),
                                           group.leaders().size(), *options.fail_after / 2);
-  static_cast<void>(starting->try_acquire());  // no other caller has it
+  static_cast<void>(starting->try_acquire());  // succeeds: no other caller has it
   engine->run(starting);
   if (!starting->why_not().empty()) group.fall_back(starting->why_not());
 }

@@ -67,19 +67,19 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
     std::vector<detail::ItemSignature> signatures;
     for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
-    // both ends say send: they are compared
+    // both ends describe a send, so that the descriptors can be compared
     const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, signatures, how.name);
     auto copies = copies_of_pair(call, checked);
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
     made->note_place(how.where);
-    static_cast<void>(made->try_acquire());  // no other caller has it
+    static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
     auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
     engine->post_pair(made, progress);
     return state;
   } catch (const Error& error) {
     const bool is_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
-    // what is wrong with the call, or with its GPU
+    // errors of the call or of its GPU
     const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
                          error.code() == Code::deadline_exceeded;
     if (is_peer && is_told) engine->refuse_pair(role, call.root, error.text());
@@ -111,7 +111,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
                                                                      const ReduceOptions& how) {
   if (is_on_gpus(items)) {
     auto made = make_gpu_operation(call, items, how);
-    static_cast<void>(made->try_acquire());  // no other caller has it
+    static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
     return made;
   }
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
@@ -123,7 +123,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
   }
   auto made =
       detail::propagate(*engine, [&] { return in_context(call, [&] { return make_operation(call, items, how); }); });
-  static_cast<void>(made->try_acquire());  // no other caller has it
+  static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
   if (made->is_reusable()) {
     const detail::MutexLock lock(mutex);
     cache.add(key, made);
@@ -142,8 +142,8 @@ Order Communicator::State::order_of(const Call& call, const std::vector<detail::
   if (order_asked_for(DeviceKind::cpu, how.order) == Order::canonical) return Order::canonical;
   const auto is_native = [&](const detail::HostItem& item) {
     const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
-    // MPI's min and max of floats depend on the order of operands where a NaN or a zero is among them: ranks could
-    // differ
+    // MPI's min and max of floats depend on the order of operands if one of them is a NaN or a zero: the ranks' results
+    // could differ
     const bool is_ordered = is_floating_point(item.dtype) && (call.op == ReduceOp::min || call.op == ReduceOp::max);
     return !is_16_bit && !is_ordered &&
            engine->transport().has_native_all_reduce(accumulation_dtype(call.op, item.dtype));

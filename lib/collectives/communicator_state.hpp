@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a communicator holds, and how one call of it becomes an operation.
+// The state of a communicator, and the functions that make an operation of a call.
 
 #pragma once
 
@@ -40,12 +40,12 @@ namespace detail {
 
 }  // namespace detail
 
-// hidden, though it is in a class that is exported
+// hidden, although its class is exported
 struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
 
   CommunicatorOptions options;
-  std::optional<detail::cuda::WaitClaim> wait_claim;  // of fail_after
+  std::optional<detail::cuda::WaitClaim> wait_claim;  // for fail_after
   bool force_canonical_order = false;
   ReplicaLayout layout;
   int rank = 0;
@@ -65,24 +65,24 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] std::shared_ptr<detail::Operation> make_host_operation(const Call& call,
                                                                        std::vector<detail::HostItem> checked,
                                                                        const ReduceOptions& how) const;
-  /// The same of one on GPUs. What this rank finds wrong is propagated. Collective if the ranks have not negotiated
-  /// yet.
+  /// Makes the operation of one call on GPUs. Errors of this rank are propagated. Collective if the ranks have not
+  /// negotiated the path yet.
   [[nodiscard]] std::shared_ptr<detail::Operation> make_gpu_operation(const Call& call, std::span<const Item> items,
                                                                       const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation_of(const std::shared_ptr<detail::GpuGroup>& group,
                                                                      const Call& call,
                                                                      std::vector<detail::HostItem> checked,
                                                                      const ReduceOptions& how);
-  /// How the ranks work on GPUs in this epoch, the local replicas being on `devices`. Collective where they have not
-  /// negotiated it yet. Null if they have not and `devices` is empty.
+  /// The path between GPUs in this epoch; the local replicas are on `devices`. Collective if the ranks have not
+  /// negotiated it yet. Null if they have not, and `devices` is empty.
   [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(std::span<const Device> devices);
   [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(std::span<const Device> devices);
   void start_nccl(detail::GpuGroup& group);
   [[nodiscard]] detail::Descriptor describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;
-  /// As Item's first tensor says; the others are checked later.
+  /// Decided by the first tensor; the other tensors are checked later.
   [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
-  /// `make()`, whose errors get the context of `call`.
+  /// Runs `make()`, and adds the context of `call` to its errors.
   template <class Make>
   auto in_context(const Call& call, const Make& make) const {
     try {
@@ -93,11 +93,11 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   }
   [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
-  /// A call with one tensor of this rank; the call says which of the two is used here.
+  /// A call with one tensor of this rank; the kind of the call decides which of the two is used on this rank.
   void run(const Call& call, const ConstTensorView& input, const TensorView& output, const ReduceOptions& how);
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, const ConstTensorView& input,
                                                           const TensorView& output, const ReduceOptions& how);
-  /// The item of such a call. It refers to the views.
+  /// The item of such a call; refers to the views.
   [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output) const;
   [[nodiscard]] static std::unique_ptr<Plan::State> prepare(const std::shared_ptr<State>& owner, const Call& call,
                                                             std::span<const Item> items, const ReduceOptions& how);
@@ -116,13 +116,13 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   }
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how);
-  /// Starts one end of a message. The other rank gets what this rank finds wrong.
+  /// Starts one end of a message. Errors of this rank are sent to the other rank.
   [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how, detail::Progress progress);
-  /// What stands for those tensors of a message that lie on GPUs; null where none does.
+  /// Host copies of those tensors of a message that are on GPUs; null if there are none.
   [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
                                                                    std::span<detail::HostItem> checked) const;
-  /// None: direct exchange, or the shared memory of the node.
+  /// Null: direct exchange, or the shared memory of the node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const;
   /// The operation that served the same call before, if it is free and has not failed; else a new one.
@@ -130,17 +130,17 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> find_or_make(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how);
-  /// What the caller asks of this life of `operation`, beside the call itself.
+  /// Sets the caller's options for this use of `operation`, other than the call itself.
   static void note_options(detail::Operation& operation, const ReduceOptions& how) noexcept;
-  /// What the call, the communicator's options and LOCKSTEP_ORDER say together.
+  /// The order that the call, the communicator's options and LOCKSTEP_ORDER request together.
   [[nodiscard]] Order order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept;
-  /// Any order is honoured where the backend can reduce every item; the canonical one is an instance of any.
+  /// Order::any if it is requested and the backend can reduce every item; else canonical, which any order includes.
   [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                const ReduceOptions& how) const;
-  /// The same on GPUs that have NCCL.
+  /// As order_of, on GPUs with NCCL.
   [[nodiscard]] Order gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
                                    const detail::Leaders& leaders, const ReduceOptions& how) const;
-  /// How long the call may take.
+  /// Time limit of the call.
   [[nodiscard]] std::chrono::milliseconds timeout(const ReduceOptions& how) const;
 };
 

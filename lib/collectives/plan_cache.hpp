@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that were made before, by what was asked for: a program that makes the same calls again and again pays for
-// checks, tables and schedules once.
+// Operations of earlier calls, indexed by call and buffers: a program that repeats a call pays for checks, tables and
+// schedules once.
 
 #pragma once
 
@@ -22,12 +22,12 @@
 
 namespace lockstep::detail {
 
-/// All that a call says.
+/// All arguments of a call.
 struct CallKey {
   OperationKind kind;
   ReduceOp op;
   int root;
-  int order;  ///< -1: the communicator's
+  int order;  ///< of the call; -1: the communicator's default
   std::string_view name;
   std::span<const Item> items;
 };
@@ -35,9 +35,9 @@ struct CallKey {
 /// Not thread-safe.
 class PlanCache {
  public:
-  /// The operation that was made for the same call on the same buffers, null if none.
+  /// The operation of an earlier equal call on the same buffers; null if there is none.
   [[nodiscard]] std::shared_ptr<Operation> find(const CallKey& key);
-  /// Remembers `operation`; what was used longest ago is forgotten.
+  /// Adds `operation`; removes the least recently used entry if the cache is full.
   void add(const CallKey& key, std::shared_ptr<Operation> operation);
   void forget(const CallKey& key);
 
@@ -51,14 +51,14 @@ class PlanCache {
     int root;
     int order;
     std::string name;
-    std::vector<std::uint64_t> words;  // the views
+    std::vector<std::uint64_t> words;  // encoded views
     std::shared_ptr<Operation> operation;
   };
 
   [[nodiscard]] static bool matches(const Entry& entry, const CallKey& key);
   [[nodiscard]] std::list<Entry>::iterator locate(const CallKey& key, std::uint64_t hash);
 
-  std::list<Entry> entries_;  // the one used last in front
+  std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::uint64_t, std::list<Entry>::iterator> by_hash_;
 };
 

@@ -20,8 +20,8 @@ struct Plan::State {
   std::function<std::shared_ptr<detail::Operation>()> make;
   std::shared_ptr<detail::Operation> operation;  // null before the first run on GPUs
   detail::MemoryBlocks buffers;
-  std::vector<detail::MemoryBlock> arena_buffers;  // those that can be found to be freed
-  std::uint64_t frees = 0;                         // the arena's count when they were all there
+  std::vector<detail::MemoryBlock> arena_buffers;  // buffers whose free can be detected
+  std::uint64_t frees = 0;                         // the arena's count of frees when all buffers were allocated
 
   /// The operation of the next run.
   [[nodiscard]] std::shared_ptr<detail::Operation> next();

@@ -46,7 +46,7 @@ void Request::finish() noexcept {
 
 void Request::wait() {
   if (!state_) return;
-  // what comes of it is reported once: the request is complete afterwards, whether it throws or not
+  // the outcome is reported once: afterwards the request is complete, whether this throws or not
   const std::unique_ptr<State> state = std::move(state_);
   state->engine->wait(*state->use.operation());
 }
@@ -71,7 +71,7 @@ void Request::wait(void* stream) {
 bool Request::wait_for(std::chrono::nanoseconds duration) {
   if (!state_) return true;
   const auto now = std::chrono::steady_clock::now();
-  std::optional<std::chrono::steady_clock::time_point> until;  // none: longer than clocks reach
+  std::optional<std::chrono::steady_clock::time_point> until;  // none: beyond the range of the clock
   if (duration < std::chrono::steady_clock::time_point::max() - now) until = now + duration;
   try {
     if (!state_->engine->wait(*state_->use.operation(), until)) return false;

@@ -18,7 +18,7 @@
 namespace lockstep {
 
 struct Request::State {
-  /// `acquired`, not yet posted, will read and write `blocks`.
+  /// `acquired`, which is not posted yet, reads and writes `blocks`.
   State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
         detail::MemoryBlocks blocks)
       : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}
@@ -43,7 +43,7 @@ struct Request::State {
 
 namespace detail {
 
-/// The memory that the views of `items` show.
+/// Memory blocks of the views of `items`.
 [[nodiscard]] MemoryBlocks blocks_of(std::span<const Item> items);
 
 }  // namespace detail

@@ -69,7 +69,7 @@ Device Staging::place_of(const Item& item, DeviceKind kind) const noexcept {
   for (const TensorView& output : item.outputs) {
     if (is_there(output.device, item, kind)) return output.device;
   }
-  return {DeviceKind::gpu, gpus_.front()};  // there are some, else any view would be there
+  return {DeviceKind::gpu, gpus_.front()};  // not empty: otherwise every view on a GPU is there
 }
 
 StagedItems::StagedItems(std::span<const Item> items, const Staging& staging) : staging_(staging) {
@@ -103,7 +103,7 @@ void StagedItems::add(const Item& item, DeviceKind kind) {
 void StagedItems::add_outputs(const Item& item, DeviceKind kind, Device place) {
   if (item.outputs.empty()) return;
   const auto is_there = [&](const TensorView& output) { return staging_.is_there(output.device, item, kind); };
-  // all get the same: what lies elsewhere gets a copy of one that does not
+  // all outputs are equal: those elsewhere are copied from one that is there
   const auto found = std::find_if(item.outputs.begin(), item.outputs.end(), is_there);
   const bool is_elsewhere = found == item.outputs.end();
   const TensorView result =

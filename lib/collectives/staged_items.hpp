@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Items whose views lie partly on GPUs and partly in host memory, as calls that a communicator takes: all views of a
-// call in one kind of place, those on GPUs where this rank has replicas. For collectives that give every output the
-// same.
+// Converts items whose views are partly on GPUs and partly in host memory into calls that a communicator accepts: all
+// views of a call are on devices of one kind, and views on GPUs are on those of this rank's replicas. For collectives
+// whose outputs are all equal.
 
 #pragma once
 
@@ -18,36 +18,36 @@
 
 namespace lockstep::detail {
 
-/// Which way the elements of an item go.
+/// Path of the elements of an item.
 enum class DataPath : std::uint8_t {
-  as_placed,  ///< between GPUs where all views that decide lie on some, else through host memory
+  as_placed,  ///< between GPUs if all deciding views are on GPUs, else through host memory
   host,       ///< through host memory
 };
 
-/// RING is through host memory.
+/// RING uses host memory.
 [[nodiscard]] inline DataPath path_of(const CommunicationOptions& options) noexcept {
   return options.implementation == CommunicationImplementation::ring ? DataPath::host : DataPath::as_placed;
 }
 
-/// The views that decide: those that every rank has.
+/// The views that decide the path: views that every rank has.
 enum class DecidedBy : std::uint8_t {
-  inputs,   ///< those of the local replicas; outputs may be on the same GPUs
-  outputs,  ///< of a broadcast
+  inputs,   ///< inputs of the local replicas; outputs may be on the same GPUs
+  outputs,  ///< outputs, for a broadcast
 };
 
-/// Where an item goes.
+/// Kind of the devices between which an item moves.
 [[nodiscard]] DeviceKind kind_of(const Item& item, DataPath path, DecidedBy decided_by) noexcept;
 
-/// Whether any view lies on a GPU.
+/// Whether any view is on a GPU.
 [[nodiscard]] bool touches_gpus(std::span<const Item> items) noexcept;
 
 struct StagingRule {
   DataPath path = DataPath::as_placed;
   DecidedBy decided_by = DecidedBy::inputs;
-  const Communicator* communicator = nullptr;  ///< of a broadcast, whose views say nothing of its replicas' GPUs
+  const Communicator* communicator = nullptr;  ///< set for a broadcast, whose views do not determine the replicas' GPUs
 };
 
-/// One call's way of staging.
+/// Staging of one call.
 class Staging {
  public:
   explicit Staging(const StagingRule& rule);
@@ -55,24 +55,24 @@ class Staging {
   [[nodiscard]] DeviceKind kind_of(const Item& item) const noexcept {
     return detail::kind_of(item, path_, decided_by_);
   }
-  /// Whether a view of `item`, which goes between devices of that kind, is moved from or to where it lies.
+  /// Whether a view of `item` that is on `place` needs no copy, if the item moves between devices of `kind`.
   [[nodiscard]] bool is_there(Device place, const Item& item, DeviceKind kind) const noexcept;
-  /// Whether the items do not all go one way, or a view is not moved from or to where it lies.
+  /// Whether the items move between devices of different kinds, or a view needs a copy.
   [[nodiscard]] bool is_needed(std::span<const Item> items) const noexcept;
-  /// Where copies for `item` are made.
+  /// Device of the copies for `item`.
   [[nodiscard]] Device place_of(const Item& item, DeviceKind kind) const noexcept;
 
  private:
   DataPath path_;
   DecidedBy decided_by_;
-  std::vector<int> gpus_;  // where a broadcast's views may be; none: on any
+  std::vector<int> gpus_;  // GPUs on which the views of a broadcast may be; empty: any
 };
 
-/// Items that all go between devices of one kind. Views that lie elsewhere have a copy there, made when their item is
-/// added; the results are copied to where they are wanted by `finish`. The views given must live until then.
+/// Items that all move between devices of one kind. Views that are elsewhere are replaced by copies there, made when
+/// their item is added; `finish` copies the results to the original views, which must stay valid until then.
 class StagedItems {
  public:
-  /// With room for `items`.
+  /// Reserves memory for `items`.
   StagedItems(std::span<const Item> items, const Staging& staging);
   StagedItems(const StagedItems&) = delete;
   StagedItems& operator=(const StagedItems&) = delete;
@@ -89,7 +89,7 @@ class StagedItems {
   void add_outputs(const Item& item, DeviceKind kind, Device place);
 
   const Staging& staging_;
-  // reserved: items refer to them
+  // capacity is reserved, since items refer to the elements
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
   std::vector<Item> items_;
@@ -97,8 +97,9 @@ class StagedItems {
   std::vector<Return> returns_;
 };
 
-/// `call(items)`, with copies in place of views that lie elsewhere; where some items go between GPUs and some through
-/// host memory one call for those, then one for these. Costs a look at every view where all are in host memory.
+/// Calls `call(items)`, with copies in place of views that are elsewhere. If some items move between GPUs and some
+/// through host memory, makes one call for the former, then one for the latter. Cost if all views are in host memory: a
+/// check of every view.
 template <class Call>
 void with_staged(std::span<const Item> items, const StagingRule& rule, const Call& call) {
   if (!touches_gpus(items)) return call(items);

@@ -5,8 +5,8 @@
 //
 // In a rendezvous every local replica publishes its call and raises its arrival number. The first replica (the leader)
 // waits for all, closes the rendezvous, checks that the calls agree, does the work for the rank, and raises the release
-// number. A replica that cannot go on aborts the step instead. An aborted step refuses all further rendezvous, so that
-// every replica unwinds.
+// number. A replica that cannot continue aborts the step instead. An aborted step refuses all further rendezvous, so
+// that every replica unwinds.
 
 #pragma once
 

@@ -104,7 +104,7 @@ MixedItems items_of(ReplicaTeam& team, std::span<const detail::MergePart> parts)
   return items;
 }
 
-/// Where the components lie: there results are wanted.
+/// Devices of the results, by component: the component's GPU, or host memory.
 std::vector<Device> places_of(const std::vector<const IndexedSlices*>& components) {
   std::vector<Device> places;
   for (const IndexedSlices* part : components) {

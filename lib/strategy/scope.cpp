@@ -63,7 +63,7 @@ Scope::~Scope() {
     detail::log_warning(
         "scope: a scope is closed on another thread than the one that opened it, whose context stays as it is; close a "
         "scope where it was opened");
-    detail::leak(record_.release());  // that thread's context goes on pointing to it
+    detail::leak(record_.release());  // that thread's context still points to it
     return;
   }
   if (!is_open(*record_)) return;  // ended with an outer one, or with the merge that it was opened in

@@ -37,7 +37,7 @@ void Adam::do_apply(ReplicaContext& replica, const GradientList& gradients, floa
   const float rate = static_cast<float>(static_cast<double>(learning_rate) * correction);
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
-      const detail::BroughtGradient gradient(gradients[k], parameter.device);
+      const detail::GradientOnDevice gradient(gradients[k], parameter.device);
       detail::adam_step(parameter, detail::copy_to_write(means_[k]), detail::copy_to_write(squares_[k]),
                         gradient.view(), {rate, options_.beta_1, options_.beta_2, options_.epsilon});
     });

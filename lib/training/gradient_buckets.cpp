@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-/// Tensors that go out together: one plan.
+/// Tensors that are reduced together by one plan.
 struct Bucket {
   std::size_t first = 0;
   std::size_t last = 0;
@@ -101,7 +101,7 @@ struct GradientBuckets::State {
   void post() LOCKSTEP_REQUIRES(mutex) {
     while (next < buckets.size() && buckets[next].missing == 0 && !failure && !is_alone) {
       Bucket& bucket = buckets[next];
-      // the last one leaves nothing to compute meanwhile: `finish` does it, without a hand-off to another thread
+      // nothing is left to compute during the last one: `finish` runs it, without a hand-off to another thread
       if (next + 1 == buckets.size()) return;
       ++next;
       try {
@@ -155,7 +155,7 @@ struct GradientBuckets::State {
   Communicator communicator;
   GradientBucketsOptions options;
   const std::chrono::milliseconds fail_after = communicator.options().fail_after.value();
-  const bool is_alone = communicator.layout().replicas() == 1;  // then every tensor is its own sum
+  const bool is_alone = communicator.layout().replicas() == 1;  // every tensor is then its own sum
   std::vector<std::vector<TensorView>> outputs;                 // by tensor, then replica
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<Item> items;
@@ -181,7 +181,7 @@ GradientBuckets::GradientBuckets(const Communicator& communicator, std::span<con
                                  const GradientBucketsOptions& options)
     : GradientBuckets(communicator, std::array{std::vector<TensorView>(gradients.begin(), gradients.end())}, options) {}
 
-GradientBuckets::~GradientBuckets() = default;  // requests wait for themselves
+GradientBuckets::~GradientBuckets() = default;  // requests wait when they are destroyed
 
 void GradientBuckets::ready(int replica, std::size_t index) {
   State& state = *state_;
@@ -195,7 +195,7 @@ void GradientBuckets::ready(int replica, std::size_t index) {
   const std::size_t place = static_cast<std::size_t>(replica) * state.items.size() + index;
   if (state.is_ready[place]) {
     detail::throw_error(Code::failed_precondition,
-                        "GradientBuckets::ready: tensor {} of local replica {} is ready already in this step", index,
+                        "GradientBuckets::ready: tensor {} of local replica {} is already ready in this step", index,
                         replica);
   }
   state.is_ready[place] = true;
@@ -218,8 +218,8 @@ void GradientBuckets::finish(int replica) {
     if (state.step == step) {
       state.failure = std::make_exception_ptr(Error(
           Code::deadline_exceeded,
-          fmt::format("GradientBuckets::finish: timed out after {2} s: {0} of {1} local replicas have called it",
-                      state.finishing, state.replicas(), std::chrono::duration<double>(state.fail_after).count())));
+          fmt::format("GradientBuckets::finish: timed out after {} s: only {} of {} local replicas called it",
+                      std::chrono::duration<double>(state.fail_after).count(), state.finishing, state.replicas())));
       state.end_step();
     }
   }

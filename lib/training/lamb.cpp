@@ -105,7 +105,7 @@ void Lamb::do_apply(ReplicaContext& replica, const GradientList& gradients, floa
     replica.update(static_cast<const Variable&>(parameters_[k]), [&](const TensorView& parameter) {
       const TensorView mean = detail::copy_to_write(means_[k]);
       const TensorView square = detail::copy_to_write(squares_[k]);
-      const detail::BroughtGradient gradient(gradients[k], parameter.device);
+      const detail::GradientOnDevice gradient(gradients[k], parameter.device);
       detail::adam_moments(mean, square, gradient.view(), options_.beta_1, options_.beta_2);
       if (detail::is_on_host(parameter.device)) {
         step_in_host_memory(written(parameter), written(mean), written(square), factors, learning_rate);

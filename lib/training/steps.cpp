@@ -76,7 +76,7 @@ void lamb_direction(const TensorView& out, const ConstTensorView& parameter, con
   });
 }
 
-BroughtGradient::BroughtGradient(const ConstTensorView& gradient, Device place) : view_(gradient) {
+GradientOnDevice::GradientOnDevice(const ConstTensorView& gradient, Device place) : view_(gradient) {
   const bool is_there = is_on_host(place) ? is_on_host(gradient.device) : gradient.device == place;
   if (is_there) return;
   copy_ = Tensor::uninitialized(gradient.dtype, gradient.shape, nullptr, place);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernels/optimizer_step on the copies of variables, wherever they lie: by the processor in host memory, on a GPU by
-// the kernels there, in order with its stream. The bits are the same.
+// kernels/optimizer_step on the copies of variables on any device: in host memory by the processor, on a GPU by its
+// kernels, in order with its stream. The bits are the same.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::detail {
 
-// All views of one call are f32, have as many elements, and lie in one place.
+// All views of one call are f32, have the same number of elements, and are on one device.
 
 void sgd_step(const TensorView& parameter, const ConstTensorView& gradient, float rate);
 void momentum_step(const TensorView& parameter, const TensorView& movement, const ConstTensorView& gradient, float rate,
@@ -28,10 +28,10 @@ void adam_moments(const TensorView& mean, const TensorView& square, const ConstT
 void lamb_direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
                     const ConstTensorView& square, const LambFactors& factors);
 
-/// `gradient` where the parameter lies: itself, or a copy that lives as long as this.
-class BroughtGradient {
+/// `gradient` on the device of the parameter: the gradient itself, or a copy that lives as long as this object.
+class GradientOnDevice {
  public:
-  BroughtGradient(const ConstTensorView& gradient, Device place);
+  GradientOnDevice(const ConstTensorView& gradient, Device place);
   [[nodiscard]] const ConstTensorView& view() const noexcept { return view_; }
 
  private:
@@ -39,8 +39,8 @@ class BroughtGradient {
   ConstTensorView view_;
 };
 
-/// The copy that this update may write, wherever it lies. An update of a typed variable gets a span, of host memory;
-/// optimizers therefore update theirs as `const Variable&`.
+/// The copy that this update may write, on any device. An update of a typed variable gets a span of host memory;
+/// therefore optimizers update their variables as `const Variable&`.
 [[nodiscard]] inline TensorView copy_to_write(const Variable& variable) { return variable.updatable_component(); }
 
 }  // namespace lockstep::detail

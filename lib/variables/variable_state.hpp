@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state that all handles of a variable share, and the meaning of a use of it in the caller's context.
+// The state that all handles of a variable share, and the interpretation of a use in the caller's context.
 
 #pragma once
 
@@ -22,21 +22,21 @@ class ReplicaTeam;
 struct VariableState {
   /// The context in which a variable is used.
   enum class Place : std::uint8_t {
-    plain,          // it has one copy, whatever the context
-    replica,        // in its strategy's step function
+    plain,          // one copy, in every context
+    replica,        // in the step function of the variable's strategy
     update,         // in an update of one copy
-    cross_replica,  // in its strategy's scope or merge, or outside everything
+    cross_replica,  // in the scope or a merge_call of its strategy, or outside of any
   };
   struct Use {
     Place place;
-    int copy;  // the copy that the context uses; 0 in cross-replica context
+    int copy;  // index of the copy that the context uses; 0 in cross-replica context
   };
 
   std::shared_ptr<ReplicaTeam> team;
   VariableOptions options;     // as resolved at creation: never `automatic`, always with `trainable`
   std::vector<Tensor> copies;  // one per local replica
   std::vector<Tensor>
-      scratch;  // per copy: the aggregate that a replica's write applies to it; allocated by the first write
+      scratch;  // aggregate that a replica's write applies to a copy, by copy; allocated by the first write
 
   [[nodiscard]] bool is_on_read() const noexcept { return options.synchronization == VariableSynchronization::on_read; }
   [[nodiscard]] Tensor& copy(int local) { return copies[static_cast<std::size_t>(local)]; }
@@ -44,13 +44,13 @@ struct VariableState {
   [[nodiscard]] Use use() const;
   /// As use(); also throws Error(failed_precondition) if a step of another strategy would write a plain variable.
   [[nodiscard]] Use use_for_write() const;
-  /// Throws `error`; in cross-replica context after telling the other ranks, which do not make the mistake perhaps. In
-  /// a step `run` tells them.
+  /// Throws `error`. In cross-replica context it is first propagated to the other ranks, where the error may not occur;
+  /// in a step `run` propagates it.
   [[noreturn]] void refuse(const Use& use, const Error& error) const;
 
   /// Writes the aggregate of all copies of all ranks to `target`. Cross-replica context. Collective.
   void aggregate_copies(TensorView target) const;
-  /// The aggregate of the values that all replicas write, in this replica's scratch. Called by all replicas.
+  /// The aggregate of the values that all replicas write, stored in this replica's scratch. All replicas call it.
   [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value);
   /// Throws the error of a replica's write to a variable without an aggregation.
   void require_aggregation() const;

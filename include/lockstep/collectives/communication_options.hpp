@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a strategy's collectives can be told, under tf.distribute's names.
+// Options of a strategy's collectives, under tf.distribute's names.
 
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace lockstep {
 
-/// What moves the data between replicas.
+/// The implementation that moves data between replicas.
 enum class CommunicationImplementation : std::uint8_t {
-  automatic,  ///< what suits the devices
-  ring,       ///< the host's memory and network, whatever schedule the size asks for; also of what lies on GPUs
-  nccl,       ///< between GPUs
+  automatic,  ///< chosen by the devices
+  ring,       ///< host memory and network, also for tensors on GPUs; the schedule depends on the size
+  nccl,       ///< NCCL, between GPUs
 };
 
 /// "AUTO", "RING" or "NCCL". Local.
@@ -27,14 +27,14 @@ enum class CommunicationImplementation : std::uint8_t {
 /// The implementation of that name, in any case of letters. Local. Throws Error(invalid_argument) that lists the names.
 [[nodiscard]] LOCKSTEP_API CommunicationImplementation parse_communication_implementation(std::string_view name);
 
-/// A number of bytes that is not negative; Error(invalid_argument) else.
+/// A number of bytes that is at least 0; the constructor throws Error(invalid_argument) otherwise.
 class PackBytes {
  public:
-  // NOLINTNEXTLINE(google-explicit-constructor): a number that is checked
+  // NOLINTNEXTLINE(google-explicit-constructor): a checked number
   constexpr PackBytes(std::int64_t bytes) : bytes_(bytes) {
     if (bytes < 0) refuse(bytes);
   }
-  // NOLINTNEXTLINE(google-explicit-constructor): and is one again
+  // NOLINTNEXTLINE(google-explicit-constructor): converts back to a number
   constexpr operator std::int64_t() const noexcept { return bytes_; }
 
  private:
@@ -42,7 +42,7 @@ class PackBytes {
   std::int64_t bytes_;
 };
 
-/// A positive number of seconds, or none; Error(invalid_argument) else.
+/// A positive number of seconds, or none; the constructor throws Error(invalid_argument) otherwise.
 class TimeoutSeconds {
  public:
   constexpr TimeoutSeconds() = default;
@@ -61,7 +61,7 @@ class TimeoutSeconds {
   std::optional<double> seconds_;
 };
 
-/// An implementation, also by its name.
+/// An implementation, given as enumerator or by name.
 class ImplementationChoice {
  public:
   // NOLINTBEGIN(google-explicit-constructor): as PackBytes
@@ -76,22 +76,21 @@ class ImplementationChoice {
   CommunicationImplementation value_;
 };
 
-/// Made as `CommunicationOptions{.bytes_per_pack = 50 << 20, .timeout_seconds = 60, .implementation = "RING"}`; a
-/// member that cannot be is refused there and then, with Error(invalid_argument). Equal on all ranks. None of them
-/// changes a result.
+/// Made as `CommunicationOptions{.bytes_per_pack = 50 << 20, .timeout_seconds = 60, .implementation = "RING"}`; an
+/// invalid member throws Error(invalid_argument) at once. Must be equal on all ranks. No member changes a result.
 struct CommunicationOptions {
-  /// A batch is reduced in packs of at least this many bytes, last values first, each a collective of its own. At least
-  /// 0. Default: 0, one collective for all. Small packs start earlier, large ones cost fewer messages.
+  /// A batch is reduced in packs of at least this many bytes, last values first, each with a collective of its own. At
+  /// least 0. Default: 0, one collective for all. Small packs start earlier, large ones cost fewer messages.
   PackBytes bytes_per_pack = 0;
   /// Deadline of each collective: a positive number of seconds, std::nullopt for the strategy's. Default: none.
   TimeoutSeconds timeout_seconds = {};
-  /// An enumerator, or its name: AUTO, RING, NCCL. NCCL is Error(unavailable) for values that do not lie on GPUs, and
-  /// where the ranks do not reach each other's by it.
+  /// An enumerator, or its name: AUTO, RING, NCCL. NCCL throws Error(unavailable) for values that are not on GPUs,
+  /// and if NCCL cannot connect the GPUs of the ranks.
   ImplementationChoice implementation = CommunicationImplementation::automatic;
 
-  /// These options, but for those members of `other` that are not the defaults: they win. Local.
+  /// These options, except that members of `other` that are not the defaults take precedence. Local.
   [[nodiscard]] LOCKSTEP_API CommunicationOptions merged(const CommunicationOptions& other) const;
-  /// Whether nothing is asked for. Local.
+  /// Whether all members have their defaults. Local.
   [[nodiscard]] bool is_default() const noexcept {
     return bytes_per_pack == 0 && !timeout_seconds.has_value() &&
            implementation == CommunicationImplementation::automatic;

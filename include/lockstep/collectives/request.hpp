@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A collective operation under way.
+// A pending operation.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 /// Completion of one asynchronous operation. Collectives of one communicator complete in the order in which they were
-/// posted, sends and receives in any. Move-only. Destroying a request that is not complete waits for it, bounded by the
-/// communicator's deadline, and logs its error. Thread-safety: one thread at a time.
+/// posted; sends and receives complete in any order. Move-only. Destroying a request that is not complete waits for it,
+/// bounded by the communicator's deadline, and logs its error. Thread-safety: one thread at a time.
 class LOCKSTEP_API Request {
  public:
   /// A request that is complete.
@@ -28,17 +28,17 @@ class LOCKSTEP_API Request {
   /// Throws the operation's error: mismatch, deadline_exceeded, unavailable. The outputs are then unspecified, the
   /// inputs unchanged.
   void wait();
-  /// Waits at most `duration`; whether the operation is complete. Throws as wait().
+  /// Waits at most `duration`, and returns whether the operation is complete. Throws as wait().
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds duration);
-  /// Lets `stream`, a cudaStream_t, wait for the operation in place of the host: what comes later on it sees the
-  /// outputs, and finds the inputs free. Returns when what is left of the operation is on the GPUs, so those before it
-  /// must be complete; an operation that needs the host to its end, since it is not on GPUs or not through NCCL, is
-  /// complete then. The request stays: what comes of the operation is known after wait(), and when it fails, what is on
-  /// `stream` goes on with unspecified outputs. `stream` is one that lives; a default stream is that of the thread's
-  /// current device. Throws as wait(), and Error(unavailable) with CUDA's words when CUDA refuses; the request is as
-  /// before then.
+  /// Makes `stream`, a cudaStream_t, wait for the operation instead of the host: later work on the stream sees the
+  /// outputs and may overwrite the inputs. Returns when the rest of the operation is enqueued on the GPUs, which
+  /// requires that all earlier operations are complete. An operation that needs the host until its end, because it is
+  /// not on GPUs or does not use NCCL, is complete on return. The request stays valid: wait() still reports the result.
+  /// If the operation fails, the work on `stream` continues with unspecified outputs. `stream` must not be destroyed; a
+  /// default stream is that of the thread's current device. Throws as wait(), and Error(unavailable) with CUDA's
+  /// message if a CUDA call fails; the request is then unchanged.
   void wait(void* stream);
-  /// Advances the operation without waiting; whether it is complete. Throws as wait().
+  /// Advances the operation without waiting, and returns whether it is complete. Throws as wait().
   [[nodiscard]] bool test();
 
  private:

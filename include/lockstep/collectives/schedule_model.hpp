@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an all_reduce would cost on a cluster that is not here: the steps that lockstep would run, walked through a cost
-// model; and what lockstep chooses at which size, here or there. For choosing machines and for understanding lockstep's
-// own choices; nothing here moves data.
+// Estimates the cost of an all_reduce on a cluster that need not exist, by a cost model that follows the steps that
+// lockstep would run; and reports the algorithm that lockstep chooses for a size, on a communicator or on such a
+// cluster. For choosing machines and for understanding the choices of lockstep; moves no data.
 
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace lockstep {
 
-/// A cluster by a few numbers. Nodes hold ranks / nodes ranks each, some one more; each node has one port to a network
-/// without bottlenecks of its own. Each rank has one replica.
+/// Description of a cluster. Each node has ranks / nodes ranks, some nodes have one more; each node has one port to a
+/// network without bottlenecks of its own. Each rank has one replica.
 struct ModelledCluster {
   int ranks = 2;              ///< 1 to 1000000
   int nodes = 2;              ///< 1 to `ranks`
-  double latency_us = 1;      ///< from node to node, above 0
+  double latency_us = 1;      ///< between nodes, above 0
   double gbit = 100;          ///< 10^9 bits per second and direction of each node's port, above 0
   double overhead_us = 0.25;  ///< processor time of each send and each receive, above 0
   double memory_gbs = 40;     ///< 10^9 bytes per second that one rank loads and stores while it adds, above 0
@@ -29,44 +29,43 @@ struct ModelledCluster {
 
 /// One all_reduce on a ModelledCluster.
 struct ModelledAllReduce {
-  std::string radices;        ///< of the stages, nearest ranks first; n: the ranks of a node, r: replicating
-  int segments = 1;           ///< into which the vector is cut, so that stages overlap
-  double time_us = 0;         ///< of the slowest rank
-  std::int64_t messages = 0;  ///< sent by the rank that sends most
-  std::int64_t bytes = 0;     ///< sent by the rank that sends most
+  std::string radices;        ///< radices of the stages, nearest ranks first; n: the ranks of a node, r: replicating
+  int segments = 1;           ///< number of segments of the vector, whose stages overlap
+  double time_us = 0;         ///< time of the slowest rank
+  std::int64_t messages = 0;  ///< messages of the rank that sends most
+  std::int64_t bytes = 0;     ///< bytes of the rank that sends most
 };
 
 /// The time of an all_reduce of `bytes` bytes per rank, with the radices that lockstep's planner chooses, or with
-/// `radices` where that is not empty, in the form of LOCKSTEP_RADICES ("2.2.f2"); cut into `segments`, or into the
-/// best number where that is 0.
-/// Local. Thread-safe. Throws Error(invalid_argument) that names the field, its value and the rule.
-/// Cost: milliseconds at 100000 ranks; grows with the radices and the logarithm of the ranks, plus one pass over them.
-/// The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules generalise
-/// Thakur, Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). It knows no noise, no congestion inside the
-/// network and no skewed arrival, so trust its ratios more than its microseconds.
+/// `radices` if that is not empty, in the form of LOCKSTEP_RADICES ("2.2.f2"); cut into `segments` segments, or into
+/// the best number if that is 0. Local. Thread-safe. Throws Error(invalid_argument) that names the field, its value and
+/// the rule. Cost: milliseconds at 100000 ranks; grows with the radices and the logarithm of the ranks, plus one pass
+/// over them. The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules
+/// generalise Thakur, Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). It ignores noise, congestion
+/// inside the network and skewed arrival, so trust its ratios more than its microseconds.
 [[nodiscard]] LOCKSTEP_API ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64_t bytes,
                                                                  std::string_view radices = {}, int segments = 0);
 
-/// Where the buffers of a call lie.
+/// Kind of memory of a call's buffers.
 enum class BufferKind : std::uint8_t {
-  arena,  ///< in memory that the ranks of a node share
+  arena,  ///< memory that the ranks of a node share
   other,  ///< malloc and the like
 };
 
-/// What an all_reduce in canonical order of one f32 tensor of `bytes` bytes per replica does on `communicator` when the
-/// buffers of all ranks are of one kind:
+/// The algorithm of an all_reduce in canonical order of one f32 tensor of `bytes` bytes per replica on `communicator`,
+/// if the buffers of all ranks are of one kind:
 ///   "alone"                               there is one rank
 ///   "control blocks"                      in a node: inputs are copied to control blocks; every rank adds all of them
 ///   "slices in place"                     in a node: the owner of a slice reads all inputs and writes all outputs
 ///   "slices through staging, 4 rounds"    the same, with copies of memory that other ranks cannot map
 ///   "direct exchange"                     by messages: every rank receives its slice from all others, and sends them
 ///   the sum "radices 4.2.8.r4, 2 segments"        by messages, in stages, as ModelledAllReduce writes them
-/// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY change the answer as they change the call. Throws
+/// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY affect the result as they affect the call. Throws
 /// Error(invalid_argument) for a negative size.
 [[nodiscard]] LOCKSTEP_API std::string selected_schedule(const Communicator& communicator, std::int64_t bytes,
                                                          BufferKind buffers);
-/// The same on a cluster that is not here, whose ranks have one replica each. Its rates do not matter: lockstep does
-/// not measure the network that it runs on. Throws as simulate_all_reduce.
+/// The same on a described cluster, whose ranks have one replica each. Its rates do not matter: lockstep does not
+/// measure its network. Throws as simulate_all_reduce.
 [[nodiscard]] LOCKSTEP_API std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes,
                                                          BufferKind buffers);
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPUs as devices for tensors. All of this exists in every build: without CUDA, or without a GPU, `gpu_count` returns
-// 0, and functions that need a GPU throw Error(unavailable) that tells what is missing.
+// 0, and functions that need a GPU throw Error(unavailable) that names the missing part.
 //
 // Every logical device (gpu:0, gpu:0#1, ...) has one stream, and everything that lockstep does for the device is
 // ordered on it: memory of its tensors is allocated and freed there, copies and reductions run there. Programs launch

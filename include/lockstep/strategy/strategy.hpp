@@ -235,7 +235,7 @@ class LOCKSTEP_API Strategy {
     return SyncOnReadVariable<T>(
         create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_read));
   }
-  /// Of the kind that the options name, with the dtype of the tensor.
+  /// A variable of the kind that the options name, with the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
   template <std::invocable Make>
     requires std::same_as<std::invoke_result_t<Make&>, Tensor>
@@ -367,7 +367,7 @@ class LOCKSTEP_API Strategy {
   }
   void run_task(ReplicaTask task, const RunOptions& options);
 
-  /// Cross-replica context, and the op of `op`; a wrong one is told to the other ranks.
+  /// Checks for cross-replica context, and begins a list with the op of `op`; errors are propagated to the other ranks.
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
   [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sparse values by rows, such as the gradient of a table of which a step has read a few rows.
+// Values that are sparse by rows, such as the gradient of an embedding table of which a step has read a few rows.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-/// Some rows of a tensor with `rows` rows, as tf.IndexedSlices: row `indices[k]` is `values[k]`; a row that is named
-/// several times is the sum of these, a row that is not named is zero. Both tensors are on one device. Copies share the
+/// Some rows of a tensor with `rows` rows, as tf.IndexedSlices: row `indices[k]` is `values[k]`; a row with several
+/// indices is the sum of their slices, a row without an index is zero. Both tensors are on one device. Copies share the
 /// memory of the tensors.
 struct IndexedSlices {
   Tensor values;          ///< [n, ...]: n rows
@@ -23,15 +23,15 @@ struct IndexedSlices {
 
   /// The shape of the whole tensor: [rows, ...]. Local.
   [[nodiscard]] LOCKSTEP_API Shape dense_shape() const;
-  /// Throws Error(invalid_argument), which begins with `call`, unless everything above holds. Local. Cost: indices on a
-  /// GPU are copied to the host.
+  /// Throws Error(invalid_argument), whose text begins with `call`, unless all of the above holds. Local. Cost: indices
+  /// on a GPU are copied to the host.
   LOCKSTEP_API void validate(const char* call) const;
 };
 
-/// The whole tensor. Rows that are named several times are added in the order of `indices`, in the accumulation type
-/// (f32 for f16 and bf16, rounded once; integers wrap; a NaN is the canonical one). The sum is made on the device of
-/// the values, where the result is; a GPU gives the bits of the host. Local. Throws as IndexedSlices::validate. Cost:
-/// indices on a GPU are copied to the host, and sorted there if the values are on a GPU.
+/// The whole tensor. Slices of the same row are added in the order of `indices`, in the accumulation type
+/// (f32 for f16 and bf16, rounded once; integers wrap; a NaN is the canonical one). The sum and the result are on the
+/// device of the values; a GPU gives the same bits as the host. Local. Throws as IndexedSlices::validate. Cost: indices
+/// on a GPU are copied to the host, and sorted there if the values are on a GPU.
 [[nodiscard]] LOCKSTEP_API Tensor to_dense(const IndexedSlices& slices);
 
 }  // namespace lockstep

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversion of the replicas' trees to one tree with `PerReplica` leaves, and back. Only types decide: every leaf T
-// becomes PerReplica<T>, even if all replicas hold the same value; a type that `stays_whole` (a variable) stays itself.
+// becomes PerReplica<T>, even if all replicas hold the same value; a type that `stays_whole` (a variable) is not
+// changed.
 
 #pragma once
 
@@ -13,7 +14,8 @@
 
 namespace lockstep {
 
-/// Type of the merged trees of replicas, each of type Tree: `float` gives PerReplica<float>, a tuple a tuple of such.
+/// Type of the merged trees of replicas, each of type Tree: `float` gives PerReplica<float>, a tuple gives a tuple of
+/// merged types.
 template <class Tree>
 using merged_t = decltype(detail::merge_trees<Tree>(1, 0, std::declval<Tree& (*)(int)>()));
 

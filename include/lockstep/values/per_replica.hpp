@@ -25,13 +25,13 @@ struct Cell {
 
 /// Throws Error(invalid_argument) for a distributed value without components, or with a negative id.
 LOCKSTEP_API void check_components(std::size_t count, int first_replica);
-/// Throws Error(out_of_range) when `index` is not one of `count` components.
+/// Throws Error(out_of_range) if `index` is not one of `count` components.
 LOCKSTEP_API void check_component_index(int index, std::size_t count);
 /// Throws Error(failed_precondition): a value of several replicas was used as one value.
 [[noreturn]] LOCKSTEP_API void throw_not_one_value(std::size_t count);
 
-/// The components of one value, at least one. The first is stored inside, so that a value of one local replica needs no
-/// allocation.
+/// The components of one value, at least one. The first is stored in the object, so that a value with one local replica
+/// needs no allocation.
 template <class T>
 class Components {
  public:
@@ -87,8 +87,8 @@ class PerReplica {
  public:
   using value_type = T;
 
-  /// Component i belongs to replica `first_replica + i`. Throws Error(invalid_argument) for no component or a negative
-  /// id.
+  /// Component i belongs to replica `first_replica + i`. Throws Error(invalid_argument) if there is no component or the
+  /// id is negative.
   explicit PerReplica(std::vector<T> components, int first_replica = 0)
       : components_(detail::components_of(std::move(components))), first_replica_(first_replica) {
     detail::checked_count(size(), first_replica);
@@ -124,14 +124,14 @@ class PerReplica {
 };
 
 /// A value that is equal on all replicas, with one component per device that holds a copy.
-/// Converts to T, since any copy stands for all. A value; thread-safety as PerReplica.
+/// Converts to T, since all copies are equal. A value; thread-safety as PerReplica.
 template <class T>
 class Mirrored {
  public:
   using value_type = T;
 
   /// `components[i]` is the copy of local device i; the caller promises that they are equal.
-  /// Throws Error(invalid_argument) for no component.
+  /// Throws Error(invalid_argument) if there is no component.
   explicit Mirrored(std::vector<T> components) : components_(detail::components_of(std::move(components))) {}
   /// As above, with `make(i)` for copy i of `count`; for types that cannot be copied.
   template <std::invocable<int> Make>
@@ -143,7 +143,7 @@ class Mirrored {
     return components_.size() == 1 ? components_.front() : components_.at(local);
   }
   [[nodiscard]] const T& value() const noexcept { return components_.front(); }
-  // NOLINTNEXTLINE(google-explicit-constructor): a mirrored value may stand wherever the plain one may
+  // NOLINTNEXTLINE(google-explicit-constructor): a mirrored value can be used in place of a plain one
   [[nodiscard]] operator const T&() const noexcept { return components_.front(); }
 
  private:
@@ -159,7 +159,7 @@ template <class T>
 inline constexpr bool is_distributed_values<Mirrored<T>> = true;
 }  // namespace detail
 
-/// A value with one component per local replica: PerReplica or Mirrored. For functions that take either.
+/// A value with one component per local replica: PerReplica or Mirrored. For functions that accept both.
 template <class T>
 concept DistributedValues = detail::is_distributed_values<std::remove_cvref_t<T>>;
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trees of values. Inner nodes: tuple, pair, optional, variant, map and unordered_map (the mapped values), vector,
-// list, deque and array whose elements are not element types, and aggregates that opt in through `tree_members`, in
-// each other to any depth. Everything else is a leaf, so a vector<float> is one leaf and a vector<Tensor> a node;
+// list, deque and array whose elements are not element types, and aggregates that opt in through `tree_members`, nested
+// to any depth. Everything else is a leaf, so a vector<float> is one leaf and a vector<Tensor> is a node;
 // monostate and nullptr_t are nodes without leaves. Only types decide, never values.
 
 #pragma once
@@ -55,7 +55,7 @@ void for_each_leaf(Tree& tree, Fn&& fn) {
 template <class Tree, class Fn>
 [[nodiscard]] auto map_leaves(Tree& tree, Fn&& fn) {
   return detail::combine<Tree>(
-      // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): callers pass what they keep
+      // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): callers own the argument
       1, [&tree](int) -> Tree& { return tree; }, [&fn]<class Leaf, class Get>(const Get& get) { return fn(get(0)); });
 }
 

@@ -28,20 +28,20 @@ class Agreement {
     do_open(epoch, sequence, head);
   }
   void close() noexcept { open_ = false; }
-  /// Whether other ranks may have seen that this one has come to the operation.
+  /// Whether other ranks may have seen that this one has arrived at the operation.
   [[nodiscard]] bool is_shown() const noexcept { return open_ && do_is_shown(); }
   /// All operations of earlier epochs are over for this rank.
   virtual void enter_epoch(std::uint64_t) noexcept {}
-  /// Makes progress without waiting; whether all ranks have come.
+  /// Makes progress without waiting; returns whether all ranks have arrived.
   [[nodiscard]] virtual bool advance() = 0;
-  /// After the last step: whether all ranks call the same, and what they call.
+  /// After the last step: whether all ranks make the same call.
   [[nodiscard]] virtual bool all_agree() const = 0;
   [[nodiscard]] virtual Summary summary() const = 0;
-  /// Whether `rank` is known to have come to this operation or a later one of this epoch.
+  /// Whether `rank` is known to have arrived at this operation or a later one of this epoch.
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
-  /// The last operation of `epoch` to which `rank` is known to have come; -1 if none.
+  /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
-  /// This rank abandons the operation; a rank that comes late must not touch its memory.
+  /// This rank abandons the operation; a rank that arrives late must not touch its memory.
   virtual void abandon() noexcept = 0;
 
  private:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Drives one communicator: the queue of operations, the watchdog of its head, and the epochs. A thread that waits for
-// an operation drives; a progress thread exists only once something asynchronous was asked for. lib/README.md draws the
+// an operation drives; a progress thread exists only after the first asynchronous operation. lib/README.md draws the
 // states.
 
 #pragma once
@@ -48,7 +48,7 @@ class Engine {
   Engine(std::unique_ptr<Transport> transport, EngineOptions options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  /// Waits for what is queued, bounded by the deadline of each operation.
+  /// Waits for all queued operations, bounded by the deadline of each.
   ~Engine();
 
   /// Posts and waits. On a node with shared memory, an empty queue is served by the calling thread at once.
@@ -63,7 +63,8 @@ class Engine {
   void refuse_pair(PairOperation::Role role, int rank, const std::string& text);
   /// Drives until `operation` is done, `until` at the latest; whether it is. Throws its error.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
-  /// Drives until `operation` is done, or what is left of it is on streams; whether it is done. Throws its error.
+  /// Drives until `operation` is done, or the rest of it is enqueued on streams; returns whether it is done. Throws its
+  /// error.
   [[nodiscard]] bool wait_for_streams(Operation& operation);
   /// Drives once; whether `operation` is done. Throws its error.
   bool test(Operation& operation);
@@ -71,7 +72,7 @@ class Engine {
   /// left to the thread that waits for it.
   [[nodiscard]] bool await_end(Operation& operation) noexcept;
 
-  /// Aborts the epoch of what is posted next, on all ranks, with `text`. Queued operations fail. An operation that
+  /// Aborts the epoch of the next operation, on all ranks, with `text`. Queued operations fail. An operation that
   /// other ranks may have entered with this one is still completed; then the abort takes effect. If a failure of
   /// another rank has ended operations of this rank, and none of its threads has thrown it yet, the two end the same
   /// epoch: the other ranks have that one, and the caller has this one.
@@ -84,7 +85,7 @@ class Engine {
   /// The replicas of this rank have met in a merge_call, in `run` of their strategy: later operations carry the count.
   void count_merge(std::uint64_t run);
 
-  /// The epoch of what is posted now.
+  /// The epoch of an operation that is posted now.
   [[nodiscard]] std::uint64_t next_epoch();
 
   /// The other ranks get the status of this rank: it waits in `what`, of another communicator. Does nothing if another

@@ -20,7 +20,7 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// A copy that has timed out: the device may still access the host memory when it goes on. The object keeps itself
+/// A copy that has timed out: the device may still access the host memory when it continues. The object keeps itself
 /// alive until the memory is freed and the copy has completed.
 class LateCopy final : public MemoryUser {
  public:

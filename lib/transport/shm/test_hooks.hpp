@@ -10,8 +10,9 @@
 namespace lockstep::detail {
 
 struct TestHooks {
-  void (*at_flag)() = nullptr;                       ///< called before a flag is written or read: may wait
-  bool (*hides_memory)(const void* data) = nullptr;  ///< asked for each buffer of an operation: hides it from others
+  void (*at_flag)() = nullptr;  ///< called before a flag is written or read: may wait
+  bool (*hides_memory)(const void* data) =
+      nullptr;  ///< called for each buffer of an operation: whether to hide it from other ranks
   std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< of inputs of a rank; more go by messages
 };
 

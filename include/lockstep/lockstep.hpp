@@ -73,7 +73,6 @@
 #include <lockstep/training/clip.hpp>
 #include <lockstep/training/cosine_decay.hpp>
 #include <lockstep/training/generator.hpp>
-#include <lockstep/training/global_mean.hpp>
 #include <lockstep/training/gradient_buckets.hpp>
 #include <lockstep/training/lamb.hpp>
 #include <lockstep/training/metrics.hpp>

@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/directory.hpp"
+#include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
 #include "checkpoint/restore.hpp"
 

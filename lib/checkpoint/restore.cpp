@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/directory.hpp"
+#include "checkpoint/file.hpp"
 #include "context/replica_team.hpp"
 #include "core/visit_dtype.hpp"
 #include "device/host/host_elements.hpp"

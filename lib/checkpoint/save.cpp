@@ -8,7 +8,7 @@
 #include "base/crc32c.hpp"
 #include "base/log.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/directory.hpp"
+#include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
 #include "context/replica_team.hpp"
 #include "device/host/host_elements.hpp"

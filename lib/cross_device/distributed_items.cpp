@@ -36,6 +36,21 @@ void check_item(const Item& item, ReduceOp op, std::string_view call, int local_
   }
 }
 
+/// The number of words that encode one component: dtype, rows, rank, extents.
+constexpr std::size_t words_per_component = 3 + Shape::max_rank;
+
+void append(std::vector<std::int64_t>& words, const ComponentShape& component) {
+  words.push_back(static_cast<std::int64_t>(component.dtype));
+  words.push_back(component.rows);
+  words.push_back(component.shape.rank());
+  for (int i = 0; i < Shape::max_rank; ++i) words.push_back(i < component.shape.rank() ? component.shape[i] : 0);
+}
+
+ComponentShape parse(std::span<const std::int64_t> words) {
+  const auto rank = static_cast<std::size_t>(words[2]);
+  return {static_cast<DType>(words[0]), Shape(words.subspan(3, rank)), words[1]};
+}
+
 }  // namespace
 
 void check_component_count(std::size_t components, std::string_view call, int local_replicas) {
@@ -59,6 +74,64 @@ void check_same_dtype(std::span<const ConstTensorView> components, std::string_v
 void check_distributed_items(std::span<const Item> items, ReduceOp op, std::string_view call, int local_replicas,
                              int first_replica) {
   for (const Item& item : items) check_item(item, op, call, local_replicas, first_replica);
+}
+
+std::vector<std::vector<ComponentShape>> exchange_shapes(Communicator& communicator, std::string_view call,
+                                                         std::span<const std::vector<ComponentShape>> mine,
+                                                         std::int64_t setting, std::string_view setting_name,
+                                                         const ReduceOptions& how) {
+  if (communicator.size() == 1) return {mine.begin(), mine.end()};
+  const auto replicas = static_cast<std::size_t>(communicator.layout().replicas());
+  const auto local = static_cast<std::size_t>(communicator.local_replicas());
+  const std::size_t length = 1 + mine.size() * words_per_component;
+  std::vector<std::vector<std::int64_t>> sent(local);
+  std::vector<ConstTensorView> inputs;
+  for (std::size_t i = 0; i < local; ++i) {
+    sent[i].push_back(setting);
+    for (const auto& components : mine) append(sent[i], components[i]);
+    inputs.push_back(view_of(std::span<const std::int64_t>(sent[i])));
+  }
+  std::vector<std::int64_t> received(replicas * length);
+  const TensorView output = view_of(std::span(received));
+  const Item item{inputs, std::span(&output, 1)};
+  communicator.all_gather(std::span(&item, 1), {.order = {}, .name = call, .fail_after = how.fail_after});
+  std::vector<std::vector<ComponentShape>> result(mine.size());
+  for (std::size_t r = 0; r < replicas; ++r) {
+    const auto words = std::span<const std::int64_t>(received).subspan(r * length, length);
+    if (words[0] != received[0]) {
+      detail::throw_error(Code::mismatch, "{}: {} is {} on replica {} but {} on replica 0; it must be the same", call,
+                          setting_name, words[0], r, received[0]);
+    }
+    for (std::size_t k = 0; k < mine.size(); ++k)
+      result[k].push_back(parse(words.subspan(1 + k * words_per_component, words_per_component)));
+  }
+  return result;
+}
+
+void check_shapes_match(std::span<const ComponentShape> components, int axis, std::string_view call) {
+  const ComponentShape& first = components.front();
+  for (std::size_t r = 1; r < components.size(); ++r) {
+    const ComponentShape& other = components[r];
+    if (other.dtype != first.dtype) {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: value is {} on replica {} but {} on replica 0; element types must match", call,
+                          to_string(other.dtype), r, to_string(first.dtype));
+    }
+    bool equal = other.shape.rank() == first.shape.rank() && other.rows == first.rows;
+    for (int i = 0; equal && i < first.shape.rank(); ++i) equal = i == axis || other.shape[i] == first.shape[i];
+    if (equal) continue;
+    if (other.rows != first.rows) {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: sparse rows are of a tensor with {} rows on replica {} but {} on replica 0; it must be "
+                          "the same tensor",
+                          call, other.rows, r, first.rows);
+    }
+    detail::throw_error(
+        Code::invalid_argument,
+        "{}: value has shape {} on replica {} but {} on replica 0; all extents but that of axis {} must "
+        "match",
+        call, to_string(other.shape), r, to_string(first.shape), axis);
+  }
 }
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include "cross_device/gather.hpp"
 
 #include "core/with_extent.hpp"
-#include "cross_device/shape_exchange.hpp"
+#include "cross_device/distributed_items.hpp"
 #include "device/host/host_elements.hpp"
 
 #include <lockstep/collectives/detail/propagate.hpp>

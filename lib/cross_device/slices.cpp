@@ -8,7 +8,6 @@
 #include "core/with_extent.hpp"
 #include "cross_device/distributed_items.hpp"
 #include "cross_device/elements.hpp"
-#include "cross_device/shape_exchange.hpp"
 
 #include <lockstep/collectives/detail/propagate.hpp>
 

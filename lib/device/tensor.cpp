@@ -6,7 +6,7 @@
 #include <lockstep/device/gpu.hpp>
 
 #include "base/check.hpp"
-#include "device/cuda/copies.hpp"
+#include "device/cuda/memory.hpp"
 
 #include <cstring>
 #include <utility>

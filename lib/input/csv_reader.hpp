@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "input/file_window.hpp"
+#include "input/mapped_file.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/check.hpp"
-#include "input/file_window.hpp"
 #include "input/files_node.hpp"
+#include "input/mapped_file.hpp"
 #include "input/mapped_rows.hpp"
 
 #include <lockstep/input/records.hpp>

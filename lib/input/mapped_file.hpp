@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file mapped into memory.
+// Files mapped into memory, and windows that move over a file from its start.
 
 #pragma once
 
+#include "input/byte_reader.hpp"
+
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep::input {
 
@@ -33,5 +38,39 @@ class MappedFile {
 
 /// Whether `bytes` begins like gzip data.
 [[nodiscard]] bool is_gzip(std::span<const std::byte> bytes) noexcept;
+
+/// Reads a file from its start through a window. A plain file is mapped; gzip data is decompressed into a buffer of the
+/// window's size.
+class FileWindow {
+ public:
+  enum class Packing { detected, none, gzip };
+  /// Throws Error(invalid_argument) if the file cannot be read, and Error(data_loss) if `packing` is gzip but the data
+  /// is not.
+  explicit FileWindow(const std::filesystem::path& path, Packing packing = Packing::detected);
+
+  /// The window: bytes from position() on.
+  [[nodiscard]] std::span<const std::byte> view() const noexcept { return view_; }
+  /// Extends the window to at least `bytes` bytes, or to the end of the file; returns false if that is less. Throws
+  /// Error(data_loss) for damaged gzip data. Allocates memory for the data that exists, not for `bytes`.
+  [[nodiscard]] bool ensure(std::size_t bytes) { return view_.size() >= bytes || unpack(bytes); }
+  /// Removes the first `bytes` bytes from the window, which must have as many.
+  void skip(std::size_t bytes) noexcept {
+    view_ = view_.subspan(bytes);
+    position_ += bytes;
+  }
+  /// Position of the window in the file, after decompression.
+  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  bool unpack(std::size_t bytes);
+
+  std::string name_;
+  std::optional<MappedFile> mapped_;
+  std::optional<ByteReader> packed_;
+  std::vector<std::byte> buffer_;  // decompressed bytes of packed_
+  std::span<const std::byte> view_;
+  std::uint64_t position_ = 0;
+};
 
 }  // namespace lockstep::input

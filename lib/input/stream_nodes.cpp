@@ -4,7 +4,6 @@
 #include "input/stream_nodes.hpp"
 
 #include "base/check.hpp"
-#include "input/permutation.hpp"
 #include "input/row_order.hpp"
 #include "input/row_source.hpp"
 #include "input/rows.hpp"

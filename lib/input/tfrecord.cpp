@@ -6,8 +6,8 @@
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
-#include "input/file_window.hpp"
 #include "input/files_node.hpp"
+#include "input/mapped_file.hpp"
 
 #include <lockstep/input/records.hpp>
 

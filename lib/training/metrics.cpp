@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace lockstep {
@@ -71,6 +72,19 @@ void Accuracy::update(std::int64_t correct, std::int64_t count) const {
                         mean_.totals_.name(), correct, count);
   }
   mean_.add(static_cast<double>(correct), static_cast<double>(count));
+}
+
+GlobalMean global_mean(ReplicaContext& replica, std::span<const float> values) {
+  return global_mean(replica, sum_of(values), static_cast<std::int64_t>(values.size()));
+}
+
+GlobalMean global_mean(ReplicaContext& replica, double sum, std::int64_t count) {
+  if (count < 0) {
+    detail::throw_error(Code::invalid_argument, "global_mean: count is {} on replica {}; it must not be negative",
+                        count, replica.replica_id_in_sync_group());
+  }
+  const auto [total, number] = replica.all_reduce(ReduceOp::sum, std::tuple(sum, count));
+  return {total, number};
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -31,6 +32,17 @@ class Buffer {
   };
   std::unique_ptr<std::byte, Free> block_;
   std::size_t size_ = 0;
+};
+
+/// Buffers that operations stage data in, kept between operations so that a steady program allocates nothing.
+class Workspace {
+ public:
+  /// A buffer of at least `bytes` bytes, contents unspecified.
+  [[nodiscard]] Buffer take(std::size_t bytes);
+  void give_back(Buffer&& buffer);
+
+ private:
+  std::vector<Buffer> spare_;
 };
 
 }  // namespace lockstep::detail

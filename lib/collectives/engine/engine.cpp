@@ -8,7 +8,6 @@
 #include "base/log.hpp"
 #include "base/processor.hpp"
 #include "collectives/call/backoff.hpp"
-#include "collectives/engine/hosts_agreement.hpp"
 #include "collectives/engine/message_agreement.hpp"
 #include "collectives/engine/node_agreement.hpp"
 

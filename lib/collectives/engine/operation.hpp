@@ -21,17 +21,6 @@
 
 namespace lockstep::detail {
 
-/// Buffers that operations stage data in, kept between operations so that a steady program allocates nothing.
-class Workspace {
- public:
-  /// A buffer of at least `bytes` bytes, contents unspecified.
-  [[nodiscard]] Buffer take(std::size_t bytes);
-  void give_back(Buffer&& buffer);
-
- private:
-  std::vector<Buffer> spare_;
-};
-
 /// The rest of an operation that CUDA streams complete.
 class StreamWork {
  public:

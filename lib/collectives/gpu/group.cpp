@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "base/leak.hpp"
 #include "device/cuda/backend.hpp"
-#include "device/cuda/copies.hpp"
+#include "device/cuda/memory.hpp"
 
 #include <fmt/ranges.h>
 

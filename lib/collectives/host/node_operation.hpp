@@ -15,7 +15,7 @@
 #include "collectives/engine/operation.hpp"
 #include "collectives/host/buffer_table.hpp"
 #include "collectives/host/node_plan.hpp"
-#include "collectives/host/node_work.hpp"
+#include "collectives/host/node_stage.hpp"
 #include "collectives/host/operations.hpp"
 #include "transport/shm/node_group.hpp"
 

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of GPUs, in order with streams, and pinned host memory.
+// Memory of GPUs, in order with streams, and pinned host memory; copies from or to a GPU.
 
 #pragma once
 
+#include "bindings/cuda/cuda.hpp"
+
 #include <lockstep/core/device.hpp>
 #include <lockstep/device/memory_resource.hpp>
-
-#include "bindings/cuda/cuda.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -32,5 +32,15 @@ void give_back_pinned(void* block, int device) noexcept;
 /// A resource of pinned memory, allocated by calls on `device`. Blocks have size classes, and up to `most_kept_bytes`
 /// of freed blocks are kept for later requests.
 [[nodiscard]] std::shared_ptr<MemoryResource> pinned_memory(int device, std::size_t most_kept_bytes);
+
+/// Implements `lockstep::copy` for `bytes` > 0, if `source_device` or `target_device` is a GPU.
+void copy_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes);
+
+/// Starts a copy on `stream`, a stream of the current device. Source and target are memory of their GPU, or pinned.
+/// Throws Error(unavailable) if CUDA fails.
+void start_copy(void* target, int target_gpu, const void* source, int source_gpu, std::size_t bytes, Stream stream);
+
+/// Sets memory to zero, in order with the stream of `device`, a GPU.
+void zero_bytes(void* target, Device device, std::size_t bytes);
 
 }  // namespace lockstep::detail::cuda

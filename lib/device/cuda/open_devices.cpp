@@ -3,19 +3,118 @@
 
 #include "device/cuda/open_devices.hpp"
 
+#include "base/check.hpp"
+#include "base/leak.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/memory.hpp"
+#include "device/cuda/wait_limit.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <exception>
 #include <limits>
 
 namespace lockstep::detail::cuda {
 namespace {
 
+std::byte* at(void* start, std::size_t offset) { return static_cast<std::byte*>(start) + offset; }
+const std::byte* at(const void* start, std::size_t offset) { return static_cast<const std::byte*>(start) + offset; }
+
 constexpr std::size_t most_kept_pinned_bytes = std::size_t{256} << 20;
 
 }  // namespace
+
+Staging::Staging(int device)
+    : device_(device), memory_(static_cast<std::byte*>(take_pinned(slot_count * 2 * buffer_bytes, device))) {
+  std::byte* next = memory_;
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    Slot& slot = slots_.emplace_back(device);
+    for (Buffer& buffer : slot.buffers) {
+      buffer.memory = next;
+      next += buffer_bytes;
+    }
+    free_.push_back(&slot);
+  }
+}
+
+Staging::~Staging() {
+  const auto is_done = [](const Buffer& buffer) {
+    try {
+      return buffer.end.is_done();
+    } catch (const std::exception&) {
+      return true;  // a failed device accesses no memory
+    }
+  };
+  const bool is_free = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return std::all_of(slot.buffers.begin(), slot.buffers.end(), is_done);
+  });
+  is_free ? give_back_pinned(memory_, device_) : leak(memory_);
+}
+
+void Staging::to_device(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {
+  Api& api = Backend::of_this_process().api();
+  Taken slot(*this, place);
+  for (std::size_t offset = 0; offset < bytes; offset += buffer_bytes) {
+    const std::size_t size = std::min(buffer_bytes, bytes - offset);
+    Buffer& buffer = slot.next_buffer();
+    std::memcpy(buffer.memory, at(source, offset), size);
+    check(api, api.memcpy_async(at(target, offset), buffer.memory, size, stream), "cudaMemcpyAsync");
+    buffer.end.record(stream);
+  }
+}
+
+void Staging::to_host(void* target, const void* source, std::size_t bytes, Stream stream, Device place) {
+  Api& api = Backend::of_this_process().api();
+  Taken slot(*this, place);
+  const auto start = [&](std::size_t offset) -> Buffer& {
+    Buffer& buffer = slot.next_buffer();
+    check(api, api.memcpy_async(buffer.memory, at(source, offset), std::min(buffer_bytes, bytes - offset), stream),
+          "cudaMemcpyAsync");
+    buffer.end.record(stream);
+    return buffer;
+  };
+  Buffer* coming = &start(0);
+  for (std::size_t offset = 0; offset < bytes; offset += buffer_bytes) {
+    Buffer& buffer = *coming;
+    if (offset + buffer_bytes < bytes) coming = &start(offset + buffer_bytes);
+    wait_until([&] { return buffer.end.is_done(); }, "copy", place);
+    std::memcpy(at(target, offset), buffer.memory, std::min(buffer_bytes, bytes - offset));
+  }
+}
+
+Staging::Taken::Taken(Staging& staging, Device place) : staging_(staging), place_(place), slot_(staging.take(place)) {}
+
+Staging::Slot* Staging::take(Device place) {
+  const auto limit = wait_limit();
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  MutexLock lock(mutex_);
+  while (free_.empty()) {
+    if (lock.wait_until(given_back_, deadline) || !free_.empty()) continue;
+    throw_error(Code::deadline_exceeded, "copy: timed out after {} s waiting for copies of other threads to {}",
+                std::chrono::duration<double>(limit).count(), to_string(place));
+  }
+  Slot* const slot = free_.front();
+  free_.pop_front();
+  return slot;
+}
+
+Staging::Taken::~Taken() {
+  {
+    const MutexLock lock(staging_.mutex_);
+    staging_.free_.push_back(slot_);
+  }
+  staging_.given_back_.notify_one();
+}
+
+Staging::Buffer& Staging::Taken::next_buffer() {
+  Buffer& buffer = slot_->buffers[slot_->next];
+  slot_->next = 1 - slot_->next;
+  wait_until([&] { return buffer.end.is_done(); }, "copy", place_);
+  return buffer;
+}
 
 OpenDevices::Logical::Logical(Device device)
     : stream(device.index), memory(stream_memory(device.index, stream.get())) {}

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "transport/shm/control_block.hpp"
-#include "transport/shm/test_hooks.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,13 @@ namespace lockstep::detail {
 
 /// The address of a byte in a rank's shared memory, valid in all ranks of the group. 0 stands for none.
 enum class NodeAddress : std::uint64_t { none = 0 };
+
+/// How tests disturb one rank of a node. Production code has no hooks: the pointer to them is null.
+struct TestHooks {
+  void (*at_flag)() = nullptr;                       ///< called before a flag is written or read: may wait
+  bool (*hides_memory)(const void* data) = nullptr;  ///< asked for each buffer of an operation: hides it from others
+  std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< of inputs of a rank; more go by messages
+};
 
 /// Memory that all ranks of the group can access, freed by the destructor.
 class NodeMemory {

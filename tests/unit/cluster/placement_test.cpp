@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "cluster/placement.hpp"
+#include "cluster/topology.hpp"
 
 #include "support/expect_error.hpp"
 

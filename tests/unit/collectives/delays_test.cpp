@@ -9,7 +9,7 @@
 #include "support/collective_cases.hpp"
 #include "support/ranks.hpp"
 #include "transport/loopback/loopback_transport.hpp"
-#include "transport/shm/test_hooks.hpp"
+#include "transport/shm/node_group.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <lockstep/training/global_mean.hpp>
+#include <lockstep/training/metrics.hpp>
 
 #include "unit/strategy/strategies.hpp"
 

@@ -82,14 +82,17 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;
   /// As Item's first tensor says; the others are checked later.
   [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
-  /// `make()`, whose errors get the context of `call`.
+  /// Returns `make()`. Its errors get the context of `call`, and the other ranks get them with the line of the call.
   template <class Make>
-  auto in_context(const Call& call, const Make& make) const {
-    try {
-      return make();
-    } catch (const Error& error) {
-      throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
-    }
+  auto propagate(const Call& call, const ReduceOptions& how, const Make& make) const {
+    const detail::EngineCall target{*engine, how.where};
+    return detail::propagate(target, [&] {
+      try {
+        return make();
+      } catch (const Error& error) {
+        throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
+      }
+    });
   }
   [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
@@ -98,7 +101,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, const ConstTensorView& input,
                                                           const TensorView& output, const ReduceOptions& how);
   /// The item of such a call. It refers to the views.
-  [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output) const;
+  [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output,
+                             const ReduceOptions& how) const;
   [[nodiscard]] static std::unique_ptr<Plan::State> prepare(const std::shared_ptr<State>& owner, const Call& call,
                                                             std::span<const Item> items, const ReduceOptions& how);
   /// The values of all replicas, by replica; `own` has one per local replica. Collective.

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -77,8 +78,8 @@ class ImplementationChoice {
 };
 
 /// Made as `CommunicationOptions{.bytes_per_pack = 50 << 20, .timeout_seconds = 60, .implementation = "RING"}`; a
-/// member that cannot be is refused there and then, with Error(invalid_argument). Equal on all ranks. None of them
-/// changes a result.
+/// member that cannot be is refused there and then, with Error(invalid_argument). Equal on all ranks, but for
+/// `where`. None of them changes a result.
 struct CommunicationOptions {
   /// A batch is reduced in packs of at least this many bytes, last values first, each a collective of its own. At least
   /// 0. Default: 0, one collective for all. Small packs start earlier, large ones cost fewer messages.
@@ -88,8 +89,12 @@ struct CommunicationOptions {
   /// An enumerator, or its name: AUTO, RING, NCCL. NCCL is Error(unavailable) for values that do not lie on GPUs, and
   /// where the ranks do not reach each other's by it.
   ImplementationChoice implementation = CommunicationImplementation::automatic;
+  /// Line shown in errors as the place of this rank's call; it may differ between ranks. Default: the line that writes
+  /// the options or, if a call has none, the call.
+  std::source_location where = std::source_location::current();
 
-  /// These options, but for those members of `other` that are not the defaults: they win. Local.
+  /// These options, but for those members of `other` that are not the defaults: they win. So does the line of `other`.
+  /// Local.
   [[nodiscard]] LOCKSTEP_API CommunicationOptions merged(const CommunicationOptions& other) const;
   /// Whether nothing is asked for. Local.
   [[nodiscard]] bool is_default() const noexcept {

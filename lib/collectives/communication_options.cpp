@@ -46,6 +46,7 @@ CommunicationOptions CommunicationOptions::merged(const CommunicationOptions& ot
   if (other.bytes_per_pack != 0) result.bytes_per_pack = other.bytes_per_pack;
   if (other.timeout_seconds.has_value()) result.timeout_seconds = other.timeout_seconds;
   if (other.implementation != CommunicationImplementation::automatic) result.implementation = other.implementation;
+  result.where = other.where;
   return result;
 }
 

@@ -33,7 +33,9 @@ Communicator Communicator::duplicate(const CommunicatorOptions& options, std::so
                                   state_->engine->family());
 }
 
-void Communicator::abort(std::string_view text) const { state_->engine->abort(std::string(text)); }
+void Communicator::abort(std::string_view text, std::source_location where) const {
+  state_->engine->abort(std::string(text), where);
+}
 
 void detail::propagate_current_exception(const Communicator& communicator, FoundBy found_by) {
   propagate_current_exception(CommunicatorAccess::engine(communicator), found_by);

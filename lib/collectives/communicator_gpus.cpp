@@ -51,14 +51,11 @@ std::chrono::milliseconds Communicator::State::timeout(const ReduceOptions& how)
 std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const Call& call,
                                                                            std::span<const Item> items,
                                                                            const ReduceOptions& how) {
-  auto checked = detail::propagate(
-      *engine, [&] { return in_context(call, [&] { return detail::check_items(call, layout, rank, items); }); });
+  auto checked = propagate(call, how, [&] { return detail::check_items(call, layout, rank, items); });
   const auto group = negotiate_path(detail::replica_devices(call.kind, checked));
-  return detail::propagate(*engine, [&] {
-    return in_context(call, [&] {
-      if (group != nullptr) group->require_places(call, checked);
-      return make_operation_of(group, call, std::move(checked), how);
-    });
+  return propagate(call, how, [&] {
+    if (group != nullptr) group->require_places(call, checked);
+    return make_operation_of(group, call, std::move(checked), how);
   });
 }
 
@@ -184,7 +181,7 @@ detail::GpuDecision CommunicatorAccess::gpu_path(Communicator& communicator, std
     }
     for (const Device device : devices) detail::cuda::Backend::of_this_process().require(device, "gpu_path");
   };
-  detail::propagate(*state.engine, [&] { state.in_context(call, check); });
+  state.propagate(call, detail::internal_call({}), check);
   return state.negotiate_path(devices)->decision();
 }
 

@@ -121,8 +121,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
     auto found = cache.find(key);
     if (found && found->try_acquire()) return found;
   }
-  auto made =
-      detail::propagate(*engine, [&] { return in_context(call, [&] { return make_operation(call, items, how); }); });
+  auto made = propagate(call, how, [&] { return make_operation(call, items, how); });
   static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
   if (made->is_reusable()) {
     const detail::MutexLock lock(mutex);

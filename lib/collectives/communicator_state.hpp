@@ -82,14 +82,18 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;
   /// Decided by the first tensor; the other tensors are checked later.
   [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
-  /// Runs `make()`, and adds the context of `call` to its errors.
+  /// Runs `make()`; adds the context of `call` to its errors, and propagates them to the other ranks with the line of
+  /// the call.
   template <class Make>
-  auto in_context(const Call& call, const Make& make) const {
-    try {
-      return make();
-    } catch (const Error& error) {
-      throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
-    }
+  auto propagate(const Call& call, const ReduceOptions& how, const Make& make) const {
+    const detail::EngineCall target{*engine, how.where};
+    return detail::propagate(target, [&] {
+      try {
+        return make();
+      } catch (const Error& error) {
+        throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
+      }
+    });
   }
   [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
@@ -98,7 +102,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, const ConstTensorView& input,
                                                           const TensorView& output, const ReduceOptions& how);
   /// The item of such a call; refers to the views.
-  [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output) const;
+  [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output,
+                             const ReduceOptions& how) const;
   [[nodiscard]] static std::unique_ptr<Plan::State> prepare(const std::shared_ptr<State>& owner, const Call& call,
                                                             std::span<const Item> items, const ReduceOptions& how);
   /// The values of all replicas, by replica; `own` has one per local replica. Collective.

@@ -12,18 +12,16 @@ namespace lockstep {
 
 using detail::Call;
 
-Item Communicator::State::item_of(const Call& call, const ConstTensorView& input, const TensorView& output) const {
+Item Communicator::State::item_of(const Call& call, const ConstTensorView& input, const TensorView& output,
+                                  const ReduceOptions& how) const {
   const detail::Traits& kind = call.traits();
   const bool is_per_replica = kind.inputs == detail::Place::replicas || kind.has_own_outputs();
   if (const int replicas = layout.count(rank); is_per_replica && replicas != 1) {
-    detail::propagate(*engine, [&] {
-      in_context(call, [&] {
-        detail::throw_error(
-            Code::invalid_argument,
-            "{}: a call with one tensor requires one replica per rank, but rank {} has {} replicas; pass "
-            "items with one tensor for each replica",
-            kind.name, rank, replicas);
-      });
+    propagate(call, how, [&] {
+      detail::throw_error(Code::invalid_argument,
+                          "{}: a call with one tensor requires one replica per rank, but rank {} has {} replicas; pass "
+                          "items with one tensor for each replica",
+                          kind.name, rank, replicas);
     });
   }
   const bool is_root = rank == call.root;
@@ -36,13 +34,13 @@ Item Communicator::State::item_of(const Call& call, const ConstTensorView& input
 
 void Communicator::State::run(const Call& call, const ConstTensorView& input, const TensorView& output,
                               const ReduceOptions& how) {
-  const Item item = item_of(call, input, output);
+  const Item item = item_of(call, input, output, how);
   run(call, std::span(&item, 1), how);
 }
 
 std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call, const ConstTensorView& input,
                                                                const TensorView& output, const ReduceOptions& how) {
-  const Item item = item_of(call, input, output);
+  const Item item = item_of(call, input, output, how);
   return run_async(call, std::span(&item, 1), how);
 }
 

@@ -29,6 +29,10 @@ std::string_view name_of(CallKind kind) {
   return "unknown";
 }
 
+CommunicationOptions options_of(const RendezvousCall& call) {
+  return call.options != nullptr ? *call.options : CommunicationOptions{};
+}
+
 std::string text_of(const RendezvousCall& call) {
   if (call.variable.empty()) return std::string(name_of(call.kind));
   return fmt::format("a write of variable \"{}\"", call.variable);
@@ -251,7 +255,7 @@ void Step::reduce(const RendezvousCall& call) {
   }
   if (unchanged) return;
   gather_items(call, 0, replicas_.size());
-  team_.reduce(items_, call.op, call.variable, call.options != nullptr ? *call.options : CommunicationOptions{});
+  team_.reduce(items_, call.op, call.variable, options_of(call));
 }
 
 void Step::broadcast(const RendezvousCall& call) {
@@ -263,7 +267,7 @@ void Step::broadcast(const RendezvousCall& call) {
   std::string other_root;
   std::string_view name = call.variable;
   if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);
-  team_.broadcast(items_, root, name);
+  team_.broadcast(items_, root, name, options_of(call));
 }
 
 void Step::merge(const RendezvousCall& call) {

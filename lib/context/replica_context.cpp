@@ -40,7 +40,7 @@ void ReplicaContext::begin(std::string_view call) {
 }
 
 void ReplicaContext::all_reduce_views(ReduceOp op, const CommunicationOptions& options) {
-  step_.meet(local_, {CallKind::all_reduce, op, inputs_, outputs_, {}, {}, options.is_default() ? nullptr : &options});
+  step_.meet(local_, {CallKind::all_reduce, op, inputs_, outputs_, {}, {}, &options});
 }
 
 std::span<const TensorView> ReplicaContext::all_reduce(const ReduceOpArgument& op, std::span<const TensorView> views,
@@ -48,17 +48,16 @@ std::span<const TensorView> ReplicaContext::all_reduce(const ReduceOpArgument& o
   begin("all_reduce");
   const ReduceOp checked = op.op("all_reduce");
   inputs_.assign(views.begin(), views.end());
-  step_.meet(local_,
-             {CallKind::all_reduce, checked, inputs_, views, {}, {}, options.is_default() ? nullptr : &options});
+  step_.meet(local_, {CallKind::all_reduce, checked, inputs_, views, {}, {}, &options});
   return views;
 }
 
-void ReplicaContext::broadcast_views(int root) {
+void ReplicaContext::broadcast_views(int root, const CommunicationOptions& options) {
   if (root < 0 || root >= replicas_) {
     detail::throw_error(Code::invalid_argument, "broadcast: root is {}; it must be the id of a replica, from 0 to {}",
                         root, replicas_ - 1);
   }
-  step_.meet(local_, {CallKind::broadcast, ReduceOp::sum, inputs_, outputs_, {}, {}, nullptr, root});
+  step_.meet(local_, {CallKind::broadcast, ReduceOp::sum, inputs_, outputs_, {}, {}, &options, root});
 }
 
 std::vector<Tensor> ReplicaContext::gather_views(int axis, const CommunicationOptions& options) {

@@ -128,18 +128,20 @@ class ReplicaTeam {
       }
       detail::propagate(communicator, [&] {
         detail::with_staged(items, {.path = hooks_.path}, [&](std::span<const Item> staged) {
-          communicator.all_reduce(staged, op, {.order = {}, .name = call});
+          communicator.all_reduce(staged, op, {.order = {}, .name = call, .where = options.where});
         });
       });
     });
   }
-  /// Outputs get the one input that rank `root` gives. Collective.
-  void broadcast(std::span<const Item> items, int root, std::string_view call) {
+  /// Outputs get the one input that rank `root` gives. Only the line of `options` is used. Collective.
+  void broadcast(std::span<const Item> items, int root, std::string_view call,
+                 const CommunicationOptions& options = {}) {
     collective([&](Communicator& communicator) {
       detail::propagate(communicator, [&] {
-        detail::with_staged(
-            items, {hooks_.path, detail::DecidedBy::outputs, &communicator},
-            [&](std::span<const Item> staged) { communicator.broadcast(staged, root, {.order = {}, .name = call}); });
+        detail::with_staged(items, {hooks_.path, detail::DecidedBy::outputs, &communicator},
+                            [&](std::span<const Item> staged) {
+                              communicator.broadcast(staged, root, {.order = {}, .name = call, .where = options.where});
+                            });
       });
     });
   }

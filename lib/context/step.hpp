@@ -45,7 +45,7 @@ struct RendezvousCall {
   std::span<const TensorView> outputs;
   detail::MergePart part;
   detail::MergeFunction function;
-  const CommunicationOptions* options = nullptr;  ///< options of an all_reduce, null for the defaults
+  const CommunicationOptions* options = nullptr;  ///< of an all_reduce; line of a broadcast; null: defaults
   int root = 0;                                   ///< root replica of a broadcast
   std::string_view variable = {};  ///< name of the variable that is written, or empty; equal on all replicas
 };

@@ -81,7 +81,7 @@ int checked_num_packs(int num_packs, std::string_view caller) {
 void all_reduce_in_packs(Communicator& communicator, std::span<const Item> items, ReduceOp op,
                          const CommunicationOptions& options, const PackOptions& packs) {
   const std::vector<std::size_t> counts = pack_sizes(items, options, packs.num_packs);
-  const ReduceOptions how{.order = packs.order, .name = {}, .fail_after = options.deadline()};
+  const ReduceOptions how{.order = packs.order, .name = {}, .fail_after = options.deadline(), .where = options.where};
   std::size_t end = items.size();
   for (std::size_t pack = counts.size(); pack-- > 0;) {
     end -= counts[pack];

@@ -107,7 +107,8 @@ void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const It
                                   const CommunicationOptions& options) {
   detail::with_staged(
       items, {detail::path_of(options), detail::DecidedBy::outputs, &communicator}, [&](std::span<const Item> staged) {
-        communicator.broadcast(staged, root, {.order = {}, .name = {}, .fail_after = options.deadline()});
+        communicator.broadcast(staged, root,
+                               {.order = {}, .name = {}, .fail_after = options.deadline(), .where = options.where});
       });
 }
 
@@ -119,7 +120,8 @@ void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item>
   });
   const detail::DataPath path = on_gpus ? detail::DataPath::as_placed : detail::DataPath::host;
   detail::with_staged(items, {.path = path}, [&](std::span<const Item> staged) {
-    communicator.all_gather_v(staged, rows, {.order = {}, .name = {}, .fail_after = options.deadline()});
+    communicator.all_gather_v(staged, rows,
+                              {.order = {}, .name = {}, .fail_after = options.deadline(), .where = options.where});
   });
 }
 

@@ -94,7 +94,8 @@ std::vector<std::vector<ComponentShape>> exchange_shapes(Communicator& communica
   std::vector<std::int64_t> received(replicas * length);
   const TensorView output = view_of(std::span(received));
   const Item item{inputs, std::span(&output, 1)};
-  communicator.all_gather(std::span(&item, 1), {.order = {}, .name = call, .fail_after = how.fail_after});
+  communicator.all_gather(std::span(&item, 1),
+                          {.order = {}, .name = call, .fail_after = how.fail_after, .where = how.where});
   std::vector<std::vector<ComponentShape>> result(mine.size());
   for (std::size_t r = 0; r < replicas; ++r) {
     const auto words = std::span<const std::int64_t>(received).subspan(r * length, length);

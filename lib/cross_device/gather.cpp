@@ -117,8 +117,9 @@ std::vector<std::vector<Tensor>> gather_values(CrossDeviceOps& ops, Communicator
     auto& shapes = mine.emplace_back();
     for (const ConstTensorView& view : components) shapes.push_back({view.dtype, view.shape});
   }
-  const auto shapes = exchange_shapes(communicator, call, mine, axis, "axis",
-                                      {.order = {}, .name = call, .fail_after = options.deadline()});
+  const auto shapes =
+      exchange_shapes(communicator, call, mine, axis, "axis",
+                      {.order = {}, .name = call, .fail_after = options.deadline(), .where = options.where});
   std::vector<Gathering> gatherings;
   gatherings.reserve(values.size());
   std::vector<Item> items;

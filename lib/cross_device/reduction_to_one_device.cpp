@@ -114,7 +114,7 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
   for (const Item& item : items) {
     const Device device = reduce_to_device_.value_or(item.inputs.front().device);
     const Exchange exchange{detail::is_on_host(device) ? detail::DataPath::host : detail::path_of(options),
-                            {.order = {}, .name = {}, .fail_after = options.deadline()}};
+                            {.order = {}, .name = {}, .fail_after = options.deadline(), .where = options.where}};
     Tensor result = reduced(communicator, item, op, accumulation_fn_, device, exchange);
     const ConstTensorView total = std::as_const(result).view();
     const bool is_root = communicator.rank() == root;

@@ -54,7 +54,8 @@ void Strategy::run_reduction(std::string_view call, const LeafList& leaves, cons
   });
 }
 
-std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& axes) {
+std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& axes,
+                                          const CommunicationOptions& options) {
   std::optional<AxisReduction> reduction;
   detail::propagate(communicator(), [&] {
     std::vector<AxisLeaf> parts;
@@ -73,13 +74,13 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
       // counts must be exact, whatever adds the values
       if (!counts.empty()) {
         team_->collective([&](Communicator& communicator) {
-          communicator.all_reduce(counts, ReduceOp::sum, {.order = {}, .name = "reduce"});
+          communicator.all_reduce(counts, ReduceOp::sum, {.order = {}, .name = "reduce", .where = options.where});
         });
       }
     } else {
       items.insert(items.end(), counts.begin(), counts.end());
     }
-    team_->reduce(items, ReduceOp::sum, "reduce", {});
+    team_->reduce(items, ReduceOp::sum, "reduce", options);
   }
   return detail::propagate(communicator(), [&] { return reduction->results(); });
 }
@@ -95,7 +96,7 @@ void Strategy::check_gather() const {
   check_cross_replica("gather");
 }
 
-std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis) {
+std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis, const CommunicationOptions& options) {
   if (!leaves.sparse_inputs().empty()) detail::throw_sparse_not_gathered("gather");
   std::vector<std::vector<ConstTensorView>> values;
   for (std::size_t k = 0; k < leaves.dense_size(); ++k) {
@@ -108,8 +109,8 @@ std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis) {
   });
   std::vector<Tensor> results;
   team_->collective([&](Communicator& communicator) {
-    for (auto& copies :
-         gather_values(*ops_, communicator, "gather", values, axis, GatherTo::host, communication_options_))
+    for (auto& copies : gather_values(*ops_, communicator, "gather", values, axis, GatherTo::host,
+                                      communication_options_.merged(options)))
       results.push_back(std::move(copies.front()));
   });
   return results;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -77,7 +78,8 @@ class ImplementationChoice {
 };
 
 /// Made as `CommunicationOptions{.bytes_per_pack = 50 << 20, .timeout_seconds = 60, .implementation = "RING"}`; an
-/// invalid member throws Error(invalid_argument) at once. Must be equal on all ranks. No member changes a result.
+/// invalid member throws Error(invalid_argument) at once. Must be equal on all ranks, except for `where`. No member
+/// changes a result.
 struct CommunicationOptions {
   /// A batch is reduced in packs of at least this many bytes, last values first, each with a collective of its own. At
   /// least 0. Default: 0, one collective for all. Small packs start earlier, large ones cost fewer messages.
@@ -87,8 +89,12 @@ struct CommunicationOptions {
   /// An enumerator, or its name: AUTO, RING, NCCL. NCCL throws Error(unavailable) for values that are not on GPUs,
   /// and if NCCL cannot connect the GPUs of the ranks.
   ImplementationChoice implementation = CommunicationImplementation::automatic;
+  /// Line shown in errors as the place of this rank's call; it may differ between ranks. Default: the line that writes
+  /// the options or, if a call has none, the call.
+  std::source_location where = std::source_location::current();
 
-  /// These options, except that members of `other` that are not the defaults take precedence. Local.
+  /// These options, except that members of `other` that are not the defaults, and the line of `other`, take precedence.
+  /// Local.
   [[nodiscard]] LOCKSTEP_API CommunicationOptions merged(const CommunicationOptions& other) const;
   /// Whether all members have their defaults. Local.
   [[nodiscard]] bool is_default() const noexcept {

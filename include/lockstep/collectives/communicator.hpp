@@ -314,9 +314,9 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request recv_async(Elements values, int source, const ReduceOptions& options = {}) const;
 
   /// Aborts the current epoch on all ranks: each other rank gets Error(unavailable) with `text` from its present or
-  /// next operation, and so do the operations of this rank that are under way. The communicator works again afterwards.
-  /// Local: returns at once. Thread-safe.
-  void abort(std::string_view text) const;
+  /// next operation, and so do the operations of this rank that are under way. The text there names the line `where`.
+  /// The communicator works again afterwards. Local: returns at once. Thread-safe.
+  void abort(std::string_view text, std::source_location where = std::source_location::current()) const;
 
  private:
   friend struct CommunicatorAccess;  // the library's own factories

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -173,19 +174,19 @@ class LOCKSTEP_API ReplicaContext {
   /// All replicas; a root, structure, dtype or shape that differs is Error(mismatch) on all. Throws
   /// Error(invalid_argument) for a root that is not the id of a replica.
   template <class Tree>
-  decltype(auto) broadcast(Tree&& tree, int root = 0) {
+  decltype(auto) broadcast(Tree&& tree, int root = 0, std::source_location where = std::source_location::current()) {
     using Plain = std::remove_cvref_t<Tree>;
     begin("broadcast");
     if constexpr (detail::refers_everywhere<Plain>) {
       add_leaves(tree, tree);
-      broadcast_views(root);
+      broadcast_views(root, {.where = where});
       return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
     } else {
       static_assert(!detail::any_leaf<Plain, detail::is_sparse>::value, "broadcast: a leaf is IndexedSlices");
       Plain result =
           map_leaves(std::as_const(tree), [](const auto& leaf) { return detail::result_like(leaf, ReduceOp::max); });
       add_leaves(std::as_const(tree), result);
-      broadcast_views(root);
+      broadcast_views(root, {.where = where});
       return result;
     }
   }
@@ -282,7 +283,7 @@ class LOCKSTEP_API ReplicaContext {
   // of inputs_ and sparse_inputs_, to outputs_ and sparse_outputs_
   void all_reduce_views(ReduceOp op, const CommunicationOptions& options);
   void all_reduce_mixed(ReduceOp op, const CommunicationOptions& options);
-  void broadcast_views(int root);
+  void broadcast_views(int root, const CommunicationOptions& options);
   std::vector<Tensor> gather_views(int axis, const CommunicationOptions& options);
   void merge(detail::MergePart part, detail::MergeFunction function);
 

@@ -38,6 +38,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -138,7 +139,8 @@ class LOCKSTEP_API Strategy {
   /// the aggregation of the variable. Failure: components of different dtypes or shapes are Error(invalid_argument),
   /// between ranks Error(mismatch).
   template <class Result = void, class Tree>
-  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value) {
+  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t = std::nullopt,
+                            std::source_location where = std::source_location::current()) {
     LeafList leaves = begin_reduction("reduce", op);
     auto result = detail::propagate(communicator(), [&] {
       return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
@@ -146,12 +148,8 @@ class LOCKSTEP_API Strategy {
       });
     });
     detail::add_outputs(result, leaves);
-    run_reduction("reduce", leaves, {});
+    run_reduction("reduce", leaves, {.where = where});
     return result;
-  }
-  template <class Result = void, class Tree>
-  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t) {
-    return reduce<Result>(op, value);
   }
 
   /// As above, also along `axes` of the components, which may have different extents there: one axis, several, or none;
@@ -161,13 +159,14 @@ class LOCKSTEP_API Strategy {
   /// for vectors pass std::nullopt.
   /// Failure: as `reduce(op, value)`, and Error(invalid_argument) for an axis that does not exist or is named twice.
   template <class Result = void, class Tree>
-  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes) {
+  [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
+                            std::source_location where = std::source_location::current()) {
     if constexpr (detail::only_tensors<Tree>) {
-      if (axes.empty()) return reduce(op, value);
+      if (axes.empty()) return reduce(op, value, std::nullopt, where);
     }
     LeafList leaves = begin_reduction("reduce", op);
     for_each_leaf(value, [&](const auto& leaf) { detail::add_axis_leaf(leaf, leaves); });
-    const std::vector<Tensor> totals = reduce_axes(leaves, axes);
+    const std::vector<Tensor> totals = reduce_axes(leaves, axes, {.where = where});
     std::size_t k = 0;
     return map_leaves(
         value, [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], leaves.op()); });
@@ -180,13 +179,13 @@ class LOCKSTEP_API Strategy {
   /// Error(invalid_argument) for an axis that a leaf does not have, a scalar, other extents or dtypes that differ;
   /// Error(unimplemented) for IndexedSlices.
   template <class Tree>
-  [[nodiscard]] auto gather(const Tree& value, int axis) {
+  [[nodiscard]] auto gather(const Tree& value, int axis, std::source_location where = std::source_location::current()) {
     check_gather();
     LeafList leaves(ReduceOp::sum, {}, nullptr);
     for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
       if constexpr (detail::is_gathered<Leaf>) detail::add_components(leaf, leaves);
     });
-    const std::vector<Tensor> results = gather_leaves(leaves, axis);
+    const std::vector<Tensor> results = gather_leaves(leaves, axis, {.where = where});
     std::size_t k = 0;
     return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
       if constexpr (detail::is_gathered<Leaf>) {
@@ -370,9 +369,11 @@ class LOCKSTEP_API Strategy {
   /// Checks for cross-replica context, and begins a list with the op of `op`; errors are propagated to the other ranks.
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
-  [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes);
+  [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes,
+                                                const CommunicationOptions& options);
   void check_gather() const;
-  [[nodiscard]] std::vector<Tensor> gather_leaves(const LeafList& leaves, int axis);
+  [[nodiscard]] std::vector<Tensor> gather_leaves(const LeafList& leaves, int axis,
+                                                  const CommunicationOptions& options);
 
   void check_cross_replica(std::string_view call) const;
   void check_replication_mode(const InputOptions& options) const;

@@ -44,10 +44,21 @@ void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
 
 /// Whether a call was made in the library, for itself or for a caller whose line it does not know. Options that are
 /// default-constructed have the line of their declaration.
-bool is_in_library(std::string_view path) {
+bool is_in_library(std::string_view path) noexcept {
   constexpr std::string_view this_file = "collectives/call/descriptor.cpp";
   constexpr std::string_view library = std::string_view(__FILE__).substr(0, sizeof(__FILE__) - 1 - this_file.size());
-  return path.ends_with("lockstep/collectives/communicator.hpp") || path.starts_with(library);
+  return path.find("include/lockstep/") != std::string_view::npos || path.starts_with(library);
+}
+
+/// The last folder and the name of the file, at most as much as a descriptor holds; empty for a file of the library.
+std::string_view shown_file(const std::source_location& where) noexcept {
+  std::string_view path = where.file_name();
+  if (is_in_library(path)) return {};
+  if (const auto name = path.rfind('/'); name != path.npos && name > 0) {
+    if (const auto folder = path.rfind('/', name - 1); folder != path.npos) path.remove_prefix(folder + 1);
+  }
+  path.remove_prefix(path.size() - std::min(path.size(), Descriptor::file_bytes - 1));
+  return path;
 }
 
 }  // namespace
@@ -98,16 +109,15 @@ void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string
 }
 
 void set_place(Descriptor& descriptor, const std::source_location& where) noexcept {
-  descriptor.line = 0;
+  const std::string_view file = shown_file(where);
   descriptor.file = {};
-  std::string_view path = where.file_name();
-  if (path.empty() || is_in_library(path)) return;
-  if (const auto name = path.rfind('/'); name != path.npos && name > 0) {
-    if (const auto folder = path.rfind('/', name - 1); folder != path.npos) path.remove_prefix(folder + 1);
-  }
-  path.remove_prefix(path.size() - std::min(path.size(), Descriptor::file_bytes - 1));
-  copy_text(path, descriptor.file);
-  descriptor.line = where.line();
+  copy_text(file, descriptor.file);
+  descriptor.line = file.empty() ? 0 : where.line();
+}
+
+std::string describe(const std::source_location& where) {
+  const std::string_view file = shown_file(where);
+  return file.empty() ? std::string() : fmt::format(" at {}:{}", file, where.line());
 }
 
 std::string operation_name(const Descriptor& descriptor) {

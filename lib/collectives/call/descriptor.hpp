@@ -73,6 +73,9 @@ void add_gpus(Descriptor& descriptor, std::uint64_t path);
 /// Makes ranks disagree if they would not run the same schedule. `requested` is shown if it is not empty.
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view requested);
 
+/// " at app/train.cpp:42"; empty for a line of the library.
+[[nodiscard]] std::string describe(const std::source_location& where);
+
 /// The line that `describe` shows as the place of the call.
 void set_place(Descriptor& descriptor, const std::source_location& where) noexcept;
 

@@ -413,14 +413,14 @@ void Engine::stop_head(const std::exception& error) {
 
 // ---- failures
 
-void Engine::abort(const std::string& text) {
+void Engine::abort(const std::string& text, const std::source_location& where) {
   // on a thread that may not enter MPI the others are left to their deadline
   if (is_forked_copy() || !this_thread_may_call()) return;
   const MutexLock lock(mutex_);
-  epoch_.abort(text);
+  epoch_.abort(text, where);
 }
 
-void Engine::propagate_current_exception(FoundBy found_by) {
+void Engine::propagate_current_exception(FoundBy found_by, const std::source_location& where) {
   if (transport_->size() == 1 || is_forked_copy()) return;
   const bool may_send = this_thread_may_call();
   const MutexLock lock(mutex_);
@@ -428,13 +428,13 @@ void Engine::propagate_current_exception(FoundBy found_by) {
   try {
     throw;
   } catch (Error& error) {
-    epoch_.propagate(&error, error.what(), found_by, may_send);
+    epoch_.propagate(&error, error.what(), where, found_by, may_send);
   } catch (const std::bad_alloc& error) {
-    epoch_.propagate(nullptr, error.what(), FoundBy::this_rank, may_send);
+    epoch_.propagate(nullptr, error.what(), where, FoundBy::this_rank, may_send);
   } catch (const std::exception& error) {
-    epoch_.propagate(nullptr, error.what(), found_by, may_send);
+    epoch_.propagate(nullptr, error.what(), where, found_by, may_send);
   } catch (...) {
-    epoch_.propagate(nullptr, "an exception that is not a std::exception", found_by, may_send);
+    epoch_.propagate(nullptr, "an exception that is not a std::exception", where, found_by, may_send);
   }
 }
 

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <thread>
@@ -76,9 +77,10 @@ class Engine {
   /// other ranks may have entered with this one is still completed; then the abort takes effect. If a failure of
   /// another rank has ended operations of this rank, and none of its threads has thrown it yet, the two end the same
   /// epoch: the other ranks have that one, and the caller has this one.
-  void abort(const std::string& text);
-  /// As propagate_current_exception of a communicator.
-  void propagate_current_exception(FoundBy found_by);
+  /// The text there names the line `where`, if it is not the library's.
+  void abort(const std::string& text, const std::source_location& where);
+  /// As propagate_current_exception of a communicator. `where` is the call that failed, if it is known.
+  void propagate_current_exception(FoundBy found_by, const std::source_location& where = {});
   /// Exceptions that were propagated before count as new if they are thrown once more.
   void forget_propagated();
 
@@ -145,6 +147,15 @@ class Engine {
 /// As of a communicator.
 inline void propagate_current_exception(Engine& engine, FoundBy found_by) {
   engine.propagate_current_exception(found_by);
+}
+
+/// A call on an engine, as a target of propagate: the other ranks get the line of the call, too.
+struct EngineCall {
+  Engine& engine;
+  const std::source_location& where;
+};
+inline void propagate_current_exception(const EngineCall& call, FoundBy found_by) {
+  call.engine.propagate_current_exception(found_by, call.where);
 }
 
 }  // namespace lockstep::detail

@@ -39,13 +39,14 @@ void Epoch::end_everywhere(const Failure& failure) {
   end(failure_of(abort_message(number_, queue_.sequence(), failure)));
 }
 
-void Epoch::abort(const std::string& text) {
+void Epoch::abort(const std::string& text, const std::source_location& where) {
   queue_.restart_merge_count();
   if (unobserved_ != nullptr) {  // the epoch has ended already, with another failure
     unobserved_ = nullptr;
     return;
   }
-  const Failure failure{Code::unavailable, fmt::format("rank {} aborted: {}", transport_.rank(), text),
+  const Failure failure{Code::unavailable,
+                        fmt::format("rank {} aborted{}: {}", transport_.rank(), describe(where), text),
                         queue_.context_of(transport_.rank())};
   // other ranks may have entered the head of the queue with this one: then it is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {
@@ -78,11 +79,12 @@ void Epoch::throw_error_of(const Operation& operation) {
   throw Error(error);
 }
 
-void Epoch::propagate(Error* error, const std::string& text, FoundBy found_by, bool may_send) {
+void Epoch::propagate(Error* error, const std::string& text, const std::source_location& where, FoundBy found_by,
+                      bool may_send) {
   const bool is_known =
       error != nullptr ? PropagationMark::of(*error) == mark_ : std::current_exception() == known_foreign_;
   if (is_known) return;
-  if (found_by == FoundBy::this_rank && may_send) abort(text);
+  if (found_by == FoundBy::this_rank && may_send) abort(text, where);
   if (error != nullptr) {
     PropagationMark::set(*error, mark_);
   } else {

@@ -20,6 +20,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 
 namespace lockstep::detail {
@@ -51,15 +52,16 @@ class Epoch {
   /// Ends the epoch here and on the other ranks.
   void end_everywhere(const Failure& failure);
   /// Aborts for a caller that knows of the failure; see Engine::abort.
-  void abort(const std::string& text);
+  void abort(const std::string& text, const std::source_location& where);
   /// The head of the queue is done: an abort that waited for that takes effect.
   void end_if_aborted();
 
   /// Throws the error of `operation`, which all ranks know.
   [[noreturn]] void throw_error_of(const Operation& operation);
   /// The exception that is being handled, `error` if it is an Error, else null, is propagated unless the other ranks
-  /// know it or find it themselves.
-  void propagate(Error* error, const std::string& text, FoundBy found_by, bool may_send);
+  /// know it or find it themselves. `where` is the call that failed.
+  void propagate(Error* error, const std::string& text, const std::source_location& where, FoundBy found_by,
+                 bool may_send);
   /// Exceptions that are known now count as new if they are thrown once more.
   void forget_known();
 

@@ -117,6 +117,24 @@ TEST(Failure, with_which_one_rank_aborts_reaches_the_others_once) {
   });
 }
 
+TEST(Failure, shows_the_line_of_the_abort_or_of_the_call_that_failed) {
+  on_ranks({1, 1}, [](Communicator& comm) {
+    constexpr int line = __LINE__;
+    const Item item{};
+    if (comm.rank() == 1) {
+      comm.abort("no more apples");
+      EXPECT_NE(error_of([&] { comm.all_reduce(std::span(&item, 1), ReduceOp::sum); }), "none");
+      EXPECT_NE(error_of([&] { comm.broadcast(std::span(&item, 1), 1, {.name = "pears"}); }), "none");
+    } else {
+      const auto place = [](int lines) { return "collectives/failure_test.cpp:" + std::to_string(line + lines); };
+      expect_all(error_of([&] { comm.barrier(); }), {"rank 1 aborted at " + place(3) + ": no more apples"});
+      expect_all(error_of([&] { comm.barrier(); }), {"rank 1 aborted at " + place(4) + ": invalid_argument: "});
+      expect_all(error_of([&] { comm.barrier(); }), {"rank 1 aborted at " + place(5) + ": invalid_argument: "});
+    }
+    comm.barrier();
+  });
+}
+
 TEST(Failure, ends_requests_that_are_under_way) {
   on_ranks({1, 1}, [](Communicator& comm) {
     if (comm.rank() == 0) {
@@ -211,7 +229,7 @@ TEST(Failure, may_follow_another_that_waits_for_an_outstanding_operation) {
             comm.barrier();
             for (int i = 0; i < aborts; ++i)
               expect_all(error_of([&] { comm.barrier(); }),
-                         {"unavailable:", "rank 1 aborted: failure " + std::to_string(i)});
+                         {"unavailable:", "rank 1 aborted at ", ": failure " + std::to_string(i)});
           }
           check_every_collective(comm);
         },

@@ -12,6 +12,8 @@
 namespace lockstep::test {
 namespace {
 
+using Floats = std::vector<float>;
+
 /// A value of replica `id` whose sums depend on their order.
 float rough(int id, int k) {
   return std::sin(static_cast<float>(17 * id + k)) * std::pow(10.0F, static_cast<float>((id * 7 + k) % 9));
@@ -79,6 +81,42 @@ TEST(Ranks, that_disagree_about_a_shape_both_get_mismatch) {
       strategy.run([&](ReplicaContext& replica) { (void)replica.all_reduce(ReduceOp::sum, std::vector<float>(size)); });
     });
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
+  });
+}
+
+/// Checks that both ranks get the lines of both calls; `call` makes them, with values of that size, on two lines.
+template <class Call>
+void expect_lines(int of_rank_0, int of_rank_1, const Call& call) {
+  const auto place = [](int line) { return " at strategy/ranks_test.cpp:" + std::to_string(line); };
+  on_workers({1, 1}, [&](Strategy& strategy) {
+    const bool is_first = strategy.communicator().rank() == 0;
+    expect_error(Code::mismatch, {place(of_rank_0), place(of_rank_1)}, [&] { call(strategy, is_first); });
+  });
+}
+
+TEST(Ranks, that_disagree_get_the_lines_of_both_calls) {
+  constexpr int line = __LINE__;
+  expect_lines(line + 3, line + 4, [](Strategy& strategy, bool is_first) {
+    strategy.run([&](ReplicaContext& r) {
+      if (is_first) (void)r.all_reduce("SUM", Floats(2));
+      if (!is_first) (void)r.all_reduce("SUM", Floats(3), {.timeout_seconds = 20});
+    });
+  });
+  expect_lines(line + 9, line + 10, [](Strategy& strategy, bool is_first) {
+    strategy.run([&](ReplicaContext& r) {
+      if (is_first) (void)r.broadcast(Floats(2));
+      if (!is_first) (void)r.all_gather(Floats(3), 0);
+    });
+  });
+  expect_lines(line + 15, line + 16, [](Strategy& strategy, bool is_first) {
+    const auto value = strategy.run([&] { return Floats(is_first ? 2 : 3); });
+    if (is_first) (void)strategy.reduce("SUM", value);
+    if (!is_first) (void)strategy.gather(value, 0);
+  });
+  expect_lines(line + 20, line + 21, [](Strategy& strategy, bool is_first) {
+    const auto value = strategy.run([&] { return Floats(is_first ? 2 : 3); });
+    if (is_first) (void)strategy.extended().reduce_to("SUM", value, value);
+    if (!is_first) (void)strategy.extended().broadcast_to(Floats(2), value);
   });
 }
 

@@ -196,7 +196,7 @@ class LOCKSTEP_API ReplicaContext {
   /// PerReplica<int>, a variable stays. `fn` and its captures are those of the first local replica. An exception of
   /// `fn` ends the step on all local replicas. Where replicas of one rank make a different number of calls, all get
   /// Error(failed_precondition) at once; where ranks do, the next collective of the strategy, in a merge or anywhere
-  /// else, is Error(mismatch) that names both numbers, or where the others never come to one Error(deadline_exceeded).
+  /// else, is Error(mismatch) that names both numbers, or Error(deadline_exceeded) if the others never make one.
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;

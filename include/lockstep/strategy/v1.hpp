@@ -45,7 +45,7 @@ namespace detail {
 [[noreturn]] LOCKSTEP_API void throw_at_end(int replicas);
 /// Throws Error(invalid_argument) unless `mode` is per_worker.
 LOCKSTEP_API void check_replication_mode(InputReplicationMode mode);
-/// Throws Error(invalid_argument) where a dataset has no batches to be divided.
+/// Throws Error(invalid_argument) if a dataset has no batches to be divided.
 LOCKSTEP_API void check_batched(bool is_batched, int replicas);
 }  // namespace detail
 

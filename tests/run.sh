@@ -34,8 +34,8 @@ export OMPI_MCA_btl=^tcp,uct,openib,ofi
 # Containers without ptrace forbid reading a neighbour's memory; Open MPI then floods the output. Correctness needs no speed.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 
-# Where ccache is, kernels are compiled once for the lanes that differ in nothing else. It knows precompiled headers only if
-# it may trust them.
+# With ccache, kernels are compiled once for all lanes that compile them alike. It caches uses of precompiled headers only
+# with this sloppiness.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # Several sources at once: the compiler would spend most of its time on the same headers again and again. A debugger gets the
@@ -145,7 +145,7 @@ lane_clang() {
     -Dcuda=disabled || return
   check clang build-clang format tidy
   check clang-unit build-clang --suite unit --timeout-multiplier 4
-  # What MPI leaks is told apart by whole call stacks, which makes every allocation slow: only where MPI is started.
+  # Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
   export LSAN_OPTIONS="suppressions=$root/tests/sanitizers/lsan.supp:fast_unwind_on_malloc=0:print_suppressions=0"
   check clang-mpi build-clang --timeout-multiplier 4 communicator-1 communicator-2 memory-2 processes-2 conformance-2
   # Their parts have been through the leak checker above.

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing of the named groups of tests/packages; does nothing, and needs no root, when everything is there.
+# Installs the missing packages of the named groups of tests/packages; does nothing, and needs no root, if none is missing.
 #
 #   sh tests/setup.sh GROUP...          exit 0: all there; 2: something is missing and cannot be installed from here
 #   sh tests/setup.sh --list GROUP...   prints the names

@@ -12,7 +12,7 @@
 
 namespace lockstep::detail {
 
-/// For a job in which MPI sees one rank: the reason why that must be a mistake, and the remedy; empty if there is no
+/// For a job in which MPI sees one rank: the reason why that must be an error, and the remedy; empty if there is no
 /// such reason. (A program that is started by the launcher of another MPI runs as many jobs of one rank each.)
 /// Considers only variables that a launcher sets for each process, not those that a plain batch script has too
 /// (SLURM_NTASKS).

@@ -40,7 +40,7 @@ void leave_ended_scopes() noexcept {
   // a scope's own level: not a step, a merge or an update that began in it
   while (context.mode == Mode::cross_replica && context.scope != nullptr && context.scope->ended &&
          context.step == context.scope->replaced.step) {
-    const std::unique_ptr<ScopeRecord> scope(context.scope);  // its Scope is gone, and nothing inside refers to it now
+    const std::unique_ptr<ScopeRecord> scope(context.scope);  // its Scope has ended; nothing inside refers to it now
     context = scope->replaced;
   }
 }

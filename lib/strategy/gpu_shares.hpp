@@ -46,7 +46,7 @@ enum class WhenCrowded : std::uint8_t { none_has_any, neighbours_share_one };
 /// them. Arithmetic.
 [[nodiscard]] GpuShares shares_of_gpus(std::span<const VisibleGpus> ranks, WhenCrowded crowded);
 
-/// shares_of_gpus of what all ranks of `communicator` see: the same on all. Collective.
+/// shares_of_gpus of the GPUs that the ranks of `communicator` see; equal on all ranks. Collective.
 [[nodiscard]] GpuShares agreed_shares_of_gpus(Communicator& communicator, bool takes_share, WhenCrowded crowded);
 
 /// A device for each of `replicas`; neighbours share a GPU if there are more of them than GPUs in `share`. Arithmetic.

@@ -67,7 +67,7 @@ ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerO
   return {communicator.rank(), communicator.size()};
 }
 
-/// Throws for what this rank alone can see to be wrong; it is propagated.
+/// Throws errors that this rank alone may detect; they are propagated.
 void check_options(const Communicator& communicator, const MultiWorkerOptions& options) {
   detail::propagate(communicator, [&] {
     if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);

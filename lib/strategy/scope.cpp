@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-/// Current outside of every scope: one replica, no devices of its own, nothing mirrored.
+/// The strategy outside of any scope: one replica, no devices of its own, no mirrored variables.
 class DefaultStrategy final : public Strategy {
  public:
   explicit DefaultStrategy(std::shared_ptr<ReplicaTeam> team) : Strategy(std::move(team)) {}
@@ -77,7 +77,7 @@ Scope::~Scope() {
   }
   for (ScopeRecord* open = thread_context().scope; open != record_.get();) {
     ScopeRecord* const outer = open->replaced.scope;
-    if (open->ended) delete open;  // its Scope is gone already
+    if (open->ended) delete open;  // its Scope is already destroyed
     open = outer;
   }
   thread_context() = record_->replaced;

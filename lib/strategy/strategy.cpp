@@ -37,7 +37,7 @@ Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDevic
       result_memory_(detail::steady_memory()),
       extended_(*this) {
   using Use = StrategyHooks::ReducerUse;
-  // the reducer holds what it uses: variables keep the team alive after the strategy
+  // the reducer owns the objects that it uses: variables keep the team alive after the strategy
   team_->set_hooks(
       {.reducer =
            [held = ops_, of_strategy = communication_options_](Communicator& communicator, std::span<const Item> items,

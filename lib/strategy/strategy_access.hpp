@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// The library's own access to what a strategy reduces with.
+/// The library's own access to the reducer of a strategy.
 struct StrategyAccess {
   [[nodiscard]] static ReplicaTeam& team(Strategy& strategy) noexcept { return *strategy.team_; }
   [[nodiscard]] static CrossDeviceOps& ops(Strategy& strategy) noexcept { return *strategy.ops_; }

@@ -21,7 +21,7 @@ void report(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
 }
 
-/// A case at one placement.
+/// A case with one placement.
 class CaseTest : public testing::Test {
  public:
   CaseTest(const Json& one_case, Placement placement, bool under_mpi)

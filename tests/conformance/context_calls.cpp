@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which strategy, which replica and which context a thread sees.
+// The strategy, replica and context of a thread.
 
 #include "conformance/devices.hpp"
 #include "conformance/steps.hpp"
@@ -24,7 +24,7 @@ std::string current_strategy(const World& world) {
   return &get_strategy() == &world.strategy() ? "S" : "another";
 }
 
-/// What the cross-replica side sees, and the outside, whose replica context is the default one.
+/// The context in cross-replica code, and outside of any scope, where the replica context is the default one.
 Json seen_from_outside_of_run(const World& world) {
   const ReplicaContext* const replica = get_replica_context();
   Json context;
@@ -43,7 +43,7 @@ Json seen_in_run(World& world) {
                       replica.replica_id_in_sync_group(), get_replica_context()->num_replicas_in_sync());
   });
   const auto& [strategy, has, cross, id, count] = seen;
-  // flags are plain values of each replica, equal on all
+  // flags are plain values, equal on all replicas
   const auto mirrored = [](const PerReplica<bool>& flags) {
     std::vector<bool> copies;
     for (int i = 0; i < flags.size(); ++i) copies.push_back(flags.component(i));
@@ -140,7 +140,7 @@ void add_scope_scripts(Scripts& scripts) {
                     throw UserError("boom");
                   },
                   [](World& world) -> Json { return current_strategy(world); },
-                  // a Scope is entered once: another one is made
+                  // a Scope can be entered only once, so another one is made
                   [](World& world) -> Json {
                     const Scope scope = world.strategy().scope();
                     return current_strategy(world);
@@ -200,7 +200,7 @@ void add_context_scripts(Scripts& scripts) {
                     world.strategy().run([&](ReplicaContext& replica) {
                       if (replica.local_replica() == 0) {
                         handed = &replica;
-                        // stays until the other one has used it: it throws, and ends this meeting
+                        // waits until the other replica has used this context, which throws and ends this rendezvous
                         replica.merge_call([](Strategy&) {});
                       } else {
                         while (handed == nullptr) std::this_thread::yield();

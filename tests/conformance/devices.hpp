@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the replicas of cases compute: on hosts, or, in a program that says so, on GPUs.
+// The devices of the replicas of cases: hosts, or GPUs in a program that calls use_gpus().
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace lockstep::conformance {
 
-/// From now on all are GPUs, of which there are `most_gpus`.
+/// From now on all devices are GPUs; there are `most_gpus`.
 void use_gpus();
 [[nodiscard]] bool uses_gpus();
 inline constexpr int most_gpus = 8;
 
-/// For `count` replicas of one process; of GPUs each has two.
+/// Devices for `count` replicas of one process; each GPU has two replicas.
 [[nodiscard]] std::vector<Device> devices_of_process(int count);
-/// For `count` replicas of a rank, the first of which is replica `first` of all; each has a GPU of its own.
+/// Devices for `count` replicas of a rank, whose first replica has the global id `first`; each has a GPU of its own.
 [[nodiscard]] std::vector<Device> devices_of_rank(int first, int count);
 
 }  // namespace lockstep::conformance

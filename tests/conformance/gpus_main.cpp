@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same cases with replicas on GPUs: fakes, whose memory the host cannot reach.
+// The same cases with replicas on fake GPUs, whose memory the host cannot access.
 
 #include "conformance/devices.hpp"
 #include "support/fake_gpus.hpp"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce, gather and their relatives. A tree of the cases becomes a tuple of tuples: nothing else is needed of its
-// static type, and its names are put back into the result.
+// reduce, gather and related calls. A tree of a case becomes a tuple of tuples, since the cases do not need another
+// static type; its names are restored in the result.
 
 #include "conformance/steps.hpp"
 
@@ -39,7 +39,7 @@ const Json& child(const Json& json, std::size_t k) {
   return json.is_array() ? json[k] : std::next(json.begin(), static_cast<std::ptrdiff_t>(k)).value();
 }
 
-/// `use(tree)`, where the leaves of the tree are `leaf(json)`.
+/// Calls `use(tree)`; the leaves of the tree are `leaf(json)`.
 template <class Leaf, class Use>
 Json with_tree(const Json& json, const Leaf& leaf, const Use& use) {
   const auto at = [&](std::size_t k) { return leaf(child(json, k)); };
@@ -121,7 +121,7 @@ Json densified(const Mirrored<IndexedSlices>& value) {
   return result_of(Mirrored<Tensor>(std::move(copies)));
 }
 
-/// reduce_to, with the destinations that the step names: by default the value's own.
+/// reduce_to, with the destinations of the step; by default the value itself is the destination.
 Json reduce_to_call(World& world, const Json& step) {
   auto& extended = world.strategy().extended();
   const Scope scope = world.strategy().scope();
@@ -200,7 +200,8 @@ Json broadcast_to_call(World& world, const Json& step) {
 
 // ---- in a step function ----
 
-/// `call(replica, tree of this replica's tensors)` on every replica; the results with one component per replica.
+/// Calls `call(replica, tree of this replica's tensors)` on every replica; returns the results, one component per
+/// replica.
 template <class Call>
 Json on_replicas(World& world, const Json& value, const Call& call) {
   std::vector<Json> parts(static_cast<std::size_t>(world.local_replicas()));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions, where a case is a sentence.
+// Cases about reductions that are described by a sentence.
 
 #include "conformance/steps.hpp"
 #include "conformance/tensor_math.hpp"

@@ -40,7 +40,7 @@ bool is_number(const Json& json) {
   return json.is_number() || json.is_boolean() || json == "nan" || json == "inf" || json == "-inf";
 }
 
-/// Whether an element of type `dtype` that holds `result` is `expectation`, rounded to that type.
+/// Whether `result`, an element of type `dtype`, equals `expectation` rounded to that type.
 bool equal(const Json& expectation, const Json& result, DType dtype) {
   if (dtype == DType::boolean) return expectation.is_boolean() && expectation == result;
   if (is_integer(dtype) && expectation.is_number_integer()) return expectation == result;
@@ -57,7 +57,7 @@ bool equal(const Json& expectation, const Json& result, DType dtype) {
   });
 }
 
-/// Nested arrays against a tensor, from its axis `axis` on; `next` counts the elements.
+/// Compares nested arrays with a tensor, beginning at `axis`; `next` counts the elements.
 bool equal_from(const Json& expectation, const Json& tensor, std::size_t axis, std::size_t& next, double tolerance) {
   const Json& shape = tensor["shape"];
   if (axis == shape.size()) {
@@ -73,7 +73,7 @@ bool equal_from(const Json& expectation, const Json& tensor, std::size_t axis, s
 
 bool equal_tensor(const Json& expectation, const Json& tensor, double tolerance = 0) {
   std::size_t next = 0;
-  // what is empty says nothing about the axes behind
+  // an empty array does not determine the following axes
   if (expectation == Json::array() && tensor["data"].empty()) return true;
   return equal_from(expectation, tensor, 0, next, tolerance);
 }
@@ -101,7 +101,7 @@ Difference each(const Json& expectation, const Json& components, Viewpoint viewp
   return std::nullopt;
 }
 
-/// {"replicas": [...]} against the components of this rank.
+/// Compares {"replicas": [...]} with the components of this rank.
 Difference replicas_difference(const Json& expectation, const Json& result, Viewpoint viewpoint) {
   if (!has(result, "$replicas")) return differ(expectation, result);
   const Json& all = expectation["replicas"];

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step gave, as JSON that says of which kind it is: a tensor, a value with components, a variable, an error.
-// Names that begin with '$' are ours; everything else is a tree of those.
+// The result of a step, as JSON with its kind: a tensor, a value with components, a variable, an error. Names that
+// begin with '$' denote these kinds; everything else is a tree of them.
 
 #pragma once
 
@@ -39,7 +39,7 @@ template <class T>
 Json result_of(T value) {
   return value;
 }
-/// Numbers, and whatever else is a leaf.
+/// Numbers, and all other leaves.
 template <class T>
   requires(TensorLike<T> && !std::same_as<T, bool>)
 Json result_of(const T& value) {
@@ -74,7 +74,7 @@ Json result_of(const Mirrored<T>& value) {
   for (int i = 0; i < value.size(); ++i) components.push_back(result_of(value.component(i)));
   return {{"$mirrored", components}};
 }
-/// A list, of other than elements.
+/// A list whose items are not elements.
 template <class T>
   requires(!TensorLike<std::vector<T>>)
 Json result_of(const std::vector<T>& list) {
@@ -103,8 +103,8 @@ Json result_of(const std::optional<T>& value) {
   return value ? result_of(*value) : Json();
 }
 
-/// What `body` gave, or {"$error": kind, "text": what it says}; an exception of another type than lockstep::Error is
-/// the user's.
+/// The result of `body`, or {"$error": kind, "text": message}; the kind of an exception that is not a lockstep::Error
+/// is "user".
 template <class Body>
 Json outcome_of(const Body& body) {
   try {
@@ -121,15 +121,15 @@ Json outcome_of(const Body& body) {
   }
 }
 
-/// Where an expectation is looked at.
+/// Circumstances of a comparison.
 struct Viewpoint {
   int rank = 0;
-  /// Replicas run elsewhere than the case says: a mistake that a process finds as invalid_argument may be a mismatch
-  /// that ranks find.
+  /// The placement is not that of the case: an error that one process detects as invalid_argument may be detected as a
+  /// mismatch between ranks.
   bool moved = false;
 };
 
-/// Why `result` is not what `expectation` (as in cases.json) says; none when it is.
+/// The difference between `result` and `expectation` (as in cases.json); none if they match.
 std::optional<std::string> difference(const Json& expectation, const Json& result, Viewpoint viewpoint);
 
 }  // namespace lockstep::conformance

@@ -19,7 +19,7 @@ using TensorMap = std::map<std::string, Tensor>;
 int replica_id() { return get_replica_context()->replica_id_in_sync_group(); }
 int num_replicas() { return get_replica_context()->num_replicas_in_sync(); }
 
-/// `strategy.run(fn, argument)`, with the argument as the kind of value that it is.
+/// `strategy.run(fn, argument)`, with the argument's own static type.
 template <class Fn>
 Json run_with(World& world, const Json& argument, const Fn& fn) {
   return std::visit(
@@ -65,8 +65,8 @@ std::map<std::string, RunFunction> functions_of_one_argument() {
   };
 }
 
-/// (t[0], t[1]['k'], t[1]['v'][0]) of t = [p, {"k": 7, "v": [p]}]. The 7 is one value of the caller's, which the
-/// replicas hand back: a component each.
+/// (t[0], t[1]['k'], t[1]['v'][0]) of t = [p, {"k": 7, "v": [p]}]. The 7 is one value of the caller, which each
+/// replica returns, so that the result has one component per replica.
 Json pick_from_tree(World& world, const Json& args) {
   using P = PerReplica<Tensor>;
   const auto leaf = [&](const Json& json) { return std::get<P>(world.operand(json)); };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// run, merge_call and update, where a case is a sentence.
+// Cases about run, merge_call and update that are described by a sentence.
 
 #include "conformance/steps.hpp"
 #include "conformance/tensor_math.hpp"
@@ -19,7 +19,7 @@ namespace lockstep::conformance {
 
 using P = PerReplica<Tensor>;
 
-/// Arguments by name are an aggregate.
+/// Arguments by name, as an aggregate.
 struct NamedArguments {
   Tensor a;
   P b;
@@ -42,7 +42,7 @@ Tensor id_tensor(const ReplicaContext& replica, float plus = 0) {
   return Tensor::scalar(static_cast<float>(replica.replica_id_in_sync_group()) + plus);
 }
 
-/// The sum over replicas of what each brings, through a merge.
+/// The sum of the replicas' values, computed in a merge_call.
 Tensor merged_sum(ReplicaContext& replica, const Tensor& value) {
   return replica.merge_call([](Strategy& strategy, const P& values) { return strategy.reduce(ReduceOp::sum, values); },
                             value);
@@ -192,7 +192,7 @@ void add_scripts_of_merging(Scripts& scripts) {
       world.strategy().run(
           [&](ReplicaContext& replica, const Tensor& x) {
             replica.merge_call(
-                // a literal that every replica passes is each replica's own
+                // a literal that every replica passes is a separate value of each replica
                 [&](Strategy&, const P& a, const PerReplica<int>& b, const Variable& k) {
                   kinds = {a.size() == 2 ? "per_replica" : "another", result_of(b), result_of(k)};
                 },

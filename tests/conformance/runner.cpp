@@ -21,14 +21,14 @@
 namespace lockstep::conformance {
 namespace {
 
-/// Areas whose results do not depend on where replicas live.
+/// Areas whose results do not depend on the placement of replicas.
 bool is_movable_area(const std::string& area) {
   static const std::set<std::string> areas = {"reduce", "all_reduce", "batch_reduce", "gather", "sparse", "input",
                                               "update", "variable",   "scatter",      "values", "run",    "checkpoint"};
   return areas.contains(area);
 }
 
-/// Cases of those areas that stay where they are: a plain value counts once per rank where each rank has one replica
+/// Cases of those areas that keep their placement: a plain value counts once per rank if each rank has one replica
 /// (P12, P13, P187), and structures are compared within a rank (P24).
 bool is_pinned(const std::string& id) {
   static const std::set<std::string> ids = {"P12", "P13", "P187", "P24"};
@@ -70,7 +70,8 @@ OwnedStrategy make_strategy(const Placement& placement, Communicator* communicat
   return made;
 }
 
-/// Ranks leave a case together, after each has got the failures of the others: no message is pending for the next case.
+/// All ranks leave a case together, after each has received the failures of the others, so that no message is pending
+/// in the next case.
 void leave_together(const Strategy& strategy) {
   constexpr int more_than_there_are_failures = 5;
   Communicator communicator = strategy.communicator();
@@ -78,7 +79,7 @@ void leave_together(const Strategy& strategy) {
     try {
       communicator.barrier();
       return;
-    } catch (const Error&) {}  // said once to every rank
+    } catch (const Error&) {}  // thrown once on every rank
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is run for a step: a function for each `call`, and one for each step that is a sentence.
+// The functions that run steps: one for each `call`, and one for each step that is a sentence.
 
 #pragma once
 
@@ -14,16 +14,16 @@
 
 namespace lockstep::conformance {
 
-/// Runs a step that is an object. What it returns, or throws, is the step's result.
+/// Runs a step that is an object. Its return value or exception is the result of the step.
 using CallStep = std::function<Json(World&, const Json& step)>;
-/// By the name of the call.
+/// Functions by the name of the call.
 using Calls = std::map<std::string, CallStep>;
 
 /// Runs a step that is a sentence.
 using SentenceStep = std::function<Json(World&)>;
 /// The sentences of one case, in order.
 using Script = std::vector<SentenceStep>;
-/// By the case's id: makes the script anew for each run, since its steps share state.
+/// Makers of scripts, by the id of the case: each run gets a new script, since its steps share state.
 using Scripts = std::map<std::string, std::function<Script()>>;
 
 void add_checkpoint_calls(Calls& calls);

@@ -69,7 +69,7 @@ void add_failure_scripts(Scripts& scripts) {
   scripts["P78"] = [] {
     return Script{[](World& world) -> Json {
       if (world.rank() == 0) return all_reduce_one(world, Tensor::scalar(1.0F));
-      // any call would be found to be another one
+      // any call would be detected as a mismatch
       std::this_thread::sleep_for(std::chrono::milliseconds(1500 * world.given()["timeout_seconds"].get<int>()));
       return "ok";
     }};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of the cases' small functions, on tensors of any numbers in any place. Computed in f64, on the host,
-// kept in the first operand's type and place.
+// The arithmetic of the cases' small functions, on tensors of any number type on any device. Computed in f64 on the
+// host; results have the type and device of the first operand.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace lockstep::conformance {
 
 using Number = double;
 
-/// `fn(a[i], b[i])`; one element of `b` stands for all.
+/// `fn(a[i], b[i])`; a `b` with one element is used for all `i`.
 Tensor combined(const Tensor& a, const Tensor& b, const std::function<Number(Number, Number)>& fn);
 Tensor mapped(const Tensor& a, const std::function<Number(Number)>& fn);
 /// The sum of all elements, a scalar.

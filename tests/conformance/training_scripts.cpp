@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random streams, and small trainings from end to end.
+// Random streams, and small complete trainings.
 
 #include "conformance/devices.hpp"
 #include "conformance/steps.hpp"
@@ -26,7 +26,7 @@ Draw draw(Generator& generator, std::size_t count) {
   return numbers;
 }
 
-/// What each local replica of `strategy` draws.
+/// The random numbers of each local replica of `strategy`.
 PerReplica<Draw> draws_of_replicas(Strategy& strategy, Generator& generator, std::size_t count) {
   return strategy.run([&] { return draw(generator, count); });
 }
@@ -76,7 +76,7 @@ void add_random_scripts(Scripts& scripts) {
   };
 }
 
-/// Batches of `rows` numbers below `count`; the totals of the cases do not depend on which replica gets which.
+/// Batches of `rows` numbers below `count`; the totals of the cases do not depend on their distribution to replicas.
 DistributedDataset<Tensor> numbers(Strategy& strategy, std::int64_t count, std::int64_t rows) {
   return strategy.experimental_distribute_dataset(Dataset<Tensor>::range(count).batch(rows));
 }

@@ -7,7 +7,7 @@
 
 namespace lockstep::conformance {
 
-/// What a step function throws of its own.
+/// The exception of a user's step function.
 class UserError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The v1 strategies, and names that have become old.
+// The v1 strategies, and deprecated names.
 
 #include "conformance/devices.hpp"
 #include "conformance/steps.hpp"
@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-// old names are the subject
+// deprecated names are tested here
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace lockstep::conformance {
@@ -35,7 +35,7 @@ Dataset<Tensor> numbers_in_batches(std::int64_t count, std::int64_t batch) {
 
 Json two_inputs(Program& program) { return result_of(program.iterator->get_next()); }
 
-/// `count` results of `next`, the error where it throws one.
+/// `count` results of `next`, with errors in place of results if it throws.
 template <class Next>
 Json results(int count, const Next& next) {
   Json all = Json::array();
@@ -116,7 +116,7 @@ void add_method_scripts(Scripts& scripts) {
       v1::Config config = before;
       const v1::Config updated = strategy.update_config_proto(config);
       config.isolate_session_state = !updated.isolate_session_state;
-      // a later change of the input is not seen in the result
+      // a later change of the input does not change the result
       return {updated.isolate_session_state != config.isolate_session_state, v1::Config{} == before};
     }};
   };

@@ -26,7 +26,7 @@ const Variable& variable_of(World& world, const Json& step) {
 using Write = void (*)(const Variable&, const Tensor&);
 using ScatterWrite = void (*)(const Variable&, const IndexedSlices&);
 
-/// `write(variable, value)` in a scope or a merge.
+/// Calls `write(variable, value)` in a scope or a merge_call.
 template <class Value, class Fn>
 Json write_one_value(World& world, const Json& step, const Value& value, const Fn& fn) {
   return world.in_context(step, [&]() -> Json {
@@ -85,7 +85,7 @@ void add_writes(Calls& calls) {
 
 // ---- reads ----
 
-/// `fn(what the context reads)`.
+/// Calls `fn` with the value that the context reads.
 Json read_in_context(World& world, const Json& step, const std::function<Tensor(const Tensor&)>& fn) {
   const Variable& variable = variable_of(world, step);
   const std::string where = step.value("in", "cross_replica");

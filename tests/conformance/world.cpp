@@ -23,7 +23,7 @@ void flatten(const Json& json, std::vector<Json>& elements) {
   for (const Json& part : json) flatten(part, elements);
 }
 
-/// Extents of nested arrays.
+/// Shape of nested arrays.
 std::vector<std::int64_t> extents_of(const Json& json) {
   std::vector<std::int64_t> extents;
   for (const Json* part = &json; part->is_array(); part = &part->front()) {

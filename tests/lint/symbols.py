@@ -28,7 +28,7 @@ MODULE_OF_FOLDER = {f'liblockstep-{module.replace("/", "-")}.a.p': module for mo
 
 
 def module_of(path):
-    """Module of an object, whose path is relative to the build: objects of CUDA's compiler lie in their source's folder."""
+    """Module of an object, whose path is relative to the build: objects of CUDA's compiler are in their source's folder."""
     parts = path.split('/')
     if parts[1].endswith('.p'):
         return MODULE_OF_FOLDER.get(parts[1])

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers in the arena and elsewhere, on some ranks or all: where they lie never changes a bit.
+// Buffers in the arena and elsewhere, on some ranks or all: their location never changes the bits of a result.
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/device/arena.hpp>
@@ -126,7 +126,7 @@ const Bytes& known_sum(const TensorCase& tensor, std::size_t seed, int replicas)
   return entry->second;
 }
 
-/// Buffers of one call that is repeated with other values: where they lie, and what they must get.
+/// Buffers of one call that is repeated with other values: their location, and their expected values.
 class RepeatedCall {
  public:
   RepeatedCall(Communicator& comm, Kind kind, int root, std::vector<TensorCase> tensors, unsigned placement)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can happen to a process: it is stopped and goes on later, it forks.
+// Events of a process: it is stopped and continues later, or it forks.
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/device/arena.hpp>
@@ -36,7 +36,7 @@ void stop_for(std::chrono::milliseconds time) {
   waitpid(child, nullptr, 0);
 }
 
-/// The others give up while one rank is stopped; what it does when it goes on harms nothing.
+/// The other ranks time out while one rank is stopped; it does no harm when it continues.
 void check_stopped_rank(std::size_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
@@ -56,7 +56,7 @@ void check_stopped_rank(std::size_t elements) {
   for (const float value : values) ASSERT_EQ(value, sum);
 }
 
-/// The same where ranks read what others have, and write only what is theirs.
+/// The same if ranks read the memory of others, and write only their own.
 void check_stopped_reader(std::int64_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";

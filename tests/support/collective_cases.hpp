@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract of a communicator, for any transport: each case is called by every rank of `comm`, whose local replicas
-// have their tensors on `device_of` them.
+// The contract of a communicator, for any transport. Every rank of `comm` calls each case; the tensors of a local
+// replica are on the device that `device_of` gives for it.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace lockstep::test {
 
-/// Sizes on both sides of the one-step bound, odd ones, and nothing.
+/// Sizes on both sides of the limit for one step, odd sizes, and zero.
 inline std::vector<TensorCase> mixed_list() {
   return {{DType::f32, 5},    {DType::bf16, 33}, {DType::f64, 1000},  {DType::i32, 77},
           {DType::f16, 4099}, {DType::f32, 0},   {DType::f32, 70'001}};
@@ -142,7 +142,7 @@ inline void check_broadcast(Communicator& comm, int root, const DeviceOf& device
   }
 }
 
-/// Several requests in flight, waited for in another order than they were posted.
+/// Several pending requests, waited for in a different order than they were posted.
 inline void check_requests(Communicator& comm, const DeviceOf& device_of = on_host) {
   const std::vector<TensorCase> tensors{{DType::f32, 10'000}};
   std::vector<Batch> batches;

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between two ranks, for any transport: each case is called by every rank of `comm`, whose tensors lie on
-// `device`.
+// Messages between two ranks, for any transport. Every rank of `comm` calls each case; its tensors are on `device`.
 
 #pragma once
 
@@ -15,7 +14,7 @@
 
 namespace lockstep::test {
 
-/// The tensors of one message, on one end.
+/// The tensors of one message, on one of its two ranks.
 class Message {
  public:
   Message(const std::vector<TensorCase>& tensors, std::uint64_t seed, Device device = {}) {
@@ -26,7 +25,7 @@ class Message {
     }
   }
   [[nodiscard]] std::vector<ConstTensorView> sent() const { return {views_.begin(), views_.end()}; }
-  /// Filled with a pattern that no message has.
+  /// Views of the tensors, filled with a pattern that does not occur in messages.
   [[nodiscard]] std::vector<TensorView> received() {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i].write(Bytes(expected_[i].size(), std::byte{0xa5}));
     return views_;
@@ -45,7 +44,7 @@ inline std::vector<TensorCase> message_list() {
   return {{DType::f32, 5}, {DType::u8, 0}, {DType::bf16, 1033}, {DType::f64, 20'001}};
 }
 
-/// A message goes round: each rank sends to the next one, the first one first.
+/// Passes a message around a ring: each rank sends to the next rank, beginning with rank 0.
 inline void check_ring(Communicator& comm, Device device = {}) {
   if (comm.size() == 1) return;
   const int next = (comm.rank() + 1) % comm.size();
@@ -61,7 +60,8 @@ inline void check_ring(Communicator& comm, Device device = {}) {
   if (comm.rank() == 0) receive();
 }
 
-/// Several messages between all pairs at once, under way beside collectives, and waited for in another order.
+/// Several messages between all pairs of ranks at once, concurrent with collectives, and waited for in a different
+/// order.
 inline void check_messages_to_all(Communicator& comm, Device device = {}) {
   constexpr int messages = 3;
   const auto seed = [&](int source, int target, int k) {

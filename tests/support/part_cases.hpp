@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives that move parts of their own to every replica, for any transport: each case is called by every rank
-// of `comm`, whose local replicas have their tensors on `device_of` them, and checked element by element against what
-// each pair of replicas was given.
+// Collectives that move a different part to every replica, for any transport. Every rank of `comm` calls each case; the
+// tensors of a local replica are on the device that `device_of` gives for it. Each element is compared with the input
+// of its pair of replicas.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace lockstep::test {
 
-/// Tensors whose parts are rows of one shape.
+/// A tensor whose parts consist of rows of one shape.
 struct RowCase {
   DType dtype = DType::f32;
   Shape row;
@@ -28,12 +28,12 @@ inline std::vector<RowCase> row_list() {
   return {{DType::f32, {}}, {DType::bf16, {33}}, {DType::f64, {5, 7}}, {DType::i64, {0}}, {DType::u8, {4099}}};
 }
 
-/// Uneven, and now and then nothing.
+/// Uneven numbers of rows, sometimes zero.
 inline std::int64_t some_rows(int source, int target, std::size_t item) {
   return (3 * source + 5 * target + static_cast<int>(item)) % 4;
 }
 
-/// What `source` gives `target`.
+/// The part that `source` sends to `target`.
 inline Bytes part_values(const RowCase& tensor, std::size_t item, int source, int target, std::int64_t rows) {
   return awkward_values(
       tensor.dtype, rows * tensor.row.element_count(),
@@ -50,7 +50,7 @@ class PartItem {
   void give(std::int64_t rows, const Bytes& values, Device device = {}) {
     inputs_.emplace_back(memory_.emplace_back(values, device).data(), tensor_.dtype, shape(rows), device);
   }
-  /// Filled with a pattern that no result has.
+  /// Adds an output, filled with a pattern that does not occur in results.
   void take(std::int64_t rows, Device device = {}) {
     const auto elements = static_cast<std::size_t>(shape(rows).element_count());
     const Bytes pattern(elements * size_of(tensor_.dtype), std::byte{0xa5});
@@ -82,7 +82,7 @@ inline std::vector<Item> items_of(const std::deque<PartItem>& parts) {
   return items;
 }
 
-/// all_gather_v, or gather_v to `root`. What a replica gives is its part for replica 0.
+/// all_gather_v, or gather_v to `root`. The input of a replica is its part for replica 0.
 inline void check_gather_v(Communicator& comm, int root, const DeviceOf& device_of = on_host,
                            const std::vector<RowCase>& tensors = row_list()) {
   const ReplicaLayout& layout = comm.layout();
@@ -113,7 +113,7 @@ inline void check_gather_v(Communicator& comm, int root, const DeviceOf& device_
   }
 }
 
-/// scatter of `rows_each` rows to every replica, or with -1 scatter_v of uneven numbers, which hold for all items.
+/// scatter of `rows_each` rows to every replica; with -1 scatter_v of uneven numbers of rows, equal for all items.
 inline void check_scatter(Communicator& comm, int root, std::int64_t rows_each, const DeviceOf& device_of = on_host,
                           const std::vector<RowCase>& tensors = row_list()) {
   const ReplicaLayout& layout = comm.layout();
@@ -150,7 +150,7 @@ inline void check_scatter(Communicator& comm, int root, std::int64_t rows_each, 
   }
 }
 
-/// How an all_to_all is asked for.
+/// Variant of an all_to_all call.
 enum class AllToAllForm { even, even_in_place, uneven };
 
 inline void check_all_to_all(Communicator& comm, AllToAllForm form, const DeviceOf& device_of = on_host,
@@ -206,8 +206,8 @@ inline void check_all_to_all(Communicator& comm, AllToAllForm form, const Device
   }
 }
 
-/// all_to_all_v of one row of 3 elements for every pair, but `sent` and `expected` for those from replica 2 to replica
-/// 0.
+/// all_to_all_v of one row of 3 elements for every pair of replicas, except from replica 2 to replica 0: there `sent`
+/// rows are sent and `expected` rows are expected.
 inline void exchange_rows(Communicator& comm, DType dtype, std::int64_t sent, std::int64_t expected,
                           const DeviceOf& device_of = on_host, const ReduceOptions& options = {}) {
   const int replicas = comm.layout().replicas();

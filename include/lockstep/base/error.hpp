@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only exception type of lockstep. A mistake that all ranks can see is thrown on all ranks, with the same code and
-// text.
+// The only exception type of lockstep. An error that all ranks can detect is thrown on all ranks, with the same code
+// and text.
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace detail {
 struct PropagationMark;
 }
 
-/// The kind of mistake or fault that an Error reports.
+/// The kind of error that an Error reports.
 enum class Code : std::uint8_t {
   invalid_argument,     ///< an argument that is wrong in every state of the program
   failed_precondition,  ///< a valid call in the wrong context, scope or state
@@ -39,7 +39,7 @@ LOCKSTEP_API std::string_view to_string(Code code) noexcept;
 
 /// Where an error arose. Unknown members are -1 or empty.
 struct ErrorContext {
-  int rank = -1;               ///< rank that made the mistake or is missing; not the rank that throws
+  int rank = -1;               ///< rank that caused the error or is missing; not the rank that throws
   int replica = -1;            ///< global replica id
   std::string operation;       ///< "all_reduce", or the name given by the caller
   std::int64_t sequence = -1;  ///< sequence number of the operation on its communicator

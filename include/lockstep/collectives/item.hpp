@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// One tensor of a collective: what this rank's replicas give, and where this rank wants the result.
+/// One tensor of a collective: the inputs of this rank's replicas, and the outputs for its result on this rank.
 /// The views belong to the operation until it completes; the spans themselves are copied.
 struct Item {
   /// One per local replica, in id order; of broadcast and scatter one, on the root only.

@@ -191,13 +191,14 @@ class LOCKSTEP_API ReplicaContext {
     }
   }
 
-  /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have come, and gives each
-  /// replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. All replicas
-  /// (of this rank; ranks meet only if `fn` lets them). Arguments are merged as `run` merges results: an int becomes
-  /// PerReplica<int>, a variable stays. `fn` and its captures are those of the first local replica. An exception of
-  /// `fn` ends the step on all local replicas. Where replicas of one rank make a different number of calls, all get
-  /// Error(failed_precondition) at once; where ranks do, the next collective of the strategy, in a merge or anywhere
-  /// else, is Error(mismatch) that names both numbers, or where the others never come to one Error(deadline_exceeded).
+  /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have called this, and
+  /// gives each replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other.
+  /// All replicas of this rank must call it; ranks are synchronized only if `fn` does so. Arguments are merged as `run`
+  /// merges results: an int becomes PerReplica<int>, a variable stays a variable. `fn` and its captures are those of
+  /// the first local replica. An exception of `fn` ends the step on all local replicas. If replicas of one rank make
+  /// different numbers of calls, all throw Error(failed_precondition) at once; if ranks do, the next collective of the
+  /// strategy, in a merge or anywhere else, throws Error(mismatch) that names both numbers, or Error(deadline_exceeded)
+  /// if the others never make one.
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;

@@ -45,7 +45,7 @@ namespace detail {
 [[noreturn]] LOCKSTEP_API void throw_at_end(int replicas);
 /// Throws Error(invalid_argument) unless `mode` is per_worker.
 LOCKSTEP_API void check_replication_mode(InputReplicationMode mode);
-/// Throws Error(invalid_argument) where a dataset has no batches to be divided.
+/// Throws Error(invalid_argument) if a dataset has no batches to be divided.
 LOCKSTEP_API void check_batched(bool is_batched, int replicas);
 }  // namespace detail
 
@@ -116,7 +116,7 @@ class StrategyMethods : public Base {
   }
 
   /// Calls `input_fn(InputContext)` once; in each step every replica takes the next element of the dataset that it
-  /// returns, in id order. Ends at the first step that cannot feed every replica; what is left then is not given. Call
+  /// returns, in id order. Ends at the first step that cannot feed every replica; remaining elements are dropped. Call
   /// `initialize` before use. Local. Throws Error(invalid_argument) for another mode than per_worker.
   template <std::invocable<const InputContext&> Fn>
   [[deprecated("as in TensorFlow 2.x; use distribute_datasets_from_function")]] [[nodiscard]] auto

@@ -23,7 +23,7 @@ class Backoff {
 
   explicit Backoff(int spins) : spins_(spins) {}
 
-  /// Spins or yields. Returns false at once if that has gone on for so long that the caller must look at the clock and
+  /// Spins or yields. Returns false at once if that has lasted so long that the caller must look at the clock and
   /// at control messages.
   [[nodiscard]] bool pause_briefly() {
     ++pauses_;

@@ -22,7 +22,7 @@ class Agreement {
   virtual ~Agreement() = default;
 
   [[nodiscard]] bool is_open() const noexcept { return open_; }
-  /// This rank has come to operation `sequence` of `epoch`, which is `head`.
+  /// This rank has arrived at operation `sequence` of `epoch`, which is `head`.
   void open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
     open_ = true;
     do_open(epoch, sequence, head);

@@ -87,7 +87,7 @@ void ControlChannel::send_to_all(const ControlMessage& control) {
     if (rank == transport_.rank()) continue;
     try {
       transport_.post(rank, message);
-    } catch (...) {  // the ranks after one that is gone get it all the same
+    } catch (...) {  // the following ranks get the message even if this one no longer exists
       if (!first_error) first_error = std::current_exception();
     }
   }

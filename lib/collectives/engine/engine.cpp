@@ -247,7 +247,7 @@ std::unique_ptr<Transport> Engine::duplicate_transport() {
   return transport_->duplicate();
 }
 
-// ---- how the head of the queue comes to its end: the ranks agree on it, then a thread that waits moves it on
+// ---- completion of the head of the queue: the ranks agree on it, then a waiting thread advances it
 
 /// Does what `drive` does again and again, without looking at clock and messages: as long as all ranks come in time, no
 /// rank has anything else to say. Returns whether that was so; if not, the operation is the head of the queue, as far

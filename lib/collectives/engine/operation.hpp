@@ -54,8 +54,9 @@ class Operation {
   /// Tells one such line from another.
   [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }
 
-  /// On a node with shared memory: this rank comes to the operation. What other ranks need to know of its buffers goes
-  /// into `arrival`; an operation that shares no buffers writes nothing. Called once per life, before the agreement.
+  /// On a node with shared memory: this rank arrives at the operation. What other ranks need to know of its buffers
+  /// goes into `arrival`; an operation that shares no buffers writes nothing. Called once per life, before the
+  /// agreement.
   virtual void arrive(std::uint64_t tag, Arrival& arrival) {
     static_cast<void>(tag);
     static_cast<void>(arrival);

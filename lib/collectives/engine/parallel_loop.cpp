@@ -29,7 +29,7 @@ void ParallelLoop::help() noexcept {
   while (turn_of(next) < turns_.load(std::memory_order_acquire)) {
     const void* const object = object_.load(std::memory_order_relaxed);
     const Call call = call_.load(std::memory_order_relaxed);
-    // acquires what the loop's runner wrote before it opened the loop; fails when the loop is another one by now
+    // acquires what the loop's runner wrote before it opened the loop; fails if another loop is running by now
     if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
     call(object, turn_of(next));
     done_.fetch_add(1, std::memory_order_release);

@@ -76,7 +76,7 @@ std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
   return missing;
 }
 
-/// A rank that has completed its part may be in another call, so silence does not prove that it is gone.
+/// A rank that has completed its part may be in another call, so silence does not prove that it has failed.
 std::vector<int> Watchdog::silent_ranks(std::uint64_t epoch) const {
   std::vector<int> silent;
   for (int rank = 0; rank < transport_.size(); ++rank) {

@@ -37,7 +37,7 @@ class Watchdog {
 
   /// The head is driven now. Time in which no thread drove it does not count: the other ranks may be here and wait.
   void count_time();
-  /// All ranks have come to the head: its data has a deadline of its own.
+  /// All ranks have arrived at the head; the deadline of its data transfer starts now.
   void restart() noexcept { head_since_ = last_driven_; }
   /// The head is done.
   void reset() noexcept;

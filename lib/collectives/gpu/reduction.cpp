@@ -22,7 +22,7 @@ struct Subtree {
 }  // namespace
 
 SplitFold split_fold(std::span<const std::uint8_t> merges, std::size_t most) {
-  // evaluates the fold with subtrees for values; a subtree that has become too large is cut where its halves meet
+  // evaluates the fold with subtrees for values; a subtree that has become too large is cut into its halves
   const auto cut_of = [&](const Subtree& subtree) {
     if (!subtree.cut.subfolds.empty()) return subtree.cut;
     const auto own = merges.subspan(subtree.first, subtree.last - subtree.first);

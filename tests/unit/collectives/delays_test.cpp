@@ -94,7 +94,7 @@ TEST(DelaysWithHiddenMemory, at_flags_change_nothing) {
   }
 }
 
-/// Calls of every kind, whose values say who gave them to which call.
+/// Calls of every kind, whose values identify the producer and the call.
 class Neighbours {
  public:
   explicit Neighbours(Communicator& comm) : comm_(comm) {}
@@ -234,8 +234,8 @@ class StoppedThread : public testing::TestWithParam<int> {
 
 constexpr detail::TestHooks holds{.at_flag = hold_at_flag};
 
-/// Rank 2 stops for so long that the others give up, once and again, and use their memory for something else; what it
-/// does when it goes on harms nothing.
+/// Rank 2 stops for so long that the others time out, repeatedly, and use their memory for other purposes; rank 2 does no
+/// harm when it continues.
 void check_stopped(StoppedThread::Call call, int flag) {
   constexpr std::size_t count = StoppedThread::count;
   Hold held;

@@ -41,7 +41,7 @@ TEST(GpuRequest, makes_a_stream_wait_for_the_outputs) {
           }
           for (const auto& reader : readers) EXPECT_EQ(reader->bytes(), expected);
           request.wait();
-          request.wait(readers.front()->stream());  // of what is complete
+          request.wait(readers.front()->stream());  // of a complete operation
         }
       },
       canonical());

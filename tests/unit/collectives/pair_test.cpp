@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between two ranks: they arrive, whatever else is under way; what is wrong is wrong on both ends.
+// Messages between two ranks: they arrive, whatever other operations are pending; errors occur on both ends.
 
 #include "support/errors.hpp"
 #include "support/pair_cases.hpp"

@@ -30,7 +30,7 @@ class Parts : public testing::Test {
   using Inputs = std::vector<ConstTensorView>;
   using Outputs = std::vector<TensorView>;
 
-  /// What a rank with two replicas, the only one, is told.
+  /// The error of a rank with two replicas, the only rank.
   static std::string refusal(const Inputs& inputs, const Outputs& outputs,
                              const std::function<void(Communicator&, std::span<const Item>)>& call) {
     CommunicatorOptions options;

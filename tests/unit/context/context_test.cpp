@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules R1 and R2 of strategy-semantics: which context a thread is in.
+// The context of a thread: which contexts calls enter, and which calls a context permits.
 
 #include <lockstep/lockstep.hpp>
 
@@ -20,7 +20,7 @@
 namespace lockstep::test {
 namespace {
 
-/// This thread's context in a word.
+/// Name of the calling thread's context.
 std::string context() {
   const ReplicaContext* replica = get_replica_context();
   std::string text = has_strategy() ? "strategy" : "default";
@@ -28,7 +28,7 @@ std::string context() {
   return text + (replica == nullptr ? " -" : " " + std::to_string(replica->replica_id_in_sync_group()));
 }
 
-TEST(Context, outside_everything_is_the_default_strategys_replica) {
+TEST(Context, outside_of_any_scope_is_the_replica_of_the_default_strategy) {
   EXPECT_EQ(context(), "default replica 0");
   EXPECT_EQ(get_strategy().num_replicas_in_sync(), 1);
   EXPECT_EQ(get_replica_context()->num_replicas_in_sync(), 1);
@@ -45,7 +45,7 @@ TEST(Context, inside_a_scope_is_cross_replica) {
   EXPECT_EQ(context(), "default replica 0");
 }
 
-TEST(Context, inside_run_is_that_replicas) {
+TEST(Context, inside_run_is_the_context_of_that_replica) {
   MirroredStrategy strategy = mirrored(2);
   const auto texts = strategy.run([&] {
     EXPECT_EQ(&get_strategy(), &strategy);
@@ -83,7 +83,7 @@ TEST(Context, is_restored_after_an_exception) {
   EXPECT_EQ(context(), "strategy cross -");
 }
 
-TEST(Context, of_a_new_thread_is_outside_everything) {
+TEST(Context, of_a_new_thread_is_outside_of_any_scope) {
   MirroredStrategy strategy = mirrored(2);
   const Scope scope = strategy.scope();
   std::string text;
@@ -91,7 +91,7 @@ TEST(Context, of_a_new_thread_is_outside_everything) {
   EXPECT_EQ(text, "default replica 0");
 }
 
-TEST(Context, of_the_default_replica_merges_and_reduces_by_itself) {
+TEST(Context, of_the_default_replica_merges_and_reduces_alone) {
   ReplicaContext& replica = *get_replica_context();
   bool is_default = false;
   const int result = replica.merge_call(
@@ -105,7 +105,7 @@ TEST(Context, of_the_default_replica_merges_and_reduces_by_itself) {
   EXPECT_EQ(replica.all_reduce(ReduceOp::sum, std::vector<float>{1, 2}), (std::vector<float>{1, 2}));
 }
 
-TEST(Scope, of_one_strategy_nests) {
+TEST(Scope, nests_in_a_scope_of_the_same_strategy) {
   MirroredStrategy strategy = mirrored(2);
   const Scope outer = strategy.scope();
   {
@@ -115,7 +115,7 @@ TEST(Scope, of_one_strategy_nests) {
   EXPECT_EQ(&get_strategy(), &strategy);
 }
 
-TEST(Scope, closed_before_an_inner_one_ends_both) {
+TEST(Scope, closed_before_an_inner_scope_ends_both) {
   MirroredStrategy strategy = mirrored(2);
   std::optional<Scope> outer;
   std::optional<Scope> inner;
@@ -131,7 +131,7 @@ TEST(Scope, closed_before_an_inner_one_ends_both) {
   EXPECT_EQ(context(), "default replica 0");
 }
 
-TEST(Scope, of_another_strategy_inside_is_refused) {
+TEST(Scope, inside_a_scope_of_another_strategy_is_refused) {
   MirroredStrategy a = mirrored(2);
   MirroredStrategy b = mirrored(2);
   const Scope scope = a.scope();
@@ -157,7 +157,7 @@ TEST(Scope, inside_a_step_function_is_refused) {
                [&] { strategy.run([&] { const Scope scope = strategy.scope(); }); });
 }
 
-TEST(Misuse, of_cross_replica_calls_in_a_step_points_to_merge_call) {
+TEST(Misuse, of_cross_replica_calls_in_a_step_is_an_error_that_names_merge_call) {
   MirroredStrategy strategy = mirrored(2);
   const auto in_step = [&](auto body) { return [&, body] { strategy.run([&] { body(); }); }; };
   expect_error(Code::failed_precondition, {"run", "merge_call"}, in_step([&] { strategy.run([] {}); }));

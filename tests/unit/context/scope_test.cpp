@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scopes that end in another order than they began, and the strategy that is current without a scope.
+// Scopes that do not end in reverse order of their begin, and the strategy that is current without a scope.
 
 #include <lockstep/lockstep.hpp>
 
@@ -21,7 +21,7 @@
 namespace lockstep::test {
 namespace {
 
-/// A scope on the heap, to be closed when one wants.
+/// A scope on the heap, which can be closed at any time.
 struct Held {
   explicit Held(Strategy& strategy) : scope(strategy.scope()) {}
   Scope scope;
@@ -40,20 +40,20 @@ std::string log_of(const std::function<void()>& body) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(ScopeOrder, of_scopes_of_one_strategy_is_not_checked) {
+TEST(ScopeOrder, of_nested_scopes_of_one_strategy_is_not_checked) {
   MirroredStrategy strategy = mirrored(2);
   HeldScope outer = open(strategy);
   HeldScope middle = open(strategy);
   HeldScope inner = open(strategy);
   EXPECT_EQ(log_of([&] { middle.reset(); }), "");
   EXPECT_TRUE(is_in_scope_of(strategy));
-  inner.reset();  // has ended with the middle one
+  inner.reset();  // ended with the middle scope
   EXPECT_TRUE(is_in_scope_of(strategy));
   outer.reset();
   EXPECT_TRUE(is_outside());
 }
 
-TEST(ScopeOrder, a_scope_closed_in_a_merge_of_a_step_inside_ends_after_that_step) {
+TEST(ScopeOrder, a_scope_closed_in_a_merge_call_of_an_inner_step_ends_after_that_step) {
   MirroredStrategy strategy = mirrored(2);
   HeldScope scope = open(strategy);
   std::string log;
@@ -68,13 +68,13 @@ TEST(ScopeOrder, a_scope_closed_in_a_merge_of_a_step_inside_ends_after_that_step
   EXPECT_TRUE(is_outside());
 }
 
-TEST(ScopeOrder, a_scope_closed_in_an_update_inside_ends_after_that_update) {
+TEST(ScopeOrder, a_scope_closed_in_an_inner_update_ends_after_that_update) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
   strategy.extended().update(variable, [&](std::span<float>) {
-    if (!outer) return;  // once, not for each copy
+    if (!outer) return;  // only once, not for each copy
     const std::string log = log_of([&] { outer.reset(); });
     EXPECT_NE(log.find("nesting error"), std::string::npos) << log;
     inner.reset();
@@ -83,7 +83,7 @@ TEST(ScopeOrder, a_scope_closed_in_an_update_inside_ends_after_that_update) {
   EXPECT_TRUE(is_outside());
 }
 
-TEST(ScopeOrder, an_inner_scope_outlives_one_that_was_closed_under_it) {
+TEST(ScopeOrder, an_inner_scope_outlives_an_outer_scope_that_was_closed_first) {
   MirroredStrategy strategy = mirrored(2);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
@@ -93,7 +93,7 @@ TEST(ScopeOrder, an_inner_scope_outlives_one_that_was_closed_under_it) {
   EXPECT_TRUE(is_outside());
 }
 
-TEST(ScopeOrder, a_scope_left_open_in_a_merge_ends_with_it) {
+TEST(ScopeOrder, a_scope_left_open_in_a_merge_call_ends_with_it) {
   MirroredStrategy strategy = mirrored(2);
   HeldScope left;
   strategy.run([&](ReplicaContext& replica) {
@@ -105,7 +105,7 @@ TEST(ScopeOrder, a_scope_left_open_in_a_merge_ends_with_it) {
   EXPECT_TRUE(is_outside());
 }
 
-TEST(ScopeOrder, a_scope_closed_on_another_thread_says_so_and_stays) {
+TEST(ScopeOrder, a_scope_closed_on_another_thread_is_an_error_and_stays_open) {
   MirroredStrategy strategy = mirrored(2);
   HeldScope outer = open(strategy);
   HeldScope inner = open(strategy);
@@ -142,7 +142,7 @@ TEST(SetStrategy, makes_a_strategy_current_until_the_next_call) {
   EXPECT_TRUE(is_outside());
 }
 
-TEST(SetStrategy, is_refused_inside_of_everything) {
+TEST(SetStrategy, is_refused_inside_scopes_steps_and_updates) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
   const auto refused = [&](const char* place) {
@@ -165,7 +165,7 @@ TEST(SetStrategy, is_refused_inside_of_everything) {
   EXPECT_TRUE(is_outside());
 }
 
-TEST(SetStrategy, forgets_a_strategy_that_ends) {
+TEST(SetStrategy, forgets_a_strategy_that_is_destroyed) {
   {
     MirroredStrategy strategy = mirrored(2);
     experimental_set_strategy(&strategy);

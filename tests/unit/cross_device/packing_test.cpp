@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R13: packs and communication options.
+// Packs and communication options.
 
 #include <lockstep/lockstep.hpp>
 

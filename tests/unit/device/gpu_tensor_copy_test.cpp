@@ -185,7 +185,7 @@ TEST_F(GpuCopy, from_a_hung_device_times_out) {
     const std::vector<std::string> words{"gpu:0#1", "0.1 s"};
     expect_error(Code::deadline_exceeded, words, [&] { static_cast<void>(there.to(Device{})); });
     expect_error(Code::deadline_exceeded, words, [] { synchronize(gpu(0, 1)); });
-    EXPECT_EQ(elements_of(numbers(10).to(gpu(0))), elements_of(numbers(10)));  // others go on
+    EXPECT_EQ(elements_of(numbers(10).to(gpu(0))), elements_of(numbers(10)));  // others continue
   }
   EXPECT_EQ(elements_of(there), elements_of(numbers(1000)));
 }

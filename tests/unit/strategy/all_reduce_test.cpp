@@ -24,7 +24,7 @@ TEST(AllReduce, gives_every_replica_the_sum_and_the_mean) {
   EXPECT_EQ(components(mean), (std::vector<float>(3, 3.0F)));
 }
 
-TEST(AllReduce, takes_a_number_that_each_replica_gives_as_one_contribution_each) {
+TEST(AllReduce, takes_a_number_of_each_replica_as_one_contribution) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_EQ(components(strategy.run([](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, 3.0F); })),
             (std::vector<float>{6, 6}));
@@ -43,7 +43,7 @@ TEST(AllReduce, of_a_tree_is_one_collective_over_its_leaves) {
     EXPECT_EQ(elements_of<float>(std::get<2>(sum)[0]), (std::vector<float>{1}));
     EXPECT_EQ(elements_of<std::int64_t>(std::get<2>(sum)[1]), (std::vector<std::int64_t>{10}));
     EXPECT_EQ(std::get<3>(sum), (std::array<int, 2>{2, 4}));
-    EXPECT_EQ(elements_of<float>(std::get<2>(tree)[0]), (std::vector<float>{id}));  // the argument is as it was
+    EXPECT_EQ(elements_of<float>(std::get<2>(tree)[0]), (std::vector<float>{id}));  // the argument is unchanged
   });
   EXPECT_EQ(strategy.statistics().collectives, before + 1);
 }
@@ -67,8 +67,8 @@ TEST(AllReduce, reduces_spans_and_views_in_place) {
   });
 }
 
-/// So long that the replicas that wait take part in it, where they have processors of their own.
-TEST(AllReduce, of_long_vectors_is_shared_by_the_replicas) {
+/// Long enough that waiting replicas share the work if they have processors of their own.
+TEST(AllReduce, of_long_vectors_shares_the_work_among_the_replicas) {
   MirroredStrategy strategy = mirrored(2);
   constexpr std::size_t count = 1'000'003;
   const auto sums = strategy.run([](ReplicaContext& replica) {
@@ -80,10 +80,10 @@ TEST(AllReduce, of_long_vectors_is_shared_by_the_replicas) {
   std::vector<float> expected(count);
   for (std::size_t k = 0; k < count; ++k) expected[k] = static_cast<float>(2 * (k % 1000) + 1);
   EXPECT_EQ(components(sums), std::vector(2, expected));
-  EXPECT_EQ(strategy.reduce(ReduceOp::sum, sums).front(), 2.0F);  // by this thread, with the other one to help
+  EXPECT_EQ(strategy.reduce(ReduceOp::sum, sums).front(), 2.0F);  // by this thread; the other one shares the work
 }
 
-TEST(AllReduce, of_an_empty_tensor_is_legal) {
+TEST(AllReduce, of_an_empty_tensor_is_valid) {
   MirroredStrategy strategy = mirrored(2);
   const auto result = strategy.run(
       [](ReplicaContext& r) { return r.all_reduce(ReduceOp::sum, std::tuple(std::vector<float>{}, 1.0F)); });
@@ -91,7 +91,7 @@ TEST(AllReduce, of_an_empty_tensor_is_legal) {
   EXPECT_EQ(std::get<1>(result).component(1), 2.0F);
 }
 
-TEST(AllReduce, with_one_replica_is_the_value_itself) {
+TEST(AllReduce, with_one_replica_returns_the_value) {
   OneDeviceStrategy strategy;
   strategy.run([](ReplicaContext& r) {
     EXPECT_EQ(r.all_reduce(ReduceOp::mean, std::vector<float>{1, 2}), (std::vector<float>{1, 2}));
@@ -130,7 +130,7 @@ TEST(AllReduce, of_different_shapes_dtypes_ops_or_leaves_is_a_mismatch_on_every_
     strategy.run([&](ReplicaContext& replica) {
       expect_error(Code::mismatch, parts, [&] { body(replica, replica.local_replica() == 2); });
       ++errors;
-      EXPECT_EQ(replica.all_reduce(ReduceOp::sum, 1.0F), 3.0F);  // the step goes on
+      EXPECT_EQ(replica.all_reduce(ReduceOp::sum, 1.0F), 3.0F);  // the step continues
     });
     EXPECT_EQ(errors, 3);
   };

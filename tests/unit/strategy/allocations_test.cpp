@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a steady step may not do: allocate. A program of its own, since it counts all allocations.
+// Steady steps do not allocate memory. A separate program, since it counts all allocations.
 
 #include "support/counted_allocations.hpp"
 #include "unit/strategy/strategies.hpp"
@@ -13,7 +13,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Allocations of `steps` calls of `step`, after some that may allocate.
+/// Number of allocations in `steps` calls of `step`, after some calls that may allocate.
 long steady_allocations(const std::function<void()>& step) {
   constexpr int steps = 100;
   for (int i = 0; i < 5; ++i) step();

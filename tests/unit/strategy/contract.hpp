@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What strategies do wherever their replicas are: TEST_P(StrategyContract, ...) runs on all that contract_test.cpp
-// lists.
+// The contract of strategies on any devices: TEST_P(StrategyContract, ...) runs on all placements that
+// contract_test.cpp lists.
 
 #pragma once
 
@@ -21,8 +21,8 @@ using Placement = std::vector<std::vector<Device>>;
 
 class StrategyContract : public testing::TestWithParam<Placement> {
  protected:
-  /// `body(strategy)` on every rank, which sees the GPUs of all, and gpu:0 and gpu:1 in any case. Afterwards NCCL's
-  /// ranks have agreed in all they did, and nothing is left on the GPUs.
+  /// Runs `body(strategy)` on every rank; each rank sees the GPUs of all ranks, and at least gpu:0 and gpu:1. Then
+  /// checks that all ranks of NCCL made the same calls, and that no memory is still allocated on the GPUs.
   static void on_every_rank(const std::function<void(Strategy&)>& body) {
     const FakeGpus gpus({.devices = gpus_of(GetParam())});
     if (GetParam().size() == 1) {

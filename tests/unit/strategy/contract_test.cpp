@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the contract of strategies holds. Its tests are in the files that include contract.hpp.
+// The placements for which the contract of strategies holds. Its tests are in the files that include contract.hpp.
 
 #include "unit/strategy/contract.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 Device cpu(int index) { return {DeviceKind::cpu, index}; }
 
-/// Ranks with GPUs of their own: as many replicas as GPUs.
+/// Ranks with GPUs of their own, one for each replica.
 std::vector<Placement> own_gpus() {
   std::vector<Placement> placements;
   for (const GpuLayout& layout : gpu_matrix()) {
@@ -29,7 +29,7 @@ std::vector<Placement> hosts() {
   return {{{cpu(0), cpu(1), cpu(2)}}, {{cpu(0), cpu(1)}, {cpu(0)}}, {{cpu(0)}, {cpu(0)}, {cpu(0)}}};
 }
 
-/// Several replicas on one GPU, of one rank and of two, and hosts among them.
+/// Several replicas of one rank or of two on one GPU, also with replicas on hosts among them.
 std::vector<Placement> shared_and_mixed() {
   return {
       {{gpu(0), gpu(0, 1)}}, {{gpu(0), gpu(1), gpu(1, 1)}}, {{gpu(1), cpu(0), gpu(0)}}, {{gpu(0), gpu(0, 1)}, {gpu(1)}},

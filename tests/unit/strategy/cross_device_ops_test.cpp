@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategies with cross-device ops and communication options of the user.
+// Strategies with the user's cross-device ops and communication options.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Adds from the last replica to the first, so that its sums show.
+/// Adds from the last replica to the first, so that its sums can be recognized.
 void add_backwards(std::span<const ConstTensorView> values, TensorView sum) {
   float* const to = static_cast<float*>(sum.data);
   for (std::size_t r = values.size(); r-- > 0;) {
@@ -38,7 +38,7 @@ class Counting : public AllReduceCrossDeviceOps {
   }
 };
 
-TEST(CrossDeviceOps_, of_the_user_reduce_all_that_the_strategy_reduces) {
+TEST(CrossDeviceOps_, of_the_user_reduce_all_values_of_the_strategy) {
   const auto ops = std::make_shared<Counting>();
   MirroredStrategy strategy(logical_cpus(2), ops);
   const PerReplica<float> x({1, 2});
@@ -59,7 +59,7 @@ TEST(CrossDeviceOps_, of_the_user_reduce_all_that_the_strategy_reduces) {
   EXPECT_EQ(variable.value(), 2.0F);
 }
 
-TEST(CrossDeviceOps_, with_a_function_give_what_it_gives_and_canonical_sums_without) {
+TEST(CrossDeviceOps_, return_the_results_of_a_user_function_or_canonical_sums_without_one) {
   const PerReplica<float> x({1e8F, 1, -1e8F, 1, 1});
   MirroredStrategy canonical(logical_cpus(5), std::make_shared<ReductionToOneDevice>());
   EXPECT_EQ(canonical.reduce("SUM", x), 1.0F);
@@ -69,7 +69,7 @@ TEST(CrossDeviceOps_, with_a_function_give_what_it_gives_and_canonical_sums_with
   EXPECT_EQ(backwards.reduce(ReduceOp::max, x), 1e8F);
 }
 
-TEST(CrossDeviceOps_, may_throw_and_the_strategy_works_on) {
+TEST(CrossDeviceOps_, may_throw_and_the_strategy_stays_usable) {
   bool broken = true;
   const auto fail = [&](std::span<const ConstTensorView> values, TensorView sum) {
     if (broken) throw std::runtime_error("cannot add");
@@ -83,7 +83,7 @@ TEST(CrossDeviceOps_, may_throw_and_the_strategy_works_on) {
   EXPECT_EQ(strategy.reduce("SUM", x), 3.0F);
 }
 
-TEST(Describe, says_layout_devices_reducer_and_why) {
+TEST(Describe, names_layout_devices_reducer_and_the_reason) {
   const std::string text = mirrored(2).describe();
   for (const char* part : {"MirroredStrategy: 2 replicas", "cpu:0 cpu:1", "[2]", "AllReduceCrossDeviceOps(num_packs 1)",
                            "canonical order", "no cross_device_ops were given"}) {
@@ -119,7 +119,7 @@ TEST(CommunicationOptions_, of_one_call_set_the_deadline_of_that_call) {
         strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F, {.timeout_seconds = 0.3}); });
       });
     } else {
-      // the failure of the other rank, as soon as this one comes
+      // the failure of the other rank, as soon as this one makes the call
       const auto x = strategy.run([] { return 1.0F; });
       expect_error(Code::deadline_exceeded, {"rank 1"}, [&] {
         std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -130,7 +130,7 @@ TEST(CommunicationOptions_, of_one_call_set_the_deadline_of_that_call) {
   });
 }
 
-TEST(CommunicationOptions_, leave_errors_what_they_are_on_every_rank) {
+TEST(CommunicationOptions_, do_not_change_errors_on_any_rank) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
     options.communication_options.bytes_per_pack = 4;
@@ -146,7 +146,7 @@ TEST(CommunicationOptions_, leave_errors_what_they_are_on_every_rank) {
   });
 }
 
-TEST(CommunicationOptions_, that_ask_for_what_is_not_here_are_refused) {
+TEST(CommunicationOptions_, that_require_an_unavailable_implementation_are_refused) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
     options.communication_options.implementation = "NCCL";

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R12: gather, and the collectives of replicas: all_gather, broadcast, sparse all_reduce, gradients.
+// gather, and the collectives of replicas: all_gather, broadcast, sparse all_reduce, gradients.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -20,7 +20,7 @@ Floats part(const ReplicaContext& replica) {
   return Floats(static_cast<std::size_t>(id + 1), static_cast<float>(id + 1));
 }
 
-TEST(Gather, puts_uneven_parts_one_after_the_other) {
+TEST(Gather, concatenates_uneven_parts) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 2}, {1, 1, 1}}) {
     on_workers(layout, [](Strategy& strategy) {
       const auto parts = strategy.run([](ReplicaContext& r) { return part(r); });
@@ -55,7 +55,7 @@ TEST(Gather, takes_every_dtype_empty_parts_and_trees) {
   EXPECT_EQ(std::get<1>(gathered.at("a")), (Floats{7}));
 }
 
-TEST(Gather, refuses_what_cannot_be_put_together) {
+TEST(Gather, refuses_parts_that_cannot_be_concatenated) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Tensor> scalars({Tensor::scalar(1.0F), Tensor::scalar(2.0F)});
   expect_error(Code::invalid_argument, {"gather", "axis is 0", "scalar"}, [&] { (void)strategy.gather(scalars, 0); });
@@ -69,7 +69,7 @@ TEST(Gather, refuses_what_cannot_be_put_together) {
                [&] { strategy.run([&](ReplicaContext&) { (void)strategy.gather(scalars, 0); }); });
 }
 
-TEST(Gather, is_the_same_error_on_all_ranks) {
+TEST(Gather, fails_with_the_same_error_on_all_ranks) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const auto value = strategy.run(
         [](ReplicaContext& r) { return Tensor(DType::f32, Shape{1, r.replica_id_in_sync_group() == 2 ? 3 : 2}); });
@@ -97,7 +97,7 @@ TEST(AllGather, gives_every_replica_the_parts_of_all) {
   }
 }
 
-TEST(AllGather, refuses_on_every_replica_and_the_step_goes_on) {
+TEST(AllGather, is_refused_on_every_replica_and_the_step_continues) {
   MirroredStrategy strategy = mirrored(3);
   std::atomic<int> errors{0};
   strategy.run([&](ReplicaContext& r) {
@@ -209,9 +209,9 @@ TEST(Gradient, of_an_all_reduce_is_that_all_reduce_of_the_upstream) {
   });
 }
 
-/// The sum over all replicas of sum_k c_k(replica) * y_k, where y is all_gather(x): what each x contributes is found by
-/// moving it by a step, since the loss is linear.
-TEST(Gradient, of_an_all_gather_is_what_finite_differences_give) {
+/// The sum over all replicas of sum_k c_k(replica) * y_k, where y is all_gather(x): the gradient of each x is found by
+/// changing x by one step, since the loss is linear.
+TEST(Gradient, of_an_all_gather_equals_finite_differences) {
   MirroredStrategy strategy = mirrored(3);
   strategy.run([](ReplicaContext& r) {
     const auto total_loss = [&](const Floats& x) {
@@ -228,7 +228,7 @@ TEST(Gradient, of_an_all_gather_is_what_finite_differences_give) {
     const Floats gradient = all_gather_gradient(r, upstream, 0, static_cast<std::int64_t>(x.size()));
     ASSERT_EQ(gradient.size(), x.size());
     const float before = total_loss(x);
-    // one replica and element after the other moves; all compute the loss
+    // changes one element of one replica at a time; all replicas compute the loss
     for (int owner = 0; owner < 3; ++owner) {
       for (std::size_t k = 0; k < static_cast<std::size_t>(owner + 1); ++k) {
         Floats moved = x;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of replicas on GPUs: what they give each other, and where the results lie.
+// Collectives in steps of replicas on GPUs, and the devices of their results.
 
 #include "unit/strategy/contract.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-TEST_P(StrategyContract, all_reduce_leaves_each_replica_the_sum_where_its_own_was) {
+TEST_P(StrategyContract, all_reduce_gives_each_replica_the_sum_on_the_device_of_its_input) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     const auto sums = strategy.run([](ReplicaContext& replica) {
@@ -27,7 +27,7 @@ TEST_P(StrategyContract, all_reduce_leaves_each_replica_the_sum_where_its_own_wa
   });
 }
 
-TEST_P(StrategyContract, all_reduce_takes_every_op_and_type_in_place_and_not) {
+TEST_P(StrategyContract, all_reduce_takes_every_op_and_type_in_place_and_out_of_place) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
@@ -47,7 +47,7 @@ TEST_P(StrategyContract, all_reduce_takes_every_op_and_type_in_place_and_not) {
   });
 }
 
-TEST_P(StrategyContract, one_tree_may_have_leaves_of_the_host_and_of_gpus) {
+TEST_P(StrategyContract, one_tree_may_have_leaves_on_the_host_and_on_gpus) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
@@ -60,7 +60,7 @@ TEST_P(StrategyContract, one_tree_may_have_leaves_of_the_host_and_of_gpus) {
   });
 }
 
-TEST_F(OnGpus, replicas_may_give_one_leaf_from_different_places) {
+TEST_F(OnGpus, replicas_may_have_the_same_leaf_on_different_devices) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   strategy.run([](ReplicaContext& replica) {
     const bool here = replica.local_replica() == 0;
@@ -71,7 +71,7 @@ TEST_F(OnGpus, replicas_may_give_one_leaf_from_different_places) {
   });
 }
 
-TEST_P(StrategyContract, all_gather_puts_components_one_after_the_other_along_any_axis) {
+TEST_P(StrategyContract, all_gather_concatenates_components_along_any_axis) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
@@ -107,7 +107,7 @@ TEST_P(StrategyContract, broadcast_gives_the_values_of_any_replica) {
   });
 }
 
-TEST_P(StrategyContract, sparse_rows_come_together_and_a_mean_divides_them) {
+TEST_P(StrategyContract, sparse_rows_are_concatenated_and_a_mean_divides_them) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
@@ -127,7 +127,7 @@ TEST_P(StrategyContract, sparse_rows_come_together_and_a_mean_divides_them) {
   });
 }
 
-TEST_P(StrategyContract, merge_call_brings_tensors_together_and_gives_each_replica_its_part) {
+TEST_P(StrategyContract, merge_call_merges_tensors_and_gives_each_replica_its_part) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {
@@ -140,7 +140,7 @@ TEST_P(StrategyContract, merge_call_brings_tensors_together_and_gives_each_repli
   });
 }
 
-TEST_P(StrategyContract, gradients_of_gathered_values_lie_where_the_values_did) {
+TEST_P(StrategyContract, gradients_of_gathered_values_are_on_the_devices_of_the_values) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     strategy.run([n](ReplicaContext& replica) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices strategies take, and the errors for devices that do not exist.
+// The devices that strategies use, and the errors for devices that do not exist.
 
 #include "strategy/gpu_shares.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
@@ -18,12 +18,12 @@ std::vector<std::string> names(Strategy& strategy) { return names(strategy.exten
 
 using Names = std::vector<std::string>;
 
-TEST_F(OnGpus, a_mirrored_strategy_takes_all_of_them_by_default) {
+TEST_F(OnGpus, are_all_used_by_a_mirrored_strategy_by_default) {
   MirroredStrategy strategy;
   EXPECT_EQ(names(strategy), (Names{"gpu:0", "gpu:1"}));
 }
 
-TEST(GpuDevices, without_any_the_default_is_the_host_which_says_why) {
+TEST(GpuDevices, default_to_the_host_with_a_reason_if_there_are_none) {
   const auto expect_host = [](const FakeCudaOptions& cuda, const std::string& why) {
     const FakeGpus none(cuda);
     MirroredStrategy strategy;
@@ -49,7 +49,7 @@ TEST_F(OnGpus, can_be_named_and_have_several_replicas_each) {
   EXPECT_EQ(names(one), Names{"gpu:1"});
 }
 
-TEST_F(OnGpus, that_are_not_here_are_refused_with_those_that_are) {
+TEST_F(OnGpus, that_do_not_exist_are_refused_with_a_list_of_those_that_do) {
   expect_error(Code::unavailable, {"OneDeviceStrategy", "gpu:2 does not exist", "gpu:0 to gpu:1", "2 GPUs"},
                [] { OneDeviceStrategy strategy("gpu:2"); });
   expect_error(Code::unavailable, {"MirroredStrategy", "gpu:7#1 does not exist"},
@@ -57,13 +57,13 @@ TEST_F(OnGpus, that_are_not_here_are_refused_with_those_that_are) {
   expect_error(Code::unavailable, {"gpu:-1 does not exist"}, [] { OneDeviceStrategy strategy(gpu(-1)); });
 }
 
-TEST(GpuDevices, are_refused_with_the_reason_where_there_is_none) {
+TEST(GpuDevices, are_refused_with_a_reason_if_there_are_none) {
   const FakeGpus none({.devices = 2, .driver_version = 0});
   expect_error(Code::unavailable, {"gpu:0 does not exist", "cpu:0, cpu:1, ...", "no CUDA driver"},
                [] { MirroredStrategy strategy({"gpu:0"}); });
 }
 
-TEST_F(OnGpus, named_twice_are_refused_with_how_to_name_them) {
+TEST_F(OnGpus, named_twice_are_refused_with_advice) {
   expect_error(Code::invalid_argument, {"duplicate device gpu:0", "gpu:0, gpu:0#1"},
                [] { MirroredStrategy strategy({"gpu:0", "GPU:0"}); });
   expect_error(Code::invalid_argument, {"duplicate device gpu:1#1", "gpu:1#1, gpu:1#2"},
@@ -89,7 +89,7 @@ TEST_F(OnGpus, are_the_current_ones_in_steps_and_updates_and_have_a_stream_each)
   EXPECT_EQ(on_host.value(), nullptr);
 }
 
-TEST_F(OnGpus, a_strategy_says_which_way_values_go) {
+TEST_F(OnGpus, a_strategy_describes_the_path_of_values) {
   const auto expect_part = [](const Strategy& strategy, const std::string& part) {
     EXPECT_NE(strategy.describe().find(part), std::string::npos) << part << " is missing in: " << strategy.describe();
   };
@@ -104,7 +104,7 @@ TEST_F(OnGpus, a_strategy_says_which_way_values_go) {
   expect_part(MirroredStrategy({"cpu:0"}), "path: host memory\n");
 }
 
-TEST(GpuDevices, without_nccl_go_through_host_memory_which_is_said) {
+TEST(GpuDevices, without_nccl_use_host_memory_and_describe_says_so) {
   const FakeGpus gpus({.devices = 2}, {.absent = "no libnccl.so.2"});
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto sums = strategy.run(
@@ -113,7 +113,7 @@ TEST(GpuDevices, without_nccl_go_through_host_memory_which_is_said) {
   EXPECT_NE(strategy.describe().find("path: host memory: no NCCL"), std::string::npos) << strategy.describe();
 }
 
-TEST(GpuDevices, without_nccl_are_refused_where_it_is_demanded) {
+TEST(GpuDevices, without_nccl_are_refused_if_it_is_required) {
   const FakeGpus gpus({.devices = 2}, {.absent = "no libnccl.so.2"});
   MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>());
   expect_error(Code::unavailable, {"NcclAllReduce", "no libnccl.so.2", "AUTO or RING"},
@@ -127,7 +127,7 @@ TEST(GpuDevices, without_nccl_are_refused_where_it_is_demanded) {
   });
 }
 
-TEST_F(OnGpus, nccl_reduces_where_it_is_demanded_and_hosts_what_lies_there) {
+TEST_F(OnGpus, nccl_reduces_values_on_gpus_if_required_and_the_host_reduces_its_own) {
   for (const int packs : {0, 1, 2}) {
     MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>(packs));
     strategy.run([](ReplicaContext& replica) {
@@ -144,7 +144,7 @@ TEST_F(OnGpus, nccl_reduces_where_it_is_demanded_and_hosts_what_lies_there) {
   expect_error(Code::invalid_argument, {"NcclAllReduce", "num_packs is -1"}, [] { NcclAllReduce ops(-1); });
 }
 
-TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
+TEST_F(OnGpus, nccl_that_is_required_refuses_values_that_it_cannot_reach) {
   expect_error(Code::unavailable, {"NCCL", "host memory", "AUTO or RING"}, [] {
     MirroredStrategy strategy({"gpu:0", "gpu:1"});
     strategy.run([](ReplicaContext& r) { (void)r.all_reduce("SUM", 1.0F, {.implementation = "NCCL"}); });
@@ -166,7 +166,7 @@ TEST_F(OnGpus, nccl_that_is_demanded_refuses_what_it_cannot_reach) {
   });
 }
 
-TEST_F(OnGpus, nccl_gets_as_many_packs_as_are_asked_for) {
+TEST_F(OnGpus, nccl_gets_the_requested_number_of_packs) {
   for (const auto& [packs, calls] : {std::pair(0, 4), std::pair(1, 1), std::pair(2, 2)}) {
     MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>(packs));
     const int before = gpus_.nccl().calls().count("all_reduce");
@@ -191,7 +191,7 @@ std::vector<GpuShare> shares(const std::vector<VisibleGpus>& ranks, WhenCrowded 
   return found.of_rank;
 }
 
-TEST(GpuShares, divide_what_ranks_see_together_and_leave_each_what_it_sees_alone) {
+TEST(GpuShares, divide_gpus_visible_to_several_ranks_and_keep_those_visible_to_one) {
   const VisibleGpus four{true, {id(1), id(2), id(3), id(4)}};
   for (const WhenCrowded crowded : {WhenCrowded::none_has_any, WhenCrowded::neighbours_share_one}) {
     EXPECT_EQ(shares({four, four}, crowded), (std::vector<GpuShare>{{0, 2}, {2, 2}}));
@@ -200,12 +200,12 @@ TEST(GpuShares, divide_what_ranks_see_together_and_leave_each_what_it_sees_alone
     // two nodes
     const VisibleGpus other{true, {id(5), id(6)}};
     EXPECT_EQ(shares({four, other, four, other}, crowded), (std::vector<GpuShare>{{0, 2}, {0, 1}, {2, 2}, {1, 1}}));
-    // a rank that names its devices takes part in nothing
+    // a rank that names its devices does not take part
     EXPECT_EQ(shares({{false, {}}, {true, {id(1)}}}, crowded), (std::vector<GpuShare>{{0, 0}, {0, 1}}));
   }
 }
 
-TEST(GpuShares, are_one_gpu_for_neighbours_where_ranks_may_crowd) {
+TEST(GpuShares, give_neighbouring_ranks_the_same_gpu_if_sharing_is_allowed) {
   const VisibleGpus one{true, {id(1)}};
   const VisibleGpus two{true, {id(1), id(2)}};
   const auto crowd = WhenCrowded::neighbours_share_one;
@@ -214,7 +214,7 @@ TEST(GpuShares, are_one_gpu_for_neighbours_where_ranks_may_crowd) {
   EXPECT_EQ(shares({two, two, two, two}, crowd), (std::vector<GpuShare>{{0, 1}, {0, 1}, {1, 1}, {1, 1}}));
 }
 
-TEST(GpuShares, are_none_where_a_rank_would_have_none_or_sees_some_of_anothers) {
+TEST(GpuShares, are_empty_if_a_rank_would_get_none_or_sees_only_part_of_anothers) {
   const VisibleGpus one{true, {id(1)}};
   const GpuShares too_few = shares_of_gpus(std::vector{one, one}, WhenCrowded::none_has_any);
   EXPECT_TRUE(too_few.of_rank.empty());
@@ -230,7 +230,7 @@ TEST(GpuShares, are_none_where_a_rank_would_have_none_or_sees_some_of_anothers) 
   }
 }
 
-TEST(GpuShares, have_replicas_spread_over_them_with_neighbours_together) {
+TEST(GpuShares, spread_replicas_with_neighbours_on_the_same_gpu) {
   EXPECT_EQ(names(spread_over({0, 1}, 3)), (Names{"gpu:0", "gpu:0#1", "gpu:0#2"}));
   EXPECT_EQ(names(spread_over({2, 2}, 4)), (Names{"gpu:2", "gpu:2#1", "gpu:3", "gpu:3#1"}));
   EXPECT_EQ(names(spread_over({0, 2}, 3)), (Names{"gpu:0", "gpu:0#1", "gpu:1"}));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategies whose GPUs have no memory left, fail, or are given back with work under way.
+// Strategies whose GPUs are out of memory, fail, or are released with pending work.
 
 #include "support/errors.hpp"
 #include "unit/strategy/gpu_strategies.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 using detail::cuda::Status;
 
-/// What the std::bad_alloc that `body` throws says; "none" when it returns.
+/// Text of the std::bad_alloc that `body` throws; "none" if it returns.
 std::string shortage_in(const std::function<void()>& body) {
   try {
     body();
@@ -29,13 +29,13 @@ std::string shortage_in(const std::function<void()>& body) {
   return "none";
 }
 
-/// Sums over all replicas what `variable` has on each, in a step.
+/// The sum over all replicas of the copies of `variable`, computed in a step.
 std::vector<float> sum_of(Strategy& strategy, const Variable& variable) {
   const auto sums = strategy.run([&](ReplicaContext& replica) { return replica.all_reduce("SUM", variable.read()); });
   return elements_from<float>(sums.component(0));
 }
 
-/// `body(strategy)` on `ranks` ranks with a GPU each.
+/// Runs `body(strategy)` on `ranks` ranks with one GPU each.
 void on_workers_with_gpus(int ranks, const std::function<void(Strategy&)>& body) {
   on_ranks(
       std::vector<int>(static_cast<std::size_t>(ranks), 1),
@@ -48,18 +48,18 @@ void on_workers_with_gpus(int ranks, const std::function<void(Strategy&)>& body)
       short_deadline(30'000));
 }
 
-TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {
+TEST(FullGpus, fail_only_the_variable_and_on_every_rank) {
   const FakeGpus gpus({.devices = 2, .memory_bytes = std::size_t{4} << 20});
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
     options.devices = std::vector<Device>{gpu(communicator.rank())};
     MultiWorkerMirroredStrategy strategy(communicator, options);
     const Variable kept = strategy.variable(Tensor::from(std::vector{1.0F, 2.0F}), {.name = "kept"});
-    std::optional<Tensor> ballast;  // leaves no room for a large one
+    std::optional<Tensor> ballast;  // leaves too little memory for a large variable
     if (communicator.rank() == 1) ballast.emplace(DType::u8, Shape{3'900'000}, nullptr, gpu(1));
     const Tensor large(DType::f32, Shape{100'000});
     const auto make_and_use = [&] { (void)sum_of(strategy, strategy.variable(large, {.name = "large"})); };
-    for (int twice = 0; twice < 2; ++twice) {  // the second text is the first one's, and is told again
+    for (int twice = 0; twice < 2; ++twice) {  // the second error has the same text, and is propagated again
       if (communicator.rank() == 1) {
         EXPECT_EQ(shortage_in(make_and_use), "out of memory on gpu:1: 400000 bytes requested");
       } else {
@@ -74,7 +74,7 @@ TEST(FullGpus, fail_a_variable_on_every_rank_and_nothing_else) {
   });
 }
 
-/// A call that wants room for 100 000 numbers on the GPU of each rank.
+/// A call that allocates 100 000 numbers on the GPU of each rank.
 struct WantsRoom {
   std::string name;
   std::function<void(Strategy&, const PerReplica<Tensor>& values, const Variable& variable)> call;
@@ -99,7 +99,7 @@ std::vector<WantsRoom> calls_that_want_room() {
   };
 }
 
-TEST(FullGpus, of_one_rank_are_known_to_all_outside_of_steps_too) {
+TEST(FullGpus, of_one_rank_are_propagated_outside_of_steps_too) {
   for (const WantsRoom& wants : calls_that_want_room()) {
     SCOPED_TRACE(wants.name);
     const FakeGpus gpus({.devices = 2, .memory_bytes = std::size_t{4} << 20});
@@ -113,7 +113,7 @@ TEST(FullGpus, of_one_rank_are_known_to_all_outside_of_steps_too) {
           strategy.run([](ReplicaContext& replica) { return tensor_of(replica, std::vector<float>(100'000, 1.0F)); });
       std::optional<Tensor> ballast;
       if (is_full) ballast.emplace(DType::u8, Shape{3'150'000}, nullptr, mine);
-      // a second time it is told anew
+      // the second failure is propagated again
       for (int twice = 0; twice < 2; ++twice) {
         const auto call_and_go_on = [&] {
           wants.call(strategy, values, large);
@@ -151,7 +151,7 @@ TEST_F(OnGpus, that_are_full_fail_a_step_and_leave_variables_as_they_were) {
   EXPECT_EQ(copies_from<float>(v), (std::vector<std::vector<float>>(2, {41.0F, 82.0F})));
 }
 
-TEST_F(OnGpus, that_have_failed_are_errors_and_no_hang_and_harm_no_host) {
+TEST_F(OnGpus, that_have_failed_cause_errors_without_a_hang_or_damage_to_the_host) {
   {
     MirroredStrategy strategy({"gpu:0", "gpu:1"});
     const Variable v = strategy.variable(Tensor::from(std::vector{1.0F}), aggregated_by(VariableAggregation::sum));
@@ -166,7 +166,7 @@ TEST_F(OnGpus, that_have_failed_are_errors_and_no_hang_and_harm_no_host) {
   EXPECT_EQ(on_host.reduce("SUM", on_host.run([] { return 1; })), 2);
 }
 
-TEST_F(OnGpus, keep_variables_and_results_whose_strategy_has_gone) {
+TEST_F(OnGpus, keep_variables_and_results_of_a_destroyed_strategy) {
   std::optional<Variable> v;
   std::vector<Tensor> sums;
   {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions in cross-replica context of values on GPUs: what comes to the host, and what stays on devices.
+// Reductions of values on GPUs in cross-replica context, with results on the host or on devices.
 
 #include "unit/strategy/contract.hpp"
 
@@ -22,7 +22,7 @@ Floats total_of(Strategy& strategy) {
   return {static_cast<float>(n * (n + 1) / 2), static_cast<float>(2 * n)};
 }
 
-TEST_P(StrategyContract, reduce_brings_the_result_to_the_host) {
+TEST_P(StrategyContract, reduce_returns_the_result_on_the_host) {
   on_every_rank([](Strategy& strategy) {
     const Tensor sum = strategy.reduce("SUM", values_of(strategy));
     EXPECT_EQ(sum.device(), Device{});
@@ -47,7 +47,7 @@ TEST_P(StrategyContract, reduce_along_an_axis_and_gather_give_host_tensors) {
   });
 }
 
-TEST_P(StrategyContract, reduce_to_makes_a_copy_on_each_device_or_on_the_one_named) {
+TEST_P(StrategyContract, reduce_to_makes_a_copy_on_each_device_or_on_the_given_one) {
   on_every_rank([](Strategy& strategy) {
     const auto devices = strategy.extended().worker_devices();
     const Variable v = strategy.variable(Tensor::from(Floats{0, 0}));
@@ -70,7 +70,7 @@ TEST_P(StrategyContract, reduce_to_makes_a_copy_on_each_device_or_on_the_one_nam
   });
 }
 
-TEST_F(OnGpus, values_in_host_memory_are_reduced_there_and_stay) {
+TEST_F(OnGpus, values_in_host_memory_are_reduced_and_stay_there) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto on_host = strategy.run([] { return Tensor::from(Floats{1, 2}); });
   const auto sums = strategy.extended().reduce_to("SUM", on_host, on_host);
@@ -78,12 +78,12 @@ TEST_F(OnGpus, values_in_host_memory_are_reduced_there_and_stay) {
     EXPECT_EQ(sums.component(i).device(), Device{});
     EXPECT_EQ(elements_of<float>(sums.component(i)), (Floats{2, 4}));
   }
-  // those of a vector are always there
+  // elements of a vector are always in host memory
   const auto vectors = strategy.run([] { return Floats{3}; });
   EXPECT_EQ(strategy.extended().reduce_to("SUM", vectors, "gpu:0").value(), Floats{6});
 }
 
-TEST_P(StrategyContract, batch_reduce_to_takes_values_of_all_places_at_once) {
+TEST_P(StrategyContract, batch_reduce_to_takes_values_on_different_devices_in_one_call) {
   on_every_rank([](Strategy& strategy) {
     const int n = strategy.num_replicas_in_sync();
     const Variable v = strategy.variable(Tensor::from(Floats{0, 0}));
@@ -101,7 +101,7 @@ TEST_P(StrategyContract, batch_reduce_to_takes_values_of_all_places_at_once) {
   });
 }
 
-TEST_F(OnGpus, sparse_values_are_reduced_to_where_they_are_wanted) {
+TEST_F(OnGpus, sparse_values_are_reduced_to_their_destinations) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto rows = strategy.run([](ReplicaContext& replica) {
     const IndexedSlices mine = slices({replica.replica_id_in_sync_group()}, {1, 2}, 4);
@@ -117,7 +117,7 @@ TEST_F(OnGpus, sparse_values_are_reduced_to_where_they_are_wanted) {
   EXPECT_EQ(elements_from<float>(to_dense(there.component(1))), (Floats{1, 2, 1, 2, 0, 0, 0, 0}));
 }
 
-TEST_F(OnGpus, the_mean_of_sparse_values_is_divided_there) {
+TEST_F(OnGpus, the_mean_of_sparse_values_is_divided_on_the_gpu) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   const auto rows = strategy.run([](ReplicaContext& replica) {
     const Device place = replica.devices().front();
@@ -134,7 +134,7 @@ TEST_F(OnGpus, the_mean_of_sparse_values_is_divided_there) {
   EXPECT_EQ(gpus_.cuda().calls().count("reduce"), before + 4);
 }
 
-TEST_P(StrategyContract, broadcast_to_makes_copies_where_they_are_wanted) {
+TEST_P(StrategyContract, broadcast_to_makes_copies_on_the_destinations) {
   on_every_rank([](Strategy& strategy) {
     const Variable v = strategy.variable(Tensor::from(Floats{0, 0}));
     const auto devices = strategy.extended().worker_devices();
@@ -148,7 +148,7 @@ TEST_P(StrategyContract, broadcast_to_makes_copies_where_they_are_wanted) {
   });
 }
 
-TEST_F(OnGpus, ring_goes_through_host_memory) {
+TEST_F(OnGpus, ring_uses_host_memory) {
   MirroredStrategy strategy({"gpu:0", "gpu:1"});
   strategy.run([](ReplicaContext& replica) {
     const Tensor sum = replica.all_reduce("SUM", tensor_of(replica, Floats{1, 2}), {.implementation = "RING"});
@@ -175,7 +175,7 @@ TEST_F(OnGpus, reduction_to_one_device_works_on_any) {
   expect_error(Code::unavailable, {"ReductionToOneDevice", "gpu:4"}, [] { ReductionToOneDevice ops(gpu(4)); });
 }
 
-TEST_F(OnGpus, reduce_local_adds_values_of_one_gpu_there_and_others_on_the_host) {
+TEST_F(OnGpus, reduce_local_adds_values_of_one_gpu_on_it_and_others_on_the_host) {
   const Tensor a = Tensor::from(Floats{1, 2}).to(gpu(0));
   const Tensor b = Tensor::from(Floats{3, 4}).to(gpu(0));
   const Tensor c = Tensor::from(Floats{5, 6}).to(gpu(1));

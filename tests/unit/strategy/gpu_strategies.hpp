@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of replicas on GPUs share. The GPUs are fakes whose memory the host cannot reach.
+// Shared by the tests of replicas on GPUs. The GPUs are fakes whose memory the host cannot access.
 
 #pragma once
 
@@ -24,12 +24,12 @@ class OnGpus : public testing::Test {
   FakeGpus gpus_{{.devices = 2}};
 };
 
-/// Lists of devices that must not change results: one GPU, several, several replicas on one, hosts among them.
+/// Lists of devices that must give the same results: one GPU, several GPUs, several replicas on one, with hosts.
 inline std::vector<std::vector<std::string>> gpu_layouts() {
   return {{"gpu:0", "gpu:1"}, {"gpu:0", "gpu:0#1"}, {"gpu:0", "gpu:1", "gpu:1#1"}, {"gpu:1", "cpu:0", "gpu:0"}};
 }
 
-/// `body(strategy)` for each of those.
+/// Runs `body(strategy)` for each of these lists.
 inline void on_each_layout(const std::function<void(MirroredStrategy&)>& body) {
   for (const std::vector<std::string>& devices : gpu_layouts()) {
     std::string names;
@@ -46,13 +46,13 @@ Tensor tensor_of(const ReplicaContext& replica, const std::vector<T>& elements) 
   return Tensor::from(elements).to(replica.devices().front());
 }
 
-/// The elements, wherever they lie.
+/// The elements of a tensor on any device.
 template <class T>
 std::vector<T> elements_from(const Tensor& tensor) {
   return elements_of<T>(tensor.to(Device{}));
 }
 
-/// The elements of each copy of `variable`, wherever it lies.
+/// The elements of each copy of `variable`, on any device.
 template <class T>
 std::vector<std::vector<T>> copies_from(const Variable& variable) {
   std::vector<std::vector<T>> result;
@@ -60,7 +60,7 @@ std::vector<std::vector<T>> copies_from(const Variable& variable) {
   return result;
 }
 
-/// Whether both are the same place: all CPUs are one.
+/// Whether both have the same memory; all CPUs have.
 inline bool same_place(Device a, Device b) { return a.kind == DeviceKind::cpu ? b.kind == DeviceKind::cpu : a == b; }
 
 }  // namespace lockstep::test

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks with GPUs. They are threads of one process, so all see the same.
+// Several ranks with GPUs. The ranks are threads of one process, so all see the same GPUs.
 
 #include "unit/strategy/gpu_strategies.hpp"
 
@@ -10,7 +10,7 @@
 namespace lockstep::test {
 namespace {
 
-/// `body(strategy)` on `ranks` ranks whose devices are `devices`, or their shares of the GPUs.
+/// Runs `body(strategy)` on `ranks` ranks with `devices`, or with their shares of the GPUs.
 void on_gpu_workers(int ranks, const std::vector<std::vector<Device>>& devices,
                     const std::function<void(Strategy&)>& body) {
   on_ranks(std::vector<int>(static_cast<std::size_t>(ranks), 1), [&](Communicator& communicator) {
@@ -22,13 +22,13 @@ void on_gpu_workers(int ranks, const std::vector<std::vector<Device>>& devices,
   });
 }
 
-TEST_F(OnGpus, ranks_stay_on_hosts_unless_they_are_told_to_use_them) {
+TEST_F(OnGpus, are_not_used_by_ranks_unless_requested) {
   on_workers({1, 2}, [](Strategy& strategy) {
     for (const Device device : strategy.extended().worker_devices()) EXPECT_EQ(device.kind, DeviceKind::cpu);
   });
 }
 
-TEST_F(OnGpus, ranks_share_them) {
+TEST_F(OnGpus, are_shared_by_ranks) {
   on_gpu_workers(2, {}, [](Strategy& strategy) {
     const auto devices = strategy.extended().worker_devices();
     ASSERT_EQ(devices.size(), 1U);
@@ -37,7 +37,7 @@ TEST_F(OnGpus, ranks_share_them) {
   on_gpu_workers(1, {}, [](Strategy& strategy) { EXPECT_EQ(strategy.num_replicas_in_sync(), 2); });
 }
 
-TEST_F(OnGpus, ranks_that_are_too_many_for_them_all_stay_on_hosts_and_say_why) {
+TEST_F(OnGpus, are_not_used_if_there_are_more_ranks_and_describe_says_why) {
   on_gpu_workers(3, {}, [](Strategy& strategy) {
     EXPECT_EQ(strategy.extended().worker_devices().front().kind, DeviceKind::cpu);
     const std::string text = strategy.describe();
@@ -46,7 +46,7 @@ TEST_F(OnGpus, ranks_that_are_too_many_for_them_all_stay_on_hosts_and_say_why) {
   });
 }
 
-TEST_F(OnGpus, are_enough_for_replicas_and_ranks_of_any_number) {
+TEST_F(OnGpus, suffice_for_any_number_of_replicas_and_ranks) {
   using Devices = std::vector<Device>;
   const auto expect_devices = [](const std::vector<int>& replicas, const std::vector<Devices>& expected) {
     on_ranks(std::vector<int>(replicas.size(), 1), [&](Communicator& communicator) {
@@ -59,7 +59,7 @@ TEST_F(OnGpus, are_enough_for_replicas_and_ranks_of_any_number) {
   expect_devices({1, 1, 2}, {{gpu(0)}, {gpu(0)}, {gpu(1), gpu(1, 1)}});
 }
 
-TEST_F(OnGpus, for_no_replica_are_refused_and_the_other_ranks_told) {
+TEST_F(OnGpus, for_zero_replicas_are_refused_on_all_ranks) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     const bool is_wrong = communicator.rank() == 1;
     expect_error(is_wrong ? Code::invalid_argument : Code::unavailable, {"gpus_of_replicas", "replicas is 0"},
@@ -76,7 +76,7 @@ TEST(GpuDevices, of_replicas_are_refused_on_all_ranks_with_the_reason) {
   });
 }
 
-TEST_F(OnGpus, a_rank_that_names_one_that_is_not_here_tells_the_others) {
+TEST_F(OnGpus, that_do_not_exist_on_one_rank_are_an_error_on_the_others_too) {
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
     if (communicator.rank() == 1) options.devices = std::vector<Device>{gpu(9)};
@@ -86,7 +86,7 @@ TEST_F(OnGpus, a_rank_that_names_one_that_is_not_here_tells_the_others) {
   });
 }
 
-TEST_F(OnGpus, ranks_get_their_batches_there) {
+TEST_F(OnGpus, receive_the_batches_of_their_ranks) {
   on_gpu_workers(2, {}, [](Strategy& strategy) {
     const auto data = Dataset<Tensor>::range(8).batch(4);
     for (const auto& batch : strategy.experimental_distribute_dataset(data))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R5.
+// merge_call: arguments, results, nesting and failures.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -43,7 +43,7 @@ TEST(MergeCall, splits_per_replica_and_mirrored_results) {
   EXPECT_EQ(components(plain), (std::vector<int>{7, 7}));
 }
 
-TEST(MergeCall, may_run_a_step_inside_to_any_depth) {
+TEST(MergeCall, may_run_nested_steps_to_any_depth) {
   MirroredStrategy strategy = mirrored(4);
   const auto result = strategy.run([&](ReplicaContext& replica) {
     const int received = replica.merge_call([&](Strategy& current) {
@@ -59,7 +59,7 @@ TEST(MergeCall, may_run_a_step_inside_to_any_depth) {
   EXPECT_EQ(components(result), (std::vector<int>{10, 21, 32, 43}));
 }
 
-TEST(MergeCall, of_the_four_step_update_by_hand) {
+TEST(MergeCall, implements_the_four_steps_of_an_update) {
   MirroredStrategy strategy = mirrored(2);
   const auto variable = strategy.variable<float>(1.0F);
   strategy.run([&](ReplicaContext& replica) {
@@ -86,7 +86,7 @@ TEST(MergeCall, that_throws_ends_the_step_on_all_replicas_with_that_exception) {
             (std::vector<int>{0, 1, 2}));
 }
 
-TEST(MergeCall, that_fails_in_a_step_inside_ends_both_steps) {
+TEST(MergeCall, that_fails_in_a_nested_step_ends_both_steps) {
   MirroredStrategy strategy = mirrored(3);
   EXPECT_THROW(strategy.run([&](ReplicaContext& replica) {
     replica.merge_call([](Strategy& current) {
@@ -124,7 +124,7 @@ TEST(MergeCall, with_other_argument_types_is_an_error) {
   });
 }
 
-TEST(MergeCall, with_one_replica_works_alike) {
+TEST(MergeCall, works_the_same_with_one_replica) {
   OneDeviceStrategy strategy;
   const auto result = strategy.run([&](ReplicaContext& replica) {
     return replica.merge_call(

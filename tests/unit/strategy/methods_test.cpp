@@ -35,7 +35,7 @@ TEST(Values, from_a_function_keep_their_container_with_one_replica) {
   EXPECT_EQ(count.value(), 1);
 }
 
-TEST(Values, from_a_function_have_global_ids_and_belong_to_this_rank) {
+TEST(Values, from_a_function_have_the_global_ids_of_this_ranks_replicas) {
   on_workers({2, 1}, [](Strategy& strategy) {
     const auto values = strategy.experimental_distribute_values_from_function([](const ValueContext& context) {
       return context.replica_id_in_sync_group * 10 + context.num_replicas_in_sync;
@@ -46,7 +46,7 @@ TEST(Values, from_a_function_have_global_ids_and_belong_to_this_rank) {
   });
 }
 
-TEST(Values, from_a_function_are_made_in_every_context_of_every_strategy) {
+TEST(Values, from_a_function_can_be_made_in_every_context_of_every_strategy) {
   MirroredStrategy strategy = mirrored(2);
   MirroredStrategy other = mirrored(2);
   const auto make = [&] {
@@ -58,7 +58,7 @@ TEST(Values, from_a_function_are_made_in_every_context_of_every_strategy) {
   other.run([&] { EXPECT_EQ(make(), (std::vector<int>{0, 1})); });
 }
 
-TEST(Names, of_older_versions_do_the_same) {
+TEST(Names, of_older_versions_are_equivalent) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_EQ(components(strategy.experimental_run_v2([](float x) { return 2 * x; }, 3.0F)), (std::vector<float>{6, 6}));
   EXPECT_EQ(
@@ -73,7 +73,7 @@ TEST(Names, of_older_versions_do_the_same) {
   EXPECT_EQ(batches, (std::vector<std::vector<std::int64_t>>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {}}));
 }
 
-TEST(Names, of_refused_calls_are_those_that_were_made) {
+TEST(Names, in_errors_are_those_of_the_functions_that_were_called) {
   MirroredStrategy strategy = mirrored(2);
   expect_error(Code::failed_precondition, {"distribute_datasets_from_function", "merge_call"}, [&] {
     strategy.run([&] {
@@ -82,7 +82,7 @@ TEST(Names, of_refused_calls_are_those_that_were_made) {
   });
 }
 
-TEST(RunOptions_, of_tpus_are_ignored_and_said_so_once) {
+TEST(RunOptions_, for_tpus_are_ignored_with_one_warning) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_EQ(log_of([&] { strategy.run(RunOptions{}, [] {}); }), "");
   RunOptions options;
@@ -125,7 +125,7 @@ TEST(LogicalDevices, refuse_what_one_device_cannot_do) {
   expect_error(Code::invalid_argument, {"-1"}, [&] { (void)strategy.experimental_assign_to_logical_device(x, -1); });
 }
 
-TEST(Resolver, is_there_for_strategies_of_several_ranks_alone) {
+TEST(Resolver, exists_only_for_strategies_of_several_ranks) {
   EXPECT_EQ(mirrored(2).cluster_resolver(), nullptr);
   EXPECT_EQ(OneDeviceStrategy().cluster_resolver(), nullptr);
   EXPECT_EQ(get_strategy().cluster_resolver(), nullptr);
@@ -153,7 +153,7 @@ TEST(Resolver, given_to_a_strategy_must_know_its_ranks) {
   });
 }
 
-/// Every rank gives `resolver`, the first of them to make a mistake says it, the other may hear of it.
+/// Every rank passes `resolver`; the first rank that finds an error throws it, and the other may receive it.
 void expect_resolver_refused(const ClusterResolver& resolver, std::initializer_list<std::string> parts) {
   on_ranks({1, 1}, [&](Communicator& communicator) {
     try {
@@ -168,7 +168,7 @@ void expect_resolver_refused(const ClusterResolver& resolver, std::initializer_l
 
 TEST(Resolver, that_knows_other_ranks_is_refused_on_all_ranks) {
   const ClusterSpec two{{"worker", {"a:1", "b:1"}}, {"ps", {"c:1"}}};
-  // right for rank 0, and wrong for rank 1 that gives the same
+  // right for rank 0, and wrong for rank 1, which passes the same
   expect_resolver_refused(SimpleClusterResolver(two, {"worker", 0}), {"worker 0, number 0 of all, but its rank is 1"});
   expect_resolver_refused(SimpleClusterResolver(ClusterSpec{{"worker", {"a:1", "b:1", "c:1"}}}, {"worker", 0}),
                           {"3 workers, chief included, but there are 2 ranks"});
@@ -197,7 +197,7 @@ TEST(Run, slices_and_merges_variants) {
   });
 }
 
-TEST(Run, keeps_nothing_as_nothing) {
+TEST(Run, keeps_empty_results_empty) {
   MirroredStrategy strategy = mirrored(2);
   const std::tuple<std::monostate, PerReplica<int>> result = strategy.run(
       [](ReplicaContext& replica) { return std::tuple(std::monostate(), replica.replica_id_in_sync_group()); });

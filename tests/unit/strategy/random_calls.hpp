@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What random programs must have done often: every public method of the strategy layer, and the ways in which scopes
-// and steps end.
+// The calls that random programs must make often: every public method of the strategy layer, and every way to end a
+// scope or a step.
 
 #pragma once
 

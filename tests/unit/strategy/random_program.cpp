@@ -37,7 +37,7 @@ void Program::prepare() { static_cast<void>(default_strategy()); }
 
 Strategy& Program::default_strategy() {
   static thread_local Strategy* fallback = nullptr;
-  // before anything is current, as it cannot be asked for inside
+  // before any scope, since it cannot be obtained inside of one
   if (fallback == nullptr) fallback = &get_strategy();
   return *fallback;
 }
@@ -95,7 +95,7 @@ void Program::outside(Dice& dice) {
   }
 }
 
-/// Closes `scope` in the middle of something that begins in it.
+/// Closes `scope` during a step, merge or update that began in it.
 void Program::close_inside(Dice& dice, std::unique_ptr<Held>& scope) {
   testing::internal::CaptureStderr();
   if (dice.roll(2) == 0) {
@@ -106,7 +106,7 @@ void Program::close_inside(Dice& dice, std::unique_ptr<Held>& scope) {
   expect(testing::internal::GetCapturedStderr().find("nesting error") != std::string::npos, "no nesting error");
 }
 
-/// Statements in cross-replica context, or outside everything.
+/// Statements in cross-replica context, or outside of any scope.
 void Program::cross_replica(Dice& dice, int depth, const Place& place) {
   for (int n = 1 + dice.roll(3); n > 0 && !failed_; --n) {
     cross_replica_statement(dice, depth, place);
@@ -231,7 +231,7 @@ void Program::call_run(Dice& dice, int depth) {
   for (int i = 0; i < ids.size(); ++i) expect(ids.component(i) == i, "the results of run");
 }
 
-/// One replica's part of a step. All replicas make the same statements but for the faults.
+/// One replica's part of a step. All replicas execute the same statements, except for the injected faults.
 void Program::in_step(ReplicaContext& replica, Dice& dice, int depth) {
   const int id = replica.replica_id_in_sync_group();
   const Place place = Place::in_step(mine_, id);

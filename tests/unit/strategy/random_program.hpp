@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs of scopes, steps, merges, updates and exceptions, in each other. After every statement the context of
-// the thread must be the one that a plain model of the rules expects. A program is its seed.
+// Random programs of nested scopes, steps, merges, updates and exceptions. After every statement the context of the
+// thread must be the one that a simple model of the rules expects. A seed determines a program.
 
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace lockstep::test {
 
-/// What a program throws on purpose.
+/// The exception that a program throws on purpose.
 struct Boom {};
 
-/// Where the model says that a thread is. `copy` is the copy of a variable that is read there.
+/// The context of a thread according to the model. `copy` is the copy of a variable that is read in it.
 struct Place {
   Strategy* strategy = nullptr;  // null: the default one
   bool cross_replica = false;
@@ -35,7 +35,7 @@ struct Place {
   [[nodiscard]] static Place in_step(Strategy& strategy, int replica) { return {&strategy, false, replica, replica}; }
 };
 
-/// The same numbers on every replica that copies one.
+/// Random numbers; copies give the same numbers on every replica.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15U + 1) {}
@@ -59,9 +59,9 @@ class Program {
  public:
   Program(std::uint64_t seed, v1::MirroredStrategy& mine, MirroredStrategy& other, CallCounts& counts);
 
-  /// True if nothing was wrong.
+  /// Returns true if no check failed.
   bool run();
-  /// To be called outside everything, once on each thread that runs programs.
+  /// Must be called outside of any scope, once on each thread that runs programs.
   static void prepare();
 
  private:
@@ -76,7 +76,7 @@ class Program {
   [[nodiscard]] int sum_of_ids() const { return replicas() * (replicas() - 1) / 2; }
   static Strategy& default_strategy();
 
-  /// `body`, whose exceptions end it; then this thread is where it was.
+  /// Runs `body` and catches its exceptions; then checks that the thread's context is restored.
   template <class Body>
   void guarded(const Body& body, const Place& place) {
     try {
@@ -112,7 +112,7 @@ class Program {
   void step_statement(ReplicaContext& replica, Dice& dice, int depth, const Place& place);
   void call_merge(ReplicaContext& replica, Dice& dice, int depth);
 
-  // statements that do not
+  // statements that do not change the context
   void cross_replica_call(Dice& dice, const Place& place);
   void call_queries();
   void call_values(Dice& dice, const Place& place);
@@ -138,9 +138,9 @@ class Program {
   MirroredVariable<float> rows_;
   MirroredVariable<float> first_rows_;
   SyncOnReadVariable<int> totals_;
-  std::vector<std::unique_ptr<Held>> left_open_;  // by merges that have ended since
+  std::vector<std::unique_ptr<Held>> left_open_;  // scopes left open by merges that have ended
   int next_copy_ = 0;
-  std::atomic<int> total_{0};  // of what all replicas have added to totals_
+  std::atomic<int> total_{0};  // sum of the values that all replicas have added to totals_
   std::atomic<int> throws_{0};
   std::atomic<bool> failed_{false};
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statements of random programs that leave the context as it is, with the values that they must give.
+// The statements of random programs that do not change the context, with their expected values.
 
 #include "unit/strategy/random_program.hpp"
 
@@ -14,7 +14,7 @@
 namespace lockstep::test {
 namespace {
 
-/// Row 0 of two, with `value` in it.
+/// Slices of a tensor with two rows: row 0 is `value`.
 IndexedSlices first_row(float value) {
   return {Tensor::from(std::vector<float>{value}), Tensor::from(std::vector<std::int64_t>{0}), 2};
 }
@@ -46,7 +46,7 @@ void Program::cross_replica_call(Dice& dice, const Place& place) {
     case 14: return read_variables(place);
     case 15:
     case 16:
-      if (!place.updating) write_variables(dice);  // an update writes its own copy alone
+      if (!place.updating) write_variables(dice);  // an update writes only its own copy
       return;
     case 17:
     case 18: return call_datasets(dice, place);

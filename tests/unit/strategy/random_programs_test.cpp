@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LOCKSTEP_TEST_PROGRAMS and LOCKSTEP_TEST_FIRST_SEED say how many random programs are run and which; the default is
-// some hundreds with QUICK_TESTS, else 10,000.
+// LOCKSTEP_TEST_PROGRAMS is the number of random programs to run, LOCKSTEP_TEST_FIRST_SEED the first of their seeds.
+// The default is some hundreds of programs with QUICK_TESTS, else 10,000.
 
 #include "unit/strategy/random_program.hpp"
 
@@ -31,7 +31,7 @@ TEST(RandomPrograms, leave_every_thread_in_the_context_it_was_in) {
     Program program(seed, *strategies[seed % strategies.size()], other, counts);
     if (!program.run()) break;
   }
-  // of some hundreds each call is part of some, of 10,000 of many
+  // each call occurs in some of some hundreds of programs, and in many of 10,000
   const int least = programs >= 10000 ? 100 : programs >= 400 ? 1 : 0;
   for (std::size_t call = 0; call < counts.size(); ++call) EXPECT_GE(counts[call], least) << call_names[call];
 }

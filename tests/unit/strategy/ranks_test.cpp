@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replicas spread over ranks (as threads): the same bits for every layout, and no hang when one of them fails.
+// Replicas distributed over ranks (threads): the same bits for every layout, and no hang if one of them fails.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -51,7 +51,7 @@ TEST(Layouts, of_the_same_replicas_give_the_same_bits) {
   }
 }
 
-TEST(Ranks, learn_of_an_exception_in_another_ranks_step) {
+TEST(Ranks, receive_an_exception_of_another_ranks_step) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const int rank = strategy.communicator().rank();
     for (int round = 0; round < 20; ++round) {
@@ -120,7 +120,7 @@ TEST(Ranks, that_disagree_get_the_lines_of_both_calls) {
   });
 }
 
-TEST(Ranks, hear_of_a_mismatch_between_replicas_of_one_rank) {
+TEST(Ranks, receive_a_mismatch_between_replicas_of_one_rank) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const int rank = strategy.communicator().rank();
     expect_error(rank == 1 ? Code::mismatch : Code::unavailable, {"shape", "replica 2"}, [&] {
@@ -138,7 +138,7 @@ TEST(Ranks, hear_of_a_mismatch_between_replicas_of_one_rank) {
   });
 }
 
-TEST(Ranks, miss_a_replica_that_never_calls) {
+TEST(Ranks, time_out_if_a_replica_never_calls) {
   on_workers(
       {1, 1},
       [](Strategy& strategy) {
@@ -195,7 +195,7 @@ TEST(Ranks, whose_merge_calls_without_collectives_differ_in_number_get_an_error_
                  {"different number of merge_call calls", "rank 0 4, the last 3 of them in run #2",
                   "rank 1 3, the last 2 of them in run #2"},
                  [&] { (void)strategy.reduce(ReduceOp::sum, ones); });
-    // from here on they count anew
+    // from here on the count starts again
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, ones), 4);
     if (rank == 2) strategy.run([&](ReplicaContext& replica) { replica.merge_call(nothing); });
     expect_error(Code::mismatch, {"rank 0 none, rank 2 1 in run #3"},
@@ -205,7 +205,7 @@ TEST(Ranks, whose_merge_calls_without_collectives_differ_in_number_get_an_error_
   });
 }
 
-TEST(Ranks, count_merge_calls_anew_after_an_exception_in_one_of_them) {
+TEST(Ranks, restart_the_count_of_merge_calls_after_an_exception_in_one) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const bool throws = strategy.communicator().rank() == 1;
     const auto step = [&](ReplicaContext& replica) {
@@ -225,7 +225,7 @@ TEST(Ranks, count_merge_calls_anew_after_an_exception_in_one_of_them) {
   });
 }
 
-TEST(Ranks, fail_together_inside_merge_call_and_go_on) {
+TEST(Ranks, fail_together_inside_merge_call_and_continue) {
   on_workers({2, 1}, [](Strategy& strategy) {
     for (int round = 0; round < 10; ++round) {
       const std::size_t size = strategy.communicator().rank() == 0 ? 2 : 3;

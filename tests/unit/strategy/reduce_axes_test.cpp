@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R12: operations by name, and reductions along several axes.
+// Reductions by the name of the operation, and along several axes.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -25,7 +25,7 @@ TEST(ReduceByName, takes_sum_and_mean_in_any_case_of_letters) {
   EXPECT_EQ(strategy.extended().reduce_to("MEAN", x, x).value(), (Floats{2, 3, 4, 5}));
 }
 
-TEST(ReduceByName, takes_no_other_operation_and_says_what_to_give) {
+TEST(ReduceByName, refuses_other_operations_with_a_list_of_valid_ones) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<float> x({1, 2});
   expect_error(Code::invalid_argument, {"reduce: ", "\"max\"", "SUM nor MEAN", "ReduceOp::max"},
@@ -48,7 +48,7 @@ TEST(ReduceByName, takes_an_aggregation_that_is_a_reduction) {
   }
 }
 
-TEST(ReduceByName, tells_the_other_ranks_of_a_wrong_name) {
+TEST(ReduceByName, propagates_a_wrong_name_to_the_other_ranks) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const bool wrong = strategy.communicator().rank() == 1;
     const auto x = strategy.run([] { return 1.0F; });
@@ -58,7 +58,7 @@ TEST(ReduceByName, tells_the_other_ranks_of_a_wrong_name) {
   });
 }
 
-TEST(ReduceAxes, may_be_one_several_or_none) {
+TEST(ReduceAxes, may_be_one_several_or_empty) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Tensor> x(
       {tensor({1, 2, 3, 4}, Shape{1, 2, 2}), tensor({5, 6, 7, 8, 9, 10, 11, 12}, Shape{2, 2, 2})});
@@ -74,7 +74,7 @@ TEST(ReduceAxes, may_be_one_several_or_none) {
   EXPECT_EQ(strategy.reduce("SUM", PerReplica<Floats>({{1, 2}, {3, 4}}), std::nullopt), (Floats{4, 6}));
 }
 
-TEST(ReduceAxes, that_are_none_at_run_time_leave_tensors_as_without_axes) {
+TEST(ReduceAxes, that_are_empty_at_run_time_reduce_as_without_axes) {
   MirroredStrategy strategy = mirrored(2);
   const Tensor zero = Tensor::from(Floats{-0.0F});
   const Tensor sum = strategy.reduce("SUM", PerReplica<Tensor>({zero, zero}), Axes());
@@ -114,7 +114,7 @@ TEST(ReduceAxes, of_empty_replicas_add_nothing_to_sum_and_count) {
   EXPECT_EQ(elements_of<float>(two.reduce("SUM", empty, 0)), (Floats{0, 0}));
 }
 
-TEST(ReduceAxes, that_do_not_exist_or_come_twice_are_refused) {
+TEST(ReduceAxes, that_do_not_exist_or_are_repeated_are_refused) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Tensor> x({tensor({1, 2}, Shape{1, 2}), tensor({3, 4}, Shape{1, 2})});
   expect_error(Code::invalid_argument, {"axis 2", "[1, 2]", "-2 to 1"}, [&] { (void)strategy.reduce("SUM", x, 2); });

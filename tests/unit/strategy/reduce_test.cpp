@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R12: reductions in cross-replica context.
+// Reductions in cross-replica context.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -60,7 +60,7 @@ TEST(Reduce, follows_the_canonical_tree_and_rounds_narrow_types_once) {
   EXPECT_EQ(float(four.reduce(ReduceOp::sum, PerReplica<BFloat16>({bf16(256), bf16(1), bf16(1), bf16(1)}))), 260.0F);
 }
 
-TEST(Reduce, wraps_integers_and_has_no_sum_of_bool) {
+TEST(Reduce, wraps_integers_and_refuses_the_sum_of_bool) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_EQ(strategy.reduce(ReduceOp::sum, PerReplica<int>({std::numeric_limits<int>::max(), 1})),
             std::numeric_limits<int>::min());
@@ -82,7 +82,7 @@ TEST(Reduce, refuses_shapes_that_differ_and_names_them) {
                [&] { (void)strategy.reduce(ReduceOp::sum, PerReplica<float>({1, 2, 3})); });
 }
 
-TEST(Reduce, of_one_value_has_a_mean_but_no_sum) {
+TEST(Reduce, of_one_shared_value_has_a_mean_but_no_sum) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_EQ(strategy.reduce(ReduceOp::mean, 3.0F), 3.0F);
   EXPECT_EQ(strategy.reduce(ReduceOp::mean, Mirrored<float>({3, 3})), 3.0F);
@@ -124,7 +124,7 @@ TEST(ReduceAxis, of_tensors_keeps_the_other_axes) {
             (Floats{10}));
 }
 
-TEST(ReduceAxis, of_nothing_is_zero_and_its_mean_no_number) {
+TEST(ReduceAxis, of_no_elements_has_sum_zero_and_mean_nan) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<Floats> empty(std::vector<Floats>(2));
   EXPECT_EQ(strategy.reduce(ReduceOp::sum, empty, 0), 0.0F);

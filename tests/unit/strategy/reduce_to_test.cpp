@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R12: reduce_to and batch_reduce_to of dense and sparse values, and broadcast_to.
+// reduce_to and batch_reduce_to of dense and sparse values, and broadcast_to.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -17,7 +17,7 @@ PerReplica<IndexedSlices> two_replicas() {
   return PerReplica<IndexedSlices>({slices({1}, {1, 2}, 5), slices({1, 3}, {3, 4, 5, 6}, 5)});
 }
 
-TEST(SparseReduceTo, puts_the_rows_one_after_the_other_in_replica_order) {
+TEST(SparseReduceTo, concatenates_the_rows_in_replica_order) {
   MirroredStrategy strategy = mirrored(2);
   const Mirrored<IndexedSlices> sum = strategy.extended().reduce_to("SUM", two_replicas(), two_replicas());
   ASSERT_EQ(sum.size(), 2);
@@ -60,7 +60,7 @@ TEST(SparseReduceTo, gives_the_mean_of_integers_in_f64_and_rounds_narrow_floats_
   EXPECT_EQ(float(strategy.reduce("MEAN", halves).values.elements<Float16>()[0]), 1.5F);
 }
 
-TEST(SparseReduceTo, refuses_rows_that_do_not_fit_each_other_on_all_ranks) {
+TEST(SparseReduceTo, refuses_incompatible_rows_on_all_ranks) {
   MirroredStrategy strategy = mirrored(2);
   const auto reduce = [&](const IndexedSlices& a, const IndexedSlices& b, ReduceOp op = ReduceOp::sum) {
     const PerReplica<IndexedSlices> value({a, b});
@@ -115,7 +115,7 @@ TEST(BatchReduceTo, gives_the_same_bits_however_it_is_packed) {
   }
 }
 
-TEST(ReduceTo, of_one_value_has_a_mean_but_no_sum) {
+TEST(ReduceTo, of_one_shared_value_has_a_mean_but_no_sum) {
   MirroredStrategy strategy = mirrored(2);
   const Mirrored<float> mirrored_value({3, 3});
   EXPECT_EQ(strategy.extended().reduce_to("MEAN", mirrored_value, mirrored_value).component(1), 3.0F);
@@ -143,7 +143,7 @@ TEST(ReduceTo, with_an_invalid_device_name_is_refused_on_all_ranks) {
   });
 }
 
-TEST(BatchReduceTo, makes_its_results_where_those_were_that_are_gone) {
+TEST(BatchReduceTo, reuses_the_memory_of_earlier_results) {
   for (const int count : {1, 3}) {
     MirroredStrategy strategy = mirrored(count);
     const PerReplica<Tensor> ones(count, 0, [](int) { return Tensor::from(Floats(5, 1.0F)); });
@@ -167,7 +167,7 @@ TEST(BatchReduceTo, makes_its_results_where_those_were_that_are_gone) {
   }
 }
 
-TEST(BatchReduceTo, leaves_results_that_outlive_the_strategy_as_they_are) {
+TEST(BatchReduceTo, does_not_change_results_that_outlive_the_strategy) {
   std::vector<Mirrored<Tensor>> results;
   {
     MirroredStrategy strategy = mirrored(2);

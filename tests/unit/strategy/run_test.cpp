@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules R3 and R4: one step on all replicas, and what comes back.
+// run: one step on all replicas, its results and its failures.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -30,7 +30,7 @@ TEST(Run, calls_the_function_once_per_replica_with_its_id) {
   }
 }
 
-TEST(Run, keeps_the_first_replica_on_the_callers_thread_and_the_others_on_theirs) {
+TEST(Run, runs_the_first_replica_on_the_callers_thread_and_the_others_on_their_own) {
   MirroredStrategy strategy = mirrored(3);
   const auto first = strategy.run([] { return std::this_thread::get_id(); });
   const auto second = strategy.run([] { return std::this_thread::get_id(); });
@@ -51,7 +51,7 @@ TEST(Run, runs_replicas_at_the_same_time) {
 
 TEST(Run, in_sequential_mode_runs_one_replica_at_a_time_in_order) {
   MirroredStrategy strategy = mirrored(3);
-  std::vector<std::string> log;  // no lock: one at a time
+  std::vector<std::string> log;  // needs no lock: replicas run one at a time
   strategy.run({.mode = RunMode::sequential}, [&](ReplicaContext& replica) {
     const std::string id = std::to_string(replica.replica_id_in_sync_group());
     log.push_back("a" + id);
@@ -63,7 +63,7 @@ TEST(Run, in_sequential_mode_runs_one_replica_at_a_time_in_order) {
   EXPECT_EQ(log, (std::vector<std::string>{"a0", "a1", "a2", "b0", "b1", "b2", "merge", "c0", "c1", "c2"}));
 }
 
-TEST(Run, slices_distributed_arguments_and_passes_the_rest_as_it_is) {
+TEST(Run, slices_distributed_arguments_and_passes_others_unchanged) {
   MirroredStrategy strategy = mirrored(2);
   PerReplica<std::vector<float>> batches({{1, 2}, {3}});
   const int plain = 7;
@@ -109,7 +109,7 @@ TEST(Run, returns_trees_of_per_replica_values) {
   EXPECT_EQ(map.at("x").component(1), (std::vector<float>{1, 1}));
 }
 
-TEST(Run, merges_nothing_because_values_are_equal) {
+TEST(Run, does_not_merge_values_because_they_are_equal) {
   MirroredStrategy strategy = mirrored(2);
   const PerReplica<int> four = strategy.run([] { return 4; });
   EXPECT_EQ(components(four), (std::vector<int>{4, 4}));
@@ -129,7 +129,7 @@ TEST(Run, with_one_replica_gives_a_value_that_unwraps) {
   EXPECT_EQ(strategy.run([](float x) { return 2 * x; }, 3.0F).value(), 6.0F);
 }
 
-TEST(Run, of_many_short_steps_loses_none) {
+TEST(Run, executes_every_one_of_many_short_steps) {
   MirroredStrategy strategy = mirrored(4);
   std::vector<int> counts(4, 0);
   for (int step = 0; step < 2000; ++step) {
@@ -159,7 +159,7 @@ TEST(RunFailure, keeps_the_type_of_the_first_exception_and_the_strategy_usable) 
       strategy.run([&](ReplicaContext& replica) {
         if (replica.local_replica() == round % 4) throw std::out_of_range("boom");
         (void)replica.all_reduce(ReduceOp::sum, 1.0F);
-        ADD_FAILURE() << "a replica passed a meeting that another never came to";
+        ADD_FAILURE() << "a replica left a rendezvous that another replica never entered";
       });
       ADD_FAILURE();
     } catch (const std::out_of_range& error) {
@@ -182,7 +182,7 @@ TEST(RunFailure, lets_replicas_without_a_rendezvous_finish) {
   EXPECT_TRUE(finished);
 }
 
-TEST(RunFailure, of_exceptions_of_other_types_than_std_exception_passes_too) {
+TEST(RunFailure, passes_exceptions_that_are_not_std_exceptions) {
   MirroredStrategy strategy = mirrored(2);
   EXPECT_THROW(strategy.run([](ReplicaContext& replica) {
     if (replica.local_replica() == 1) throw 42;
@@ -203,7 +203,7 @@ TEST(RunFailure, in_sequential_mode_starts_no_further_replica) {
   EXPECT_EQ(started, 1);
 }
 
-TEST(RunFailure, of_a_replica_that_returns_early_is_told_at_once) {
+TEST(RunFailure, of_a_replica_that_returns_early_is_detected_at_once) {
   for (const RunMode mode : {RunMode::concurrent, RunMode::sequential}) {
     for (const int early : {0, 1, 2}) {
       MirroredStrategy strategy = mirrored(3);
@@ -220,7 +220,7 @@ TEST(RunFailure, of_a_replica_that_returns_early_is_told_at_once) {
   }
 }
 
-TEST(RunFailure, of_a_replica_that_does_not_come_in_time_names_it) {
+TEST(RunFailure, of_a_replica_that_times_out_names_it) {
   on_workers(
       {2},
       [](Strategy& strategy) {

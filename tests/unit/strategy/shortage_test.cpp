@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that runs out of host memory outside of steps: it gets std::bad_alloc, the others hear of it at once.
+// A rank that runs out of host memory outside of steps: it throws std::bad_alloc, which is propagated to the others at
+// once.
 
 #include <lockstep/lockstep.hpp>
 
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::int64_t large_rows = 1000;
 
-/// The heap, which gives threads that are out of memory small blocks only.
+/// The heap; threads that are set to be out of memory get only small blocks.
 class Exhaustible final : public MemoryResource {
  public:
   static thread_local bool is_exhausted;
@@ -38,7 +39,7 @@ class Exhaustible final : public MemoryResource {
 };
 thread_local bool Exhaustible::is_exhausted = false;
 
-/// `make()`, for which there is memory on every thread.
+/// Runs `make()` with enough memory on every thread.
 template <class Make>
 auto with_memory(const Make& make) {
   const bool is_exhausted = std::exchange(Exhaustible::is_exhausted, false);
@@ -52,7 +53,7 @@ class Shortage : public testing::Test {
   void SetUp() override { set_default_memory_resource(std::make_shared<Exhaustible>()); }
   void TearDown() override { set_default_memory_resource(nullptr); }
 
-  /// Two ranks call `call`; the second has no memory for what it needs, twice, and then it has.
+  /// Two ranks call `call`; the second is out of memory twice, and then has enough.
   static void check(const std::function<void(Strategy&, const Variable&)>& call) {
     on_ranks(
         {1, 1},

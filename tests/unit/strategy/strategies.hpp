@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the strategy tests share.
+// Shared by the tests of strategies.
 
 #pragma once
 
@@ -29,12 +29,12 @@ inline VariableOptions aggregated_by(VariableAggregation aggregation) {
   return {.name = "v", .aggregation = aggregation};
 }
 
-/// `elements` in rows.
+/// `elements` as a tensor of `shape`.
 inline Tensor tensor(const std::vector<float>& elements, const Shape& shape) {
   return Tensor::from(elements).reshaped(shape);
 }
 
-/// Slices of a tensor of `rows` rows; as many columns as `values` has for each of `indices`.
+/// Slices of a tensor of `rows` rows; `values` has an equal number of elements for each of `indices`.
 inline IndexedSlices slices(const std::vector<std::int64_t>& indices, const std::vector<float>& values,
                             std::int64_t rows) {
   const auto n = static_cast<std::int64_t>(indices.size());
@@ -42,7 +42,7 @@ inline IndexedSlices slices(const std::vector<std::int64_t>& indices, const std:
   return {tensor(values, Shape{n, columns}), Tensor::from(indices), rows};
 }
 
-/// `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
+/// Runs `body(strategy)` on each rank of a MultiWorkerMirroredStrategy over threads; rank p has counts[p] replicas.
 inline void on_workers(const std::vector<int>& counts, const std::function<void(Strategy&)>& body,
                        CommunicatorOptions base = {}) {
   on_ranks(

@@ -41,7 +41,7 @@ TEST(Mirrored_, takes_names_in_braces) {
   }
 }
 
-TEST(Mirrored_, refuses_no_devices_and_one_twice) {
+TEST(Mirrored_, refuses_an_empty_list_and_repeated_devices) {
   expect_error(Code::invalid_argument, {"device", "empty"},
                [] { MirroredStrategy strategy(std::vector<std::string>{}); });
   expect_error(Code::invalid_argument, {"duplicate", "cpu:0"},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R7: update and update_non_slot.
+// update and update_non_slot.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -51,7 +51,7 @@ TEST(Update, takes_arguments_by_name_as_one_aggregate) {
   EXPECT_EQ(copies(v), (std::vector<std::vector<float>>{{11}, {12}}));
 }
 
-TEST(Update, gives_its_results_as_mirrored_or_one_by_one) {
+TEST(Update, returns_its_results_as_mirrored_or_as_a_list) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(4.0F);
   const auto fn = [](std::span<float> copy, int c) {
@@ -70,14 +70,14 @@ TEST(Update, gives_its_results_as_mirrored_or_one_by_one) {
             (std::vector<float>{2}));
 }
 
-TEST(Update, gives_a_variable_back_as_itself) {
+TEST(Update, returns_a_variable_as_that_variable) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(4.0F);
   const MirroredVariable<float> same = strategy.extended().update(v, [&](std::span<float>) { return v; });
   EXPECT_TRUE(same == v);
 }
 
-TEST(Update, reads_the_variable_itself_as_the_copy_that_is_updated) {
+TEST(Update, reads_the_variable_as_the_copy_that_is_updated) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   int copy_number = 0;
@@ -119,7 +119,7 @@ TEST(Update, in_a_step_goes_through_merge_call_with_the_arguments_of_each_replic
   }
 }
 
-TEST(Update, in_a_step_that_only_some_replicas_make_is_an_error) {
+TEST(Update, in_a_step_is_an_error_if_only_some_replicas_call_it) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   expect_error(Code::failed_precondition, {"different number", "merge_call"}, [&] {
@@ -129,7 +129,7 @@ TEST(Update, in_a_step_that_only_some_replicas_make_is_an_error) {
   });
 }
 
-TEST(Update, of_a_variable_made_outside_every_scope_has_one_call) {
+TEST(Update, of_a_variable_made_outside_of_any_scope_has_one_call) {
   const auto plain = get_strategy().variable<float>(1.0F);
   MirroredStrategy strategy = mirrored(2);
   int calls = 0;
@@ -152,7 +152,7 @@ TEST(Update, refuses_a_variable_of_another_strategy_in_every_context) {
   expect_error(Code::failed_precondition, {"update", "mixed"}, update);
 }
 
-TEST(Update, restores_the_context_after_an_exception_and_leaves_the_copies_before_it_written) {
+TEST(Update, restores_the_context_after_an_exception_and_keeps_earlier_copies_written) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.variable<float>(1.0F);
   int calls = 0;
@@ -194,7 +194,7 @@ TEST(UpdateNonSlot, increments_a_counter_on_every_device) {
   EXPECT_EQ(copies(steps), (std::vector<std::vector<int>>{{3}, {3}}));
 }
 
-TEST(UpdateNonSlot, refuses_steps_and_devices_that_are_not_there) {
+TEST(UpdateNonSlot, refuses_steps_and_missing_devices) {
   MirroredStrategy strategy = mirrored(2);
   StrategyExtended& extended = strategy.extended();
   expect_error(Code::failed_precondition, {"update_non_slot", "merge_call"},
@@ -216,7 +216,7 @@ TEST(NonSlotDevices, of_the_default_strategy_are_where_the_variables_are) {
   EXPECT_EQ(to_string(one.extended().non_slot_devices().front()), "cpu:3");
 }
 
-TEST(Update, over_ranks_updates_the_copies_of_each) {
+TEST(Update, updates_the_copies_of_every_rank) {
   on_workers({2, 1}, [](Strategy& strategy) {
     const auto v = strategy.variable<float>(1.0F);
     strategy.extended().update(v, [](std::span<float> copy, int a) { copy[0] += static_cast<float>(a); }, 3);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The strategies of compat.v1, whose own methods are deprecated there, and so here.
+// The strategies of compat.v1. Methods that are deprecated there are deprecated here, too.
 
 #include "unit/strategy/strategies.hpp"
 
@@ -47,7 +47,7 @@ TEST(V1, dataset_iterators_divide_batches_and_start_over_when_initialized_again)
   }
 }
 
-TEST(V1, datasets_without_batches_are_sent_to_make_input_fn_iterator) {
+TEST(V1, datasets_without_batches_are_refused_with_advice_to_use_make_input_fn_iterator) {
   v1::MirroredStrategy strategy = v1_mirrored();
   expect_error(Code::invalid_argument, {"make_dataset_iterator", "batch", "make_input_fn_iterator"},
                [&] { (void)strategy.make_dataset_iterator(Dataset<Tensor>::range(4)); });
@@ -81,7 +81,7 @@ TEST(V1, input_fn_iterators_end_at_the_first_step_that_cannot_feed_all) {
   }
 }
 
-TEST(V1, input_fn_iterators_are_made_per_worker_alone) {
+TEST(V1, input_fn_iterators_can_only_be_made_per_worker) {
   v1::MirroredStrategy strategy = v1_mirrored();
   expect_error(Code::invalid_argument, {"make_input_fn_iterator", "PER_REPLICA", "PER_WORKER"}, [&] {
     (void)strategy.make_input_fn_iterator([](const InputContext&) { return Dataset<Tensor>::range(5).batch(2); },
@@ -99,7 +99,7 @@ TEST(V1, update_config_proto_gives_a_changed_copy) {
   EXPECT_EQ(v1::OneDeviceStrategy().update_config_proto(config), before);
 }
 
-TEST(V1, strategies_are_strategies) {
+TEST(V1, strategies_can_be_used_as_strategies) {
   v1::MirroredStrategy strategy = v1_mirrored();
   const PerReplica<std::vector<float>> x({{0, 1, 2, 3}, {4, 5, 6, 7}});
   EXPECT_EQ(strategy.reduce(ReduceOp::sum, x), (std::vector<float>{4, 6, 8, 10}));
@@ -121,7 +121,7 @@ TEST(V1, arrays_become_datasets_with_or_without_a_session) {
   EXPECT_EQ(strategy.experimental_make_numpy_dataset(ones).cardinality().count(), 10);
 }
 
-TEST(NumpyDataset, of_a_strategy_can_be_distributed_by_it) {
+TEST(NumpyDataset, of_a_strategy_can_be_distributed_by_that_strategy) {
   MirroredStrategy strategy = mirrored(2);
   const auto data = strategy.experimental_make_numpy_dataset(std::vector<float>(10, 1.0F)).batch(4);
   float total = 0;

@@ -227,7 +227,7 @@ TEST(FakeCuda, has_no_more_memory_than_it_says) {
   EXPECT_EQ(cuda.malloc_async(more, 600 << 10, stream), Status::out_of_memory);
   EXPECT_EQ(more, nullptr);
   EXPECT_EQ(cuda.take_last_error(), Status::out_of_memory);
-  // what is on its way back counts
+  // memory whose free is pending counts as available
   cuda.streams().submit(stream, late(std::chrono::milliseconds(20)));
   ASSERT_EQ(cuda.free_async(most, stream), Status::success);
   EXPECT_EQ(cuda.malloc_async(more, 600 << 10, stream), Status::success);

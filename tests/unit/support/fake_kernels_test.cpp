@@ -44,7 +44,7 @@ class FakeKernelsTest : public testing::Test {
     std::array<void*, 1> outputs = {sum};
     const Fold fold = {.inputs = inputs, .merges = merges, .outputs = outputs, .replicas = 2};
     const Status status = kernels_.reduce(fold, count, stream_);
-    outputs = {};  // the caller's, who may use it again
+    outputs = {};  // owned by the caller, which may use it again
     return status;
   }
   Status state() {
@@ -107,7 +107,7 @@ TEST_F(FakeKernelsTest, writes_rows) {
   std::vector<RowStep> steps = steps_by_row(indices);
   const SparseUpdate update = {.target = target, .slices = slices, .width = 2, .steps = steps};
   ASSERT_EQ(kernels_.apply_sparse_update(update, nullptr, stream_), Status::success);
-  steps.front() = {100, 100};  // the caller's, who may use them again
+  steps.front() = {100, 100};  // owned by the caller, which may use them again
   EXPECT_EQ(get(target, 4), (std::vector<float>{1, 2, 43, 64}));
   EXPECT_EQ(cuda_->calls().count("apply_sparse_update"), 1);
 }

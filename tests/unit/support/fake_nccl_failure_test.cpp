@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fake NCCL does when ranks differ, stop, or are not what they should be.
+// Behaviour of the fake NCCL if ranks differ, stop, or are invalid.
 
 #include "fake_ranks.hpp"
 #include "support/errors.hpp"
@@ -115,7 +115,7 @@ TEST(FakeNcclFailure, an_order_that_differs_is_found) {
                     {"of 1 i32", "of 2 i32"});
 }
 
-/// What a job of two ranks is told when it does not come together.
+/// The error of a job of two ranks that do not join in time.
 std::string refusal_of(FakeRanks& job, int second_device, Result result) {
   const auto id = job.id();
   std::vector<std::jthread> threads;

@@ -91,7 +91,7 @@ class Replica {
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(labels_.size()); }
   [[nodiscard]] const std::vector<Floats>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<Floats>& gradients() const { return gradients_; }
-  /// Which parameters' gradients were said to be ready, in this order, and what they were then.
+  /// The parameters whose gradients were declared ready, in this order, and the gradients at that time.
   [[nodiscard]] const std::vector<std::size_t>& ready() const { return ready_; }
   [[nodiscard]] const std::vector<std::vector<float>>& ready_gradients() const { return ready_gradients_; }
   [[nodiscard]] const Floats& images() const { return images_; }

@@ -19,7 +19,7 @@ IndexedSlices slices_of(const std::vector<std::int64_t>& indices, const Tensor& 
   return {.values = values, .indices = Tensor::from(indices), .rows = rows};
 }
 
-TEST(IndexedSlices, is_converted_to_dense_and_adds_rows_that_are_named_twice) {
+TEST(IndexedSlices, is_converted_to_dense_and_adds_repeated_rows) {
   const std::vector<float> rows{1, 2, 3, 4, 10, 20};
   const Tensor dense = to_dense(slices_of({2, 0, 2}, Tensor::from(std::span<const float>(rows), Shape{3, 2}), 4));
   EXPECT_EQ(dense.shape(), (Shape{4, 2}));
@@ -40,7 +40,7 @@ TEST(IndexedSlices, may_be_empty) {
   EXPECT_EQ(dense.shape(), (Shape{2, 3}));
 }
 
-TEST(IndexedSlices, refuses_what_is_inconsistent) {
+TEST(IndexedSlices, refuses_inconsistent_members) {
   const Tensor two = Tensor::from(std::vector<float>{1, 2});
   expect_all(error_of([&] { static_cast<void>(to_dense(slices_of({0, 4}, two, 4))); }),
              {"invalid_argument:", "index 4", "4 rows"});

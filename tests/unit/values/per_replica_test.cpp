@@ -42,14 +42,14 @@ TEST(PerReplica, of_bool_stores_its_components_separately) {
   EXPECT_TRUE(value.component(1));
 }
 
-TEST(PerReplica, refuses_no_components_and_wrong_indices) {
+TEST(PerReplica, refuses_empty_lists_and_wrong_indices) {
   expect_error(Code::invalid_argument, {"no components"}, [] { PerReplica<int> value(std::vector<int>{}); });
   expect_error(Code::invalid_argument, {"-1"}, [] { PerReplica<int> value({1}, -1); });
   expect_error(Code::out_of_range, {"component 2", "has 2"}, [] { (void)PerReplica<int>({1, 2}).component(2); });
   expect_error(Code::out_of_range, {"-1"}, [] { (void)PerReplica<int>({1, 2}).component(-1); });
 }
 
-TEST(PerReplica, is_one_value_only_with_one_replica) {
+TEST(PerReplica, has_a_single_value_only_with_one_replica) {
   EXPECT_EQ(PerReplica<int>({5}).value(), 5);
   expect_error(Code::failed_precondition, {"2 components", "reduce", "experimental_local_results"},
                [] { (void)PerReplica<int>({5, 5}).value(); });

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <lockstep/values/merge.hpp>
 #include <lockstep/values/detail/reduced.hpp>
+#include <lockstep/values/merge.hpp>
 #include <lockstep/values/tree.hpp>
 
 #include "support/expect_error.hpp"
@@ -94,7 +94,7 @@ TEST(Tree, keeps_an_aggregate_whose_leaves_keep_their_types) {
   EXPECT_EQ(doubled.count, 4);
 }
 
-TEST(Tree, merges_each_leaf_even_where_values_are_equal) {
+TEST(Tree, merges_each_leaf_even_if_values_are_equal) {
   const auto merged = merge<std::tuple<float, std::vector<std::string>>>({{1.0F, {"a", "b"}}, {1.0F, {"c", "d"}}});
   EXPECT_EQ(std::get<0>(merged).size(), 2);
   EXPECT_EQ(std::get<1>(merged)[1].component(0), "b");
@@ -108,7 +108,7 @@ TEST(Tree, merges_an_empty_container_to_an_empty_one) {
   [[maybe_unused]] const std::tuple<> nothing = merge<std::tuple<>>({{}, {}});
 }
 
-TEST(Tree, refuses_to_merge_other_structures) {
+TEST(Tree, refuses_to_merge_different_structures) {
   expect_error(Code::invalid_argument, {"number of elements"},
                [] { (void)merge<std::vector<std::string>>({{"a"}, {"a", "b"}}); });
   expect_error(Code::invalid_argument, {"keys"},
@@ -124,7 +124,7 @@ TEST(Tree, merges_the_alternative_that_all_variants_hold) {
   expect_error(Code::invalid_argument, {"variant"}, [] { (void)merge<Either>({1, std::vector<std::string>{"b"}}); });
 }
 
-TEST(Tree, merges_and_slices_aggregates_in_each_other_to_any_depth) {
+TEST(Tree, merges_and_slices_nested_aggregates_of_any_depth) {
   const auto [layers, last] = merge<Report>({{{{1.0F, 2}}, "x"}, {{{3.0F, 4}}, "y"}});
   EXPECT_EQ(std::get<0>(layers.front()).component(1), 3.0F);
   EXPECT_EQ(std::get<1>(layers.front()).component(0), 2);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule R7 for variables: one copy at a time.
+// update of variables: one copy at a time.
 
 #include "unit/strategy/strategies.hpp"
 

@@ -17,7 +17,7 @@ namespace lockstep::detail {
 
 /// Which ranks find a failure of a function by themselves.
 enum class FoundBy : std::uint8_t {
-  this_rank,  ///< perhaps this one only: every failure is propagated
+  this_rank,  ///< possibly only on this rank: every failure is propagated
   all_ranks,  ///< all of them, since all make the same checks; only a lack of memory (std::bad_alloc) is propagated
 };
 

@@ -7,7 +7,6 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
-#include "checkpoint/restore.hpp"
 
 #include <lockstep/context/context.hpp>
 #include <lockstep/strategy/strategy.hpp>

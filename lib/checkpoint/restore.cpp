@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "checkpoint/restore.hpp"
+#include "checkpoint/implementation.hpp"
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"

@@ -15,7 +15,7 @@ Buffer Workspace::take(std::size_t bytes) {
     if (it->size() >= bytes && (best == spare_.end() || it->size() < best->size())) best = it;
   }
   if (best == spare_.end()) {
-    // frees the largest one for the present request
+    // none is large enough: free the largest one before allocating
     const auto largest = std::max_element(spare_.begin(), spare_.end(),
                                           [](const Buffer& a, const Buffer& b) { return a.size() < b.size(); });
     if (largest != spare_.end()) spare_.erase(largest);

@@ -18,7 +18,7 @@ std::span<const Device> StrategyExtended::worker_devices() const {
   if (strategy_.team_->is_default()) {
     detail::throw_error(
         Code::failed_precondition,
-        "worker_devices, parameter_devices: the default strategy has no devices of its own; make a strategy");
+        "worker_devices, parameter_devices: the default strategy has no devices of its own; create a strategy");
   }
   return strategy_.team_->devices();
 }

@@ -33,8 +33,8 @@ inline constexpr std::size_t collective_count = 13;
 /// Elements of one input or one output.
 enum class Length : std::uint8_t {
   none,
-  whole,  ///< all elements of the row
-  part,   ///< the row's elements divided by the number of replicas; more or fewer if the collective is uneven
+  whole,  ///< all elements of the benchmark row's size
+  part,   ///< the size divided by the number of replicas; parts may differ if the collective is uneven
 };
 
 /// The ranks that have an input, or an output.
@@ -62,7 +62,7 @@ struct Traits {
   Length output;  ///< length of each replica's output
   Holder output_holder;
   Expected expected;
-  /// busbw / algbw for P ranks: the traffic that each rank must have at least, as nccl-tests defines it.
+  /// busbw / algbw for P ranks: the minimum traffic of a rank per byte of data, as nccl-tests defines it.
   double (*bus_factor)(double ranks);
 };
 

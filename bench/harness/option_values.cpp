@@ -35,12 +35,11 @@ std::vector<Value> list(std::string_view option, const std::string& text, int co
     try {
       values.push_back(parse(entry));
     } catch (const lockstep::Error& error) {
-      refuse("{} \"{}\": {}; several are separated by commas, and all stands for every one", option, text,
-             error.text());
+      refuse("{} \"{}\": {}; separate several names by commas; \"all\" selects every one", option, text, error.text());
     }
   }
   if (values.empty())
-    refuse("{} \"{}\": the list is empty; give one name, several separated by commas, or all", option, text);
+    refuse("{} \"{}\": the list is empty; give one name, several names separated by commas, or \"all\"", option, text);
   return values;
 }
 
@@ -96,8 +95,8 @@ std::vector<Collective> collectives(std::string_view option, const std::string& 
   return list<Collective>(option, text, static_cast<int>(collective_count), [&](const std::string& name) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      refuse("{} \"{}\": \"{}\" is not one of {}; several are separated by commas, and all stands for every one",
-             option, text, name, fmt::join(names, ", "));
+      refuse("{} \"{}\": \"{}\" is not one of {}; separate several names by commas; \"all\" selects every one", option,
+             text, name, fmt::join(names, ", "));
     }
     return static_cast<Collective>(found - names.begin());
   });

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells the process that made an object from a child process that fork() copied it into.
+// Detects whether this process created an object or is a child that inherited a copy of it through fork().
 
 #pragma once
 

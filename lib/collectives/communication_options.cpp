@@ -38,7 +38,8 @@ void PackBytes::refuse(std::int64_t bytes) {
 void TimeoutSeconds::refuse(double seconds) {
   detail::throw_error(
       Code::invalid_argument,
-      "CommunicationOptions: timeout_seconds is {}; it must be positive (std::nullopt: the strategy's own)", seconds);
+      "CommunicationOptions: timeout_seconds is {}; it must be positive (std::nullopt: the timeout of the strategy)",
+      seconds);
 }
 
 CommunicationOptions CommunicationOptions::merged(const CommunicationOptions& other) const {

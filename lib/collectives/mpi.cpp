@@ -18,9 +18,9 @@ Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options
   if (!mpi::is_initialized()) {
     detail::throw_error(
         Code::failed_precondition,
-        "communicator_from: MPI is not initialised; make a lockstep::Environment first, or call MPI_Init_thread");
+        "communicator_from: MPI is not initialized; create a lockstep::Environment first, or call MPI_Init_thread");
   }
-  if (mpi::is_finalized()) detail::throw_error(Code::failed_precondition, "communicator_from: MPI is finalised");
+  if (mpi::is_finalized()) detail::throw_error(Code::failed_precondition, "communicator_from: MPI is finalized");
   if (comm == MPI_COMM_NULL) detail::throw_error(Code::invalid_argument, "communicator_from: comm is MPI_COMM_NULL");
   int is_inter = 0;
   mpi::check(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter");

@@ -72,7 +72,7 @@ std::shared_ptr<detail::Operation> Plan::State::next() {
   if (operation == nullptr || !operation->is_reusable()) operation = make();
   if (!operation->try_acquire()) {
     detail::throw_error(Code::failed_precondition,
-                        "{}: this plan's last run is not complete; wait for its request first",
+                        "{}: the previous run of this plan is not complete; call wait() on its request first",
                         detail::operation_name(operation->descriptor()));
   }
   return operation;

@@ -41,7 +41,7 @@ Tensor part_of(const ConstTensorView& tensor, int axis, std::int64_t begin, std:
 
 ReduceOp differentiable(ReduceOp op) {
   if (op == ReduceOp::sum || op == ReduceOp::mean) return op;
-  throw_error(Code::invalid_argument, "all_reduce_gradient: {} has no gradient here; sum and mean have one",
+  throw_error(Code::invalid_argument, "all_reduce_gradient: the gradient of {} is not supported; use sum or mean",
               to_string(op));
 }
 
@@ -62,7 +62,7 @@ Tensor own_part(ReplicaContext& replica, ConstTensorView upstream, int axis, std
     throw_error(
         Code::invalid_argument,
         "all_gather_gradient: the local extents of all replicas add up to {}, but upstream has shape {}, with {} "
-        "along axis {}; give the gradient of what all_gather returned, and the extent that went into it",
+        "along axis {}; pass the gradient of the result of all_gather, and the extent of this replica's input",
         total, to_string(upstream.shape), upstream.shape[resolved], axis);
   }
   const Device place = is_on_host(upstream.device) ? Device{} : upstream.device;

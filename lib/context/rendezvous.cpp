@@ -245,8 +245,8 @@ void Step::reduce(const RendezvousCall& call) {
     if (output.dtype != result_dtype(call.op, input.dtype)) {
       detail::propagate(team_.communicator(), [&] {
         detail::throw_error(Code::invalid_argument,
-                            "all_reduce: leaf {} is {}, whose {} is {}, which its own type cannot hold; give a Tensor, "
-                            "or convert to f64 before",
+                            "all_reduce: tensor {} is {}, but the {} of it is {}, which that type cannot hold; pass a "
+                            "Tensor, or convert the value to f64 first",
                             k, to_string(input.dtype), to_string(call.op),
                             to_string(result_dtype(call.op, input.dtype)));
       });

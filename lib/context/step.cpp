@@ -151,13 +151,12 @@ void StepAccess::check_use(const ReplicaContext& replica, std::string_view call)
   if (context.mode == Mode::outside && thread_default().team.get() == &team) return;
   if (context.replica == &replica) {
     detail::throw_error(Code::failed_precondition,
-                        "{}: called inside update; replicas meet in the step function itself", call);
+                        "{}: called inside update; call it in the step function, outside update", call);
   }
   if (context.replica == nullptr) {
     detail::throw_error(
         Code::failed_precondition,
-        "{}: this ReplicaContext can be used inside its step function only; you need to be inside the function "
-        "given to run, on the thread of replica {}",
+        "{}: a ReplicaContext is valid only inside the step function given to run, on the thread of its replica ({})",
         call, replica.replica_id_in_sync_group());
   }
   if (context.team == &team) {

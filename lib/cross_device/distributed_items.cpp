@@ -122,10 +122,11 @@ void check_shapes_match(std::span<const ComponentShape> components, int axis, st
     for (int i = 0; equal && i < first.shape.rank(); ++i) equal = i == axis || other.shape[i] == first.shape[i];
     if (equal) continue;
     if (other.rows != first.rows) {
-      detail::throw_error(Code::invalid_argument,
-                          "{}: sparse rows are of a tensor with {} rows on replica {} but {} on replica 0; it must be "
-                          "the same tensor",
-                          call, other.rows, r, first.rows);
+      detail::throw_error(
+          Code::invalid_argument,
+          "{}: the IndexedSlices are for a tensor with {} rows on replica {} but {} on replica 0; it must be "
+          "the same tensor",
+          call, other.rows, r, first.rows);
     }
     detail::throw_error(
         Code::invalid_argument,

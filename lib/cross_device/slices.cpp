@@ -54,7 +54,7 @@ void check_slices(std::span<const std::vector<const IndexedSlices*>> values, Red
   for (const auto& components : values) {
     if (op != ReduceOp::sum && op != ReduceOp::mean) {
       detail::throw_error(Code::invalid_argument,
-                          "{}: {} of sparse rows is not defined; use sum or mean, or reduce to_dense(value)", call,
+                          "{}: {} of IndexedSlices is not defined; use sum or mean, or reduce to_dense(value)", call,
                           to_string(op));
     }
     check_component_count(components.size(), call, local_replicas);

@@ -38,7 +38,8 @@ class FetchMemory final : public MemoryResource {
       if (cuda::Backend::of_this_process().is_of_this_process())
         cuda::put_in_order(cuda::stream_of(device_), device_.index, stream_.get());
     } catch (const std::exception& error) {  // CUDA has failed, so no work is running on the device
-      detail::log_warning("input: memory of {} is freed without ordering: {}", to_string(device_), error.what());
+      detail::log_warning("input: memory of {} is freed without waiting for the device's stream: {}",
+                          to_string(device_), error.what());
     }
     blocks_->deallocate(block, bytes);
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // What the kinds of distributed datasets have in common: a queue of steps, and the bases of their readers and
 // pipelines.
 

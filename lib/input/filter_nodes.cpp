@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // Nodes that select, split or number elements of a stream: filter, unbatch, shard, enumerate.
 

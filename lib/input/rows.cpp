@@ -114,7 +114,7 @@ void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResour
     }
     if (!same) {
       detail::throw_error(Code::invalid_argument,
-                          "dataset: consecutive batches differ in the number of tensors, a dtype or an inner shape; "
+                          "dataset: consecutive batches differ in the number of tensors, a dtype or a row shape; "
                           "they must be equal so that rows of both can form one batch");
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // The division of batches and of streams of batches into chunks for the replicas.
 
 #pragma once

@@ -9,12 +9,13 @@
 // so far, and each slice has one owner, which holds the partial results of the group for it: the canonical tree's nodes
 // inside the group's replicas. In a stage that splits, each owner of a slice in the joined groups keeps a share of it,
 // and sends every other owner that owner's share. In a stage that replicates, each owner gets the whole slice from one
-// holder in every other group. After the last stage every partial result is the root; the splitting stages then run in
-// reverse as an all-gather. If a group has more or fewer members than slices, the slices are dealt out evenly: some
-// members own several, or none.
+// holder in every other group. After the last stage the owner of each slice has its final result; the splitting stages
+// then run in reverse as an all-gather. If a group has more or fewer members than slices, the slices are dealt out
+// evenly: some members own several, or none.
 //
 // Groups are neighbours in id, so the replicas of a group are one range [a, b), and a member holds aligned_blocks(a,
-// b): one node if radices and replicas per rank are powers of two, a few nodes otherwise. So any radices keep the tree.
+// b): one node if radices and replicas per rank are powers of two, a few nodes otherwise. So every choice of radices
+// evaluates the same tree.
 //
 // Steps: one per stage, and one more per splitting stage for the all-gather. Cost per rank for n bytes over P ranks
 // with aligned nodes: sum of (radix - 1) messages and (P-1)/P n bytes in each phase if all stages split; n (radix - 1)
@@ -136,9 +137,9 @@ class MixedRadix {
   int splitting_ = 0;  // number of stages before the first that replicates
 };
 
-/// The additions of a stage that joins neighbouring groups: from the canonical tree's nodes that each group holds to
-/// those that all of them cover together. The inputs are in id order: those of group 0, of group 1, and so on; the
-/// outputs consume them in consecutive runs.
+/// The folds of a stage that joins neighbouring groups. Inputs are the nodes of the canonical tree that the groups
+/// hold; outputs are the nodes of the joined group. The inputs are in id order: those of group 0, of group 1, and so
+/// on; the outputs consume them in consecutive runs.
 struct StageFold {
   struct Output {
     Block block;
@@ -149,7 +150,7 @@ struct StageFold {
   std::vector<Output> outputs;
 };
 
-/// The value of `leaves` for which all groups come as leaves.
+/// Value of `leaves`: the inputs of all groups are single replicas.
 inline constexpr int every_group = -1;
 
 /// The fold of groups that cover replicas [bounds[i], bounds[i+1]) of `replicas`. The inputs of group `leaves`, if

@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::string_view rule =
     "a pattern is a list of stages separated by dots, nearest ranks first: n (the ranks of a node; only first), K "
-    "(split among K), rK "
-    "(replicate among K), fK (replicate among K until all ranks are joined; only last); K is 0 for all that are left, "
-    "or 2 to "
-    "1000000, and no splitting stage follows r or f; example: n.4.f4";
+    "(each group of K ranks splits the data), rK (each of K ranks gets all of it), fK (as rK, repeated until all "
+    "ranks are joined; only last); K is an integer from 2 to 1000000, or 0 for all remaining ranks (not for f); no "
+    "splitting stage follows r or f; example: n.4.f4";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view part) {
   throw_error(Code::invalid_argument, "radices \"{}\": \"{}\" is invalid; {}", text, part, rule);

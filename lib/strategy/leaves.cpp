@@ -157,16 +157,15 @@ IndexedSlices placed(const IndexedSlices& value, Device place) {
 
 void check_axis_result(const Tensor& value, DType dtype, ReduceOp op) {
   if (value.element_count() != 1 || value.shape().rank() != 0) {
-    throw_error(
-        Code::invalid_argument,
-        "reduce: the result has shape {}, but one number is asked for; reduce a Tensor, or say std::nullopt for "
-        "no axis",
-        to_string(value.shape()));
+    throw_error(Code::invalid_argument,
+                "reduce: the result has shape {}, but the result type is one number; reduce a Tensor, or pass "
+                "std::nullopt as the axis to reduce no axis",
+                to_string(value.shape()));
   }
   if (value.dtype() != dtype) {
     throw_error(
         Code::invalid_argument,
-        "reduce: the {} is {}, but {} is asked for; name the result's type, as in reduce<double>(ReduceOp::mean, "
+        "reduce: the {} is {}, but the result type is {}; name the result's type, as in reduce<double>(ReduceOp::mean, "
         "value, axis)",
         to_string(op), to_string(value.dtype()), to_string(dtype));
   }

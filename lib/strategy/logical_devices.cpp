@@ -47,11 +47,10 @@ void check_logical_split(const Shape& shape, std::span<const int> parts) {
     product *= count;
   }
   if (product != logical_devices) {
-    throw_error(
-        Code::invalid_argument,
-        "{}: partition_dimensions makes {} parts, but each replica has {} logical device; their product must be "
-        "that",
-        call, product, logical_devices);
+    throw_error(Code::invalid_argument,
+                "{}: partition_dimensions makes {} parts, but each replica has {} logical device; the product of "
+                "partition_dimensions must be {}",
+                call, product, logical_devices, logical_devices);
   }
 }
 

@@ -54,11 +54,10 @@ void check_resolver(const ClusterResolver& resolver, const Communicator& communi
   }
   const int id = id_in_cluster(spec, resolver.task_type(), resolver.task_id());
   if (id != communicator.rank()) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "{}: cluster_resolver says that this rank is {} {}, number {} of all, but its rank is {}; give each rank "
-        "the task that has its number",
-        strategy_name, resolver.task_type(), resolver.task_id(), id, communicator.rank());
+    detail::throw_error(Code::invalid_argument,
+                        "{}: cluster_resolver says that this rank is {} {}, position {} in the cluster, but its MPI "
+                        "rank is {}; each rank must get the task whose position equals its rank",
+                        strategy_name, resolver.task_type(), resolver.task_id(), id, communicator.rank());
   }
 }
 
@@ -91,7 +90,7 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
   if (options.devices) return {*options.devices, ""};
   if (shares.of_rank.empty()) {
     if (communicator.rank() == 0) {
-      detail::log_warning("{}: GPUs were requested, but {}; ranks that name no devices compute on CPUs (here: {})",
+      detail::log_warning("{}: GPUs were requested, but {}; ranks without a list of devices compute on CPUs (here: {})",
                           strategy_name, shares.why_not, gpu_status());
     }
     const std::string& why = detail::cuda::Backend::of_this_process().found().why;

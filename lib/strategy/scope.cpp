@@ -61,16 +61,16 @@ Scope::Scope(Strategy& strategy) {
 Scope::~Scope() {
   if (record_->thread != std::this_thread::get_id()) {
     detail::log_warning(
-        "scope: a scope is closed on another thread than the one that opened it, whose context stays as it is; close a "
-        "scope where it was opened");
+        "scope: a scope was closed on a thread that did not open it; it stays open on the thread that opened it. Close "
+        "each scope on the thread that opened it");
     detail::leak(record_.release());  // that thread's context still points to it
     return;
   }
   if (!is_open(*record_)) return;  // ended with an outer one, or with the merge that it was opened in
   if (!can_be_closed(*record_)) {
     detail::log_warning(
-        "scope: nesting error: a scope of {} is closed inside a step, merge_call or update that began in it, and ends "
-        "when that returns; close scopes in the reverse order of what was begun in them",
+        "scope: nesting error: a scope of {} was closed inside a step, merge_call or update that was started within "
+        "the scope; it is closed when that call returns. Close scopes and calls in the reverse order of opening",
         thread_context().team->name());
     record_.release()->ended = true;
     return;
@@ -101,14 +101,13 @@ ReplicaContext* get_replica_context() {
 void experimental_set_strategy(Strategy* strategy) {
   ThreadContext& context = thread_context();
   if (context.scope != nullptr || context.step != nullptr || context.mode == Mode::update) {
-    detail::throw_error(
-        Code::failed_precondition,
-        "experimental_set_strategy: called inside a {} of {}, whose end would undo it; call it outside every scope, "
-        "step, merge_call and update",
-        context.step != nullptr        ? "step"
-        : context.mode == Mode::update ? "update"
-                                       : "scope",
-        context.team->name());
+    detail::throw_error(Code::failed_precondition,
+                        "experimental_set_strategy: called inside a {} of {}, the end of which would undo the change; "
+                        "call it outside every scope, step, merge_call and update",
+                        context.step != nullptr        ? "step"
+                        : context.mode == Mode::update ? "update"
+                                                       : "scope",
+                        context.team->name());
   }
   if (strategy == nullptr || strategy->team_->is_default()) {
     context = {};

@@ -18,7 +18,7 @@ std::span<const Device> StrategyExtended::worker_devices() const {
   if (strategy_.team_->is_default()) {
     detail::throw_error(
         Code::failed_precondition,
-        "worker_devices, parameter_devices: the default strategy has no devices of its own; make a strategy");
+        "worker_devices, parameter_devices: the default strategy has no devices of its own; create a strategy");
   }
   return strategy_.team_->devices();
 }
@@ -36,8 +36,8 @@ ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) con
   if (!variable_created_in_scope(variable)) {
     detail::throw_error(
         Code::invalid_argument,
-        "colocate_vars_with: variable \"{}\" was made by {}, not by {}; only a variable of this strategy says where "
-        "others of it lie",
+        "colocate_vars_with: variable \"{}\" was created by {}, not by {}; pass a variable that was created by this "
+        "strategy",
         variable.name(), VariableAccess::team(variable).name(), team.name());
   }
   if (!team.is_default() && thread_context().mode == Mode::outside) {
@@ -51,8 +51,8 @@ ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) con
 std::span<const Device> StrategyExtended::non_slot_devices(std::span<const Variable> var_list) const {
   if (strategy_.team_->is_default() && var_list.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "non_slot_devices: var_list is empty, but the default strategy keeps such variables where the "
-                        "others are; give it the variables that are optimized, or make a strategy");
+                        "non_slot_devices: var_list is empty, but the default strategy places non-slot variables with "
+                        "var_list; pass the variables that are optimized, or create a strategy");
   }
   return strategy_.team_->devices();
 }
@@ -65,7 +65,7 @@ ReplicaContext* StrategyExtended::replica_of_update(const Variable& variable) co
   const ReplicaTeam& owner = VariableAccess::team(variable);
   if (&owner != &team && !owner.is_default()) {
     detail::throw_error(Code::invalid_argument,
-                        "update: variable \"{}\" was made by {}, not by {}; update it through its own strategy",
+                        "update: variable \"{}\" was created by {}, not by {}; update it through its own strategy",
                         variable.name(), owner.name(), team.name());
   }
   return in_step ? context.replica : nullptr;
@@ -75,7 +75,7 @@ std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) co
   strategy_.check_cross_replica("update_non_slot");
   if (devices.empty()) {
     detail::throw_error(Code::invalid_argument,
-                        "update_non_slot: the list of devices is empty; give it what non_slot_devices returns");
+                        "update_non_slot: the list of devices is empty; pass the result of non_slot_devices");
   }
   const std::vector<Device>& own = strategy_.team_->devices();
   std::vector<int> copies;
@@ -83,8 +83,8 @@ std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) co
     const auto found = std::find(own.begin(), own.end(), device);
     if (found == own.end()) {
       detail::throw_error(Code::invalid_argument,
-                          "update_non_slot: device {} is not one of this rank's devices of {}; give it what "
-                          "non_slot_devices returns",
+                          "update_non_slot: device {} is not one of this rank's devices of {}; pass the result of "
+                          "non_slot_devices",
                           to_string(device), strategy_.team_->name());
     }
     copies.push_back(static_cast<int>(found - own.begin()));

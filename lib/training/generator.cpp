@@ -113,12 +113,12 @@ Generator Generator::from_global_seed(std::uint32_t number) { return {global_see
 Generator::Place Generator::take(std::uint64_t words) {
   if (thread_context().mode == Mode::update) {
     detail::throw_error(Code::failed_precondition,
-                        "Generator: drawn from in update context, where copies would get different numbers; draw "
-                        "before the update and give it the result");
+                        "Generator: called in update context, where the copies of a variable would get different "
+                        "numbers; draw the numbers before update and pass them to it");
   }
   if (owner_ != nullptr && has_strategy() && &get_strategy() != owner_) {
     detail::throw_error(Code::failed_precondition,
-                        "Generator: it was created in the scope of one strategy and is drawn from in that of another; "
+                        "Generator: it was created in the scope of one strategy and is used in the scope of another; "
                         "create one in each, or one outside of both");
   }
   ReplicaContext* replica = has_strategy() ? get_replica_context() : nullptr;
@@ -142,8 +142,8 @@ Generator::Place Generator::take_range(ReplicaContext& replica, std::uint64_t wo
           if (counts.component(i) == count) continue;
           detail::throw_error(
               Code::mismatch,
-              "Generator: replica {} draws {} words of the stream, but replica {} draws {}; replicas "
-              "must draw equally from a generator that was created outside every scope; create it in a scope",
+              "Generator: replica {} draws {} random words, but replica {} draws {}; all replicas must "
+              "draw the same amount from a generator that was created outside every scope; create it in a scope",
               counts.first_replica() + i, counts.component(i), counts.first_replica(), count);
         }
         const std::uint64_t start = common_;

@@ -34,9 +34,12 @@ void check_value(const VariableState& state, const Use& use, ConstTensorView val
 }
 
 void refuse_bool(const VariableState& state, const Use& use, std::string_view call) {
-  state.refuse(use, Error(Code::invalid_argument,
-                          fmt::format("{} to variable \"{}\": bool has no sum; {}", call, state.options.name,
-                                      call == "assign" ? "write its copies in the step function" : "use assign")));
+  state.refuse(
+      use, Error(Code::invalid_argument,
+                 fmt::format("{} to variable \"{}\": bool values cannot be {}", call, state.options.name,
+                             call == "assign"
+                                 ? "divided among replicas as shares of a sum; write the copies in the step function"
+                                 : "added; use assign")));
 }
 
 void refuse_add_to_total(const VariableState& state, const Use& use, std::string_view call) {

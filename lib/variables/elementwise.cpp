@@ -22,7 +22,7 @@ namespace {
 
 void refuse_bool(DType dtype) {
   if (dtype != DType::boolean) return;
-  throw_error(Code::invalid_argument, "assign_add, assign_sub: bool has no sum; use assign");
+  throw_error(Code::invalid_argument, "assign_add, assign_sub: bool values cannot be added; use assign");
 }
 
 /// target[i] = op(target[i], value[i]), in the type that elements are added in.
@@ -91,7 +91,7 @@ void write_share(TensorView target, ConstTensorView total, int replica, int repl
   const HostElements elements(total);
   visit_dtype(target.dtype, [&]<class T>() {
     if constexpr (std::same_as<T, bool>) {
-      throw_error(Code::invalid_argument, "assign: bool has no sum that could be spread over replicas");
+      throw_error(Code::invalid_argument, "assign: bool values cannot be divided among replicas as shares of a sum");
     } else {
       using Sum = sum_t<T>;
       T* const to = static_cast<T*>(edit.view().data);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // Arithmetic on copies of variables. Copies and values may be in host memory or on GPUs.
 
 #pragma once

@@ -46,10 +46,11 @@ std::string Variable::component_name(int local) const { return component(local).
 ConstTensorView Variable::view() const {
   const VariableState::Use use = state_->use();
   if (use.place == Place::cross_replica && state_->is_on_read()) {
-    detail::throw_error(Code::failed_precondition,
-                        "variable \"{}\": outside of step functions and updates its value is the aggregate of all "
-                        "copies, which no memory holds; use value() or read(), or take its components",
-                        name());
+    detail::throw_error(
+        Code::failed_precondition,
+        "variable \"{}\": outside of step functions and updates its value is the aggregate of all copies, "
+        "which is not stored, so there is no view of it; use value() or read(), or take its components",
+        name());
   }
   return std::as_const(state_->copy(use.copy)).view();
 }

@@ -24,10 +24,11 @@ namespace {
 /// Throws Error(invalid_argument) for options that a variable of `dtype` cannot have.
 void check_options(const VariableOptions& options, DType dtype) {
   if (options.synchronization == VariableSynchronization::none) {
-    detail::throw_error(Code::invalid_argument,
-                        "variable \"{}\": synchronization NONE asks for a variable that is not distributed; strategies "
-                        "do not make those; use on_write or on_read, or keep a Tensor per replica",
-                        options.name);
+    detail::throw_error(
+        Code::invalid_argument,
+        "variable \"{}\": synchronization NONE means a variable that is not distributed, which strategies do "
+        "not support; use on_write or on_read, or keep a Tensor per replica",
+        options.name);
   }
   if (options.synchronization > VariableSynchronization::on_read) {
     detail::throw_error(Code::invalid_argument,
@@ -40,10 +41,10 @@ void check_options(const VariableOptions& options, DType dtype) {
                         options.name, static_cast<int>(options.aggregation));
   }
   if (options.aggregation == VariableAggregation::mean && !is_floating_point(dtype)) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "variable \"{}\": aggregation MEAN of {} would not be {}; use sum or only_first_replica, or f64 elements",
-        options.name, to_string(dtype), to_string(dtype));
+    detail::throw_error(Code::invalid_argument,
+                        "variable \"{}\": aggregation MEAN is not supported for {}, because the mean is not {}; use "
+                        "sum or only_first_replica, or f64 elements",
+                        options.name, to_string(dtype), to_string(dtype));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
+//
 // The cluster of a Slurm job step, and Slurm's compressed lists.
 
 #pragma once

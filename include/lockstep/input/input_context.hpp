@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// The argument of a dataset function: it is to create input pipeline `input_pipeline_id` of `num_input_pipelines`.
-/// There is one pipeline per rank or, with InputReplicationMode::per_replica, per replica.
+/// The argument of a dataset function. It tells the function to create input pipeline `input_pipeline_id` of
+/// `num_input_pipelines`. There is one pipeline per rank or, with InputReplicationMode::per_replica, per replica.
 class LOCKSTEP_API InputContext {
  public:
   /// Throws Error(invalid_argument) unless 0 <= input_pipeline_id < num_input_pipelines and num_replicas_in_sync >= 1.

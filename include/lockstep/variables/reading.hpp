@@ -79,7 +79,8 @@ std::ostream& operator<<(std::ostream& out, const Reading<T>& reading) {
   return detail::print_elements(out, tensor_traits<Reading<T>>::view(reading));
 }
 
-/// Reads `variable` by the table of class Variable. Collective if the value is an aggregate.
+/// Returns the value of `variable`; the table of class Variable says which copy or aggregate that is. Collective if the
+/// value is an aggregate.
 template <Element T>
 [[nodiscard]] Reading<T> reading(const TypedVariable<T>& variable) {
   return Reading<T>(variable.values(), variable.shape());
@@ -111,8 +112,8 @@ template <class X, class T>
 concept OperandFor = NumberFor<X, T> || std::same_as<X, std::vector<T>> ||
                      requires { requires std::same_as<typename reading_element<X>::type, T>; };
 
-/// Operands of arithmetic: at least one variable or reading, and the other of the same element type, a number or a
-/// vector.
+/// Operands of arithmetic: at least one is a variable or a reading; the other is one of the same element type, a number
+/// or a vector.
 template <class A, class B>
 concept ReadingArithmetic = (Readable<A> && OperandFor<B, typename reading_element<A>::type>) ||
                             (Readable<B> && OperandFor<A, typename reading_element<B>::type>);
@@ -151,7 +152,8 @@ T quotient(T a, T b) {
   } else if constexpr (std::integral<T>) {
     if (b == T{0}) throw_divided_by_zero();
     if constexpr (std::is_signed_v<T>) {
-      if (b == T{-1}) return static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(a));  // the least one wraps
+      // the lowest value divided by -1 wraps
+      if (b == T{-1}) return static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(a));
     }
     return static_cast<T>(a / b);
   } else {

@@ -203,14 +203,16 @@ class Checker {
            to_string(result.dtype));
   }
 
-  /// A view whose number of rows is given.
+  /// Checks a view that must have `rows` rows.
   void check_rows(const ConstTensorView& view, std::string_view what, std::size_t index, std::int64_t rows,
                   const HostItem& result) const {
     const Shape expected = with_rows(rows, row_);
     if (view.dtype == result.dtype && view.shape == expected) return;
-    refuse("{} of item {} is {} {} on replica {}; its number of rows and the first tensor require {} {}", what, item_,
-           to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
-           to_string(expected));
+    refuse(
+        "{} of item {} is {} {} on replica {}, but must be {} {} according to the number of rows and the item's first "
+        "tensor",
+        what, item_, to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
+        to_string(expected));
   }
 
   void check_output(const TensorView& view, std::size_t index, HostItem& result) {
@@ -262,7 +264,7 @@ class Checker {
   /// with an output is an error.
   void check_overlaps() {
     std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
-      // outputs first among those that begin together, so that every input there meets the furthest of them
+      // at equal addresses, outputs precede inputs, so that each input is compared with the output that ends last
       return std::tuple(a.begin, !a.is_output, a.end, a.item) < std::tuple(b.begin, !b.is_output, b.end, b.item);
     });
     const Extent* furthest = nullptr;         // of all extents so far, the one that ends last
@@ -294,7 +296,7 @@ class Checker {
   std::optional<RowCounts> rows_;          // rows that the call names or, in an all_to_all_v, sends
   std::optional<RowCounts> receive_rows_;  // all_to_all_v
   std::size_t item_ = 0;
-  Shape row_;  // of the item under check, if it has rows
+  Shape row_;  // shape of one row of the current item, if it has rows
   std::vector<Extent> extents_;
   Places places_;
 };

@@ -52,8 +52,8 @@ void Places::finish() const {
       return entry.second.device.index == placed.device.index;
     });
     if (is_known) continue;
-    throw_error(Code::invalid_argument, "{}: {}, but no replica of this rank is there: {}", to_string(kind_),
-                text_of(placed), text_of(by_replica_.begin()->second));
+    throw_error(Code::invalid_argument, "{}: {}, but no replica of this rank is on that device; for example, {}",
+                to_string(kind_), text_of(placed), text_of(by_replica_.begin()->second));
   }
 }
 
@@ -64,7 +64,7 @@ void Places::require_reach() const {
     for (; at != by_address_.end() && at->first.first == device; ++at) {
       const std::string found = cuda::out_of_reach(at->first.second, device);
       if (found.empty()) continue;
-      throw_error(Code::invalid_argument, "{}: {} by its view, but its elements are {}", to_string(kind_),
+      throw_error(Code::invalid_argument, "{}: {} according to its view, but its elements are {}", to_string(kind_),
                   text_of(at->second), found);
     }
   }

@@ -16,7 +16,7 @@ RowCounts::RowCounts(std::string_view argument, std::span<const std::int64_t> co
                      std::size_t items)
     : counts_(counts), parts_(parts) {
   if (counts.size() != parts && counts.size() != parts * items) {
-    throw_error(Code::invalid_argument, "{} has {} entries; pass {}, for all items together, or {}, for each of {}",
+    throw_error(Code::invalid_argument, "{} has {} entries; pass {} (used for every item), or {} (for {} items)",
                 argument, counts.size(), parts, parts * items, items);
   }
   const auto negative = std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; });

@@ -233,7 +233,7 @@ void Engine::send_status_locked(const std::string& what) noexcept {
     if (!queue_.is_empty() || !transport_->is_alive()) return;
     control_.send_status(epoch_.number(), queue_.sequence(), what);
   } catch (const std::exception& error) {
-    log_warning("{}: cannot send the status of this rank: {}", options_.name, error.what());
+    log_warning("{}: cannot report to other ranks which operation this rank waits in: {}", options_.name, error.what());
   }
 }
 

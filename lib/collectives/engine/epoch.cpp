@@ -66,7 +66,7 @@ void Epoch::send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure
   try {
     control_.send_abort(epoch, sequence, failure);
   } catch (const Error& error) {
-    log_warning("{}: cannot send the failure of this rank to another one: {}", queue_.name(), error.what());
+    log_warning("{}: cannot send the failure of this rank to another rank: {}", queue_.name(), error.what());
   }
 }
 

@@ -245,7 +245,7 @@ void PairChannel::watch(int rank, PendingByNumber& pending) {
       time_out(rank, number, late);
     } else if (!one.warned && now - one.since > options_.warn_after) {
       one.warned = true;
-      log_warning("{} has waited {:.1f} s in message #{} ({}) for rank {}", options_.name,
+      log_warning("{}: this rank has waited {:.1f} s in message #{} ({}) for rank {}", options_.name,
                   std::chrono::duration<double>(now - one.since).count(), number, describe(one.operation->descriptor()),
                   rank);
     }

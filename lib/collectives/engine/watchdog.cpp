@@ -55,10 +55,12 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
   while (speaker < transport_.rank() && std::find(missing.begin(), missing.end(), speaker) != missing.end()) ++speaker;
   if (speaker != transport_.rank()) return;
   for (const int rank : missing) {
-    log_warning("{} has waited {:.1f} s in operation #{} ({}) for rank {}, last heard of in operation #{}",
-                queue_.name(), std::chrono::duration<double>(waited).count(), queue_.sequence(),
-                describe(queue_.head().descriptor()), rank,
-                std::max(control_.last_sequence(rank), agreement_.last_sequence(rank, epoch)));
+    const std::int64_t last = std::max(control_.last_sequence(rank), agreement_.last_sequence(rank, epoch));
+    const std::string known = last < 0 ? fmt::format("no operation seen from rank {}", rank)
+                                       : fmt::format("its last known operation is #{}", last);
+    log_warning("{}: this rank has waited {:.1f} s in operation #{} ({}) for rank {}; {}", queue_.name(),
+                std::chrono::duration<double>(waited).count(), queue_.sequence(), describe(queue_.head().descriptor()),
+                rank, known);
   }
 }
 

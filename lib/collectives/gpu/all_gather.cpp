@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
-// An all_gather on GPUs with equally many replicas each: NCCL gathers the inputs of each GPU, with short tensors in
-// buckets, and a kernel copies them in the order of the replicas, if NCCL's is another.
+// An all_gather on GPUs that all have the same number of replicas: NCCL gathers the inputs of each GPU, short tensors
+// packed into buckets; if NCCL's order is not replica order, a kernel reorders the result.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"

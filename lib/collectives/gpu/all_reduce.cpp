@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // An all_reduce in NCCL's own order. One kernel per GPU folds the inputs of the GPU's replicas, NCCL reduces among the
 // GPUs, and one kernel per GPU writes all its outputs. With one replica per GPU, NCCL reads the inputs and writes the

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // A broadcast on GPUs: from the root's first GPU to all others by NCCL, with short tensors in buckets.
 

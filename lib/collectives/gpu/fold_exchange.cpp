@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // all_reduce, reduce and reduce_scatter on GPUs along the canonical tree, with the bits of the hosts.
 //
@@ -21,7 +20,7 @@
 namespace lockstep::detail {
 namespace {
 
-using Slices = std::vector<std::vector<TensorRange>>;  // by leader; an item is a bucket
+using Slices = std::vector<std::vector<TensorRange>>;  // by leader; each range's `item` is the index of a bucket
 
 std::vector<Bucket> buckets_for(const Traits& kind, std::span<const HostItem> items) {
   // the parts of a reduce_scatter are not contiguous in a packed bucket
@@ -64,9 +63,10 @@ class FoldExchange final : public GpuReduction {
  private:
   /// Partial results on one GPU.
   struct Partials {
-    std::vector<std::vector<FoldInput>> own;   ///< its own blocks, by bucket and block; leaves if it is the only GPU
-    std::vector<void*> results;                ///< by bucket: memory for the slices of the result
-    std::vector<std::vector<void*>> received;  ///< the others' blocks, by range of its slice and block of all
+    std::vector<std::vector<FoldInput>> own;  ///< its own blocks, by bucket and block; leaves if it is the only GPU
+    std::vector<void*> results;               ///< by bucket: memory for the slices of the result
+    /// The others' blocks, by range of this GPU's slice and by index in the list of all blocks.
+    std::vector<std::vector<void*>> received;
   };
 
   bool do_step(int step) override {
@@ -157,7 +157,7 @@ class FoldExchange final : public GpuReduction {
     return values;
   }
 
-  /// Both ends of a pair of GPUs walk pieces and blocks in the same order.
+  /// Both GPUs of a pair visit ranges and blocks in the same order, so sends and receives match.
   void exchange_blocks() {
     const NcclComms& comms = *group().comms();
     const Leaders& leaders = group().leaders();

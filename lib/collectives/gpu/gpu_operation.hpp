@@ -64,7 +64,7 @@ class GpuOperation : public Operation, private StreamWork {
   void hold_back(void* stream) const final;
   const Failure* failure() const noexcept final { return rows_ ? rows_->failure() : nullptr; }
   std::vector<int> awaited_ranks() const final { return proxies_ ? std::vector<int>{} : rows_->awaited_ranks(); }
-  std::string_view awaited() const final { return "the GPUs have not done their part"; }
+  std::string_view awaited() const final { return "work on the GPUs is not complete"; }
   /// Aborts NCCL, which is started again in the next epoch. Leaks the memory of work that does not finish soon after.
   bool abandon(Transport& transport) noexcept final;
   bool survives_faults() const noexcept final { return true; }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the operations on GPUs. Every `group` has NCCL or a single GPU, unless a comment says more.
+// Creates the operations on GPUs. Every `group` has NCCL or a single GPU; some functions require more, as their
+// comments say.
 
 #pragma once
 
@@ -15,8 +16,8 @@
 
 namespace lockstep::detail {
 
-/// Whether NCCL's reduction gives the meaning of `op`, up to the order. It need not give the same bits for floats; a
-/// minimum or maximum of floats is refused for its NaNs and signed zeros. The same on all ranks.
+/// Whether NCCL can compute `op` of the items, apart from the order of the additions. The bits of floats may differ.
+/// False for min and max of floats, because NCCL treats NaNs and signed zeros differently. The same on all ranks.
 [[nodiscard]] bool nccl_reduces(ReduceOp op, std::span<const HostItem> items, const Leaders& leaders);
 
 /// An all_reduce in NCCL's own order. `group` has NCCL, and nccl_reduces `items`.

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // The collectives on GPUs that move parts from replica to replica: all_gather, gather, scatter and all_to_all, with
 // parts of equal or of different lengths.

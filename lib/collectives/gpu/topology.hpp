@@ -33,7 +33,7 @@ struct DeviceDescriptor {
 static_assert(std::is_trivially_copyable_v<DeviceDescriptor> && sizeof(DeviceDescriptor) == 192, "it travels as bytes");
 
 enum class GpuPath : std::uint8_t {
-  one_device,  ///< all replicas are on one GPU: kernels there do everything
+  one_device,  ///< all replicas are on one GPU; its kernels run the whole operation
   nccl,        ///< NCCL among the leaders of the GPUs
   host,        ///< through host memory
 };
@@ -44,7 +44,7 @@ struct GpuDecision {
   std::string sharing;  ///< "ranks 0 and 1 share GPU-..., led by rank 0"; empty if no two ranks share a GPU
 };
 
-/// `descriptors` by replica. Pure.
+/// Chooses the path. `descriptors` has one entry per replica, by id. Has no side effects.
 [[nodiscard]] GpuDecision decide_path(std::span<const DeviceDescriptor> descriptors, const ReplicaLayout& layout);
 
 /// One GPU.
@@ -72,12 +72,13 @@ struct LeaderBlock {
 /// All GPUs of a communicator, ordered by the rank that leads; the GPUs of one rank by their first replicas.
 class Leaders {
  public:
-  /// `descriptors` by replica.
+  /// `descriptors` has one entry per replica, by id.
   Leaders(std::span<const DeviceDescriptor> descriptors, const ReplicaLayout& layout);
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(leaders_.size()); }
   [[nodiscard]] const Leader& operator[](int leader) const { return leaders_[static_cast<std::size_t>(leader)]; }
-  /// The first leader of `rank`, if it leads any; `first(ranks)` is `size()`.
+  /// Index of the first GPU that `rank` leads; if there is none, of the first GPU that a later rank leads, or `size()`.
+  /// `first(ranks)` equals `size()`.
   [[nodiscard]] int first(int rank) const { return first_[static_cast<std::size_t>(rank)]; }
   /// The leader of `replica`.
   [[nodiscard]] int of(int replica) const { return of_[static_cast<std::size_t>(replica)]; }
@@ -85,9 +86,9 @@ class Leaders {
   [[nodiscard]] int of_rank(int rank) const { return of_rank_[static_cast<std::size_t>(rank)]; }
   /// Whether `rank` has replicas on that GPU.
   [[nodiscard]] bool has(int leader, int rank) const;
-  /// In rank order; those of one rank by their first replicas.
+  /// The proxied ranks in rank order; several entries of one rank are ordered by their first replica.
   [[nodiscard]] const std::vector<ProxiedRank>& proxied_ranks() const noexcept { return proxied_; }
-  /// Number of replicas on the GPU that has most of them.
+  /// Maximum number of replicas on one GPU.
   [[nodiscard]] int most_replicas() const noexcept { return most_replicas_; }
   /// All leaders' blocks in id order: they tile the replicas.
   [[nodiscard]] const std::vector<LeaderBlock>& blocks() const noexcept { return blocks_; }

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // The host collectives as one pattern: direct exchange.
 //

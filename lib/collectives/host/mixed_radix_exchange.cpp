@@ -3,10 +3,10 @@
 //
 // all_reduce by the mixed-radix schedules of schedule/mixed_radix.
 //
-// The vector is cut into segments, each of which goes through all stages; while one segment is added another travels,
-// and while one is inside the node another is between nodes. A rank starts the steps of its segments in an order that
-// is the same on all ranks: segment c enters stage s when segment c + 2 enters stage s - 1. So messages between a pair
-// match without tags.
+// The vector is cut into segments, each of which goes through all stages; the addition of one segment overlaps with the
+// messages of another, and work inside the node with messages between nodes. A rank starts the steps of its segments in
+// an order that is the same on all ranks: segment c enters stage s when segment c + 2 enters stage s - 1. So messages
+// between a pair match without tags.
 //
 // If the ranks of a node share memory, the first stage is done there: a rank reads its slice of all inputs of its node,
 // and the rank that gets results of that slice from other nodes writes them to all outputs of its node.
@@ -46,8 +46,8 @@ struct PlannedStep {
   int tick;   // its time, the same on every rank
 };
 
-/// The steps of this rank in the order that all ranks have. With `shares_node` the results of the first stage are
-/// written inside the node, so that stage has no all-gather.
+/// The steps of this rank, in an order that is the same on all ranks. With `shares_node` the results of the first stage
+/// are written inside the node, so that stage has no all-gather.
 std::vector<PlannedStep> order_steps(const RankSchedule& schedule, bool shares_node) {
   const int stages = schedule.stage_count();
   std::vector<PlannedStep> order;
@@ -166,8 +166,8 @@ class MixedRadixExchange final : public Operation {
   };
   struct Progress {
     Segment segment;
-    int done = 0;  // complete steps
-    int left = 0;  // further steps
+    int done = 0;  // number of completed steps
+    int left = 0;  // number of remaining steps
     int open_sends = 0;
   };
   /// A step whose messages are posted.
@@ -351,12 +351,12 @@ class MixedRadixExchange final : public Operation {
   ResultWriter writer_;
   PartialFolder folder_;
   std::optional<NodeStage> node_;
-  bool shares_node_ = false;        // in this operation
-  bool has_taken_results_ = false;  // those that other ranks could not write
+  bool shares_node_ = false;        // whether this operation runs the first stage in the node's shared memory
+  bool has_taken_results_ = false;  // whether this rank has copied the results that other ranks could not write
   Buffer packed_results_;           // empty if staging memory of the node is used instead
   std::vector<Progress> segments_;
   std::vector<PlannedStep> order_;
-  std::size_t next_ = 0;  // in order_
+  std::size_t next_ = 0;  // index in order_ of the next step
   std::vector<Step> under_way_;
   std::vector<Send> sends_;
 };

@@ -94,7 +94,7 @@ class ResultWriter {
   }
   /// Copies packed results to the outputs.
   void deliver(ElementRange elements) const;
-  /// Copies the packed results of another rank to the outputs of this rank that the other could not write.
+  /// Copies the packed results of another rank to this rank's outputs that the other rank could not write.
   void deliver_unseen(ElementRange elements, const std::byte* packed) const;
 
  private:
@@ -119,7 +119,7 @@ class PartialFolder {
   /// All arguments outlive this. `rank` is this rank.
   PartialFolder(const RankSchedule& schedule, const ReductionSpace& reduction, const ResultWriter& writer, int rank);
 
-  /// As ResultWriter's.
+  /// `node` is null if the ranks of the node do not share memory in this operation.
   void start(const NodeStage* node) { node_ = node; }
 
   /// The message with the partial results of `elements` that `stage` ships.

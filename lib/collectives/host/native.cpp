@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // An all_reduce in any order by the transport's own reduction. This rank's replicas are added along the tree, then the
 // transport adds the ranks' sums: MPI_Iallreduce per item, polled against the deadline.

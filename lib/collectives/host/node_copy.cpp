@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // broadcast, all_gather and gather inside a node, through shared memory: the consumers of an input copy it from where
 // it is; its producer only waits until all have. A barrier is the case without bytes.

@@ -29,7 +29,7 @@ namespace lockstep::detail {
 /// Whether inputs go over the control blocks. The same on all ranks.
 struct ControlBlockUse {
   bool fits = false;         ///< the inputs of one rank fit on its control block
-  bool always_flat = false;  ///< and are so small that they go there even if the other ranks can read them in place
+  bool always_flat = false;  ///< they fit and are so small that they go there even if others can read them in place
 };
 [[nodiscard]] ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs,
                                                 const NodeTuning& tuning);
@@ -73,9 +73,9 @@ class NodeOperation : public Operation {
 
   /// The address of `range` in input `i` of `rank`; null if it is in staging memory.
   [[nodiscard]] const std::byte* visible_input(int rank, const TensorRange& range, std::size_t i) const;
-  /// The same in this round, in place or in staging memory.
+  /// The address of `staged` in input `i` of `rank` in this round, in place or in staging memory.
   [[nodiscard]] const std::byte* input_of_round(int rank, const StagedRange& staged, std::size_t i) const;
-  /// The same if all inputs are on the control blocks.
+  /// The address of `staged` in input `i` of `rank`; all inputs must be on the control blocks.
   [[nodiscard]] const std::byte* payload_input(int rank, const StagedRange& staged, std::size_t i) const;
 
  private:
@@ -97,7 +97,7 @@ class NodeOperation : public Operation {
   virtual void do_round() = 0;
   /// Called when all ranks have done the work of the round.
   virtual void finish_round() {}
-  /// The owner whose slices of this rank's inputs are read by this rank alone; -1 if there is none.
+  /// The rank whose slices of this rank's inputs no other rank reads; -1 if there is none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
   [[nodiscard]] std::byte* own_payload() const {
@@ -123,11 +123,11 @@ class NodeOperation : public Operation {
   std::vector<PeerTable> peers_;
   bool has_looked_up_ = false;
 
-  // this run
+  // state of the current run
   Mode mode_ = Mode::flat;
   Phase phase_ = Phase::gather;
   std::size_t round_ = 0;
-  std::size_t next_ = 0;  ///< among the ranks waited for: all before it have arrived
+  std::size_t next_ = 0;  ///< index in the list of awaited ranks; all earlier ones have arrived
 };
 
 }  // namespace lockstep::detail

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // all_reduce, reduce and reduce_scatter inside a node, through shared memory.
 //

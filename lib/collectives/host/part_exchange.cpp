@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
-
 //
 // scatter and all_to_all: every replica gets a part of its own from every source, which is the root's input in a
 // scatter and the inputs of all replicas in an all_to_all.

@@ -29,15 +29,16 @@ class RankSchedule {
   struct Stage {
     bool has_peers = false;  ///< if not, this rank has no work in the stage
     StageFold fold;
-    std::vector<Block> shipped;                             ///< blocks that this rank sends of each element
-    std::vector<std::vector<std::uint8_t>> shipped_merges;  ///< the folds of those made of its own replicas alone
+    std::vector<Block> shipped;  ///< tree blocks whose partial results this rank sends
+    /// How to fold each of `shipped` that covers only replicas of this rank.
+    std::vector<std::vector<std::uint8_t>> shipped_merges;
   };
   RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int segments);
 
   [[nodiscard]] const RankLayout& layout() const noexcept { return *layout_; }
   [[nodiscard]] const Radices& radices() const noexcept { return schedule_.radices(); }
   [[nodiscard]] int segments() const noexcept { return segments_; }
-  /// Equal if radices and segments are.
+  /// Equal for schedules with equal radices and segments.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   /// Whether the ranks of a node share the work of the first stage, so that they can do it in shared memory.
   [[nodiscard]] bool begins_in_node() const { return radices().front().kind == StageKind::node; }
@@ -49,8 +50,8 @@ class RankSchedule {
   /// The fold of the first stage if this rank reads all inputs of its node itself.
   [[nodiscard]] const StageFold& node_fold() const noexcept { return node_fold_; }
 
-  /// The work of `rank` in `stage` for `elements` of `space`. All ranges are snapped, on all ranks alike: both ends
-  /// of a message have the same elements.
+  /// The work of `rank` in `stage` for `elements` of `space`. Ranges are rounded to the boundaries of `space` in
+  /// the same way on all ranks, so both ends of a message have the same elements.
   [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage, ElementRange elements) const;
 
  private:

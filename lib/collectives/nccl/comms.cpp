@@ -19,7 +19,7 @@
 namespace lockstep::detail {
 namespace {
 
-// NCCL needs fractions of a second; other ranks may make the same calls a little later
+// normally takes a fraction of a second; the rest allows for ranks that make the call later
 constexpr std::chrono::milliseconds end_timeout{5'000};
 
 struct Completion {
@@ -28,8 +28,8 @@ struct Completion {
   bool is_done LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 
-/// Runs `work`, which may never return, on a thread of its own; whether it returned within `timeout`. If not, the
-/// thread is abandoned. `work` throws nothing and owns what it uses.
+/// Runs `work`, which may never return, on a separate thread. Returns whether it completed within `timeout`. If not,
+/// the thread is abandoned. `work` throws nothing and owns what it uses.
 bool completes_within(std::chrono::milliseconds timeout, const std::function<void()>& work) noexcept {
   try {
     const auto completion = std::make_shared<Completion>();

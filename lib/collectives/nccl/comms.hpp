@@ -22,7 +22,7 @@ class NcclComms {
   NcclComms(std::shared_ptr<nccl::Api> api, std::vector<int> devices);
   NcclComms(const NcclComms&) = delete;
   NcclComms& operator=(const NcclComms&) = delete;
-  /// As `finish`.
+  /// Calls `finish`.
   ~NcclComms();
 
   /// Starts to create the communicators, as ranks `first`, `first` + 1, ... of `all`. Throws Error(unavailable).

@@ -38,7 +38,8 @@ class MemoryUsedUp final : public std::bad_alloc {
   std::array<char, 96> text_{};  // not a std::string: copying it might fail for lack of memory
 };
 
-/// The result of `call`, a call of the Api that allocates `block`. Clears CUDA's error if it is out of memory.
+/// Returns `block` if `status` of the allocation `call` is success. If it is out_of_memory, clears CUDA's last error
+/// and throws MemoryUsedUp.
 template <class Text>
 void* taken(Api& api, Status status, void* block, const char* call, const Text& text_when_used_up) {
   if (status == Status::out_of_memory) {

@@ -16,7 +16,7 @@ struct Claims {
   std::multiset<std::chrono::milliseconds> limits LOCKSTEP_GUARDED_BY(mutex);
 };
 
-/// Never destroyed: communicators may outlive everything.
+/// Never destroyed: communicators may be destroyed after static objects.
 Claims& claims() {
   static Claims* const of_this_process = new Claims;
   return *of_this_process;

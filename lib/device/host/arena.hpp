@@ -37,9 +37,10 @@ class SharedSegment {
 
   /// Creates a memory file and reserves `bytes`, or less if address space is limited. Memory is used as pages are
   /// touched. Returns null if this system allows no such file, and sets `why` to the reason; otherwise sets `why` to
-  /// the kind of file. Maps the segment of another process, or this process's own once more. Returns null if that is
-  /// not allowed, or if `name` does not lead to the intended segment, and sets `why` to the reason.
+  /// the kind of file.
   [[nodiscard]] static std::shared_ptr<SharedSegment> create(std::size_t bytes, std::string& why);
+  /// Maps the segment of another process, or this process's own once more. Returns null if that is not allowed, or if
+  /// `name` does not lead to the intended segment, and sets `why` to the reason.
   [[nodiscard]] static std::shared_ptr<SharedSegment> open(const SegmentName& name, std::string& why);
 
   SharedSegment(const SharedSegment&) = delete;

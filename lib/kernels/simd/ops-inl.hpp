@@ -96,8 +96,8 @@ struct Minimum {
     if constexpr (!is_float_tag<D>) {
       return hn::Min(a, b);
     } else if constexpr (second_operand_wins) {
-      // computed in both orders: the results are equal if a and b are ordered, except for the sign of a zero, and are a
-      // and b themselves otherwise
+      // Both orders are computed. If a and b are ordered, x and y are equal (up to the sign of zero); otherwise they
+      // are a and b.
       const V x = hn::Min(a, b);
       const V y = hn::Min(b, a);
       return hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), canonical_nans(d));

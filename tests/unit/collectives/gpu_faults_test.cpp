@@ -254,7 +254,7 @@ TEST(GpuFaults, end_pending_requests_and_those_behind_them) {
           requests.push_back(comm.all_reduce_async(batch.items(), ReduceOp::sum));
         }
         for (Request& request : requests)
-          expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
+          expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "work on the GPUs is not complete"});
       },
       short_deadline(1500));
 }

@@ -69,7 +69,7 @@ TEST(GpuRequest, of_a_hung_operation_blocks_a_stream_but_not_the_host) {
         EXPECT_FALSE(request.test());
         EXPECT_FALSE(request.wait_for(std::chrono::milliseconds(20)));
         EXPECT_FALSE(detail::cuda::is_idle(reader.stream(), items.front().outputs.front().device.index));
-        expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "the GPUs have not done their part"});
+        expect_all(error_of([&] { request.wait(); }), {"deadline_exceeded:", "work on the GPUs is not complete"});
         request.wait(reader.stream());  // what failed is complete
       },
       short_deadline(5000));

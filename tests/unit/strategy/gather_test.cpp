@@ -194,7 +194,7 @@ TEST(SparseAllReduce, of_different_trees_is_a_mismatch_on_every_replica) {
                  [&] { (void)r.all_reduce(odd ? "MEAN" : "SUM", x); });
     expect_error(Code::mismatch, {"all_reduce", "dense leaf 0", "f32[3] on replica 1", "f32[2]"},
                  [&] { (void)r.all_reduce("SUM", std::tuple(x, Floats(odd ? 3 : 2))); });
-    expect_error(Code::invalid_argument, {"all_reduce", "max of sparse rows"},
+    expect_error(Code::invalid_argument, {"all_reduce", "max of IndexedSlices"},
                  [&] { (void)r.all_reduce(ReduceOp::max, x); });
   });
 }

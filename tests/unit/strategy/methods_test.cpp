@@ -169,7 +169,8 @@ void expect_resolver_refused(const ClusterResolver& resolver, std::initializer_l
 TEST(Resolver, that_knows_other_ranks_is_refused_on_all_ranks) {
   const ClusterSpec two{{"worker", {"a:1", "b:1"}}, {"ps", {"c:1"}}};
   // right for rank 0, and wrong for rank 1, which passes the same
-  expect_resolver_refused(SimpleClusterResolver(two, {"worker", 0}), {"worker 0, number 0 of all, but its rank is 1"});
+  expect_resolver_refused(SimpleClusterResolver(two, {"worker", 0}),
+                          {"worker 0, position 0 in the cluster, but its MPI rank is 1"});
   expect_resolver_refused(SimpleClusterResolver(ClusterSpec{{"worker", {"a:1", "b:1", "c:1"}}}, {"worker", 0}),
                           {"3 workers, chief included, but there are 2 ranks"});
   expect_resolver_refused(SimpleClusterResolver(two, {"ps", 0}), {"the task \"ps\"", "worker or chief"});

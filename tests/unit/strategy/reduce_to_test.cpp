@@ -72,7 +72,7 @@ TEST(SparseReduceTo, refuses_incompatible_rows_on_all_ranks) {
                [&] { reduce(slices({1}, {1}, 5), slices({1}, {1, 2}, 5)); });
   expect_error(Code::invalid_argument, {"index 5", "5 rows"},
                [&] { reduce(slices({5}, {1}, 5), slices({1}, {1}, 5)); });
-  expect_error(Code::invalid_argument, {"max of sparse rows", "to_dense"},
+  expect_error(Code::invalid_argument, {"max of IndexedSlices", "to_dense"},
                [&] { reduce(slices({1}, {1}, 5), slices({1}, {1}, 5), ReduceOp::max); });
   on_workers({1, 1}, [](Strategy& two) {
     const std::int64_t rows = 5 + two.communicator().rank();

@@ -270,7 +270,7 @@ TEST(Generator, refuses_invalid_ranges_and_types) {
 TEST(Generator, made_outside_refuses_unequal_draws) {
   MirroredStrategy strategy = mirrored(2);
   Generator generator = Generator::from_seed(1);
-  expect_error(Code::mismatch, {"replica 1 draws 4 words", "replica 0 draws 3", "create it in a scope"}, [&] {
+  expect_error(Code::mismatch, {"replica 1 draws 4 random words", "replica 0 draws 3", "create it in a scope"}, [&] {
     strategy.run([&](ReplicaContext& replica) {
       (void)draw(generator, static_cast<std::size_t>(3 + replica.replica_id_in_sync_group()));
     });
@@ -285,7 +285,7 @@ TEST(Generator, refuses_updates_and_other_strategies) {
     const Scope scope = strategy.scope();
     return Generator::from_seed(1);
   }();
-  expect_error(Code::failed_precondition, {"update context", "draw before the update"},
+  expect_error(Code::failed_precondition, {"update context", "draw the numbers before update"},
                [&] { strategy.extended().update(variable, [&](std::span<float> copy) { generator.uniform(copy); }); });
   expect_error(Code::failed_precondition, {"update context"}, [&] {
     strategy.run([&](ReplicaContext& replica) {

@@ -354,7 +354,8 @@ TEST(SyncOnRead, of_flags_has_no_sum) {
   const auto flags = strategy.sync_on_read_variable<bool>(false, aggregated_by(VariableAggregation::sum));
   strategy.run([&](ReplicaContext& replica) { flags.assign(replica.local_replica() == 1); });
   EXPECT_TRUE(strategy.run([&] { return flags.value(); }).component(1));
-  expect_error(Code::invalid_argument, {"assign to", "\"v\"", "bool has no sum"}, [&] { flags.assign(true); });
+  expect_error(Code::invalid_argument, {"assign to", "\"v\"", "bool values cannot be divided among replicas"},
+               [&] { flags.assign(true); });
   expect_error(Code::invalid_argument, {"bool"}, [&] { (void)flags.value(); });
 }
 

@@ -38,7 +38,8 @@ void require_reducible() {
       "and types with a lockstep::tensor_traits specialisation");
 }
 
-/// A value for the reduction of `leaf`, contents unspecified: the leaf itself if it refers to elements.
+/// Returns a place for the result of reducing `leaf`: a copy of the leaf if it refers to elements, otherwise a new
+/// value with unspecified contents.
 template <class Leaf>
 Leaf result_like(const Leaf& leaf, ReduceOp /*op*/) {
   return leaf;
@@ -47,7 +48,7 @@ inline Tensor result_like(const Tensor& leaf, ReduceOp op) {
   return Tensor(result_dtype(op, leaf.dtype()), leaf.shape(), nullptr, leaf.device());
 }
 
-/// The type of a reduction of a leaf in host memory, which owns its elements.
+/// Result type of a host reduction of a leaf; the result owns its elements.
 template <class Leaf>
 struct owning {
   using type = Leaf;
@@ -87,7 +88,7 @@ struct gathered<std::span<T>> {
 template <class Leaf>
 using gathered_t = typename gathered<Leaf>::type;
 
-/// `tensor` as that type; a vector needs a tensor with one axis.
+/// Converts `tensor` to gathered_t<Leaf>; a vector needs a tensor with one axis.
 template <class Leaf>
 gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
   using Result = gathered_t<Leaf>;
@@ -102,11 +103,11 @@ gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
 /// Throws Error(unimplemented): IndexedSlices cannot be gathered.
 [[noreturn]] LOCKSTEP_API void throw_sparse_not_gathered(const char* call);
 
-/// A leaf that is a tensor, or sparse rows.
+/// Whether Leaf is IndexedSlices (sparse) and not a tensor.
 template <class Leaf>
 struct is_sparse : std::bool_constant<std::same_as<Leaf, IndexedSlices>> {};
 
-/// A Result other than a Tensor with as many elements as `leaf`.
+/// A new Result (not a Tensor) with as many elements as `leaf`; its contents are unspecified unless Result is Leaf.
 template <class Result, class Leaf>
 Result owning_result(const Leaf& leaf) {
   if constexpr (std::same_as<Result, Leaf>) {

@@ -96,11 +96,4 @@ void PlanCache::add(const CallKey& key, std::shared_ptr<Operation> operation) {
   entries_.pop_back();
 }
 
-void PlanCache::forget(const CallKey& key) {
-  const auto entry = locate(key, hash_of(key));
-  if (entry == entries_.end()) return;
-  by_hash_.erase(entry->hash);
-  entries_.erase(entry);
-}
-
 }  // namespace lockstep::detail

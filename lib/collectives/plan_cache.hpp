@@ -39,7 +39,6 @@ class PlanCache {
   [[nodiscard]] std::shared_ptr<Operation> find(const CallKey& key);
   /// Adds `operation`; removes the least recently used entry if the cache is full.
   void add(const CallKey& key, std::shared_ptr<Operation> operation);
-  void forget(const CallKey& key);
 
  private:
   static constexpr std::size_t most_entries = 1024;

@@ -75,8 +75,8 @@ class ChunkPipeline final : public DistributedPipeline::Implementation {
 
  private:
   [[nodiscard]] std::unique_ptr<DistributedReader::Implementation> do_open(ReadingPosition position) override {
-    return detail::propagate(
-        layout_, [&] { return std::make_unique<ChunkReader>(*node_, layout_, plan_, options_, position); });
+    return detail::propagate(layout_,
+                             [&] { return std::make_unique<ChunkReader>(*node_, layout_, plan_, options_, position); });
   }
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
     const std::int64_t full = node_->batch_size();

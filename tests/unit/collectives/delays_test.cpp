@@ -234,8 +234,8 @@ class StoppedThread : public testing::TestWithParam<int> {
 
 constexpr detail::TestHooks holds{.at_flag = hold_at_flag};
 
-/// Rank 2 stops for so long that the others time out, repeatedly, and use their memory for other purposes; rank 2 does no
-/// harm when it continues.
+/// Rank 2 stops for so long that the others time out, repeatedly, and use their memory for other purposes; rank 2 does
+/// no harm when it continues.
 void check_stopped(StoppedThread::Call call, int flag) {
   constexpr std::size_t count = StoppedThread::count;
   Hold held;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract of CrossDeviceOps. The test of an implementation instantiates the suite with a function that creates one:
+// The contract of CrossDeviceOps. The test of an implementation instantiates the suite with a function that creates
+// one:
 //   INSTANTIATE_TEST_SUITE_P(Mine, CrossDeviceContract, testing::Values(Implementation{"Mine", [] { return ...; }}));
 // `layouts` are the layouts that the implementation supports.
 

@@ -209,7 +209,8 @@ TEST(GradientBuckets, refuse_what_makes_no_sense) {
   on_ranks({1}, [](Communicator& comm) {
     Replica replica;
     replica.fill(0);
-    EXPECT_EQ(code_of([&] { GradientBuckets buckets(comm, std::span<const std::vector<TensorView>>()); }), Code::invalid_argument);
+    EXPECT_EQ(code_of([&] { GradientBuckets buckets(comm, std::span<const std::vector<TensorView>>()); }),
+              Code::invalid_argument);
     GradientBuckets buckets(comm, views_of({&replica, 1}));
     EXPECT_EQ(code_of([&] { buckets.ready(0, 99); }), Code::invalid_argument);
     EXPECT_EQ(code_of([&] { buckets.ready(1, 0); }), Code::invalid_argument);

@@ -22,7 +22,7 @@ std::optional<std::int64_t> digits(std::string_view text) {
   return value;
 }
 
-/// All values of an enumeration with `count` enumerators for "all", else the values that the list names.
+/// Parses a comma-separated list of names. "all" selects all `count` enumerators.
 template <class Value, class Parse>
 std::vector<Value> list(std::string_view option, const std::string& text, int count, Parse parse) {
   std::vector<Value> values;

@@ -88,7 +88,8 @@ std::string field(const nlohmann::ordered_json& value) {
   return in_quotes(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-/// A line of names, then one line for each object of `rows`; all objects have the same names; null is empty.
+/// CSV text: a header line, then one line per object of `rows`. All objects have the same keys; null becomes an empty
+/// field.
 std::string csv_of(const nlohmann::ordered_json& rows) {
   std::vector<std::string> names;
   if (!rows.empty()) {

@@ -9,7 +9,8 @@
 
 namespace lockstep::detail {
 
-/// The number of fork() calls between this process and the first process that asked. Costs one load. Thread-safe.
+/// The number of fork() calls between this process and the first process that called this function. Costs one load.
+/// Thread-safe.
 [[nodiscard]] std::uint32_t fork_depth() noexcept;
 
 }  // namespace lockstep::detail

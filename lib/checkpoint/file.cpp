@@ -167,7 +167,7 @@ void sync_directory(const Path& path) {
   const int result = ::fsync(descriptor);
   const int error_number = errno;
   ::close(descriptor);
-  // EINVAL: a file system that cannot sync directories, and need not
+  // EINVAL: this file system does not support fsync on directories, and does not need it
   if (result != 0 && error_number != EINVAL) throw_system_error("fsync", path, error_number);
 }
 
@@ -177,8 +177,9 @@ void put_in_place(const Path& from, const Path& to) {
   // atomically, so that `to` exists at any moment
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) throw_system_error("rename", from, errno);
-  const Path aside =
-      from.string() + "-old";  // not atomic: the file system cannot exchange. A kill here loses this checkpoint only
+  // Not atomic, because the file system does not support RENAME_EXCHANGE. If the process is killed here, only this
+  // checkpoint is lost.
+  const Path aside = from.string() + "-old";
   if (::rename(to.c_str(), aside.c_str()) != 0) throw_system_error("rename", to, errno);
   if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error("rename", from, errno);
   if (::rename(aside.c_str(), from.c_str()) != 0) throw_system_error("rename", aside, errno);

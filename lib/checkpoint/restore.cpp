@@ -39,7 +39,8 @@ int replicas_of(const Variable& variable) { return VariableAccess::team(variable
 
 bool is_on_read(const Variable& variable) { return variable.synchronization() == VariableSynchronization::on_read; }
 
-/// The canonical sum of `count` equal values. The left half has the largest power of two below `count` values.
+/// The canonical sum of `count` equal values. The left subtree has p values, where p is the
+/// largest power of two less than `count`.
 template <class Sum>
 Sum sum_of_equal(Sum value, unsigned count) {
   if (count == 1) return value;

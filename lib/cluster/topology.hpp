@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processors and cores of a host, read with hwloc: of this host, or of a synthetic one in tests; and how the ranks
-// of a node share its cores.
+// The processors and cores of this host, or of a synthetic host in tests, read with hwloc; and how the ranks of a node
+// share its cores.
 
 #pragma once
 
@@ -55,8 +55,8 @@ class Topology {
   ProcessorSet processors_;
 };
 
-/// Finds the devices of one kind. `device_backends` would list one entry for each backend of the build; it is empty
-/// today. Tests pass their own.
+/// Finds the devices of one kind. `device_backends` returns the backends of this build; at present there are none.
+/// Tests pass their own list.
 struct DeviceBackend {
   const char* name;
   std::vector<LocalDevice> (*find)(const Topology& topology);

@@ -6,19 +6,19 @@
 //
 // Groups of level 0 are the ranks; stage j joins neighbouring groups of level j to one group of level j + 1. The
 // members of a group of level j share the element space: it is cut into as many *slices* as the product of the radices
-// so far, and each slice has one owner, which holds the partial results of the group for it: the canonical tree's nodes
-// inside the group's replicas. In a stage that splits, each owner of a slice in the joined groups keeps a share of it,
-// and sends every other owner that owner's share. In a stage that replicates, each owner gets the whole slice from one
-// holder in every other group. After the last stage the owner of each slice has its final result; the splitting stages
-// then run in reverse as an all-gather. If a group has more or fewer members than slices, the slices are dealt out
-// evenly: some members own several, or none.
+// so far, and each slice has one owner, which holds the partial results of the group for it: the blocks of the
+// canonical tree inside the group's replicas. In a stage that splits, each owner of a slice in the joined groups keeps
+// a share of it, and sends every other owner that owner's share. In a stage that replicates, each owner gets the whole
+// slice from one holder in every other group. After the last stage the owner of each slice has its final result; the
+// splitting stages then run in reverse as an all-gather. If a group has more or fewer members than slices, the slices
+// are dealt out evenly: some members own several, or none.
 //
-// Groups are neighbours in id, so the replicas of a group are one range [a, b), and a member holds aligned_blocks(a,
-// b): one node if radices and replicas per rank are powers of two, a few nodes otherwise. So every choice of radices
+// A group consists of consecutive ranks, so its replicas are one range [a, b), and a member holds aligned_blocks(a,
+// b): one block if radices and replicas per rank are powers of two, a few blocks otherwise. So every choice of radices
 // evaluates the same tree.
 //
 // Steps: one per stage, and one more per splitting stage for the all-gather. Cost per rank for n bytes over P ranks
-// with aligned nodes: sum of (radix - 1) messages and (P-1)/P n bytes in each phase if all stages split; n (radix - 1)
+// with aligned blocks: sum of (radix - 1) messages and (P-1)/P n bytes in each phase if all stages split; n (radix - 1)
 // bytes per replicating stage. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in
 // MPICH (2005); Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
 
@@ -137,8 +137,8 @@ class MixedRadix {
   int splitting_ = 0;  // number of stages before the first that replicates
 };
 
-/// The folds of a stage that joins neighbouring groups. Inputs are the nodes of the canonical tree that the groups
-/// hold; outputs are the nodes of the joined group. The inputs are in id order: those of group 0, of group 1, and so
+/// The folds of a stage that joins neighbouring groups. Inputs are the blocks of the canonical tree that the groups
+/// hold; outputs are the blocks of the joined group. The inputs are in id order: those of group 0, of group 1, and so
 /// on; the outputs consume them in consecutive runs.
 struct StageFold {
   struct Output {
@@ -154,7 +154,7 @@ struct StageFold {
 inline constexpr int every_group = -1;
 
 /// The fold of groups that cover replicas [bounds[i], bounds[i+1]) of `replicas`. The inputs of group `leaves`, if
-/// given, are single replicas instead of nodes.
+/// given, are single replicas instead of blocks.
 [[nodiscard]] StageFold stage_fold(std::span<const int> bounds, int replicas, std::optional<int> leaves = std::nullopt);
 
 }  // namespace lockstep::detail

@@ -59,7 +59,8 @@ void VariableState::aggregate_copies(TensorView target) const {
   if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());
   const ConstTensorView first = copies.front().view();
   if (first.device.kind != target.device.kind) {
-    // on the device of the copies, so that all ranks use the same path, wherever each needs the result
+    // aggregates on the device of the copies, so that all ranks use the same path even if they need the result on
+    // different devices
     Tensor there = detail::propagate(team->communicator(), [&first] {
       return Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device);
     });

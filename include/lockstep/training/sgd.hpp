@@ -16,7 +16,8 @@ struct SgdOptions {
   float momentum = 0.0F;
 };
 
-/// Stochastic gradient descent: p -= learning_rate * g; with momentum m = momentum * m - learning_rate * g, p += m.
+/// Stochastic gradient descent. Without momentum: p -= learning_rate * g. With momentum: m = momentum * m -
+/// learning_rate * g, then p += m.
 class LOCKSTEP_API Sgd final : public Optimizer {
  public:
   /// Creates the state; Collective. `parameters` are variables of `strategy`.

@@ -26,7 +26,8 @@ namespace detail {
 
 /// Throws Error(failed_precondition): a reading with `count` elements is used as one number.
 [[noreturn]] LOCKSTEP_API void throw_not_one_number(std::size_t count);
-/// The shape of `a op b`: equal shapes, or one number and anything. Throws Error(invalid_argument) otherwise.
+/// Returns the shape of `a op b`. The shapes must be equal, or one operand must be a single number; else throws
+/// Error(invalid_argument).
 [[nodiscard]] LOCKSTEP_API Shape arithmetic_shape(const Shape& a, const Shape& b);
 /// Throws Error(invalid_argument): an integer is divided by zero.
 [[noreturn]] LOCKSTEP_API void throw_divided_by_zero();
@@ -103,7 +104,7 @@ struct reading_element<X> {
   using type = typename decltype(element_of_reading(std::declval<const X&>()))::value_type;
 };
 
-/// A number that may be converted to T: not a floating-point number to an integer.
+/// A number type that converts to T. Floating-point types do not convert to integers.
 template <class X, class T>
 concept NumberFor =
     std::same_as<X, T> || (std::is_arithmetic_v<X> && (!std::is_integral_v<T> || std::is_integral_v<X>));

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_reduce, reduce and reduce_scatter on GPUs along the canonical tree, with the bits of the hosts.
+// all_reduce, reduce and reduce_scatter on GPUs along the canonical tree. Results are bitwise equal to those in
+// host memory.
 //
 // 1. Every GPU computes the blocks of the tree that are made of its replicas alone. 2. Each GPU owns a slice of the
-// elements and receives the others' blocks of it, as bytes. 3. It folds them along the tree in one kernel. 4. The
-// slices are sent to all GPUs that want the result. Among D GPUs that is 2 (D-1)/D times the bytes of a GPU's blocks. A
-// reduce_scatter has no step 4: its slices are the parts of a GPU's replicas. If there is one GPU, one kernel does
-// everything, without NCCL.
+// elements and receives the blocks of the other GPUs for this slice, as bytes. 3. It folds them along the tree in one
+// kernel. 4. The slices are sent to all GPUs that want the result. With D GPUs, each sends 2 (D-1)/D times the bytes of
+// its blocks. A reduce_scatter has no step 4: the slice of a GPU is the parts of its replicas. If there is one GPU, one
+// kernel does everything, without NCCL.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/gpu/operations.hpp"
@@ -280,7 +281,7 @@ class FoldExchange final : public GpuReduction {
     return bytes_of(range.end - range.begin, result_of(bucket_of(range)));
   }
 
-  /// Copies the slices that other GPUs have folded to the outputs that they were not received in.
+  /// Copies the slices received from other GPUs to all outputs except the one that received them.
   void copy_results() {
     for (std::size_t stream = 0; stream < streams(); ++stream) {
       std::vector<cuda::CopyRegion> pieces;

@@ -25,7 +25,7 @@ namespace lockstep::detail {
                                                               std::shared_ptr<GpuGroup> group,
                                                               std::vector<HostItem> items);
 
-/// An all_reduce, reduce or reduce_scatter along the canonical tree, with the bits of the hosts.
+/// An all_reduce, reduce or reduce_scatter along the canonical tree. Results are bitwise equal to those in host memory.
 [[nodiscard]] std::shared_ptr<Operation> make_fold_exchange(const Descriptor& descriptor,
                                                             std::shared_ptr<GpuGroup> group,
                                                             std::vector<HostItem> items);
@@ -47,8 +47,8 @@ namespace lockstep::detail {
 [[nodiscard]] std::shared_ptr<Operation> make_part_moves(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group,
                                                          std::vector<HostItem> items);
 
-/// A collective on tensors of GPUs through host memory: `inner`, an operation on hosts, works on `copies`, into which
-/// the inputs have been copied already; its results are then copied to the devices. The bits are those of the hosts.
+/// Runs a collective on GPU tensors through host memory. The inputs are already in `copies`; the host operation `inner`
+/// works there; then the results are copied to the devices. Results are bitwise equal to those of host tensors.
 [[nodiscard]] std::shared_ptr<Operation> make_staged(const Descriptor& descriptor, std::shared_ptr<Operation> inner,
                                                      std::unique_ptr<HostCopies> copies);
 

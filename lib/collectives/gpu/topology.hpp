@@ -47,7 +47,7 @@ struct GpuDecision {
 /// Chooses the path. `descriptors` has one entry per replica, by id. Has no side effects.
 [[nodiscard]] GpuDecision decide_path(std::span<const DeviceDescriptor> descriptors, const ReplicaLayout& layout);
 
-/// One GPU.
+/// One GPU and the rank that leads it.
 struct Leader {
   int rank = 0;               ///< the lowest rank with replicas on the GPU
   int device = 0;             ///< CUDA's number of the GPU on that rank
@@ -55,7 +55,7 @@ struct Leader {
   std::vector<Block> blocks;  ///< the fewest blocks of the canonical tree that cover them, in id order
 };
 
-/// One rank's replicas on a GPU that another rank leads. That rank is its proxy.
+/// The replicas of one rank on a GPU that another rank leads. The leading rank is the proxy.
 struct ProxiedRank {
   int rank = 0;
   int device = 0;  ///< CUDA's number of the GPU on this rank
@@ -80,9 +80,9 @@ class Leaders {
   /// Index of the first GPU that `rank` leads; if there is none, of the first GPU that a later rank leads, or `size()`.
   /// `first(ranks)` equals `size()`.
   [[nodiscard]] int first(int rank) const { return first_[static_cast<std::size_t>(rank)]; }
-  /// The leader of `replica`.
+  /// Index of the GPU of `replica`.
   [[nodiscard]] int of(int replica) const { return of_[static_cast<std::size_t>(replica)]; }
-  /// The leader of the first replica of `rank`: a root's input is read there.
+  /// Index of the GPU of the first replica of `rank`, from which a root's input is read.
   [[nodiscard]] int of_rank(int rank) const { return of_rank_[static_cast<std::size_t>(rank)]; }
   /// Whether `rank` has replicas on that GPU.
   [[nodiscard]] bool has(int leader, int rank) const;

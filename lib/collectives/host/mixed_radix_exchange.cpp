@@ -186,7 +186,8 @@ class MixedRadixExchange final : public Operation {
 
   // steps
 
-  /// Whether a step was posted. Every rank posts in the same order; a step waits for its segment's step before it.
+  /// Returns whether a step was posted. Every rank posts in the same order. A step waits until the previous step of its
+  /// segment is complete.
   bool post_ready_steps(Transport& transport, Workspace& workspace) {
     bool posted = false;
     for (; next_ < order_.size() && segments_[order_[next_].segment].done == order_[next_].index; ++next_) {

@@ -4,8 +4,9 @@
 // The steps of every operation inside a node, through shared memory: publish the addresses of the inputs, read the
 // inputs of other ranks, wait until the other ranks have read.
 //
-// Up to `flat_bytes` every rank copies its inputs to its control block: one crossing. Above that, inputs are read in
-// place: two crossings. Memory that the other ranks cannot map is staged in rounds: two crossings each.
+// Up to `flat_bytes` every rank copies its inputs to its control block: one transfer of a cache line between ranks.
+// Above that, inputs are read in place: two transfers. Memory that the other ranks cannot map is staged in rounds: two
+// transfers each.
 
 #pragma once
 
@@ -97,7 +98,8 @@ class NodeOperation : public Operation {
   virtual void do_round() = 0;
   /// Called when all ranks have done the work of the round.
   virtual void finish_round() {}
-  /// The rank whose slices of this rank's inputs no other rank reads; -1 if there is none.
+  /// The owner whose slices need no staging, because only this rank reads them from its own inputs; -1 if there is
+  /// none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
   [[nodiscard]] std::byte* own_payload() const {

@@ -19,7 +19,8 @@
 namespace lockstep::detail {
 namespace {
 
-// normally takes a fraction of a second; the rest allows for ranks that make the call later
+// Timeout for ending the communicators of NCCL, which normally takes a fraction of a second; the longer limit allows
+// for late ranks.
 constexpr std::chrono::milliseconds end_timeout{5'000};
 
 struct Completion {

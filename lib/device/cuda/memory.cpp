@@ -198,7 +198,7 @@ void copy_between_gpus(void* target, Device target_device, const void* source, D
   require_reach(source, source_device, "source");
   if (target_stream != source_stream) put_in_order(source_stream, source_device.index, target_stream);
   start_copy(target, target_device.index, source, source_device.index, bytes, target_stream);
-  // the source may be overwritten, or freed, on its own stream
+  // later work on the stream of the source may overwrite or free the source, so that stream waits for the copy
   if (target_stream != source_stream) put_in_order(target_stream, target_device.index, source_stream);
 }
 

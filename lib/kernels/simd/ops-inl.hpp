@@ -42,7 +42,7 @@ HWY_INLINE V canonical_where_nan(D d, V value) {
   return hn::IfThenElse(hn::Eq(value, value), value, canonical_nans(d));
 }
 
-/// `other` in lanes where it is ordered, otherwise NaN; `other` is computed from a and b.
+/// `other` in lanes where neither a nor b is NaN, otherwise the canonical NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V nan_where_unordered(D d, V a, V b, V other) {
   return hn::IfThenElse(hn::And(hn::Eq(a, a), hn::Eq(b, b)), other, canonical_nans(d));

@@ -66,7 +66,7 @@ TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
 
 TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
-             {"invalid_argument: all_gather_v: input of item 0", "f32 [2, 3] on replica 1", "require f32 [1, 3]"});
+             {"invalid_argument: all_gather_v: input of item 0", "f32 [2, 3] on replica 1", "must be f32 [1, 3]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}), {"[1, 4] on replica 1", "f32 [1, 3]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1})}, {out(16, {4})}),

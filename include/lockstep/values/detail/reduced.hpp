@@ -107,7 +107,8 @@ gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
 template <class Leaf>
 struct is_sparse : std::bool_constant<std::same_as<Leaf, IndexedSlices>> {};
 
-/// A new Result (not a Tensor) with as many elements as `leaf`; its contents are unspecified unless Result is Leaf.
+/// A copy of `leaf` if Result is Leaf; otherwise a new Result with as many elements and unspecified contents. Result is
+/// not Tensor.
 template <class Result, class Leaf>
 Result owning_result(const Leaf& leaf) {
   if constexpr (std::same_as<Result, Leaf>) {

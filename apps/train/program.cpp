@@ -30,7 +30,7 @@ enum ExitCode : int { ok = 0, usage = 2, bad_data = 5 };
 
 /// Runs `body` on every rank and returns whether it succeeded on all. If not, the lowest rank on which it threw prints
 /// the reason. Collective.
-bool succeeds_everywhere(lockstep::Communicator comm, const std::function<void()>& body) {
+bool succeeds_everywhere(const lockstep::Communicator& comm, const std::function<void()>& body) {
   std::string text;
   try {
     body();

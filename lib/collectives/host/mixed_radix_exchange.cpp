@@ -312,7 +312,8 @@ class MixedRadixExchange final : public Operation {
     const RankLayout& layout = schedule_->layout();
     std::vector<int> replicas;
     for (int member = 0; member < group.size(); ++member) {
-      const auto rank = static_cast<std::size_t>(rank_ - group.rank() + member);
+      const int first = rank_ - group.rank();
+      const auto rank = static_cast<std::size_t>(first) + static_cast<std::size_t>(member);
       replicas.push_back(layout.first_replica[rank + 1] - layout.first_replica[rank]);
     }
     node_.emplace(group, reduction_.items, descriptor().op, std::move(replicas));

@@ -171,7 +171,7 @@ const component_t<Leaf>& first_component(const Leaf& leaf) {
   if constexpr (is_distributed_values<Leaf>) {
     return leaf.component(0);
   } else {
-    return leaf;
+    return leaf;  // NOLINT(bugprone-return-const-ref-from-parameter): a part of the value that the caller holds
   }
 }
 

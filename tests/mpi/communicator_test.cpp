@@ -107,8 +107,8 @@ TEST(MpiCommunicator, finds_mismatches_absences_and_failures_and_goes_on) {
     } else {
       EXPECT_EQ(code_of([&] { comm.barrier(); }), Code::unavailable);
     }
-    comm.barrier();
-    check_all_reduce(comm, ReduceOp::sum);
+    comm.barrier(long_deadline());
+    check_all_reduce(comm, ReduceOp::sum, long_deadline());
   }
 }
 
@@ -216,8 +216,8 @@ TEST(MpiCommunicator, names_both_operations_when_ranks_use_two_in_opposite_order
                      is_first ? "waits in operation #1 of second, all_reduce sum of f32 [3]"
                               : "rank 0 waits in operation #2 of communicator, barrier"});
   static_cast<void>(is_first ? use_second() : use_first());
-  check_all_reduce(first, ReduceOp::sum);
-  check_all_reduce(second, ReduceOp::sum);
+  check_all_reduce(first, ReduceOp::sum, long_deadline());
+  check_all_reduce(second, ReduceOp::sum, long_deadline());
 }
 
 }  // namespace

@@ -5,24 +5,20 @@
 
 import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 from includes import missing  # noqa: E402
+from planted import tree  # noqa: E402
 from tap import expect, run_cases  # noqa: E402
 
 HEADER = 'include/lockstep/core/a.hpp'
 CLEAN = {HEADER: '#include <vector>\nstd::vector<int> f();\n'}
 
 
-def found_in(**texts):
+def found_in(text):
     """(line, name, header) of what is missing in lib/a.cpp with this text, beside a clean header."""
-    with tempfile.TemporaryDirectory() as source:
-        for path, text in {**CLEAN, 'lib/a.cpp': texts['source']}.items():
-            os.makedirs(os.path.join(source, os.path.dirname(path)), exist_ok=True)
-            with open(os.path.join(source, path), 'w', encoding='utf-8') as file:
-                file.write(text)
+    with tree({**CLEAN, 'lib/a.cpp': text}) as source:
         found = list(missing(source))
     expect(all(path == 'lib/a.cpp' for path, _, _, _ in found), found)
     return [rest for _, *rest in found]
@@ -30,7 +26,7 @@ def found_in(**texts):
 
 def finds(source, *expected):
     def case():
-        found = found_in(source=source)
+        found = found_in(source)
         expect(found == [list(one) for one in expected], found)
 
     return case

@@ -5,10 +5,12 @@
 
 import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 from layers import Lint  # noqa: E402
+from planted import tree  # noqa: E402
+from tap import Checks  # noqa: E402
 
 HEAD = '// SPDX-FileCopyrightText: The lockstep authors\n// SPDX-License-Identifier: Apache-2.0\n'
 HASH_HEAD = HEAD.replace('//', '#')
@@ -93,33 +95,19 @@ PLANTED = [
 
 
 def violations(files):
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in files.items():
-            full = os.path.join(root, path)
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            with open(full, 'w', encoding='utf-8') as file:
-                file.write(text)
+    with tree(files) as root:
         return Lint(root).run()
 
 
 def main():
-    print(f'1..{len(PLANTED) + 1}')
-    failed = 0
-
-    def result(good, number, name, found):
-        nonlocal failed
-        failed += not good
-        print(f'{"ok" if good else "not ok"} {number} - {name}')
-        if not good:
-            print(*(f'# found: {text}' for text in found or ['nothing']), sep='\n')
-
+    checks = Checks()
     found = violations(CLEAN)
-    result(not found, 1, 'a clean tree has no violation', found)
-    for number, (name, path, text, message) in enumerate(PLANTED, 2):
+    checks.check('a clean tree has no violation', not found, '\n'.join(found))
+    for name, path, text, message in PLANTED:
         found = violations({**CLEAN, path: text})
         good = bool(found) and message in found[0] and all(line.startswith(path + ':') for line in found)
-        result(good, number, f'finds {name}', found)
-    return 1 if failed else 0
+        checks.check(f'finds {name}', good, '\n'.join(found))
+    return checks.end()
 
 
 if __name__ == '__main__':

@@ -5,10 +5,12 @@
 
 import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from planted import tree  # noqa: E402
 from symbols import MODULE_OF_FOLDER, Symbols, declarations, module_of  # noqa: E402
+from tap import Checks  # noqa: E402
 
 
 def unit(module, name='unity0'):
@@ -46,38 +48,26 @@ PLANTED = [
 
 
 def main():
-    print(f'1..{len(PLANTED) + 5}')
-    failed = number = 0
-
-    def result(good, name, found):
-        nonlocal failed, number
-        failed += not good
-        number += 1
-        print(f'{"ok" if good else "not ok"} {number} - {name}')
-        if not good:
-            print(f'# found: {found}')
-
+    checks = Checks()
     found = Symbols(CLEAN).upward()
-    result(not found, 'clean objects have no violation', found)
+    checks.check('clean objects have no violation', not found, found)
     for name, path, line, definer in PLANTED:
         found = Symbols({**CLEAN, path: CLEAN[path] + line + '\n'}).upward()
         good = [(found[0][0], found[0][1])] == [(path, line.split()[0])] and definer in found[0][3] if found else False
-        result(good, f'finds {name}', found)
+        checks.check(f'finds {name}', good, found)
     member = '_ZN8lockstep4Step4meetEv T 0 10\n'
     found = Symbols({CONTEXT: member, STRATEGY: member.replace('4meet', '3run')}).divided()
-    result(found == [('Step', ['context', 'strategy'])], 'finds a class of two modules', found)
+    checks.check('finds a class of two modules', found == [('Step', ['context', 'strategy'])], found)
     declared = {'get': {'context'}, 'run': {'context', 'strategy'}}
     found = Symbols({STRATEGY: '_ZN8lockstep3getEv T 0 10\n_ZN8lockstep3runEv T 0 10\n'}).misplaced(declared)
-    result(found == [('get', 'strategy', 'context')], 'finds a function of another module', found)
-    with tempfile.TemporaryDirectory() as source:
-        os.makedirs(os.path.join(source, 'include/lockstep/context'))
-        with open(os.path.join(source, 'include/lockstep/context/a.hpp'), 'w', encoding='utf-8') as file:
-            file.write('[[nodiscard]] LOCKSTEP_API Strategy& get();\nclass LOCKSTEP_API Step {};\nint hidden();\n')
+    checks.check('finds a function of another module', found == [('get', 'strategy', 'context')], found)
+    header = '[[nodiscard]] LOCKSTEP_API Strategy& get();\nclass LOCKSTEP_API Step {};\nint hidden();\n'
+    with tree({'include/lockstep/context/a.hpp': header}) as source:
         found = dict(declarations(source))
-    result(found == {'get': {'context'}}, 'reads the functions of public headers', found)
+    checks.check('reads the functions of public headers', found == {'get': {'context'}}, found)
     found = [module_of('lib/liblockstep.so.p/a.o'), module_of('lib/liblockstep-mystery.a.p/a.o')]
-    result(found == [None, None], 'objects of no module are left out', found)
-    return 1 if failed else 0
+    checks.check('objects of no module are left out', found == [None, None], found)
+    return checks.end()
 
 
 if __name__ == '__main__':

@@ -5,9 +5,11 @@
 
 import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from planted import tree  # noqa: E402
+from tap import Checks  # noqa: E402
 from words import violations  # noqa: E402
 
 # words that contain refused ones, and right uses of them
@@ -47,34 +49,20 @@ PLANTED = [
 
 
 def found_in(files):
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in files.items():
-            full = os.path.join(root, path)
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            with open(full, 'w', encoding='utf-8') as file:
-                file.write(text)
+    with tree(files) as root:
         return list(violations(root))
 
 
 def main():
-    print(f'1..{len(PLANTED) + 1}')
-    failed = 0
-
-    def result(good, number, name, found):
-        nonlocal failed
-        failed += not good
-        print(f'{"ok" if good else "not ok"} {number} - {name}')
-        if not good:
-            print(*(f'# found: {text}' for text in found or ['nothing']), sep='\n')
-
+    checks = Checks()
     found = found_in(CLEAN)
-    result(not found, 1, 'a clean tree has no violation', found)
-    for number, (name, path, text, line, word, replacement) in enumerate(PLANTED, 2):
+    checks.check('a clean tree has no violation', not found, '\n'.join(found))
+    for name, path, text, line, word, replacement in PLANTED:
         found = found_in({**CLEAN, path: text})
         good = bool(found) and found[-1].startswith(f'{path}:{line}: {word} -> ') and replacement in found[-1]
         good = good and all(text.startswith(path + ':') for text in found)
-        result(good, number, f'finds {name}', found)
-    return 1 if failed else 0
+        checks.check(f'finds {name}', good, '\n'.join(found))
+    return checks.end()
 
 
 if __name__ == '__main__':

@@ -187,9 +187,9 @@ class Tree:
 
     def closure(self, path):
         """The headers of others that a file includes, through headers of lockstep too."""
-        seen, others, todo = {path}, set(), [path]
-        while todo:
-            current = todo.pop()
+        seen, others, pending = {path}, set(), [path]
+        while pending:
+            current = pending.pop()
             if current in self.closures:
                 others |= self.closures[current]
                 continue
@@ -199,7 +199,7 @@ class Tree:
                     others.add(name)
                 elif own not in seen:
                     seen.add(own)
-                    todo.append(own)
+                    pending.append(own)
         self.closures[path] = others
         return others
 

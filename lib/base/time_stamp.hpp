@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times that cost some nanoseconds: the processor's time-stamp counter, converted to wall time when it is shown.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace lockstep::detail {
+
+/// A reading of the counter; never zero. Counters of the processors of a host agree, as far as the kernel's clock
+/// relies on them too.
+[[nodiscard]] inline std::uint64_t time_stamp() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  std::uint64_t ticks = 0;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#else
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
+
+/// Converts time stamps that were taken since its construction to wall time. Thread-safe.
+class TimeStampClock {
+ public:
+  /// Begins to compare the counter with the clock of the system.
+  TimeStampClock() noexcept : first_(now()) {}
+  /// The conversion for time stamps up to this moment. It is the more precise, the longer ago the construction is:
+  /// about a microsecond after some milliseconds.
+  class Conversion {
+   public:
+    /// Microseconds since 1970.
+    [[nodiscard]] std::int64_t microseconds(std::uint64_t stamp) const noexcept {
+      const double ago = (static_cast<double>(last_stamp_) - static_cast<double>(stamp)) * microseconds_per_tick_;
+      return wall_ - static_cast<std::int64_t>(ago);
+    }
+
+   private:
+    friend class TimeStampClock;
+    std::uint64_t last_stamp_ = 0;
+    double microseconds_per_tick_ = 0;
+    std::int64_t wall_ = 0;  // microseconds since 1970
+  };
+  [[nodiscard]] Conversion conversion() const noexcept {
+    using Microseconds = std::chrono::duration<double, std::micro>;
+    const Pair last = now();
+    Conversion result;
+    result.last_stamp_ = last.stamp;
+    if (last.stamp > first_.stamp) {
+      result.microseconds_per_tick_ =
+          Microseconds(last.time - first_.time).count() / static_cast<double>(last.stamp - first_.stamp);
+    }
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    result.wall_ = std::chrono::duration_cast<std::chrono::microseconds>(wall).count();
+    return result;
+  }
+
+ private:
+  struct Pair {
+    std::uint64_t stamp;
+    std::chrono::steady_clock::time_point time;
+  };
+  [[nodiscard]] static Pair now() noexcept { return {time_stamp(), std::chrono::steady_clock::now()}; }
+  Pair first_;
+};
+
+}  // namespace lockstep::detail

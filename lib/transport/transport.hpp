@@ -7,6 +7,7 @@
 
 #include <lockstep/core/reduce_op.hpp>
 
+#include "base/process.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
 
@@ -17,6 +18,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -29,8 +32,75 @@ struct ReceivedMessage {
   Message message;
 };
 
+/// Tells a group from all others, equally on all its ranks.
+struct GroupIdentity {
+  std::uint64_t number = 0;
+  std::vector<int> job_ranks;  ///< ranks in MPI_COMM_WORLD, by rank; empty for threads of one process
+};
+
 /// The number of a transfer in progress; numbers of completed transfers are reused.
 enum class Transfer : std::int32_t {};
+
+/// What the transfers of a rank have moved, those aside excepted.
+struct TransferCount {
+  std::uint64_t completed = 0;  ///< pieces of transfers that are complete; never shrinks
+  // of the transfers that were started since none was under way
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t started_bytes = 0;
+};
+
+class Transport;
+
+/// What a rank tells the other ranks when a group is made; sent as bytes.
+struct Introduction {
+  std::uint64_t number = 0;      ///< greater than the numbers of all groups that this rank has been in
+  std::uint64_t duplicates = 0;  ///< number of MPI communicators that this rank has begun to make from the parent
+  std::int32_t leader =
+      -1;  ///< of this rank's node, as a rank of the job; -1 if not known. Unused if there is a parent
+  ProcessId process;
+  NodeIntroduction node;
+};
+static_assert(std::is_trivially_copyable_v<Introduction>);
+
+/// Whether a rank can make the group as its introduction and those of the others say.
+struct Vote {
+  std::uint8_t shares_memory = 1;  ///< has mapped the memory of all members of its node
+  std::uint8_t has_tags = 1;       ///< the tags of the group are free
+};
+
+/// New groups in the making, of ranks of one group, the parent. The caller carries the data between the ranks, with
+/// its deadline. All ranks of the parent take these steps:
+///   1. exchange `introduction`, then `join`;
+///   2. if `needs_context`: `start_context`, then `test_context` until it returns true;
+///   3. exchange `vote`, then `accept`, until that returns true;
+///   4. `take`.
+/// No function waits. It may be destroyed at any step: memory that MPI or other ranks may access is leaked. Not
+/// thread-safe; steps 1 and 2 are called under the lock of the parent's engine.
+class NewGroup {
+ public:
+  NewGroup() = default;
+  NewGroup(const NewGroup&) = delete;
+  NewGroup& operator=(const NewGroup&) = delete;
+  virtual ~NewGroup() = default;
+
+  [[nodiscard]] virtual Introduction introduction() const = 0;
+  /// `all`: the introductions by rank of the parent. `members`: the ranks of the parent in this rank's group, in the
+  /// order of their new ranks; empty if this rank joins no group. Groups that are made together have no rank in common.
+  virtual void join(std::span<const Introduction> all, std::span<const int> members) = 0;
+  /// Whether the backend makes a context by a collective of its own; the same on all ranks.
+  [[nodiscard]] virtual bool needs_context() const noexcept = 0;
+  /// Collective over the parent.
+  virtual void start_context() = 0;
+  [[nodiscard]] virtual bool test_context() = 0;
+  /// The context will not be tested any more.
+  virtual void abandon_context() noexcept = 0;
+  [[nodiscard]] virtual Vote vote() = 0;
+  /// `votes` by rank of the parent. Returns false, on all ranks, if the ranks must vote again. Throws
+  /// Error(unavailable), on all ranks, if the group cannot be made.
+  [[nodiscard]] virtual bool accept(std::span<const Vote> votes) = 0;
+  /// Null if this rank joins no group.
+  [[nodiscard]] virtual std::unique_ptr<Transport> take() = 0;
+};
 
 /// One rank's end of a group. Not thread-safe: the engine calls it under its lock. No function waits.
 ///
@@ -47,6 +117,10 @@ class Transport {
   [[nodiscard]] virtual int ranks_on_node() const noexcept = 0;
   /// For every rank, the lowest rank that shares memory with it; the same on all ranks.
   [[nodiscard]] virtual std::span<const int> node_leaders() const noexcept = 0;
+  /// The process of each rank of this rank's node, by rank; unknown for other ranks. Empty if ranks are threads.
+  [[nodiscard]] virtual std::span<const ProcessId> processes() const noexcept { return {}; }
+  /// The ranks that are known to end their part of the job without ever having made their end of this group.
+  [[nodiscard]] virtual std::span<const int> absent_ranks() { return {}; }
   /// The memory that all ranks share, if they are on one node and can access each other's memory; null otherwise.
   [[nodiscard]] virtual NodeGroup* node_group() noexcept = 0;
   /// In a job of several nodes: the memory that the ranks of this rank's node share, in the order of their ranks; if
@@ -55,17 +129,26 @@ class Transport {
   [[nodiscard]] virtual NodeGroup* local_group() noexcept = 0;
   /// The name of the backend: "mpi", "threads".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// Local.
+  [[nodiscard]] virtual GroupIdentity identity() const = 0;
   /// Whether any thread may call, as opposed to only the one that MPI calls main; and whether the calling thread may.
   [[nodiscard]] virtual bool has_free_threads() const noexcept = 0;
   [[nodiscard]] virtual bool this_thread_may_call() const = 0;
 
   /// Sends `message` to `target`; the transport keeps a copy until it has left.
   virtual void post(int target, const Message& message) = 0;
+  /// As `post`: the last message of this rank to `target`.
+  virtual void post_last(int target, const Message& message) { post(target, message); }
+  /// `count` ranks send this one a last message: until they have arrived, `close` keeps what they need.
+  virtual void expect_last_messages(int count) noexcept { static_cast<void>(count); }
   /// The next message from any rank, if one has arrived.
   [[nodiscard]] virtual std::optional<ReceivedMessage> poll() = 0;
 
-  /// Whether the backend still works: false once MPI is finalised.
+  /// Whether the backend still works: false once MPI is finalised, or this end is closed.
   [[nodiscard]] virtual bool is_alive() const = 0;
+  /// Frees what the backend must free before it is finalised. From then on only `is_alive` and the destructor are
+  /// called.
+  virtual void close() noexcept {}
   /// Transfers that are started from now on are matched only with those that the other side starts in the same epoch:
   /// data of a failed operation that was never received is not taken for data of a later one.
   virtual void enter_epoch(std::uint64_t epoch) = 0;
@@ -82,22 +165,23 @@ class Transport {
   /// a fault.
   [[nodiscard]] virtual bool test(Transfer transfer) = 0;
 
+  [[nodiscard]] virtual TransferCount count() const noexcept = 0;
+
   /// Whether `start_native_all_reduce` supports this type.
   [[nodiscard]] virtual bool has_native_all_reduce(DType dtype) const noexcept = 0;
   /// Starts the backend's own all-reduce (sum, min, ...) of one buffer per rank, in place, in the backend's order of
   /// additions. A mean is only summed. All ranks start these in the same order.
   [[nodiscard]] virtual Transfer start_native_all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) = 0;
 
+  /// The transfers will not be tested any more, since their operation has failed. Receives are cancelled, those aside
+  /// excepted: they still take the messages that are meant for them. `memory`, which the transfers use, is freed when
+  /// they are complete: sends also complete without a receive on the other side, once that has entered a later epoch.
+  virtual void abandon(std::span<const Transfer> transfers, std::vector<Buffer>&& memory) noexcept = 0;
   /// Leaks memory that a transfer which will never complete may still access: it is kept until the process ends.
   virtual void quarantine(Buffer&& memory) noexcept = 0;
 
-  /// A group of `members`, ranks of this group in the order of their new ranks, this rank among them; null if `members`
-  /// is empty. Groups that are made together have no rank in common. Collective over this group, including ranks that
-  /// join no new group.
-  [[nodiscard]] virtual std::unique_ptr<Transport> split(std::span<const int> members) = 0;
-
-  /// Another group over the same ranks. Collective.
-  [[nodiscard]] virtual std::unique_ptr<Transport> duplicate() = 0;
+  /// Begins to make groups of ranks of this group. Local.
+  [[nodiscard]] virtual std::unique_ptr<NewGroup> begin_group() = 0;
 };
 
 }  // namespace lockstep::detail

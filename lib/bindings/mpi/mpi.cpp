@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace lockstep::detail::mpi {
@@ -63,20 +64,21 @@ std::unique_lock<std::mutex> serialize() {
                                       : std::unique_lock<std::mutex>(mutex);
 }
 
-Comm Comm::duplicate_of(MPI_Comm original) {
-  Comm copy;
-  check(MPI_Comm_dup(original, &copy.handle_), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(copy.handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return copy;
+Comm Comm::adopt(MPI_Comm made) {
+  Comm comm;
+  comm.handle_ = made;
+  const auto lock = serialize();
+  check(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return comm;
 }
 
 Comm Comm::split_of(MPI_Comm original, int color, int key) {
-  Comm part;
-  check(MPI_Comm_split(original, color, key, &part.handle_), "MPI_Comm_split");
-  if (part.handle_ != MPI_COMM_NULL) {
-    check(MPI_Comm_set_errhandler(part.handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  MPI_Comm part = MPI_COMM_NULL;
+  {
+    const auto lock = serialize();
+    check(MPI_Comm_split(original, color, key, &part), "MPI_Comm_split");
   }
-  return part;
+  return part == MPI_COMM_NULL ? Comm() : adopt(part);
 }
 
 Comm& Comm::operator=(Comm&& other) noexcept {
@@ -88,12 +90,14 @@ Comm& Comm::operator=(Comm&& other) noexcept {
 }
 
 int Comm::rank() const {
+  const auto lock = serialize();
   int rank = 0;
   check(MPI_Comm_rank(handle_, &rank), "MPI_Comm_rank");
   return rank;
 }
 
 int Comm::size() const {
+  const auto lock = serialize();
   int size = 0;
   check(MPI_Comm_size(handle_, &size), "MPI_Comm_size");
   return size;
@@ -104,6 +108,7 @@ MPI_Comm Comm::release() noexcept { return std::exchange(handle_, MPI_COMM_NULL)
 void Comm::reset() noexcept {
   if (handle_ == MPI_COMM_NULL) return;
   if (is_active()) {
+    const auto lock = serialize();
     MPI_Comm_free(&handle_);
   } else {
     log_warning("a communicator was destroyed after MPI_Finalize; destroy it before");
@@ -111,7 +116,26 @@ void Comm::reset() noexcept {
   handle_ = MPI_COMM_NULL;
 }
 
+std::vector<int> job_ranks_of(MPI_Comm comm) {
+  const auto lock = serialize();
+  int size = 0;
+  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group job = MPI_GROUP_NULL;
+  check(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+  check(MPI_Comm_group(MPI_COMM_WORLD, &job), "MPI_Comm_group");
+  const std::vector<int> own = ranks;
+  const int result = MPI_Group_translate_ranks(group, size, own.data(), job, ranks.data());
+  MPI_Group_free(&group);
+  MPI_Group_free(&job);
+  check(result, "MPI_Group_translate_ranks");
+  return ranks;
+}
+
 Nodes find_nodes(MPI_Comm comm) {
+  const auto lock = serialize();
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   Nodes nodes;
@@ -160,6 +184,31 @@ MPI_Op op(ReduceOp op) {
     case ReduceOp::bxor: return MPI_BXOR;
   }
   return MPI_OP_NULL;
+}
+
+int largest_tag() {
+  const auto lock = serialize();
+  void* value = nullptr;
+  int is_set = 0;
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&value), &is_set), "MPI_Comm_get_attr");
+  constexpr int least = 32767;
+  return is_set != 0 ? *static_cast<int*>(value) : least;
+}
+
+std::vector<int> ranks_in(MPI_Comm comm, MPI_Comm target) {
+  const auto lock = serialize();
+  std::array<MPI_Group, 2> groups{};
+  check(MPI_Comm_group(comm, &groups[0]), "MPI_Comm_group");
+  check(MPI_Comm_group(target, &groups[1]), "MPI_Comm_group");
+  int size = 0;
+  check(MPI_Group_size(groups[0], &size), "MPI_Group_size");
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> result(ranks.size());
+  check(MPI_Group_translate_ranks(groups[0], size, ranks.data(), groups[1], result.data()),
+        "MPI_Group_translate_ranks");
+  for (MPI_Group& group : groups) check(MPI_Group_free(&group), "MPI_Group_free");
+  return result;
 }
 
 std::string library_version() {

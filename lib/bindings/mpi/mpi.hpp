@@ -34,15 +34,15 @@ void check(int result, const char* call);
 /// locks nothing.
 [[nodiscard]] std::unique_lock<std::mutex> serialize();
 
-/// A duplicated communicator, freed at the end if MPI is still active. Move-only. Errors are returned instead of
-/// aborting the program.
+/// A communicator that was made by this library, freed at the end if MPI is still active. Move-only. Errors are
+/// returned instead of aborting the program. Not thread-safe; the functions that call MPI take the lock of `serialize`.
 class Comm {
  public:
   Comm() = default;
-  /// Collective over `original`.
-  [[nodiscard]] static Comm duplicate_of(MPI_Comm original);
+  /// Adopts a handle that no other object frees.
+  [[nodiscard]] static Comm adopt(MPI_Comm made);
   /// The ranks of `original` with the same `color`, ordered by `key`; empty for MPI_UNDEFINED. Collective over
-  /// `original`.
+  /// `original`; waits without a bound.
   [[nodiscard]] static Comm split_of(MPI_Comm original, int color, int key);
   Comm(Comm&& other) noexcept : handle_(other.release()) {}
   Comm& operator=(Comm&& other) noexcept;
@@ -61,19 +61,28 @@ class Comm {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
+/// For each rank of `comm`, its rank in MPI_COMM_WORLD. Local.
+[[nodiscard]] std::vector<int> job_ranks_of(MPI_Comm comm);
+
 /// The division of a communicator into groups of ranks that share memory.
 struct Nodes {
   int count = 1;
   int ranks_here = 1;        ///< size of the calling rank's group
   std::vector<int> leaders;  ///< for each rank, the lowest rank of its group
 };
-/// Finds the nodes of `comm`. Collective.
+/// Finds the nodes of `comm`. Collective; waits without a bound, since MPI-3.1 has no nonblocking call for this, and
+/// holds the lock of `serialize`.
 [[nodiscard]] Nodes find_nodes(MPI_Comm comm);
 
 /// MPI's type for `dtype`; none for the 16-bit floats, which MPI cannot add.
 [[nodiscard]] std::optional<MPI_Datatype> datatype(DType dtype);
 /// MPI's op for `op`; MPI_SUM for a mean, whose division the caller does.
 [[nodiscard]] MPI_Op op(ReduceOp op);
+
+/// The largest tag, the same on all ranks; at least 32767.
+[[nodiscard]] int largest_tag();
+/// For each rank of `comm`, its rank in `target`, or MPI_UNDEFINED. Local.
+[[nodiscard]] std::vector<int> ranks_in(MPI_Comm comm, MPI_Comm target);
 
 /// The first line of the MPI library's version text.
 [[nodiscard]] std::string library_version();

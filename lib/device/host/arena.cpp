@@ -3,16 +3,19 @@
 
 #include "device/host/arena.hpp"
 
+#include "base/check.hpp"
 #include "base/processor.hpp"
 
 #include <fmt/format.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -29,6 +32,42 @@ constexpr std::size_t growth_bytes = std::size_t{1} << 20;
 /// The maximum reservation. Each process maps the arenas of all ranks of its node: this is enough for any program, and
 /// 100 of them still fit into an address space.
 constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
+/// Pages that leave sharing are copied this much at a time: between two steps the memory of the originals is freed.
+constexpr std::size_t unshare_step_bytes = std::size_t{64} << 20;
+/// The free ranges that are tried for a block that must begin on a page, before a larger one is taken.
+constexpr int most_tries = 8;
+
+/// Gives the calling process a copy of its own of each page of a private mapping, without changing a byte of it.
+void break_copy_on_write(std::byte* data, std::size_t bytes) noexcept {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  for (std::size_t at = 0; at < bytes; at += page_bytes()) {
+    // another thread may write to the byte meanwhile
+    const std::atomic_ref<unsigned char> byte(*reinterpret_cast<unsigned char*>(data + at));
+    unsigned char value = byte.load(std::memory_order_relaxed);
+    while (!byte.compare_exchange_weak(value, value, std::memory_order_relaxed)) {}
+  }
+}
+
+using Ranges = std::map<std::size_t, std::size_t>;
+
+/// The first of `ranges` that overlaps [begin, end); the end of `ranges` if there is none.
+Ranges::const_iterator first_overlap(const Ranges& ranges, std::size_t begin, std::size_t end) {
+  auto range = ranges.upper_bound(begin);
+  if (range != ranges.begin() && std::prev(range)->first + std::prev(range)->second > begin) return std::prev(range);
+  return range != ranges.end() && range->first < end ? range : ranges.end();
+}
+
+/// Adds [begin, end), which overlaps none of `ranges`.
+void add_range(Ranges& ranges, std::size_t begin, std::size_t end) {
+  const auto next = ranges.lower_bound(begin);
+  if (next != ranges.begin() && std::prev(next)->first + std::prev(next)->second == begin) {
+    std::prev(next)->second += end - begin;
+  } else {
+    ranges.emplace_hint(next, begin, end - begin);
+  }
+}
 
 std::size_t physical_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -73,6 +112,11 @@ std::byte* map(int file, std::size_t bytes) {
 
 }  // namespace
 
+std::size_t page_bytes() noexcept {
+  const long page = sysconf(_SC_PAGESIZE);
+  return page > 0 ? static_cast<std::size_t>(page) : 4096;
+}
+
 std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::string& why) {
   std::string_view kind;
   const int file = open_memory_file(kind);
@@ -84,7 +128,13 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
   // the system does not report a file beyond this limit, it kills the process
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
     bytes = static_cast<std::size_t>(limit.rlim_cur) / header_bytes * header_bytes;
-    errno = EFBIG;
+  }
+  if (bytes < least_bytes) {
+    why =
+        fmt::format("cannot reserve {} MiB of shared memory: the process's limits (ulimit -v, ulimit -f) leave {} MiB",
+                    least_bytes >> 20, bytes >> 20);
+    close(file);
+    return nullptr;
   }
   while (bytes >= least_bytes) {
     if (ftruncate(file, static_cast<off_t>(bytes)) == 0) {
@@ -140,7 +190,7 @@ bool SharedSegment::populate(std::size_t offset, std::size_t bytes) noexcept {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0) return true;
 #endif
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   for (std::size_t at = offset; at < offset + bytes; at += page) {
     auto* const touched = reinterpret_cast<volatile unsigned char*>(data_ + at);
     *touched = *touched;
@@ -148,7 +198,33 @@ bool SharedSegment::populate(std::size_t offset, std::size_t bytes) noexcept {
   return true;
 }
 
-Arena::Arena(std::size_t bytes) {
+// A private mapping of the same file, rather than new memory: the system copies a page at the first write to it, so no
+// write of another thread falls between a copy and a change of the mapping.
+
+bool SharedSegment::map_private(std::size_t offset, std::size_t bytes) noexcept {
+  return mmap(data_ + offset, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file_,
+              static_cast<off_t>(offset)) != MAP_FAILED;
+}
+
+void SharedSegment::make_private(std::size_t offset, std::size_t bytes) noexcept {
+  LOCKSTEP_CHECK(map_private(offset, bytes));
+  break_copy_on_write(data_ + offset, bytes);
+}
+
+void SharedSegment::make_private_in_child(std::size_t offset, std::size_t bytes) noexcept {
+  if (!map_private(offset, bytes)) munmap(data_ + offset, bytes);  // rather no access than one that others see
+}
+
+void SharedSegment::discard_shared(std::size_t offset, std::size_t bytes) noexcept {
+  static_cast<void>(fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                              static_cast<off_t>(bytes)));  // if not allowed, the pages stay until the process ends
+}
+
+void SharedSegment::discard_private(std::size_t offset, std::size_t bytes) noexcept {
+  static_cast<void>(madvise(data_ + offset, bytes, MADV_DONTNEED));
+}
+
+Arena::Arena(std::size_t bytes) : page_bytes_(detail::page_bytes()) {
   segment_ = SharedSegment::create(round_up(bytes, huge_page_bytes), text_);
   if (!segment_) return;
   base_ = segment_->data();
@@ -157,8 +233,27 @@ Arena::Arena(std::size_t bytes) {
 }
 
 Arena& Arena::of_this_process() {
-  static auto* const arena = new Arena(reserved_bytes());
+  static Arena* const arena = [] {
+    auto* const made = new Arena(reserved_bytes());
+    static Arena* const at_fork = made;
+    static_cast<void>(pthread_atfork([] { at_fork->before_fork(); }, [] { at_fork->after_fork_in_parent(); },
+                                     [] { at_fork->after_fork_in_child(); }));
+    return made;
+  }();
   return *arena;
+}
+
+/// Blocks that the child has inherited stay at their addresses, but are its own copies; it frees none of them, and gets
+/// no new ones.
+void Arena::after_fork_in_child() {
+  is_copy_.store(true, std::memory_order_relaxed);
+  std::size_t begin = 0;
+  for (const auto& [offset, bytes] : private_) {  // its pages are copies already
+    if (begin < offset) segment_->make_private_in_child(begin, offset - begin);
+    begin = offset + bytes;
+  }
+  if (begin < populated_) segment_->make_private_in_child(begin, populated_ - begin);
+  mutex_.unlock();
 }
 
 ArenaStatus Arena::status() const {
@@ -173,28 +268,135 @@ ArenaStatus Arena::status() const {
   return status;
 }
 
-void* Arena::allocate(std::size_t bytes) {
-  if (!segment_ || bytes > limit_) return nullptr;
+std::size_t Arena::block_bytes(std::size_t bytes) const noexcept {
   bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
-  const MutexLock lock(mutex_);
+  return bytes < page_bytes_ ? bytes : round_up(bytes, page_bytes_);
+}
+
+/// Where a block of `bytes` begins in a free range.
+std::size_t Arena::begin_in(std::size_t free_offset, std::size_t bytes) const noexcept {
+  return bytes < page_bytes_ ? free_offset : round_up(free_offset, page_bytes_);
+}
+
+Arena::Ranges::iterator Arena::best_free(std::size_t bytes) {
   auto best = free_by_size_.lower_bound({bytes, 0});
-  if (best == free_by_size_.end()) {
-    if (!grow(bytes)) return nullptr;
-    best = free_by_size_.lower_bound({bytes, 0});
+  for (int tries = 0; best != free_by_size_.end(); ++best) {
+    if (begin_in(best->second, bytes) + bytes <= best->second + best->first) return free_by_offset_.find(best->second);
+    if (++tries == most_tries) break;
   }
-  const auto [size, offset] = *best;
-  remove_free(free_by_offset_.find(offset));
-  if (size > bytes) add_free(offset + bytes, size - bytes);
+  best = free_by_size_.lower_bound({bytes + page_bytes_, 0});
+  return best == free_by_size_.end() ? free_by_offset_.end() : free_by_offset_.find(best->second);
+}
+
+void* Arena::allocate(std::size_t bytes) {
+  if (!segment_ || bytes > limit_ || is_copy_.load(std::memory_order_relaxed)) return nullptr;
+  bytes = block_bytes(bytes);
+  const MutexLock lock(mutex_);
+  auto best = best_free(bytes);
+  if (best == free_by_offset_.end()) {
+    if (!grow(bytes)) return nullptr;
+    best = best_free(bytes);
+  }
+  const auto [offset, size] = *best;
+  const std::size_t begin = begin_in(offset, bytes);
+  remove_free(best);
+  if (begin > offset) add_free(offset, begin - offset);
+  if (offset + size > begin + bytes) add_free(begin + bytes, offset + size - begin - bytes);
   used_ += bytes;
-  return base_ + offset;
+  return base_ + begin;
 }
 
 void Arena::deallocate(void* block, std::size_t bytes) noexcept {
-  bytes = round_up(std::max<std::size_t>(bytes, 1), MemoryResource::alignment);
-  auto offset = static_cast<std::size_t>(static_cast<std::byte*>(block) - base_);
+  if (is_copy_.load(std::memory_order_relaxed)) return;
+  bytes = block_bytes(bytes);
+  std::size_t begin = offset_of(block);
+  const std::size_t end = begin + bytes;
   const MutexLock lock(mutex_);
   frees_.fetch_add(1, std::memory_order_release);
   used_ -= bytes;
+  while (begin < end) {
+    const auto next = first_overlap(private_, begin, end);
+    const std::size_t next_begin = next == private_.end() ? end : next->first;
+    if (begin < next_begin) add_free_merged(begin, next_begin - begin);
+    if (next == private_.end()) break;
+    const std::size_t next_end = std::min(end, next->first + next->second);
+    quarantine(std::max(begin, next_begin), next_end);
+    begin = next_end;
+  }
+}
+
+bool Arena::is_allocated(const void* data, std::size_t bytes) const {
+  if (!contains(data, bytes)) return false;
+  const std::size_t begin = offset_of(data);
+  const std::size_t end = begin + std::max<std::size_t>(bytes, 1);
+  const MutexLock lock(mutex_);
+  return begin + bytes <= populated_ && first_overlap(free_by_offset_, begin, end) == free_by_offset_.end() &&
+         first_overlap(quarantined_, begin, end) == quarantined_.end();
+}
+
+bool Arena::is_shared(const void* data, std::size_t bytes) const noexcept {
+  if (!contains(data, bytes)) return false;
+  if (unshares() == 0) return true;
+  const std::size_t begin = offset_of(data);
+  const MutexLock lock(mutex_);
+  return first_overlap(private_, begin, begin + bytes) == private_.end();
+}
+
+void Arena::unshare(std::span<const std::span<std::byte>> ranges) noexcept {
+  const MutexLock lock(mutex_);
+  unshares_.fetch_add(1, std::memory_order_seq_cst);
+  for (const auto& range : ranges) {
+    if (range.empty() || !contains(range.data(), range.size())) continue;
+    const std::size_t begin = offset_of(range.data());
+    const std::size_t end = begin + range.size();
+    const std::size_t first = begin / page_bytes_ * page_bytes_;
+    const std::size_t last = round_up(end, page_bytes_);
+    // other blocks may be on the first and the last page, and their contents are still read through the file
+    const std::size_t inner = std::min(round_up(begin, page_bytes_), last);
+    const std::size_t inner_end = std::max(end / page_bytes_ * page_bytes_, inner);
+    unshare_pages(first, inner, Originals::keep);
+    unshare_pages(inner, inner_end, Originals::discard);
+    unshare_pages(inner_end, last, Originals::keep);
+  }
+}
+
+void Arena::unshare_pages(std::size_t begin, std::size_t end, Originals originals) {
+  while (begin < end) {
+    const auto next = first_overlap(private_, begin, end);
+    if (next != private_.end() && next->first <= begin) {
+      begin = next->first + next->second;
+      continue;
+    }
+    const std::size_t stop = std::min(next == private_.end() ? end : next->first, begin + unshare_step_bytes);
+    segment_->make_private(begin, stop - begin);
+    if (originals == Originals::discard) segment_->discard_shared(begin, stop - begin);
+    add_range(private_, begin, stop);
+    quarantine_free(begin, stop);
+    begin = stop;
+  }
+}
+
+/// Free ranges on pages that have left sharing are given to no block.
+void Arena::quarantine_free(std::size_t begin, std::size_t end) {
+  for (auto next = first_overlap(free_by_offset_, begin, end); next != free_by_offset_.end();
+       next = first_overlap(free_by_offset_, begin, end)) {
+    const auto [offset, bytes] = *next;
+    remove_free(free_by_offset_.find(offset));
+    if (offset < begin) add_free(offset, begin - offset);
+    if (offset + bytes > end) add_free(end, offset + bytes - end);
+    quarantine(std::max(offset, begin), std::min(offset + bytes, end));
+  }
+}
+
+/// [begin, end) is free and has left sharing: its memory is given back, its addresses are not.
+void Arena::quarantine(std::size_t begin, std::size_t end) {
+  add_range(quarantined_, begin, end);
+  const std::size_t first = round_up(begin, page_bytes_);
+  const std::size_t last = end / page_bytes_ * page_bytes_;
+  if (first < last) segment_->discard_private(first, last - first);
+}
+
+void Arena::add_free_merged(std::size_t offset, std::size_t bytes) {
   const auto next = free_by_offset_.lower_bound(offset);
   if (next != free_by_offset_.begin()) {
     const auto previous = std::prev(next);
@@ -211,23 +413,12 @@ void Arena::deallocate(void* block, std::size_t bytes) noexcept {
   add_free(offset, bytes);
 }
 
-bool Arena::is_allocated(const void* data, std::size_t bytes) const {
-  if (!contains(data, bytes)) return false;
-  const auto begin = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base_);
-  const MutexLock lock(mutex_);
-  if (begin + bytes > populated_) return false;
-  // the first free range after the beginning of the block
-  auto range = free_by_offset_.upper_bound(begin);
-  if (range != free_by_offset_.begin() && std::prev(range)->first + std::prev(range)->second > begin) return false;
-  return range == free_by_offset_.end() || range->first >= begin + bytes;
-}
-
 void Arena::add_free(std::size_t offset, std::size_t bytes) {
   free_by_offset_.emplace(offset, bytes);
   free_by_size_.emplace(bytes, offset);
 }
 
-void Arena::remove_free(std::map<std::size_t, std::size_t>::iterator range) {
+void Arena::remove_free(Ranges::iterator range) {
   free_by_size_.erase({range->second, range->first});
   free_by_offset_.erase(range);
 }
@@ -239,8 +430,9 @@ bool Arena::grow(std::size_t bytes) {
     const auto last = std::prev(free_by_offset_.end());
     if (last->first + last->second == populated_) begin = last->first;
   }
-  const std::size_t end = std::min(round_up(std::max(begin + bytes, populated_ + growth_bytes), growth_bytes), limit_);
-  if (end < begin + bytes || !segment_->populate(populated_, end - populated_)) return false;
+  const std::size_t block_end = begin_in(begin, bytes) + bytes;
+  const std::size_t end = std::min(round_up(std::max(block_end, populated_ + growth_bytes), growth_bytes), limit_);
+  if (end < block_end || !segment_->populate(populated_, end - populated_)) return false;
   if (begin < populated_) remove_free(free_by_offset_.find(begin));
   add_free(begin, end - begin);
   populated_ = end;

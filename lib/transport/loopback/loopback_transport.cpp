@@ -7,11 +7,12 @@
 #include "base/mutex.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Hub {
   };
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(inboxes_.size()); }
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
   /// The node group of one end; null if memory is not shared. Each end takes its group once.
@@ -71,6 +73,12 @@ class Hub {
     return leaders;
   }
 
+  [[nodiscard]] static std::uint64_t next_number() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
+
+  const std::uint64_t number_ = next_number();
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
@@ -103,6 +111,7 @@ class LoopbackTransport final : public Transport {
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }
   std::string_view name() const noexcept override { return "threads"; }
+  GroupIdentity identity() const override { return {hub_->number(), {}}; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
   bool is_alive() const override { return true; }
@@ -110,6 +119,7 @@ class LoopbackTransport final : public Transport {
   void enter_epoch(std::uint64_t epoch) override {
     epoch_ = epoch;
     for (auto& waiting : receives_) waiting.clear();
+    under_way_ = 0;
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
     std::erase_if(inbox.data, [epoch](const auto& entry) { return entry.first.second < epoch; });
@@ -130,8 +140,16 @@ class LoopbackTransport final : public Transport {
     return received;
   }
 
-  Transfer send(int target, std::span<const std::byte> data) override { return put(target, epoch_, data); }
-  Transfer receive(int source, std::span<std::byte> data) override { return expect(receives_, source, data); }
+  Transfer send(int target, std::span<const std::byte> data) override {
+    count_started(data.size());
+    count_moved(data.size());
+    return put(target, epoch_, data);
+  }
+  Transfer receive(int source, std::span<std::byte> data) override {
+    count_started(data.size());
+    ++under_way_;
+    return expect(receives_, source, data);
+  }
   Transfer send_aside(int target, std::span<const std::byte> data) override { return put(target, aside, data); }
   Transfer receive_aside(int source, std::span<std::byte> data) override {
     return expect(receives_aside_, source, data);
@@ -149,27 +167,35 @@ class LoopbackTransport final : public Transport {
     return true;
   }
 
+  TransferCount count() const noexcept override { return count_; }
+
   bool has_native_all_reduce(DType) const noexcept override { return false; }
   Transfer start_native_all_reduce(void*, std::int64_t, DType, ReduceOp) override {
     LOCKSTEP_CHECK(has_native_all_reduce(DType::f32));
     return sent;
   }
 
+  void abandon(std::span<const Transfer> transfers, std::vector<Buffer>&& memory) noexcept override {
+    for (const Transfer transfer : transfers) {
+      if (transfer == sent) continue;
+      const auto index = static_cast<std::size_t>(transfer);
+      std::size_t removed = complete_[index] ? 1 : 0;
+      for (auto& waiting : receives_)
+        removed += std::erase_if(waiting, [index](const PendingReceive& receive) { return receive.index == index; });
+      if (removed != 0) {
+        free_.push_back(index);
+      } else {  // a receive aside
+        for (Buffer& buffer : memory) quarantine(std::move(buffer));
+      }
+    }
+    memory.clear();
+  }
+
   void quarantine(Buffer&& memory) noexcept override {
     quarantined_.push_back(std::move(memory));
   }  // a receive aside may still be matched with its message
 
-  std::unique_ptr<Transport> split(std::span<const int> members) override {
-    const std::size_t k = splits_++;
-    if (members.empty()) return nullptr;
-    const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
-    return std::make_unique<LoopbackTransport>(hub_->split(k, members), static_cast<int>(place));
-  }
-  std::unique_ptr<Transport> duplicate() override {
-    std::vector<int> all(static_cast<std::size_t>(size()));
-    std::iota(all.begin(), all.end(), 0);
-    return split(all);
-  }
+  std::unique_ptr<NewGroup> begin_group() override;
 
  private:
   static constexpr Transfer sent{-1};
@@ -183,6 +209,15 @@ class LoopbackTransport final : public Transport {
   };
 
   using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, in the order of their start
+
+  void count_started(std::size_t bytes) {
+    if (under_way_ == 0 && count_.moved_bytes == count_.started_bytes) count_ = {count_.completed, 0, 0};
+    count_.started_bytes += bytes;
+  }
+  void count_moved(std::size_t bytes) {
+    count_.moved_bytes += bytes;
+    ++count_.completed;
+  }
 
   Transfer put(int target, std::uint64_t epoch, std::span<const std::byte> data) {
     Hub::Inbox& inbox = hub_->inbox(target);
@@ -217,6 +252,10 @@ class LoopbackTransport final : public Transport {
         LOCKSTEP_CHECK(receive.data.size() == arrived.front().size());
         if (!receive.data.empty()) std::memcpy(receive.data.data(), arrived.front().data(), receive.data.size());
         complete_[receive.index] = true;
+        if (epoch != aside) {
+          count_moved(receive.data.size());
+          --under_way_;
+        }
         waiting.pop_front();
         arrived.pop_front();
       }
@@ -231,9 +270,41 @@ class LoopbackTransport final : public Transport {
   PendingReceives receives_;
   PendingReceives receives_aside_;
   std::vector<Buffer> quarantined_;
+  TransferCount count_;
+  std::size_t under_way_ = 0;  // receives that are not aside
   std::vector<bool> complete_;
   std::vector<std::size_t> free_;
 };
+
+class LoopbackGroup final : public NewGroup {
+ public:
+  LoopbackGroup(std::shared_ptr<Hub> parent, int rank, std::size_t k)
+      : parent_(std::move(parent)), rank_(rank), k_(k) {}
+
+  Introduction introduction() const override { return {}; }
+  void join(std::span<const Introduction>, std::span<const int> members) override {
+    if (members.empty()) return;
+    const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
+    made_ = std::make_unique<LoopbackTransport>(parent_->split(k_, members), static_cast<int>(place));
+  }
+  bool needs_context() const noexcept override { return false; }
+  void start_context() override {}
+  bool test_context() override { return true; }
+  void abandon_context() noexcept override {}
+  Vote vote() override { return {}; }
+  bool accept(std::span<const Vote>) override { return true; }
+  std::unique_ptr<Transport> take() override { return std::move(made_); }
+
+ private:
+  std::shared_ptr<Hub> parent_;
+  int rank_;
+  std::size_t k_;
+  std::unique_ptr<Transport> made_;
+};
+
+std::unique_ptr<NewGroup> LoopbackTransport::begin_group() {
+  return std::make_unique<LoopbackGroup>(hub_, rank_, splits_++);
+}
 
 std::vector<std::unique_ptr<Transport>> ends_of(const std::shared_ptr<Hub>& hub) {
   std::vector<std::unique_ptr<Transport>> ends;

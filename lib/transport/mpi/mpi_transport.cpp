@@ -4,277 +4,289 @@
 #include "transport/mpi/mpi_transport.hpp"
 
 #include "base/check.hpp"
+#include "base/leak.hpp"
 #include "base/log.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "bindings/mpi/pending.hpp"
+#include "transport/mpi/context.hpp"
+#include "transport/mpi/inbox.hpp"
+#include "transport/mpi/mpi_group.hpp"
+#include "transport/mpi/stale_transfers.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace lockstep::detail {
 namespace {
 
-/// A message on the wire. MPI may reuse the context of a freed communicator for the next one while a message of the old
-/// one is in flight: each transport has a number, and ignores messages with another number.
-struct WireMessage {
-  std::uint64_t number;
-  Message message;
-};
-
-/// A number greater than that of every transport that any rank of `comm` had before. Collective.
-std::uint64_t agree_on_number(MPI_Comm comm) {
-  static std::atomic<std::uint64_t> last{0};
-  std::uint64_t number = last.load() + 1;
-  mpi::check(MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
-  for (std::uint64_t known = last.load(); known < number && !last.compare_exchange_weak(known, number);) {}
-  return number;
-}
-
-// Tags, of which every MPI has 32768: 0 for messages, odd numbers for transfers aside, even numbers for other
-// transfers. They differ between successive transports, so that no transfer is matched with one that was never
-// received.
-constexpr int message_tag = 0;
-constexpr std::uint64_t tags_of_a_kind = 16382;
-int aside_tag_of(std::uint64_t number) { return 1 + 2 * static_cast<int>(number % tags_of_a_kind); }
-int transfer_tag_of(std::uint64_t number, std::uint64_t epoch) {
-  constexpr std::uint64_t epochs_apart = 509;
-  return 2 + 2 * static_cast<int>((number % tags_of_a_kind * epochs_apart + epoch) % tags_of_a_kind);
-}
-
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes)
-      : segment_bytes_(segment_bytes),
-        share_memory_(share_memory),
-        signals_(mpi::Comm::duplicate_of(comm)),
-        data_(mpi::Comm::duplicate_of(comm)),
-        rank_(signals_.rank()),
-        size_(signals_.size()),
-        nodes_(mpi::find_nodes(signals_.get())),
+  MpiTransport(MpiRanks ranks, std::uint64_t number, std::unique_ptr<NodeGroup> group)
+      : ranks_(std::move(ranks)),
+        comm_(ranks_.context->comm()),
+        nodes_(ranks_.nodes()),
+        ranks_here_(static_cast<int>(ranks_.ranks_here().size())),
         thread_level_(mpi::thread_level()),
-        number_(agree_on_number(data_.get())),
-        tag_(transfer_tag_of(number_, 0)) {
-    nodes_.count == 1 ? share_node() : share_nodes();
-    start_receiving();
+        number_(number),
+        tags_(number, ranks_.slot),
+        transfer_tag_(tags_.of_transfers(0)),
+        group_(std::move(group)) {
+    if (ranks_.slot != 0) {
+      for (int rank = 0; rank < ranks_.size(); ++rank) members_[context_rank(rank)] = rank;
+    }
+    free_silent_ends();
+    const auto lock = mpi::serialize();
+    inbox_ = std::make_unique<Inbox>(comm_, tags_.of_messages(), number_);
   }
 
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
 
-  ~MpiTransport() override {
-    if (!mpi::is_active()) return;
-    const auto lock = mpi::serialize();
-    if (incoming_request_ != MPI_REQUEST_NULL) {
-      MPI_Cancel(&incoming_request_);
-      MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE);
-    }
+  ~MpiTransport() override { close(); }
+
+  void close() noexcept override {
+    if (std::exchange(is_closed_, true) || !mpi::is_active()) return;
     const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_failed_;
-    if (!clean) {
-      // messages that are never received still refer to the communicators and to this object's memory, so both are
-      // leaked; then no other communicator gets their context while a message about a failure may be in flight
-      signals_.release();
-      data_.release();
-      static auto* const kept = new std::deque<std::deque<Outgoing>>;
-      kept->push_back(std::move(outgoing_));
+    try {
+      if (clean) {
+        free_when_silent({std::move(ranks_.context), ranks_.slot, std::move(inbox_), last_messages_});
+        return;
+      }
+    } catch (const std::exception& error) {
+      log_warning("closing a communicator: {}", error.what());
     }
+    {
+      const auto lock = mpi::serialize();
+      inbox_.reset();
+    }
+    // messages that are never received still refer to the communicator and to this object's memory, so both are leaked;
+    // then no other transport gets their context and tags while a message about a failure may be in flight
+    leak(new std::shared_ptr<Context>(std::move(ranks_.context)));
+    leak(new std::deque<Outgoing>(std::move(outgoing_)));
   }
 
-  int rank() const noexcept override { return rank_; }
-  int size() const noexcept override { return size_; }
-  int nodes() const noexcept override { return nodes_.count; }
-  int ranks_on_node() const noexcept override { return nodes_.ranks_here; }
-  std::span<const int> node_leaders() const noexcept override { return nodes_.leaders; }
-  NodeGroup* node_group() noexcept override { return nodes_.count == 1 ? group_.get() : nullptr; }
-  NodeGroup* local_group() noexcept override { return nodes_.count > 1 ? group_.get() : nullptr; }
+  int rank() const noexcept override { return ranks_.rank; }
+  int size() const noexcept override { return ranks_.size(); }
+  int nodes() const noexcept override { return nodes_; }
+  int ranks_on_node() const noexcept override { return ranks_here_; }
+  std::span<const int> node_leaders() const noexcept override { return ranks_.leaders; }
+  NodeGroup* node_group() noexcept override { return nodes_ == 1 ? group_.get() : nullptr; }
+  NodeGroup* local_group() noexcept override { return nodes_ > 1 ? group_.get() : nullptr; }
+  std::span<const ProcessId> processes() const noexcept override { return ranks_.processes; }
+  std::span<const int> absent_ranks() override {
+    if (!ranks_.is_job) return {};
+    const auto lock = mpi::serialize();
+    for (;;) {
+      int has_come = 0;
+      MPI_Status status;
+      mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, absence_tag, comm_, &has_come, &status), "MPI_Iprobe");
+      if (has_come == 0) return absent_ranks_;
+      absent_ranks_.push_back(status.MPI_SOURCE);
+      mpi::check(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, absence_tag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+    }
+  }
   std::string_view name() const noexcept override { return "mpi"; }
+  GroupIdentity identity() const override {
+    const std::vector<int> of_context = mpi::job_ranks_of(comm_);
+    GroupIdentity identity{number_, {}};
+    for (int rank = 0; rank < size(); ++rank) {
+      identity.job_ranks.push_back(of_context[static_cast<std::size_t>(context_rank(rank))]);
+    }
+    return identity;
+  }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
-  bool is_alive() const override { return mpi::is_active(); }
+  bool is_alive() const override { return !is_closed_ && mpi::is_active(); }
   void enter_epoch(std::uint64_t epoch) override {
-    tag_ = transfer_tag_of(number_, epoch);
+    const int tag = tags_.of_transfers(epoch);
+    stale_.change_tag(std::exchange(transfer_tag_, tag), tag);
     has_failed_ = true;
   }
   bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
 
-  void post(int target, const Message& message) override {
-    const auto lock = mpi::serialize();
-    while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
-    Outgoing& out = outgoing_.emplace_back(Outgoing{{number_, message}, MPI_REQUEST_NULL});
-    mpi::check(MPI_Isend(&out.wire_message, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, target, message_tag,
-                         signals_.get(), &out.request),
-               "MPI_Isend");
-  }
+  void post(int target, const Message& message) override { post({number_, 0, message}, target); }
+  void post_last(int target, const Message& message) override { post({number_, 1, message}, target); }
+  void expect_last_messages(int count) noexcept override { last_messages_ = count; }
 
   std::optional<ReceivedMessage> poll() override {
     const auto lock = mpi::serialize();
-    for (;;) {
-      int flag = 0;
-      MPI_Status status;
-      mpi::check(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
-      if (flag == 0) return std::nullopt;
-      const bool is_for_us = incoming_.number == number_;
-      ReceivedMessage received{status.MPI_SOURCE, incoming_.message};
-      start_receiving();
-      if (is_for_us) return received;
-    }
+    // no other message waits for stale ones
+    if (stale_.has_work() && ++polls_ % polls_per_look == 0) stale_.advance(comm_);
+    auto received = inbox_->poll();
+    if (received) received->source = member(received->source);
+    return received;
   }
 
   Transfer send(int target, std::span<const std::byte> data) override {
-    return start_sending(target, data, data_.get(), tag_);
+    return start_sending(target, data, Kind::send, transfer_tag_);
   }
   Transfer receive(int source, std::span<std::byte> data) override {
-    return start_receiving_from(source, data, data_.get(), tag_);
+    return start_receiving_from(source, data, Kind::receive, transfer_tag_);
   }
   Transfer send_aside(int target, std::span<const std::byte> data) override {
-    return start_sending(target, data, signals_.get(), aside_tag_of(number_));
+    return start_sending(target, data, Kind::aside, tags_.of_transfers_aside());
   }
   Transfer receive_aside(int source, std::span<std::byte> data) override {
-    return start_receiving_from(source, data, signals_.get(), aside_tag_of(number_));
+    return start_receiving_from(source, data, Kind::aside, tags_.of_transfers_aside());
   }
 
   bool test(Transfer transfer) override {
     const auto lock = mpi::serialize();
     Slot& slot = slots_[static_cast<std::size_t>(transfer)];
-    int flag = 0;
-    mpi::check(MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &flag, MPI_STATUSES_IGNORE),
-               "MPI_Testall");
-    if (flag == 0) return false;
-    slot.requests.clear();
-    free_slots_.push_back(static_cast<std::size_t>(transfer));
-    --slots_in_use_;
+    // pieces complete in order, or nearly so
+    for (; slot.complete < slot.requests.size(); ++slot.complete) {
+      if (!is_complete(slot.requests[slot.complete])) return false;
+      count_complete(slot);
+    }
+    free_slot(transfer);
     return true;
   }
 
-  bool has_native_all_reduce(DType dtype) const noexcept override { return mpi::datatype(dtype).has_value(); }
+  TransferCount count() const noexcept override { return count_; }
+
+  /// MPI's collectives need an MPI communicator that no other transport uses.
+  bool has_native_all_reduce(DType dtype) const noexcept override {
+    return ranks_.slot == 0 && mpi::datatype(dtype).has_value();
+  }
 
   Transfer start_native_all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
     const auto lock = mpi::serialize();
-    const auto [transfer, requests] = new_slot();
+    const auto [transfer, requests] = new_slot(Kind::collective, 0);
     const MPI_Datatype type = mpi::datatype(dtype).value();
-    const auto segment_elements = static_cast<std::int64_t>(segment_bytes_ / size_of(dtype));
+    const auto segment_elements = static_cast<std::int64_t>(ranks_.segment_bytes / size_of(dtype));
     for (std::int64_t begin = 0; begin < count; begin += segment_elements) {
       const auto elements = static_cast<int>(std::min(segment_elements, count - begin));
       std::byte* const start = static_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(dtype);
-      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, start, elements, type, mpi::op(op), data_.get(),
+      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, start, elements, type, mpi::op(op), comm_,
                                 &requests->emplace_back(MPI_REQUEST_NULL)),
                  "MPI_Iallreduce");
     }
     return transfer;
   }
 
+  void abandon(std::span<const Transfer> transfers, std::vector<Buffer>&& memory) noexcept override {
+    try {
+      const auto lock = mpi::serialize();
+      std::vector<MPI_Request> requests = std::move(unfinished_);
+      unfinished_.clear();
+      for (const Transfer transfer : transfers) {
+        Slot& slot = slots_[static_cast<std::size_t>(transfer)];
+        for (std::size_t i = slot.complete; i < slot.requests.size(); ++i) {
+          if (slot.kind == Kind::receive) mpi::check(MPI_Cancel(&slot.requests[i]), "MPI_Cancel");
+          requests.push_back(slot.requests[i]);
+        }
+        free_slot(transfer);
+      }
+      if (!requests.empty()) stale_.keep(std::move(requests), std::move(memory));
+    } catch (const std::exception& error) {
+      log_warning("leaking the memory of a failed transfer: {}", error.what());
+      for (Buffer& buffer : memory) buffer.leak();
+    }
+    memory.clear();
+  }
+
   void quarantine(Buffer&& memory) noexcept override { memory.leak(); }
 
-  std::unique_ptr<Transport> split(std::span<const int> members) override {
-    const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-    const int color = members.empty() ? MPI_UNDEFINED : members.front();  // no other group has the same color
-    const mpi::Comm part = mpi::Comm::split_of(data_.get(), color, place);
-    return members.empty() ? nullptr : std::make_unique<MpiTransport>(part.get(), share_memory_, segment_bytes_);
-  }
-
-  std::unique_ptr<Transport> duplicate() override {
-    return std::make_unique<MpiTransport>(data_.get(), share_memory_, segment_bytes_);
-  }
+  std::unique_ptr<NewGroup> begin_group() override { return std::make_unique<MpiGroup>(ranks_); }
 
  private:
   struct Outgoing {
     WireMessage wire_message;
     MPI_Request request;
   };
+  enum class Kind : std::uint8_t { send, receive, aside, collective };
   struct Slot {
-    std::vector<MPI_Request> requests;
+    std::vector<MPI_Request> requests;  // one for each piece
+    std::size_t complete = 0;           // number of the first pieces that are complete
+    Kind kind = Kind::send;
+    std::size_t bytes = 0;
   };
 
-  /// Collective.
-  void share_node() {
-    if (size_ == 1) {
-      group_ = std::move(make_thread_groups(1).front());
-      return;
-    }
-    std::string why;
-    group_ = group_of(data_.get(), why);
-    if (rank_ == 0) report_no_group(why);
+  [[nodiscard]] int context_rank(int rank) const { return ranks_.context_ranks[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int member(int context_rank) const {
+    return ranks_.slot == 0 ? context_rank : members_.at(context_rank);
   }
 
-  /// Makes the local group of each node, or none if one of them fails. Collective.
-  void share_nodes() {
-    const mpi::Comm node = mpi::Comm::split_of(data_.get(), nodes_.leaders[static_cast<std::size_t>(rank_)], rank_);
-    std::string why;
-    if (node.size() > 1) {
-      group_ = group_of(node.get(), why);
-      if (node.rank() == 0) report_no_group(why);
-    } else if (share_memory_) {
-      group_ = std::move(make_thread_groups(1).front());
-    }
-    int shares = group_ != nullptr ? 1 : 0;
-    mpi::check(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MIN, data_.get()), "MPI_Allreduce");
-    if (shares == 0) group_.reset();
+  void post(const WireMessage& message, int target) {
+    const auto lock = mpi::serialize();
+    while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
+    Outgoing& out = outgoing_.emplace_back(Outgoing{message, MPI_REQUEST_NULL});
+    mpi::check(MPI_Isend(&out.wire_message, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, context_rank(target),
+                         tags_.of_messages(), comm_, &out.request),
+               "MPI_Isend");
   }
 
-  /// The group of the processes of `comm`, all on one node. Collective.
-  std::unique_ptr<NodeGroup> group_of(MPI_Comm comm, std::string& why) const {
-    int rank = 0;
-    int size = 0;
-    mpi::check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-    mpi::check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-    const auto gather = [comm](const void* mine, void* all, std::size_t bytes) {
-      const auto count = static_cast<int>(bytes);
-      mpi::check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm), "MPI_Allgather");
-    };
-    return make_process_group(rank, size, share_memory_, gather, why);
-  }
-
-  void report_no_group(const std::string& why) const {
-    static std::atomic<bool> is_said{false};
-    if (!group_ && share_memory_ && !is_said.exchange(true)) {
-      log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
-    }
-  }
-
-  void start_receiving() {
-    mpi::check(MPI_Irecv(&incoming_, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, MPI_ANY_SOURCE, message_tag,
-                         signals_.get(), &incoming_request_),
-               "MPI_Irecv");
-  }
-
-  std::pair<Transfer, std::vector<MPI_Request>*> new_slot() {
+  std::pair<Transfer, std::vector<MPI_Request>*> new_slot(Kind kind, std::size_t bytes) {
     if (free_slots_.empty()) {
       free_slots_.push_back(slots_.size());
       slots_.emplace_back();
     }
     const std::size_t index = free_slots_.back();
     free_slots_.pop_back();
-    ++slots_in_use_;
-    return {static_cast<Transfer>(index), &slots_[index].requests};
+    if (slots_in_use_++ == 0) count_ = {count_.completed, 0, 0};
+    Slot& slot = slots_[index];
+    slot.kind = kind;
+    slot.bytes = bytes;
+    if (kind == Kind::send || kind == Kind::receive) count_.started_bytes += bytes;
+    return {static_cast<Transfer>(index), &slot.requests};
   }
 
-  Transfer start_sending(int target, std::span<const std::byte> data, MPI_Comm comm, int tag) {
+  void count_complete(const Slot& slot) {
+    if (slot.kind == Kind::aside) return;
+    ++count_.completed;
+    if (slot.kind != Kind::collective)
+      count_.moved_bytes += std::min(piece_bytes(), slot.bytes - slot.complete * piece_bytes());
+  }
+
+  void free_slot(Transfer transfer) {
+    Slot& slot = slots_[static_cast<std::size_t>(transfer)];
+    slot.requests.clear();
+    slot.complete = 0;
+    free_slots_.push_back(static_cast<std::size_t>(transfer));
+    --slots_in_use_;
+  }
+
+  [[nodiscard]] std::size_t piece_bytes() const noexcept { return std::min(ranks_.segment_bytes, most_piece_bytes); }
+
+  /// Starts a transfer piece by piece; `start(begin, bytes, request)` starts one.
+  template <class Start>
+  Transfer start_pieces(std::size_t bytes, Kind kind, const Start& start) {
     const auto lock = mpi::serialize();
-    const auto [transfer, requests] = new_slot();
-    for (std::size_t begin = 0; begin < data.size(); begin += segment_bytes_) {
-      const std::size_t bytes = std::min(segment_bytes_, data.size() - begin);
-      mpi::check(MPI_Isend(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, target, tag, comm,
-                           &requests->emplace_back(MPI_REQUEST_NULL)),
+    const auto [transfer, requests] = new_slot(kind, bytes);
+    try {
+      for (std::size_t begin = 0; begin < bytes; begin += piece_bytes())
+        start(begin, static_cast<int>(std::min(piece_bytes(), bytes - begin)),
+              &requests->emplace_back(MPI_REQUEST_NULL));
+    } catch (...) {  // the operation fails, and abandons its memory
+      std::erase(*requests, MPI_REQUEST_NULL);
+      unfinished_.insert(unfinished_.end(), requests->begin(), requests->end());
+      free_slot(transfer);
+      throw;
+    }
+    return transfer;
+  }
+
+  Transfer start_sending(int target, std::span<const std::byte> data, Kind kind, int tag) {
+    return start_pieces(data.size(), kind, [&](std::size_t begin, int bytes, MPI_Request* request) {
+      mpi::check(MPI_Isend(data.data() + begin, bytes, MPI_BYTE, context_rank(target), tag, comm_, request),
                  "MPI_Isend");
-    }
-    return transfer;
+    });
   }
 
-  Transfer start_receiving_from(int source, std::span<std::byte> data, MPI_Comm comm, int tag) {
-    const auto lock = mpi::serialize();
-    const auto [transfer, requests] = new_slot();
-    for (std::size_t begin = 0; begin < data.size(); begin += segment_bytes_) {
-      const std::size_t bytes = std::min(segment_bytes_, data.size() - begin);
-      mpi::check(MPI_Irecv(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, source, tag, comm,
-                           &requests->emplace_back(MPI_REQUEST_NULL)),
+  Transfer start_receiving_from(int source, std::span<std::byte> data, Kind kind, int tag) {
+    return start_pieces(data.size(), kind, [&](std::size_t begin, int bytes, MPI_Request* request) {
+      mpi::check(MPI_Irecv(data.data() + begin, bytes, MPI_BYTE, context_rank(source), tag, comm_, request),
                  "MPI_Irecv");
-    }
-    return transfer;
+    });
   }
 
   static bool is_complete(MPI_Request& request) {
@@ -288,13 +300,12 @@ class MpiTransport final : public Transport {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     try {
       while (!outgoing_.empty()) {
-        if (is_complete(outgoing_.front().request)) {
+        if (const auto lock = mpi::serialize(); is_complete(outgoing_.front().request)) {
           outgoing_.pop_front();
-        } else if (std::chrono::steady_clock::now() > end) {
-          return false;
-        } else {
-          std::this_thread::yield();
+          continue;
         }
+        if (std::chrono::steady_clock::now() > end) return false;
+        std::this_thread::yield();
       }
     } catch (const Error& error) {
       log_warning("closing a communicator: {}", error.what());
@@ -303,31 +314,102 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  std::size_t segment_bytes_;
-  bool share_memory_;
-  mpi::Comm signals_;
-  mpi::Comm data_;
-  int rank_;
-  int size_;
-  mpi::Nodes nodes_;
+  /// Progress is seen by whole pieces; the cost of a piece is that of a message.
+  static constexpr std::size_t most_piece_bytes = std::size_t{512} << 10;
+  static constexpr unsigned polls_per_look = 16;
+
+  MpiRanks ranks_;
+  MPI_Comm comm_;
+  int nodes_;
+  int ranks_here_;
   int thread_level_;
   std::uint64_t number_;
-  int tag_;  // tag of transfers of this epoch
+  Tags tags_;
+  int transfer_tag_;                      // in this epoch
+  std::vector<int> absent_ranks_;         // of a job
+  std::unordered_map<int, int> members_;  // ranks by their rank in the context; empty in slot 0, where they are equal
   bool has_failed_ = false;
+  bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
-  WireMessage incoming_{};
-  MPI_Request incoming_request_ = MPI_REQUEST_NULL;
+  int last_messages_ = 0;  // of other ranks, to be received before the context and the tags are free again
+  std::unique_ptr<Inbox> inbox_;
   std::deque<Outgoing> outgoing_;  // a deque: growing and shrinking at its ends moves no elements
   std::deque<Slot> slots_;
   std::vector<std::size_t> free_slots_;
   std::size_t slots_in_use_ = 0;
+  TransferCount count_;
+  std::vector<MPI_Request> unfinished_;  // of transfers that could not be started whole
+  StaleTransfers stale_;
+  unsigned polls_ = 0;
 };
+
+/// For each rank of `comm`, the lowest rank of its node: from the Job, if all introductions have a leader from there.
+/// Collective.
+std::vector<int> leaders_of(MPI_Comm comm, std::span<const Introduction> all) {
+  std::unordered_map<int, int> lowest;  // by leader in the job
+  std::vector<int> leaders;
+  for (const Introduction& rank : all) {
+    if (rank.leader < 0) return mpi::find_nodes(comm).leaders;
+    leaders.push_back(lowest.try_emplace(rank.leader, static_cast<int>(leaders.size())).first->second);
+  }
+  return leaders;
+}
+
+/// This rank's node in the job; -1 if some rank of `comm` is not in the job.
+int leader_in_job(MPI_Comm comm, int rank) {
+  const auto job = job_of_this_process();
+  if (!job) return -1;
+  const std::vector<int> ranks = mpi::ranks_in(comm, job->comm.get());
+  if (std::find(ranks.begin(), ranks.end(), MPI_UNDEFINED) != ranks.end()) return -1;
+  return job->nodes.leaders[static_cast<std::size_t>(ranks[static_cast<std::size_t>(rank)])];
+}
+
+/// Every rank's value. Collective.
+template <class T>
+std::vector<T> exchange(MPI_Comm comm, int size, const T& own, CreationWait& wait) {
+  mpi::PendingAllGather gather(comm, size, &own, sizeof(T));
+  wait.until([&] { return gather.test(); }, "MPI_Iallgather");
+  std::vector<T> all(static_cast<std::size_t>(size));
+  std::memcpy(all.data(), gather.all().data(), gather.all().size());
+  return all;
+}
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes) {
+std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number, std::unique_ptr<NodeGroup> group) {
+  return std::make_unique<MpiTransport>(std::move(ranks), number, std::move(group));
+}
+
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, std::size_t segment_bytes,
+                                              const CreationLimits& limits) {
   LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
-  return std::make_unique<MpiTransport>(comm, share_memory, segment_bytes);
+  CreationWait wait(comm, limits);
+  mpi::PendingDuplicate duplicate(comm);
+  wait.until([&] { return duplicate.test(); }, "MPI_Comm_idup");
+  auto context = std::make_shared<Context>(duplicate.take());
+  const mpi::Comm& made = context->get();
+  const int size = made.size();
+  std::vector<int> all_ranks(static_cast<std::size_t>(size));
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  const int rank = made.rank();
+  const auto group =
+      MpiGroup::first_of({std::move(context), all_ranks, {}, {}, rank, 0, false, share_memory, segment_bytes},
+                         leader_in_job(made.get(), rank));
+  const auto introductions = exchange(made.get(), size, group->introduction(), wait);
+  group->set_nodes(leaders_of(made.get(), introductions));
+  group->join(introductions, all_ranks);
+  while (!group->accept(exchange(made.get(), size, group->vote(), wait))) {}
+  return group->take();
+}
+
+std::unique_ptr<Transport> make_job_transport(const Job& job, bool share_memory) {
+  std::vector<int> all_ranks(job.nodes.leaders.size());
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  constexpr std::size_t segment_bytes = std::size_t{1} << 30;
+  return std::make_unique<MpiTransport>(
+      MpiRanks{Context::borrow(job.comm.get()), std::move(all_ranks), job.nodes.leaders, job.processes, job.comm.rank(),
+               0, true, share_memory, segment_bytes},
+      0, nullptr);
 }
 
 }  // namespace lockstep::detail

@@ -60,7 +60,7 @@ struct ControlBlock {
   /// slot of the operation before.
   static constexpr std::size_t slots = 4;
   static constexpr std::size_t payload_bytes = 16 * 1024;
-  static constexpr std::size_t descriptor_bytes = 256;
+  static constexpr std::size_t descriptor_bytes = 384;
   static constexpr std::size_t verdict_bytes = 576;
 
   [[nodiscard]] static constexpr std::size_t slot_of(std::uint64_t tag) noexcept {
@@ -90,6 +90,8 @@ struct ControlBlock {
   Word epoch;  ///< the rank's epoch; ranks that are one epoch behind may still need its slots, ranks further behind do
                ///< not
   Word working;  ///< tag of the operation whose memory the rank is accessing; 0 if none
+  Word turns;    ///< number of turns of long work that the rank has done, in all operations
+  Word process;  ///< number of the rank's process; 0: unknown
   Word results;  ///< NodeAddress of the results that the rank has staged for others
   std::array<DescriptorBytes, slots> descriptors;
   std::array<Payload, slots> payloads;

@@ -7,6 +7,8 @@
 
 #include <lockstep/device/arena.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace lockstep::detail {
@@ -34,15 +36,22 @@ void NodeMemory::leak() noexcept {
   bytes_ = 0;
 }
 
-void NodeGroup::reserve(NodeMemory& memory, std::size_t bytes) {
+void NodeGroup::reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes) {
+  bytes = std::max(bytes, page_bytes());  // so that no page of it leaves sharing together with a tensor
+  use.most_bytes = std::max(use.most_bytes, bytes);
+  if (++use.count > staging_history) {
+    if (memory.size() > 2 * use.most_bytes) memory = NodeMemory();
+    use = {bytes, 1};
+  }
   if (memory.size() >= bytes) return;
-  NodeMemory larger = allocate(bytes);
-  if (larger.data() == nullptr) {
+  memory = NodeMemory();
+  // sizes that grow slowly need few allocations, unless the arena is nearly full
+  memory = allocate(std::bit_ceil(bytes));
+  if (memory.data() == nullptr) memory = allocate(bytes);
+  if (memory.data() == nullptr) {
     throw_error(Code::unavailable, "out of shared memory: {} bytes requested for staging; {}", bytes,
                 arena_status().text);
   }
-  if (memory.data() != nullptr) retire(std::move(memory));
-  memory = std::move(larger);
 }
 
 }  // namespace lockstep::detail

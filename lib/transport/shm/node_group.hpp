@@ -6,13 +6,15 @@
 
 #pragma once
 
+#include "device/host/arena.hpp"
 #include "transport/shm/control_block.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,9 +23,13 @@ namespace lockstep::detail {
 /// The address of a byte in a rank's shared memory, valid in all ranks of the group. 0 stands for none.
 enum class NodeAddress : std::uint64_t { none = 0 };
 
+/// How a rank has left its group: it does not take part any more, though its process may go on.
+enum class Departure : std::uint32_t { none = 0, orderly = 1, by_exception = 2 };
+
 /// How tests disturb one rank of a node. Production code has no hooks: the pointer to them is null.
 struct TestHooks {
   void (*at_flag)() = nullptr;                       ///< called before a flag is written or read: may wait
+  void (*at_turn)() = nullptr;                       ///< called when a turn of work in other ranks' memory begins
   bool (*hides_memory)(const void* data) = nullptr;  ///< asked for each buffer of an operation: hides it from others
   std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< of inputs of a rank; more go by messages
 };
@@ -54,7 +60,7 @@ class NodeMemory {
 
 /// Staging memory for data that other ranks cannot access. Used by one operation at a time.
 struct NodeStaging {
-  NodeMemory inputs;   ///< read by other ranks until they have completed the operation
+  NodeMemory inputs;   ///< read by other ranks until this rank has completed the operation
   NodeMemory results;  ///< read by other ranks until they arrive at the next operation
 };
 
@@ -80,12 +86,32 @@ class NodeGroup {
   }
   [[nodiscard]] ControlBlock& own_control_block() const noexcept { return control_block(rank_); }
 
+  /// This rank leaves; the members see it from now on. The destructor does the same, if this was not called before.
+  virtual void depart(Departure how) noexcept = 0;
+  /// How `member` has left. What it wrote before is visible to the caller.
+  [[nodiscard]] virtual Departure departure_of(int member) const noexcept = 0;
+
+  /// Number of steps, and turns of long ones, that all members have done, in all operations.
+  [[nodiscard]] std::uint64_t steps_of_all() const noexcept {
+    std::uint64_t steps = 0;
+    for (const Member& member : members_)
+      steps += member.control_block->step_counter.value.load(std::memory_order_relaxed) +
+               member.control_block->turns.value.load(std::memory_order_relaxed);
+    return steps;
+  }
+
   /// For tests; `hooks` outlive the group. Null, as at first: none.
   void set_test_hooks(const TestHooks* hooks) noexcept { test_hooks_ = hooks; }
   /// Before a flag is written or read.
   void at_flag() const {
     if (test_hooks_ != nullptr && test_hooks_->at_flag != nullptr) [[unlikely]] {
       test_hooks_->at_flag();
+    }
+  }
+  /// A turn of work in the memory of other ranks begins.
+  void at_turn() const {
+    if (test_hooks_ != nullptr && test_hooks_->at_turn != nullptr) [[unlikely]] {
+      test_hooks_->at_turn();
     }
   }
   /// Whether a test hides this buffer from the other ranks.
@@ -99,37 +125,82 @@ class NodeGroup {
 
   /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access it.
   [[nodiscard]] virtual NodeAddress address_of(const void* data, std::size_t bytes) const noexcept = 0;
+  /// How often memory of this process has left sharing. As long as this does not change, an address of `address_of`
+  /// stays valid.
+  [[nodiscard]] virtual std::uint64_t unshares() const noexcept = 0;
+  /// Whether `unshare` can separate the memory of this rank from a rank that does not stop to access it. If not, the
+  /// ranks are threads of one process.
+  [[nodiscard]] virtual bool can_unshare() const noexcept = 0;
+  /// From now on no other rank can access `ranges` of this rank: a rank that still does accesses other memory. Their
+  /// contents and addresses stay; `address_of` is none for them, and for the rest of their first and last pages.
+  virtual void unshare(std::span<const std::span<std::byte>> ranges) noexcept = 0;
   /// The bytes at `address` of `member`. Throws Error(internal) if they are not in that member's memory.
   [[nodiscard]] virtual std::byte* resolve(int member, NodeAddress address, std::size_t bytes) const = 0;
-  /// Allocates memory for tables and staging; empty if the arena is full.
+  /// Allocates memory for tables and staging; empty if the arena is full. Less than a page may be on one page with
+  /// tensors, and leave sharing with them.
   [[nodiscard]] virtual NodeMemory allocate(std::size_t bytes) const = 0;
   [[nodiscard]] NodeStaging& staging() noexcept { return staging_; }
-  /// Makes `memory` at least `bytes` bytes large; its contents are lost. Throws Error(unavailable) if the arena is
-  /// full.
-  void reserve(NodeMemory& memory, std::size_t bytes);
-  /// Keeps `memory` until no member can access it any more, at least for the lifetime of this end.
-  virtual void retire(NodeMemory&& memory) = 0;
+  /// Makes staging memory at least `bytes` bytes large, in whole pages, and at most twice as large as the largest of
+  /// the last `staging_history` reservations; its contents are lost. No other rank may read it any more. Throws
+  /// Error(unavailable) if the arena is full.
+  void reserve_inputs(std::size_t bytes) { reserve(staging_.inputs, input_use_, bytes); }
+  void reserve_results(std::size_t bytes) { reserve(staging_.results, result_use_, bytes); }
+  static constexpr int staging_history = 64;
 
  protected:
   [[nodiscard]] const Member& member(int rank) const noexcept { return members_[static_cast<std::size_t>(rank)]; }
 
  private:
+  /// The recent reservations of one kind of staging memory.
+  struct StagingUse {
+    std::size_t most_bytes = 0;  // of the last `count`
+    int count = 0;
+  };
+  void reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes);
+
   int rank_;
   std::vector<Member> members_;
   const TestHooks* test_hooks_ = nullptr;
   NodeStaging staging_;
+  StagingUse input_use_;
+  StagingUse result_use_;
 };
 
 /// The ends of a group of `size` threads of this process: all addresses are shared.
 [[nodiscard]] std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size);
 
-/// Gathers `bytes` bytes from every rank of the group into `all`, in rank order. Collective.
-using ExchangeFunction = std::function<void(const void* mine, void* all, std::size_t bytes)>;
+/// The data by which the other processes of a node find a member; sent as bytes.
+struct NodeIntroduction {
+  SegmentName segment;
+  std::uint64_t control_block = 0;  ///< offset in the segment
+  std::uint64_t closed = 0;         ///< offset of the flag that says that the member has left
+};
+static_assert(std::is_trivially_copyable_v<NodeIntroduction>);
 
-/// The group of `size` processes of one node, each with its arena. Null on all of them, with the reason in `why`, if
-/// one cannot access the memory of another, or does not set `share_memory`. From then on tensors are allocated in the
-/// arena by default. Collective.
-[[nodiscard]] std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory,
-                                                            const ExchangeFunction& exchange, std::string& why);
+/// A group of processes of one node in the making, each with its arena. The caller exchanges the introductions of all
+/// members, then the results of `open`. If it is destroyed before `take`, memory that other members may access is kept.
+class ProcessGroupOffer {
+ public:
+  /// Allocates the control block of this process. An offer that does not share memory has an empty introduction. Local.
+  explicit ProcessGroupOffer(bool share_memory);
+  ProcessGroupOffer(const ProcessGroupOffer&) = delete;
+  ProcessGroupOffer& operator=(const ProcessGroupOffer&) = delete;
+  ~ProcessGroupOffer();
+
+  [[nodiscard]] const NodeIntroduction& introduction() const noexcept;
+  /// Maps the memory of all members; whether that succeeds. Member `rank` is this process. Local.
+  [[nodiscard]] bool open(int rank, std::span<const NodeIntroduction> members);
+  /// The group. All members have opened it. From then on tensors are allocated in the arena by default. Local.
+  [[nodiscard]] std::unique_ptr<NodeGroup> take();
+  /// No member makes the group: nothing is kept for the other members. Local.
+  void withdraw() noexcept;
+  /// The reason for an empty introduction, or for `open` to fail.
+  [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+  std::string why_not_;
+};
 
 }  // namespace lockstep::detail

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/mutex.hpp"
+#include "base/processor.hpp"
 #include "device/host/arena.hpp"
 #include "device/host/memory_resources.hpp"
 #include "transport/shm/node_group.hpp"
@@ -24,16 +25,28 @@ std::size_t control_block_offset(std::size_t block) {
   return (block + control_block_alignment - 1) / control_block_alignment * control_block_alignment - block;
 }
 
-/// Set by a member when it has left the group for good. One cache line per group and member that is never reused, so
-/// that the other members can read it at any time.
-using Closed = std::atomic<std::uint32_t>;
-
-/// The data by which the other members find a member; sent as bytes.
-struct Introduction {
-  SegmentName segment;
-  std::uint64_t control_block = 0;  // offset
-  std::uint64_t closed = 0;         // offset
+/// A Departure, set by a member when it has left the group for good. One cache line per group and member that is never
+/// reused, so that the other members can read it at any time.
+struct alignas(line_bytes) Closed {
+  std::atomic<std::uint32_t> value{0};
 };
+
+/// A flag of this process, on pages that contain nothing but flags: tensors that leave sharing take no flag with them.
+/// Null if the arena is full.
+Closed* new_flag() {
+  constexpr std::size_t flags = 1024;  // 64 KiB: at least a page of any system
+  static Mutex mutex;
+  static Closed* next LOCKSTEP_GUARDED_BY(mutex) = nullptr;
+  static std::size_t left LOCKSTEP_GUARDED_BY(mutex) = 0;
+  const MutexLock lock(mutex);
+  if (left == 0) {
+    next = static_cast<Closed*>(Arena::of_this_process().allocate(flags * sizeof(Closed)));
+    if (next == nullptr) return nullptr;
+    left = flags;
+  }
+  --left;
+  return new (next++) Closed;
+}
 
 /// The mappings of other processes' segments: one per segment, shared by all groups.
 std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& why) {
@@ -62,7 +75,7 @@ void free_when_left(Remains&& remains) {
   waiting->push_back(std::move(remains));
   waiting->remove_if([](const Remains& left) {
     for (const Closed* const closed : left.closed) {
-      if (closed->load(std::memory_order_acquire) == 0) return false;
+      if (closed->value.load(std::memory_order_acquire) == 0) return false;
     }
     return true;
   });
@@ -76,16 +89,29 @@ class ProcessGroup final : public NodeGroup {
   ~ProcessGroup() override {
     owned_.memory.push_back(std::move(staging().inputs));
     owned_.memory.push_back(std::move(staging().results));
-    owned_.closed[static_cast<std::size_t>(rank())]->store(1, std::memory_order_release);
+    depart(Departure::orderly);
     free_when_left(std::move(owned_));
   }
 
+  void depart(Departure how) noexcept final {
+    Closed& own = *owned_.closed[static_cast<std::size_t>(rank())];
+    if (own.value.load(std::memory_order_relaxed) != 0) return;
+    own.value.store(static_cast<std::uint32_t>(how), std::memory_order_release);
+  }
+  Departure departure_of(int member) const noexcept override {
+    return static_cast<Departure>(
+        owned_.closed[static_cast<std::size_t>(member)]->value.load(std::memory_order_acquire));
+  }
+
   NodeAddress address_of(const void* data, std::size_t bytes) const noexcept override {
-    const Member& own = member(rank());
-    const auto* const begin = static_cast<const std::byte*>(data);
-    const auto offset = static_cast<std::size_t>(begin - own.base);
-    if (begin < own.base || offset >= own.size || bytes > own.size - offset) return NodeAddress::none;
+    if (!Arena::of_this_process().is_shared(data, bytes)) return NodeAddress::none;
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - member(rank()).base);
     return static_cast<NodeAddress>(offset);  // never 0: a segment begins with its header
+  }
+  std::uint64_t unshares() const noexcept override { return Arena::of_this_process().unshares(); }
+  bool can_unshare() const noexcept override { return true; }
+  void unshare(std::span<const std::span<std::byte>> ranges) noexcept override {
+    Arena::of_this_process().unshare(ranges);
   }
 
   std::byte* resolve(int rank, NodeAddress address, std::size_t bytes) const override {
@@ -104,68 +130,81 @@ class ProcessGroup final : public NodeGroup {
     return block == nullptr ? NodeMemory() : NodeMemory(block, bytes, free_in_arena);
   }
 
-  void retire(NodeMemory&& memory) override { owned_.memory.push_back(std::move(memory)); }
-
  private:
   Remains owned_;
 };
 
 }  // namespace
 
-std::unique_ptr<NodeGroup> make_process_group(int rank, int size, bool share_memory, const ExchangeFunction& exchange,
-                                              std::string& why) {
-  Arena& arena = Arena::of_this_process();
-  Introduction mine;
+struct ProcessGroupOffer::Parts {
+  NodeIntroduction introduction;
   Remains owned;
-  if (!share_memory) {
-    why = "it is disabled";
-  } else if (const auto& segment = arena.segment()) {
-    const std::size_t bytes = sizeof(ControlBlock) + control_block_alignment;
-    void* const block = arena.allocate(bytes);
-    void* const closed = arena.allocate(sizeof(Closed));
-    if (block != nullptr && closed != nullptr) {
-      owned.memory.emplace_back(block, bytes, free_in_arena);
-      new (closed) Closed(0);
-      const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
-      mine = {segment->name(), begin + control_block_offset(begin),
-              static_cast<std::uint64_t>(static_cast<std::byte*>(closed) - segment->data())};
-      new (segment->data() + mine.control_block) ControlBlock();
-    } else {
-      why = "the arena is full: " + arena.status().text;
-    }
-  } else {
-    why = arena.status().text;
-  }
+  int rank = 0;
+  std::vector<NodeGroup::Member> members;  // all of them once the group is open
+};
 
-  const auto ranks = static_cast<std::size_t>(size);
-  std::vector<Introduction> all(ranks);
-  exchange(&mine, all.data(), sizeof(Introduction));
-  std::vector<NodeGroup::Member> members(ranks);
-  bool is_complete = true;
-  for (std::size_t i = 0; i < ranks && is_complete; ++i) {
+ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_unique<Parts>()) {
+  Arena& arena = Arena::of_this_process();
+  const auto& segment = arena.segment();
+  if (!share_memory || !segment) {
+    why_not_ = share_memory ? arena.status().text : "it is disabled";
+    return;
+  }
+  const std::size_t bytes = sizeof(ControlBlock) + control_block_alignment;
+  void* const block = arena.allocate(bytes);
+  const Closed* const closed = new_flag();
+  if (block != nullptr) parts_->owned.memory.emplace_back(block, bytes, free_in_arena);
+  if (block == nullptr || closed == nullptr) {
+    why_not_ = "the arena is full: " + arena.status().text;
+    return;
+  }
+  const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
+  parts_->introduction = {segment->name(), begin + control_block_offset(begin),
+                          static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(closed) - segment->data())};
+  new (segment->data() + parts_->introduction.control_block) ControlBlock();
+}
+
+ProcessGroupOffer::~ProcessGroupOffer() {
+  if (!parts_) return;
+  if (!parts_->members.empty()) {
+    // leaves the group: the control block is freed when all members have left
+    static_cast<void>(std::make_unique<ProcessGroup>(parts_->rank, parts_->members, std::move(parts_->owned)));
+  } else if (parts_->introduction.segment.nonce != 0) {
+    for (NodeMemory& memory : parts_->owned.memory) memory.leak();  // other members may have mapped it
+  }
+}
+
+const NodeIntroduction& ProcessGroupOffer::introduction() const noexcept { return parts_->introduction; }
+
+bool ProcessGroupOffer::open(int rank, std::span<const NodeIntroduction> members) {
+  Remains& owned = parts_->owned;
+  std::vector<NodeGroup::Member> found;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const NodeIntroduction& other = members[i];
     std::shared_ptr<SharedSegment> segment;
-    if (i == static_cast<std::size_t>(rank)) {
-      segment = arena.segment();
-    } else if (all[i].segment.nonce != 0) {
-      segment = segment_of(all[i].segment, why);
+    if (other.segment.nonce != 0) {
+      segment = static_cast<int>(i) == rank ? Arena::of_this_process().segment() : segment_of(other.segment, why_not_);
     }
-    is_complete = segment != nullptr && all[i].segment.nonce != 0;
-    if (!is_complete) break;
-    members[i] = {reinterpret_cast<ControlBlock*>(segment->data() + all[i].control_block), segment->data(),
-                  segment->size()};
-    owned.closed.push_back(reinterpret_cast<Closed*>(segment->data() + all[i].closed));
+    if (!segment) {
+      if (why_not_.empty()) why_not_ = "rank " + std::to_string(i) + " of the node cannot share memory";
+      return false;
+    }
+    found.push_back(
+        {reinterpret_cast<ControlBlock*>(segment->data() + other.control_block), segment->data(), segment->size()});
+    owned.closed.push_back(reinterpret_cast<Closed*>(segment->data() + other.closed));
     owned.segments.push_back(std::move(segment));
   }
-  const std::uint8_t ready = is_complete ? 1 : 0;
-  std::vector<std::uint8_t> all_ready(ranks);
-  exchange(&ready, all_ready.data(), 1);
-  for (std::size_t i = 0; i < ranks; ++i) {
-    if (all_ready[i] != 0) continue;
-    if (why.empty()) why = "rank " + std::to_string(i) + " of the node cannot share memory";
-    return nullptr;
-  }
-  offer_default_memory_resource(arena_memory_resource());
-  return std::make_unique<ProcessGroup>(rank, members, std::move(owned));
+  parts_->rank = rank;
+  parts_->members = std::move(found);
+  return true;
 }
+
+std::unique_ptr<NodeGroup> ProcessGroupOffer::take() {
+  offer_default_memory_resource(arena_memory_resource());
+  const std::unique_ptr<Parts> parts = std::move(parts_);
+  return std::make_unique<ProcessGroup>(parts->rank, parts->members, std::move(parts->owned));
+}
+
+void ProcessGroupOffer::withdraw() noexcept { parts_.reset(); }
 
 }  // namespace lockstep::detail

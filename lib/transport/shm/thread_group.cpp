@@ -6,6 +6,7 @@
 #include "base/mutex.hpp"
 #include "transport/shm/node_group.hpp"
 
+#include <atomic>
 #include <new>
 
 namespace lockstep::detail {
@@ -15,10 +16,12 @@ void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_
 
 /// The objects that all ends keep alive together.
 struct Shared {
-  explicit Shared(int size) : control_blocks(static_cast<std::size_t>(size)) {}
+  explicit Shared(int size)
+      : control_blocks(static_cast<std::size_t>(size)), departures(static_cast<std::size_t>(size)) {}
   std::vector<ControlBlock> control_blocks;
+  std::vector<std::atomic<Departure>> departures;
   Mutex mutex;
-  std::vector<NodeMemory> retired LOCKSTEP_GUARDED_BY(mutex);
+  std::vector<NodeMemory> of_closed_ends LOCKSTEP_GUARDED_BY(mutex);
 };
 
 class ThreadGroup final : public NodeGroup {
@@ -27,22 +30,33 @@ class ThreadGroup final : public NodeGroup {
       : NodeGroup(rank, members), shared_(std::move(shared)) {}
 
   ~ThreadGroup() override {
-    retire(std::move(staging().inputs));
-    retire(std::move(staging().results));
+    {
+      const MutexLock lock(shared_->mutex);
+      shared_->of_closed_ends.push_back(std::move(staging().inputs));
+      shared_->of_closed_ends.push_back(std::move(staging().results));
+    }
+    depart(Departure::orderly);
+  }
+
+  void depart(Departure how) noexcept final {
+    std::atomic<Departure>& own = shared_->departures[static_cast<std::size_t>(rank())];
+    if (own.load(std::memory_order_relaxed) == Departure::none) own.store(how, std::memory_order_release);
+  }
+  Departure departure_of(int member) const noexcept override {
+    return shared_->departures[static_cast<std::size_t>(member)].load(std::memory_order_acquire);
   }
 
   NodeAddress address_of(const void* data, std::size_t) const noexcept override {
     return static_cast<NodeAddress>(reinterpret_cast<std::uintptr_t>(data));
   }
+  std::uint64_t unshares() const noexcept override { return 0; }
+  bool can_unshare() const noexcept override { return false; }
+  void unshare(std::span<const std::span<std::byte>>) noexcept override {}
   std::byte* resolve(int, NodeAddress address, std::size_t) const override {
     return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): made from a pointer
   }
   NodeMemory allocate(std::size_t bytes) const override {
     return {::operator new(bytes, std::align_val_t{control_block_alignment}), bytes, free_on_heap};
-  }
-  void retire(NodeMemory&& memory) final {
-    const MutexLock lock(shared_->mutex);
-    shared_->retired.push_back(std::move(memory));
   }
 
  private:

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/mpi/creation_wait.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "transport/mpi/context.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+/// On the wire: the sender makes its `number`-th communicator over the ranks of `key`; its creations up to `failed`
+/// have failed or are complete, and this one has failed if that is the same number.
+struct Attempt {
+  std::uint64_t key = 0;
+  std::uint64_t number = 0;
+  std::uint64_t failed = 0;
+  std::int64_t missing = -1;  // of the failure: the lowest rank that was missing; -1 if none
+};
+
+/// The arrivals that this process knows, for all of its threads. Never destroyed: MPI may still read messages.
+class Arrivals {
+ public:
+  static Arrivals& of_this_process() {
+    static auto* const arrivals = new Arrivals;
+    return *arrivals;
+  }
+
+  [[nodiscard]] std::uint64_t count(std::uint64_t key) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return ++own_[key];
+  }
+
+  void send(MPI_Comm comm, const std::vector<int>& targets, const Attempt& attempt) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const auto mpi_lock = mpi::serialize();
+    for (const int target : targets) {
+      Message& message = outgoing_.emplace_back(Message{attempt, MPI_REQUEST_NULL});
+      mpi::check(MPI_Isend(&message.attempt, sizeof(Attempt), MPI_BYTE, target, Tags::arrivals, comm, &message.request),
+                 "MPI_Isend");
+    }
+  }
+
+  void receive(MPI_Comm comm) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const auto mpi_lock = mpi::serialize();
+    while (true) {
+      int flag = 0;
+      MPI_Message message = MPI_MESSAGE_NULL;
+      MPI_Status status;
+      mpi::check(MPI_Improbe(MPI_ANY_SOURCE, Tags::arrivals, comm, &flag, &message, &status), "MPI_Improbe");
+      if (flag == 0) break;
+      Attempt attempt;
+      mpi::check(MPI_Mrecv(&attempt, sizeof(Attempt), MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+      known_[{status.MPI_SOURCE, attempt.key}] = attempt;  // messages of one rank arrive in order
+    }
+    while (!outgoing_.empty()) {
+      int flag = 0;
+      mpi::check(MPI_Test(&outgoing_.front().request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+      if (flag == 0) break;
+      outgoing_.pop_front();
+    }
+  }
+
+  /// The last message of `rank`.
+  [[nodiscard]] Attempt known(int rank, std::uint64_t key) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const auto found = known_.find({rank, key});
+    return found == known_.end() ? Attempt() : found->second;
+  }
+
+ private:
+  struct Message {
+    Attempt attempt;
+    MPI_Request request;
+  };
+  Mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> own_ LOCKSTEP_GUARDED_BY(mutex_);  // creations of this rank, by key
+  std::map<std::pair<int, std::uint64_t>, Attempt> known_ LOCKSTEP_GUARDED_BY(mutex_);  // by rank and key
+  std::deque<Message> outgoing_ LOCKSTEP_GUARDED_BY(mutex_);
+};
+
+/// FNV-1a.
+std::uint64_t hash_of(const std::vector<int>& ranks) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const int rank : ranks) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 1099511628211U;
+  return hash;
+}
+
+}  // namespace
+
+CreationWait::CreationWait(MPI_Comm comm, CreationLimits limits) : limits_(std::move(limits)) {
+  job_ = job_of_this_process();
+  if (!job_) return;
+  own_rank_ = job_->comm.rank();
+  members_ = mpi::ranks_in(comm, job_->comm.get());
+  if (std::find(members_.begin(), members_.end(), MPI_UNDEFINED) != members_.end()) {
+    members_.clear();
+    job_.reset();
+    return;
+  }
+  key_ = hash_of(members_);
+  number_ = Arrivals::of_this_process().count(key_);
+}
+
+void CreationWait::until(const std::function<bool()>& test, const char* call) {
+  constexpr int yields = 1000;
+  for (int polls = 0; !test(); ++polls) {
+    if (polls < yields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    if (polls % 16 == 15) check_time(call);
+  }
+}
+
+void CreationWait::check_time(const char* call) {
+  const auto waited = Clock::now() - since_;
+  if (waited < std::chrono::milliseconds(50)) return;
+  look_at_arrivals(call);
+  if (waited > std::min(limits_.warn_after, limits_.fail_after / 2)) send_arrivals(Outcome::open);
+  const auto answer_time = std::min(std::chrono::milliseconds(200), limits_.fail_after / 10);
+  if (waited > limits_.fail_after) {
+    const std::vector<int> missing = missing_ranks();
+    send_arrivals(Outcome::failed);
+    fail(fmt::format("timed out after {} s waiting in {}{}", std::chrono::duration<double>(limits_.fail_after).count(),
+                     call, text_of(missing)),
+         missing.empty() ? -1 : missing.front());
+  }
+  if (has_warned_ || waited <= limits_.warn_after + answer_time) return;
+  has_warned_ = true;
+  log_warning("creation of {}: this rank has waited {:.1f} s in {}{}", limits_.name,
+              std::chrono::duration<double>(waited).count(), call, text_of(missing_ranks()));
+}
+
+/// If another rank waits for long, this one says that it is here; if another rank has timed out, this one fails too.
+void CreationWait::look_at_arrivals(const char* call) {
+  if (!job_) return;
+  Arrivals& arrivals = Arrivals::of_this_process();
+  arrivals.receive(job_->comm.get());
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Attempt other = arrivals.known(members_[i], key_);
+    if (other.failed == number_) {
+      const auto missing = static_cast<int>(other.missing);
+      fail(fmt::format("rank {} has timed out{}; this rank waits in {}", i,
+                       missing < 0 ? "" : fmt::format(" waiting for rank {}", missing), call),
+           missing < 0 ? static_cast<int>(i) : missing);
+    }
+    if (other.number == number_) send_arrivals(Outcome::open);
+  }
+}
+
+void CreationWait::send_arrivals(Outcome outcome) {
+  if (!job_ || (outcome == Outcome::open && std::exchange(has_sent_arrivals_, true))) return;
+  std::vector<int> targets = members_;
+  std::erase(targets, own_rank_);
+  Attempt attempt{key_, number_, number_ - 1};
+  if (outcome == Outcome::failed) {
+    const std::vector<int> missing = missing_ranks();
+    attempt.failed = number_;
+    attempt.missing = missing.empty() ? -1 : missing.front();
+  }
+  Arrivals::of_this_process().send(job_->comm.get(), targets, attempt);
+}
+
+std::vector<int> CreationWait::missing_ranks() const {
+  std::vector<int> missing;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i] != own_rank_ && Arrivals::of_this_process().known(members_[i], key_).number < number_)
+      missing.push_back(static_cast<int>(i));
+  }
+  return missing;
+}
+
+std::string CreationWait::text_of(const std::vector<int>& missing) const {
+  if (!job_) return "; the missing ranks are known only if there is a lockstep::Environment";
+  if (missing.empty()) return "; all ranks have come";
+  return fmt::format(" for rank{} {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
+}
+
+void CreationWait::fail(const std::string& text, int culprit) const {
+  throw Error(Code::deadline_exceeded, fmt::format("creation of {}: {}", limits_.name, text),
+              {culprit, -1, "creation of a communicator", -1});
+}
+
+}  // namespace lockstep::detail

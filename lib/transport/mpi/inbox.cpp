@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/mpi/inbox.hpp"
+
+#include "base/mutex.hpp"
+
+#include <iterator>
+#include <list>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+struct ClosedEnds {
+  Mutex mutex;
+  std::list<ClosedEnd> list LOCKSTEP_GUARDED_BY(mutex);
+};
+
+/// Never destroyed: ends that are not silent when MPI is finalized are left to it.
+ClosedEnds& closed_ends() {
+  static ClosedEnds& ends = *new ClosedEnds;
+  return ends;
+}
+
+[[nodiscard]] bool is_silent(ClosedEnd& end) {
+  while (end.inbox->last_messages() < end.last_messages) {
+    if (!end.inbox->poll()) return false;
+  }
+  end.inbox.reset();  // before its communicator
+  return true;
+}
+
+}  // namespace
+
+Inbox::Inbox(MPI_Comm comm, int tag, std::uint64_t number) : comm_(comm), tag_(tag), number_(number) {
+  start_receiving();
+}
+
+Inbox::~Inbox() {
+  if (request_ == MPI_REQUEST_NULL || !mpi::is_active()) return;
+  MPI_Cancel(&request_);
+  MPI_Wait(&request_, MPI_STATUS_IGNORE);
+}
+
+std::optional<ReceivedMessage> Inbox::poll() {
+  for (;;) {
+    int flag = 0;
+    MPI_Status status;
+    mpi::check(MPI_Test(&request_, &flag, &status), "MPI_Test");
+    if (flag == 0) return std::nullopt;
+    const bool is_for_us = incoming_.number == number_;
+    if (is_for_us && incoming_.is_last != 0) ++last_messages_;
+    ReceivedMessage received{status.MPI_SOURCE, incoming_.message};
+    start_receiving();
+    if (is_for_us) return received;
+  }
+}
+
+void Inbox::start_receiving() {
+  mpi::check(
+      MPI_Irecv(&incoming_, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, MPI_ANY_SOURCE, tag_, comm_, &request_),
+      "MPI_Irecv");
+}
+
+void free_when_silent(ClosedEnd&& end) {
+  {
+    ClosedEnds& ends = closed_ends();
+    const MutexLock lock(ends.mutex);
+    ends.list.push_back(std::move(end));
+  }
+  free_silent_ends();
+}
+
+void free_silent_ends() {
+  std::list<ClosedEnd> silent;  // freed last, because that takes the lock of MPI
+  {
+    ClosedEnds& ends = closed_ends();
+    const MutexLock lock(ends.mutex);
+    const auto mpi_lock = mpi::serialize();
+    for (auto end = ends.list.begin(); end != ends.list.end();) {
+      const auto next = std::next(end);
+      if (is_silent(*end)) silent.splice(silent.end(), ends.list, end);
+      end = next;
+    }
+  }
+  for (const ClosedEnd& end : silent) {
+    if (end.slot != 0) end.context->free_slot(end.slot);
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transport/mpi/mpi_group.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+std::atomic<std::uint64_t> last_number{0};
+
+void note_number(std::uint64_t number) {
+  for (std::uint64_t known = last_number.load(); known < number && !last_number.compare_exchange_weak(known, number);) {
+  }
+}
+
+/// For each member, the first member of its node. `nodes`: the same for each rank of the parent.
+std::vector<int> leaders_of(std::span<const int> members, std::span<const int> nodes) {
+  std::vector<int> first_of_node(nodes.size(), -1);
+  std::vector<int> leaders;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    int& first = first_of_node[static_cast<std::size_t>(nodes[static_cast<std::size_t>(members[i])])];
+    if (first < 0) first = static_cast<int>(i);
+    leaders.push_back(first);
+  }
+  return leaders;
+}
+
+void report_no_group(const std::string& why) {
+  static std::atomic<bool> is_said{false};
+  if (is_said.exchange(true)) return;
+  log_warning("ranks of this node communicate by messages, because they cannot share memory: {}", why);
+}
+
+}  // namespace
+
+int MpiRanks::nodes() const noexcept {
+  int count = 0;
+  for (int r = 0; r < size(); ++r) count += leaders[static_cast<std::size_t>(r)] == r ? 1 : 0;
+  return count;
+}
+
+std::vector<int> MpiRanks::ranks_here() const {
+  std::vector<int> here;
+  for (int r = 0; r < size(); ++r) {
+    if (leaders[static_cast<std::size_t>(r)] == leaders[static_cast<std::size_t>(rank)]) here.push_back(r);
+  }
+  return here;
+}
+
+std::uint64_t next_transport_number() { return last_number.load() + 1; }
+
+MpiGroup::MpiGroup(MpiRanks parent) : parent_(std::move(parent)), offer_(parent_.share_memory) {}
+
+std::unique_ptr<MpiGroup> MpiGroup::first_of(MpiRanks ranks, int leader) {
+  auto group = std::make_unique<MpiGroup>(std::move(ranks));
+  group->is_first_ = true;
+  group->leader_ = leader;
+  return group;
+}
+
+Introduction MpiGroup::introduction() const {
+  return {next_transport_number(), parent_.context->duplicates(), leader_, id_of_this_process(), offer_.introduction()};
+}
+
+void MpiGroup::join(std::span<const Introduction> all, std::span<const int> members) {
+  members_.assign(members.begin(), members.end());
+  for (const Introduction& other : all) {
+    number_ = std::max(number_, other.number);
+    duplicates_ = std::max(duplicates_, other.duplicates);
+  }
+  if (members.empty()) return;
+  choose_context(members);
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const bool is_here =
+        ranks_.leaders[static_cast<std::size_t>(rank)] == ranks_.leaders[static_cast<std::size_t>(ranks_.rank)];
+    const auto member = static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)]);
+    ranks_.processes.push_back(is_here ? all[member].process : ProcessId());
+  }
+  open_memory(all);
+}
+
+void MpiGroup::choose_context(std::span<const int> members) {
+  ranks_.context = parent_.context;
+  for (const int member : members) {
+    ranks_.context_ranks.push_back(parent_.context_ranks[static_cast<std::size_t>(member)]);
+  }
+  ranks_.leaders = leaders_of(members, parent_.leaders);
+  ranks_.rank = static_cast<int>(std::find(members.begin(), members.end(), parent_.rank) - members.begin());
+  ranks_.share_memory = parent_.share_memory;
+  ranks_.segment_bytes = parent_.segment_bytes;
+  needs_context_ = parent_.is_job;
+  ranks_.slot = needs_context_ || is_first_ ? 0 : 1;  // which one is decided with the number
+}
+
+void MpiGroup::open_memory(std::span<const Introduction> all) {
+  if (ranks_.size() == 1) return;
+  const std::vector<int> here = ranks_.ranks_here();
+  std::vector<NodeIntroduction> introductions;
+  for (const int rank : here) {
+    const int member = members_[static_cast<std::size_t>(rank)];
+    introductions.push_back(all[static_cast<std::size_t>(member)].node);
+  }
+  if (here.size() == 1) {
+    has_opened_ = ranks_.share_memory;
+    return;
+  }
+  const auto place = std::find(here.begin(), here.end(), ranks_.rank) - here.begin();
+  has_opened_ = offer_.open(static_cast<int>(place), introductions);
+}
+
+bool MpiGroup::test_context() {
+  if (!duplicate_) {
+    if (!parent_.context->drop_duplicates(duplicates_)) return false;
+    duplicate_ = parent_.context->start_duplicate();
+  }
+  if (!duplicate_->test()) return false;
+  ranks_.context = std::make_shared<Context>(duplicate_->take());
+  duplicate_.reset();
+  return true;
+}
+
+void MpiGroup::abandon_context() noexcept {
+  if (duplicate_) parent_.context->abandon_duplicate(std::move(duplicate_));
+}
+
+Vote MpiGroup::vote() {
+  Vote vote;
+  if (members_.empty()) return vote;
+  if (ranks_.size() > 1) vote.shares_memory = has_opened_ ? 1 : 0;
+  if (ranks_.slot != 0) {
+    ranks_.slot = 1 + static_cast<int>(number_ % static_cast<std::uint64_t>(Tags::slots()));
+    has_slot_ = ranks_.context->take_slot(ranks_.slot);
+    vote.has_tags = has_slot_ ? 1 : 0;
+  }
+  return vote;
+}
+
+bool MpiGroup::accept(std::span<const Vote> votes) {
+  const bool has_tags = std::all_of(votes.begin(), votes.end(), [](const Vote& vote) { return vote.has_tags != 0; });
+  note_number(number_);
+  if (!has_tags) {
+    if (has_slot_) ranks_.context->free_slot(ranks_.slot);
+    has_slot_ = false;
+    ++number_;
+    if (++attempts_ < Tags::slots()) return false;
+    throw_error(Code::unavailable,
+                "all {} sets of tags of the MPI communicator are in use; destroy communicators that "
+                "were made by split",
+                Tags::slots());
+  }
+  if (!members_.empty()) decide_memory(votes);
+  return true;
+}
+
+/// All nodes of the group share memory, or none does.
+void MpiGroup::decide_memory(std::span<const Vote> votes) {
+  if (ranks_.size() == 1) {
+    group_ = std::move(make_thread_groups(1).front());
+    offer_.withdraw();
+    return;
+  }
+  const auto shares = [&](int rank) {
+    return votes[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])].shares_memory != 0;
+  };
+  const std::vector<int> here = ranks_.ranks_here();
+  bool all_share = true;
+  for (int rank = 0; rank < ranks_.size(); ++rank) all_share = all_share && shares(rank);
+  if (all_share) {
+    if (here.size() > 1) {
+      group_ = offer_.take();
+    } else {
+      group_ = std::move(make_thread_groups(1).front());
+      offer_.withdraw();
+    }
+    return;
+  }
+  std::string why = offer_.why_not();
+  offer_.withdraw();
+  if (!ranks_.share_memory || here.size() == 1 || here.front() != ranks_.rank) return;
+  const auto refusing = std::find_if_not(here.begin(), here.end(), shares);
+  if (refusing == here.end()) return;
+  if (why.empty()) why = "rank " + std::to_string(refusing - here.begin()) + " of the node cannot share memory";
+  report_no_group(why);
+}
+
+std::unique_ptr<Transport> MpiGroup::take() {
+  if (members_.empty()) {
+    offer_.withdraw();
+    return nullptr;
+  }
+  return make_transport(std::move(ranks_), number_, std::move(group_));
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Transports over MPI in the making. The communicators over MPI_COMM_WORLD get an MPI communicator of their own, by
+// MPI_Comm_idup of that of the job. All others use the MPI communicator of their parent, with tags of their own:
+// MPI-3.1 has no nonblocking call for a communicator of some ranks, and an MPI_Comm_idup that a failure has interrupted
+// can keep all later ones from completing (Open MPI completes them in the order of context ids).
+
+#pragma once
+
+#include "transport/mpi/context.hpp"
+#include "transport/transport.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// The ranks of a group over MPI, and its options.
+struct MpiRanks {
+  std::shared_ptr<Context> context;
+  std::vector<int> context_ranks;    ///< rank of each member in the communicator of `context`
+  std::vector<int> leaders;          ///< for each member, the lowest member of its node
+  std::vector<ProcessId> processes;  ///< of each member; unknown for those of other nodes
+  int rank = 0;
+  int slot = 0;  ///< of its tags; 0 if the context was made for it: the members are all its ranks, in their order
+  bool is_job = false;  ///< the transport of the job
+  bool share_memory = true;
+  std::size_t segment_bytes = 0;
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(context_ranks.size()); }
+  [[nodiscard]] int nodes() const noexcept;
+  /// The members on the node of this rank, in the order of their ranks.
+  [[nodiscard]] std::vector<int> ranks_here() const;
+};
+
+/// The number that a rank proposes for its next transport.
+[[nodiscard]] std::uint64_t next_transport_number();
+
+class MpiGroup final : public NewGroup {
+ public:
+  /// Groups of ranks of `parent`. Local.
+  explicit MpiGroup(MpiRanks parent);
+  /// The group of all ranks of a context that was made for it; `leader` is that of the introduction. Local.
+  [[nodiscard]] static std::unique_ptr<MpiGroup> first_of(MpiRanks ranks, int leader);
+  /// For such a group, before `join`: the leaders of its ranks. Local.
+  void set_nodes(std::vector<int> leaders) { parent_.leaders = std::move(leaders); }
+
+  Introduction introduction() const override;
+  void join(std::span<const Introduction> all, std::span<const int> members) override;
+  bool needs_context() const noexcept override { return needs_context_; }
+  void start_context() override {}
+  bool test_context() override;
+  void abandon_context() noexcept override;
+  Vote vote() override;
+  bool accept(std::span<const Vote> votes) override;
+  std::unique_ptr<Transport> take() override;
+
+ private:
+  void choose_context(std::span<const int> members);
+  void open_memory(std::span<const Introduction> all);
+  void decide_memory(std::span<const Vote> votes);
+
+  MpiRanks parent_;
+  bool is_first_ = false;
+  int leader_ = -1;
+  ProcessGroupOffer offer_;
+  std::uint64_t number_ = 0;
+  std::uint64_t duplicates_ = 0;  // that some rank has begun
+  std::vector<int> members_;      // ranks of the parent
+  MpiRanks ranks_;
+  bool needs_context_ = false;
+  std::unique_ptr<mpi::PendingDuplicate> duplicate_;
+  int attempts_ = 0;
+  bool has_slot_ = false;
+  bool has_opened_ = false;  // the memory of the ranks here
+  std::unique_ptr<NodeGroup> group_;
+};
+
+/// A transport over `ranks`. Local.
+[[nodiscard]] std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number,
+                                                        std::unique_ptr<NodeGroup> group);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is left of the transfers of failed operations: requests that are not complete yet, with their memory, and
+// messages that this rank will never receive. A send completes only when its message is received, so each rank receives
+// and drops the messages of earlier epochs.
+
+#pragma once
+
+#include "bindings/mpi/mpi.hpp"
+#include "transport/buffer.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// Not thread-safe.
+class StaleTransfers {
+ public:
+  StaleTransfers() = default;
+  StaleTransfers(const StaleTransfers&) = delete;
+  StaleTransfers& operator=(const StaleTransfers&) = delete;
+  /// Leaks what MPI may still touch.
+  ~StaleTransfers();
+
+  /// Frees `buffers` when all `requests` are complete.
+  void keep(std::vector<MPI_Request>&& requests, std::vector<Buffer>&& buffers);
+  /// From now on messages with tag `old` are dropped, and those with tag `now` are not.
+  void change_tag(int old, int now);
+  [[nodiscard]] bool has_work() const noexcept { return !tags_.empty() || !kept_.empty(); }
+  /// Makes progress without waiting. `comm` is the one of all these transfers.
+  void advance(MPI_Comm comm);
+
+ private:
+  /// Of the tags of more failed epochs, the first are forgotten: a rank that still sends with one of them has slept
+  /// through as many failures.
+  static constexpr std::size_t most_tags = 64;
+  static constexpr std::size_t most_dropped_at_once = 8;
+
+  struct Kept {
+    std::vector<MPI_Request> requests;
+    std::vector<Buffer> buffers;
+  };
+
+  static void free_complete(std::vector<Kept>& list);
+  [[nodiscard]] bool drop_one(MPI_Comm comm, int tag);
+
+  std::deque<int> tags_;  // the one that is looked for next is first
+  std::vector<Kept> kept_;
+  std::vector<Kept> dropped_;  // messages that are being received
+};
+
+}  // namespace lockstep::detail

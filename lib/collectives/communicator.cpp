@@ -27,15 +27,16 @@ std::string_view Communicator::transport() const noexcept { return state_->engin
 int Communicator::nodes() const noexcept { return state_->engine->transport().nodes(); }
 
 Communicator Communicator::duplicate(const CommunicatorOptions& options, std::source_location where) const {
-  // in order with all that was posted before, and with a deadline, which duplicating itself has not
-  state_->run(Call::barrier(), {}, {.order = std::nullopt, .name = "duplicate", .where = where});
-  return CommunicatorAccess::make(state_->engine->duplicate_transport(), options, std::nullopt, {},
-                                  state_->engine->family());
+  return CommunicatorAccess::duplicate(*this, options, {.name = "duplicate", .where = where});
 }
 
 void Communicator::abort(std::string_view text, std::source_location where) const {
   state_->engine->abort(std::string(text), where);
 }
+
+std::int64_t Communicator::completed_operations() const { return state_->engine->completed(); }
+
+std::int64_t Communicator::recover(std::source_location where) const { return state_->recover(where); }
 
 void detail::propagate_current_exception(const Communicator& communicator, FoundBy found_by) {
   propagate_current_exception(CommunicatorAccess::engine(communicator), found_by);
@@ -199,13 +200,20 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 10);
   const auto fail_after = std::min(options.fail_after.value_or(settings.fail_after), most);
   const auto warn_after = std::min(options.warn_after.value_or(std::min(settings.warn_after, fail_after)), most);
+  const auto fail_after_total = std::min(options.fail_after_total.value_or(settings.fail_after_total), most);
   state->options.fail_after = fail_after;
   state->wait_claim.emplace(fail_after);
   state->options.warn_after = warn_after;
+  if (fail_after_total.count() != 0) state->options.fail_after_total = fail_after_total;
   state->layout = layout ? *layout : ReplicaLayout(std::vector<int>(static_cast<std::size_t>(transport->size()), 1));
   state->engine = std::make_shared<detail::Engine>(
-      std::move(transport),
-      detail::EngineOptions{warn_after, fail_after, options.name, options.local_replicas, std::move(family)});
+      std::move(transport), detail::EngineOptions{warn_after,
+                                                  fail_after,
+                                                  fail_after_total,
+                                                  options.name,
+                                                  options.local_replicas,
+                                                  {settings.recorder_entries, settings.recorder_directory},
+                                                  std::move(family)});
   Communicator communicator(state);
   // ranks may have given wrong values: found where all can see them
   if (!layout && communicator.size() == 1) {
@@ -226,6 +234,19 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
                         "communicator \"{}\": warn_after is {} ms and fail_after {} ms; both must be positive",
                         options.name, warn_after.count(), fail_after.count());
   }
+  if (state->options.fail_after_total && fail_after_total < fail_after) {
+    communicator.abort("fail_after_total is less than fail_after");
+    detail::throw_error(Code::invalid_argument,
+                        "communicator \"{}\": fail_after_total is {} ms and fail_after {} ms; it must be at least that",
+                        options.name, fail_after_total.count(), fail_after.count());
+  }
+  return communicator;
+}
+
+Communicator CommunicatorAccess::make_internal(std::unique_ptr<detail::Transport> transport,
+                                               const CommunicatorOptions& options, const ReplicaLayout& layout) {
+  Communicator communicator = make(std::move(transport), options, layout);
+  communicator.state_->wait_claim.reset();
   return communicator;
 }
 

@@ -52,7 +52,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const
                                                                            std::span<const Item> items,
                                                                            const ReduceOptions& how) {
   auto checked = propagate(call, how, [&] { return detail::check_items(call, layout, rank, items); });
-  const auto group = negotiate_path(detail::replica_devices(call.kind, checked));
+  const auto group = negotiate_path(detail::replica_devices(call.kind, checked), how.fail_after);
   return propagate(call, how, [&] {
     if (group != nullptr) group->require_places(call, checked);
     return make_operation_of(group, call, std::move(checked), how);
@@ -62,9 +62,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const
 detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                          Order order, const ReduceOptions& how,
                                                          std::uint64_t way) const {
-  std::vector<detail::ItemSignature> signatures;
-  for (const auto& item : items) signatures.push_back({item.dtype, item.shape});
-  auto descriptor = detail::make_descriptor(call, order, signatures, how.name);
+  auto descriptor = detail::make_descriptor(call, order, items, how.name);
   detail::add_gpus(descriptor, way);
   return descriptor;
 }
@@ -108,12 +106,13 @@ std::unique_ptr<detail::HostCopies> Communicator::State::copies_of_pair(const Ca
   return copies;
 }
 
-std::shared_ptr<detail::GpuGroup> Communicator::State::negotiate_path(std::span<const Device> devices) {
+std::shared_ptr<detail::GpuGroup> Communicator::State::negotiate_path(
+    std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after) {
   const detail::MutexLock lock(gpu_mutex);
   const std::uint64_t epoch = engine->next_epoch();
   if (gpus != nullptr && gpus->epoch() == epoch) return gpus;
   if (devices.empty()) return nullptr;
-  const auto descriptors = exchange_device_descriptors(devices);
+  const auto descriptors = exchange_device_descriptors(devices, fail_after);
   // all ranks have left the previous epoch, so aborting its communicators disturbs no rank
   if (gpus != nullptr && gpus->comms() != nullptr) gpus->comms()->abort();
   auto negotiated = detail::GpuGroup::make(epoch, descriptors, layout, rank);
@@ -127,7 +126,7 @@ std::shared_ptr<detail::GpuGroup> Communicator::State::negotiate_path(std::span<
 }
 
 std::vector<detail::DeviceDescriptor> Communicator::State::exchange_device_descriptors(
-    std::span<const Device> devices) {
+    std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after) {
   detail::cuda::Backend& backend = detail::cuda::Backend::of_this_process();
   const bool is_one_gpu = layout.ranks() == 1 && std::all_of(devices.begin(), devices.end(), [&](Device device) {
                             return device.index == devices.front().index;
@@ -143,7 +142,9 @@ std::vector<detail::DeviceDescriptor> Communicator::State::exchange_device_descr
     std::copy_n(library.why.begin(), std::min(library.why.size(), descriptor.why_no_nccl.size() - 1),
                 descriptor.why_no_nccl.begin());
   }
-  return gather_from_replicas<detail::DeviceDescriptor>(own, detail::internal_call("first call on GPUs"));
+  ReduceOptions how = detail::internal_call("first call on GPUs");
+  how.fail_after = fail_after;  // that of the call for which this is done
+  return gather_from_replicas<detail::DeviceDescriptor>(own, how);
 }
 
 void Communicator::State::start_nccl(detail::GpuGroup& group) {

@@ -20,10 +20,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
                                                                             std::vector<detail::HostItem> checked,
                                                                             const ReduceOptions& how) const {
   const Order order = order_of(call, checked, how);
-  std::vector<detail::ItemSignature> signatures;
-  signatures.reserve(checked.size());
-  for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
-  auto descriptor = detail::make_descriptor(call, order, signatures, how.name);
+  auto descriptor = detail::make_descriptor(call, order, checked, how.name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
   if (const auto schedule = schedule_of(call, checked)) {
     detail::add_schedule(descriptor, schedule->fingerprint(), schedules->forced_radices());
@@ -52,23 +49,48 @@ void Communicator::State::run(const Call& call, std::span<const Item> items, con
   engine->run(use.operation());
 }
 
+std::int64_t Communicator::State::recover(const std::source_location& where) {
+  engine->acknowledge_failure();
+  const std::vector<std::int64_t> own(static_cast<std::size_t>(layout.count(rank)), engine->completed());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(layout.replicas()));
+  std::vector<ConstTensorView> inputs;
+  for (const std::int64_t& completed : own) inputs.emplace_back(&completed, DType::i64, Shape{1});
+  const TensorView output{all.data(), DType::i64, Shape{static_cast<std::int64_t>(all.size())}, Device{}};
+  const Item item{inputs, std::span(&output, 1)};
+  const ReduceOptions how{.order = std::nullopt, .name = "recover", .where = where};
+  const Call call = Call::all_gather();
+  const detail::OperationUse use(propagate(call, how, [&] {
+    auto made = make_operation(call, std::span(&item, 1), how);
+    static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
+    made->set_recovery();
+    note_options(*made, how);
+    return made;
+  }));
+  engine->run(use.operation());
+  const std::int64_t lowest = *std::min_element(all.begin(), all.end());
+  engine->continue_at(lowest);
+  return lowest;
+}
+
 std::unique_ptr<Request::State> Communicator::State::run_async(const Call& call, std::span<const Item> items,
                                                                const ReduceOptions& how) {
-  auto state = std::make_unique<Request::State>(engine, acquire(call, items, how), detail::blocks_of(items));
-  engine->post_async(state->use.operation());
-  return state;
+  const detail::EngineCall target{*engine, how.where};
+  return detail::propagate(target, [&] {
+    auto state = std::make_unique<Request::State>(engine, acquire(call, items, how), detail::blocks_of(items));
+    engine->post_async(state->use.operation());
+    return state;
+  });
 }
 
 std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call, std::span<const Item> items,
                                                                const ReduceOptions& how, detail::Progress progress) {
   using Role = detail::PairOperation::Role;
   const Role role = call.traits().inputs == detail::Place::ranks ? Role::send : Role::receive;
+  const bool has_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
   try {
     std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
-    std::vector<detail::ItemSignature> signatures;
-    for (const auto& item : checked) signatures.push_back({item.dtype, item.shape});
     // both ends describe a send, so that the descriptors can be compared
-    const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, signatures, how.name);
+    const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name);
     auto copies = copies_of_pair(call, checked);
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
@@ -78,12 +100,14 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
     engine->post_pair(made, progress);
     return state;
   } catch (const Error& error) {
-    const bool is_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
     // errors of the call or of its GPU
     const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
                          error.code() == Code::deadline_exceeded;
-    if (is_peer && is_told) engine->refuse_pair(role, call.root, error.text());
+    if (has_peer && is_told) engine->refuse_pair(role, call.root, error.text());
     throw Error(error.code(), error.text(), {rank, -1, std::string(call.name()), -1});
+  } catch (const std::exception& error) {
+    if (has_peer) engine->refuse_pair(role, call.root, error.what());
+    throw;
   }
 }
 
@@ -97,13 +121,17 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
 
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how) {
-  auto result = find_or_make(call, items, how);
-  note_options(*result, how);
-  return result;
+  const detail::EngineCall target{*engine, how.where};
+  return detail::propagate(target, [&] {
+    auto result = find_or_make(call, items, how);
+    note_options(*result, how);
+    return result;
+  });
 }
 
 void Communicator::State::note_options(detail::Operation& operation, const ReduceOptions& how) noexcept {
   operation.set_fail_after(how.fail_after.value_or(std::chrono::milliseconds(0)));
+  operation.set_warn_after(std::chrono::milliseconds(0));
   operation.note_place(how.where);
 }
 
@@ -139,6 +167,8 @@ Order Communicator::State::order_of(const Call& call, const std::vector<detail::
                                     const ReduceOptions& how) const {
   if (!call.traits().has_schedules()) return Order::canonical;
   if (order_asked_for(DeviceKind::cpu, how.order) == Order::canonical) return Order::canonical;
+  // a failed operation may have left a collective of MPI pending, on any rank
+  if (engine->next_epoch() != 0) return Order::canonical;
   const auto is_native = [&](const detail::HostItem& item) {
     const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
     // MPI's min and max of floats depend on the order of operands if one of them is a NaN or a zero: the ranks' results

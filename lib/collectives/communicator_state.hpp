@@ -43,6 +43,7 @@ namespace detail {
 // hidden, although its class is exported
 struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
+  class Creator;  // of a communicator that is made of this one
 
   CommunicatorOptions options;
   std::optional<detail::cuda::WaitClaim> wait_claim;  // for fail_after
@@ -55,7 +56,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
 
-  detail::Mutex gpu_mutex;                                                // held while the ranks negotiate
+  detail::Mutex creation_mutex;  // held while this rank makes a communicator of this one: its calls stay together
+  detail::Mutex gpu_mutex;       // held while the ranks negotiate
   std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
   std::string logged_notice LOCKSTEP_GUARDED_BY(gpu_mutex);
 
@@ -75,8 +77,10 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                                      const ReduceOptions& how);
   /// The path between GPUs in this epoch; the local replicas are on `devices`. Collective if the ranks have not
   /// negotiated it yet. Null if they have not, and `devices` is empty.
-  [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(std::span<const Device> devices);
-  [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(std::span<const Device> devices);
+  [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(
+      std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after = std::nullopt);
+  [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(
+      std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after);
   void start_nccl(detail::GpuGroup& group);
   [[nodiscard]] detail::Descriptor describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;
@@ -121,6 +125,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   }
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how);
+  /// See Communicator::recover.
+  [[nodiscard]] std::int64_t recover(const std::source_location& where);
   /// Starts one end of a message. Errors of this rank are sent to the other rank.
   [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how, detail::Progress progress);

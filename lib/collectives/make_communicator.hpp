@@ -14,11 +14,14 @@
 #include "collectives/host/schedule_cache.hpp"
 #include "transport/transport.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -32,6 +35,20 @@ struct CommunicatorAccess {
                                          std::optional<ReplicaLayout> layout = std::nullopt,
                                          const detail::ScheduleOptions& schedules = {},
                                          std::shared_ptr<detail::Family> family = std::make_shared<detail::Family>());
+  /// A communicator over the ranks of `parent`, made by its operations. Collective over `parent`.
+  struct Creation {
+    std::string_view name;       ///< of the call
+    std::source_location where;  ///< of the call
+    /// Limits of the creation; default: those of `parent`.
+    std::optional<std::chrono::milliseconds> warn_after = {};
+    std::optional<std::chrono::milliseconds> fail_after = {};
+  };
+  [[nodiscard]] static Communicator duplicate(const Communicator& parent, const CommunicatorOptions& options,
+                                              const Creation& creation);
+  /// A communicator for the library's own use, with one replica per rank. Its timeout does not count for the waits for
+  /// GPUs. Local.
+  [[nodiscard]] static Communicator make_internal(std::unique_ptr<detail::Transport> transport,
+                                                  const CommunicatorOptions& options, const ReplicaLayout& layout);
   /// From now on large reductions of this rank run as loops whose work other threads may share. Local.
   static void share_loops(Communicator& communicator, std::shared_ptr<detail::ParallelLoop> loop);
   [[nodiscard]] static detail::Engine& engine(const Communicator& communicator);

@@ -7,11 +7,32 @@
 
 #include "base/check.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "cluster/job.hpp"
 #include "cluster/settings.hpp"
 #include "collectives/make_communicator.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <source_location>
+#include <vector>
+
 namespace lockstep {
+namespace {
+
+/// The parent of the communicators over MPI_COMM_WORLD, which the job keeps.
+Communicator job_communicator(detail::Job& job, const detail::Settings& settings) {
+  const detail::MutexLock lock(job.mutex);
+  if (!job.attachment) {
+    const ReplicaLayout one_each(std::vector<int>(job.nodes.leaders.size(), 1));
+    job.attachment = std::make_shared<Communicator>(CommunicatorAccess::make_internal(
+        detail::make_job_transport(job, settings.share_memory), {.name = "the job"}, one_each));
+  }
+  return *std::static_pointer_cast<Communicator>(job.attachment);
+}
+
+}  // namespace
 
 Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options) {
   namespace mpi = detail::mpi;
@@ -28,8 +49,23 @@ Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options
     detail::throw_error(Code::invalid_argument,
                         "communicator_from: comm is an intercommunicator; give an intracommunicator");
   }
-  const bool share_memory = detail::settings_from_environment().share_memory;
-  return CommunicatorAccess::make(detail::make_mpi_transport(comm, share_memory), options);
+  if (!mpi::this_thread_may_call()) {
+    detail::throw_error(Code::failed_precondition,
+                        "communicator_from was called on a thread that may not enter MPI: MPI granted less than "
+                        "MPI_THREAD_SERIALIZED, so only the main thread may");
+  }
+  const detail::Settings settings = detail::settings_from_environment();
+  const auto fail_after = options.fail_after.value_or(settings.fail_after);
+  const auto warn_after = options.warn_after.value_or(std::min(settings.warn_after, fail_after));
+  const auto job = detail::job_of_this_process();
+  if (job && comm == MPI_COMM_WORLD) {
+    return CommunicatorAccess::duplicate(job_communicator(*job, settings), options,
+                                         {"world_communicator", std::source_location(), warn_after, fail_after});
+  }
+  constexpr std::size_t segment_bytes = std::size_t{1} << 30;
+  return CommunicatorAccess::make(
+      detail::make_mpi_transport(comm, settings.share_memory, segment_bytes, {warn_after, fail_after, options.name}),
+      options);
 }
 
 Communicator world_communicator(const CommunicatorOptions& options) {

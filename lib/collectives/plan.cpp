@@ -98,14 +98,16 @@ Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
 void Plan::run() {
-  const detail::OperationUse use(state_->next());
+  const detail::OperationUse use(detail::propagate(*state_->engine, [this] { return state_->next(); }));
   state_->engine->run(use.operation());
 }
 
 Request Plan::run_async() {
-  auto state = std::make_unique<Request::State>(state_->engine, state_->next(), state_->buffers);
-  state->engine->post_async(state->use.operation());
-  return Request(std::move(state));
+  return detail::propagate(*state_->engine, [this] {
+    auto state = std::make_unique<Request::State>(state_->engine, state_->next(), state_->buffers);
+    state->engine->post_async(state->use.operation());
+    return Request(std::move(state));
+  });
 }
 
 }  // namespace lockstep

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks form a communicator when one is split.
+// Communicators that are made of another one, by operations in its queue: they have its deadline, and a failure of
+// another rank ends the wait for it. The ranks exchange one record each, then whether each of them can do its part.
 
 #include <lockstep/collectives/communicator.hpp>
 
@@ -11,45 +12,143 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
-/// The arguments of one rank.
-struct SplitArguments {
-  std::int32_t color = -1;  ///< negative: in no group
+using Creation = CommunicatorAccess::Creation;
+
+/// What one rank tells the others.
+struct CreationRecord {
+  std::int32_t color = 0;  ///< negative: in no group
   std::int32_t key = 0;
+  std::int32_t local_replicas = 1;
+  detail::Introduction introduction;
 };
+static_assert(std::is_trivially_copyable_v<CreationRecord>);
 
 /// The ranks of the same color as `rank`, itself included, by key and, for equal keys, by rank; none if its color is
 /// negative.
-std::vector<int> members_of_group(std::span<const SplitArguments> by_rank, int rank) {
-  const auto arguments = [&](int of_rank) { return by_rank[static_cast<std::size_t>(of_rank)]; };
+std::vector<int> members_of_group(std::span<const CreationRecord> by_rank, int rank) {
+  const auto record = [&](int of_rank) -> const CreationRecord& { return by_rank[static_cast<std::size_t>(of_rank)]; };
   std::vector<int> members;
-  if (arguments(rank).color < 0) return members;
+  if (record(rank).color < 0) return members;
   for (int other = 0; other < static_cast<int>(by_rank.size()); ++other) {
-    if (arguments(other).color == arguments(rank).color) members.push_back(other);
+    if (record(other).color == record(rank).color) members.push_back(other);
   }
   std::sort(members.begin(), members.end(),
-            [&](int a, int b) { return std::pair(arguments(a).key, a) < std::pair(arguments(b).key, b); });
+            [&](int a, int b) { return std::pair(record(a).key, a) < std::pair(record(b).key, b); });
   return members;
 }
 
+/// MPI makes a communicator for the new group. On each rank the call is begun when all ranks are here.
+class ContextOperation final : public detail::Operation {
+ public:
+  ContextOperation(const detail::Descriptor& descriptor, std::shared_ptr<detail::NewGroup> group)
+      : Operation(descriptor), group_(std::move(group)) {}
+
+  void start(detail::Transport&, detail::Workspace&) override { group_->start_context(); }
+  bool advance(detail::Transport&, detail::Workspace&) override { return group_->test_context(); }
+  std::vector<int> awaited_ranks() const override { return {}; }
+  std::string_view awaited() const override { return "MPI_Comm_idup is not complete"; }
+  bool abandon(detail::Transport&) noexcept override {
+    group_->abandon_context();
+    return false;  // MPI's own messages do not disturb those of the communicator
+  }
+  bool survives_faults() const noexcept override { return true; }
+
+ private:
+  std::shared_ptr<detail::NewGroup> group_;
+};
+
 }  // namespace
+
+/// One creation on this rank.
+class Communicator::State::Creator {
+ public:
+  Creator(State& parent, const Creation& creation) : parent_(parent), creation_(creation) {}
+
+  /// Null for a rank with a negative color. The numbers of replicas of the members are added to `replicas`.
+  [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, int local_replicas,
+                                                        std::vector<int>& replicas) {
+    const detail::MutexLock lock(parent_.creation_mutex);
+    const std::shared_ptr<detail::NewGroup> group = propagate([&] { return parent_.engine->begin_group(); });
+    const auto records = gather(CreationRecord{color, key, local_replicas, group->introduction()}, "");
+    const std::vector<int> members = members_of_group(records, parent_.rank);
+    std::vector<detail::Introduction> introductions;
+    for (const CreationRecord& record : records) introductions.push_back(record.introduction);
+    propagate([&] { group->join(introductions, members); });
+    if (group->needs_context()) {
+      const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, name_of("MPI_Comm_idup"));
+      const auto making = std::make_shared<ContextOperation>(descriptor, group);
+      static_cast<void>(making->try_acquire());  // succeeds: no other caller has it
+      run(making);
+    }
+    while (!group->accept(gather(group->vote(), "shared memory"))) {}
+    for (const int member : members) replicas.push_back(records[static_cast<std::size_t>(member)].local_replicas);
+    return group->take();
+  }
+
+ private:
+  [[nodiscard]] std::string name_of(std::string_view step) const {
+    std::string name(creation_.name);
+    if (!step.empty()) name.append(": ").append(step);
+    return name;
+  }
+
+  /// Errors of `step` on this rank are propagated.
+  template <class Step>
+  std::invoke_result_t<const Step&> propagate(const Step& step) const {
+    const detail::EngineCall target{*parent_.engine, creation_.where};
+    return detail::propagate(target, step);
+  }
+
+  void run(const std::shared_ptr<detail::Operation>& operation) const {
+    note_options(*operation,
+                 {.order = std::nullopt, .name = {}, .fail_after = creation_.fail_after, .where = creation_.where});
+    if (creation_.warn_after) operation->set_warn_after(*creation_.warn_after);
+    parent_.engine->run(operation);
+  }
+
+  /// The values of all ranks. Collective.
+  template <class T>
+  [[nodiscard]] std::vector<T> gather(const T& own, std::string_view step) const {
+    const auto bytes = [](std::size_t count) { return Shape{static_cast<std::int64_t>(count * sizeof(T))}; };
+    std::vector<T> by_replica(static_cast<std::size_t>(parent_.layout.replicas()));
+    const ConstTensorView input(&own, DType::u8, bytes(1));
+    const std::vector<ConstTensorView> inputs(static_cast<std::size_t>(parent_.layout.count(parent_.rank)), input);
+    const TensorView output{by_replica.data(), DType::u8, bytes(by_replica.size()), Device{}};
+    const Item item{inputs, std::span(&output, 1)};
+    const std::string name = name_of(step);
+    const detail::OperationUse use(parent_.acquire(Call::all_gather(), std::span(&item, 1),
+                                                   {.order = std::nullopt, .name = name, .where = creation_.where}));
+    run(use.operation());
+    std::vector<T> by_rank;
+    for (int member = 0; member < parent_.layout.ranks(); ++member)
+      by_rank.push_back(by_replica[static_cast<std::size_t>(parent_.layout.first(member))]);
+    return by_rank;
+  }
+
+  State& parent_;
+  const Creation& creation_;
+};
 
 std::optional<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options,
                                                 std::source_location where) const {
-  // in order with all that was posted before, and with a deadline, which splitting itself does not have
-  const std::vector<SplitArguments> own(static_cast<std::size_t>(local_replicas()), SplitArguments{color, key});
-  const std::vector<SplitArguments> by_replica =
-      state_->gather_from_replicas<SplitArguments>(own, {.order = std::nullopt, .name = "split", .where = where});
-  std::vector<SplitArguments> by_rank;
-  for (int other = 0; other < size(); ++other)
-    by_rank.push_back(by_replica[static_cast<std::size_t>(layout().first(other))]);
-  auto transport = state_->engine->split_transport(members_of_group(by_rank, rank()));
+  std::vector<int> replicas;
+  auto transport = State::Creator(*state_, {"split", where}).make(color, key, options.local_replicas, replicas);
   if (!transport) return std::nullopt;
-  return CommunicatorAccess::make(std::move(transport), options, std::nullopt, {}, state_->engine->family());
+  return CommunicatorAccess::make(std::move(transport), options, ReplicaLayout(replicas), {}, state_->engine->family());
+}
+
+Communicator CommunicatorAccess::duplicate(const Communicator& parent, const CommunicatorOptions& options,
+                                           const Creation& creation) {
+  Communicator::State& state = *parent.state_;
+  std::vector<int> replicas;
+  auto transport = Communicator::State::Creator(state, creation).make(0, 0, options.local_replicas, replicas);
+  return make(std::move(transport), options, ReplicaLayout(replicas), {}, state.engine->family());
 }
 
 }  // namespace lockstep

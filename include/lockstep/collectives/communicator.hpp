@@ -35,9 +35,14 @@ struct CommunicatorOptions {
   int local_replicas = 1;
   /// Wait after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
   std::optional<std::chrono::milliseconds> warn_after;
-  /// Wait after which the operation fails on every rank. Default: LOCKSTEP_TIMEOUT, else 300 s. It also bounds copies
-  /// to and from GPUs outside of collectives, by the longest timeout of all communicators of this process.
+  /// Time without progress after which the operation fails on every rank: data that moves between ranks restarts it.
+  /// If a rank polls seldom, a pause counts as at most 1 s or, if that is longer, fail_after / 20. Default:
+  /// LOCKSTEP_TIMEOUT, else 300 s. It also bounds copies to and from GPUs outside of collectives, by the longest
+  /// timeout of all communicators of this process.
   std::optional<std::chrono::milliseconds> fail_after;
+  /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
+  /// LOCKSTEP_TIMEOUT, else unlimited.
+  std::optional<std::chrono::milliseconds> fail_after_total;
   /// Order of reductions that do not request one. Default: canonical in host memory, NCCL's own (any) on GPUs.
   /// LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.
   std::optional<Order> order;
@@ -50,7 +55,7 @@ struct ReduceOptions {
   std::optional<Order> order;
   /// Shown in errors, and compared between ranks if it is not empty.
   std::string_view name = {};
-  /// Timeout of this call alone; the first rank whose timeout ends fails it on every rank. Default, and if it is not
+  /// fail_after of this call alone; the first rank whose timeout ends fails it on every rank. Default, and if it is not
   /// positive: the communicator's. Not used by send and recv.
   std::optional<std::chrono::milliseconds> fail_after = {};
   /// Line shown in errors as the place of this rank's call. It is not compared between ranks. Default: the line that
@@ -64,9 +69,18 @@ struct ReduceOptions {
 /// and shape. A difference is found before any data is used, and every rank throws Error(mismatch) with one text. If a
 /// rank does not call within the timeout, every rank throws Error(deadline_exceeded). It names the missing rank, and
 /// the operation in which that rank waits instead, if its communicator was made from this one or this one from it.
-/// After such an error the communicator works again, unless a message was lost: then every later call throws
-/// Error(unavailable), which names the first failed rank. Every method can throw Error(invalid_argument) for errors
-/// that this rank alone can see; the other ranks then throw Error(unavailable) with the text.
+/// If a rank has ended, or has destroyed its communicator, calls that need it throw Error(unavailable), which names it,
+/// on every rank: on the node of that rank within a second, elsewhere when a rank of that node is in a call, too; the
+/// only rank of a node is noticed by the timeout if its process has ended, and at once if it has destroyed its
+/// communicator. A send or receive that waits for a rank of another node notices only by the timeout that this rank has
+/// destroyed its communicator, unless the rank sends messages to this one in every collective. After an error the
+/// communicator works again, unless a rank has ended or still uses another's memory: then every later call throws
+/// Error(unavailable) at once, which names the first failed rank. If some ranks had completed an operation that failed
+/// on others, every later call throws Error(mismatch) until all ranks call `recover`. After an error, reductions that
+/// permit any order use the canonical one in host memory. A debugger that is attached to a rank suspends the timeouts
+/// of the ranks of its node, and of the others if one of those waits with them. Every method can throw
+/// Error(invalid_argument) for errors that this rank alone can see; the other ranks then throw Error(unavailable) with
+/// the text.
 ///
 /// GPUs: all tensors of a call are on GPUs, or none; those of one replica are on one device, the same in every call.
 /// Other places are Error(invalid_argument), and so are elements that the GPU of their view cannot reach: host memory
@@ -82,7 +96,8 @@ struct ReduceOptions {
 /// Shared handle: copies refer to the same group, and const is the handle's, as of a shared_ptr. Thread-safety: any
 /// thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only the main thread may call;
 /// other threads get Error(failed_precondition). Destroying the last handle while operations are pending waits for
-/// them, at most until the timeout.
+/// them, at most until the timeout; then this rank has left, and the other ranks may only destroy theirs. MPI_Finalize
+/// does the same to a communicator that still exists.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.
@@ -99,14 +114,16 @@ class LOCKSTEP_API Communicator {
   /// Number of nodes of the ranks (groups that share memory).
   [[nodiscard]] int nodes() const noexcept;
 
-  /// A communicator over the same ranks with messages and a sequence of its own. Collective.
+  /// A communicator over the same ranks with messages and a sequence of its own. Made by operations of this one, whose
+  /// timeout and errors they have; after an error this communicator works again as after any other. In host memory its
+  /// Order::any is the canonical one. Collective. Cost: two all_gathers of 120 bytes per replica at most.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options,
                                        std::source_location where = std::source_location::current()) const;
 
   /// Communicators of disjoint groups of these ranks: ranks that pass the same `color` form a group, ordered by `key`
   /// and, for equal keys, by their rank here; replica ids follow. A rank that passes a negative color gets none.
   /// `options` are those of the new communicator, as in duplicate. Collective over this communicator, also for ranks
-  /// with a negative color. Cost: an all_gather of 8 bytes per replica, and the cost of the transport's split.
+  /// with a negative color. Timeout, errors and cost: as duplicate.
   [[nodiscard]] std::optional<Communicator> split(int color, int key, const CommunicatorOptions& options,
                                                   std::source_location where = std::source_location::current()) const;
 
@@ -313,6 +330,19 @@ class LOCKSTEP_API Communicator {
   void recv(Elements values, int source, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request recv_async(Elements values, int source, const ReduceOptions& options = {}) const;
 
+  /// Number of operations of this communicator that this rank has completed. All ranks count alike; the library's own
+  /// operations count, too, so note the number at the beginning of each step rather than compute it. Local.
+  [[nodiscard]] std::int64_t completed_operations() const;
+
+  /// After a failure: returns the number of operations that all ranks have completed, the lowest completed_operations()
+  /// of any rank, and sets the number of every rank to it. Some ranks can have completed the operation that failed
+  /// elsewhere; as long as the numbers differ, every operation but this one throws Error(mismatch) on all ranks, so
+  /// that a retry never combines two different steps. Resume the step whose number was the result; a rank whose own
+  /// number was higher repeats that many calls, with the original inputs. Collective: called by all ranks, without
+  /// outstanding requests. A failure that no call of this rank has thrown yet is not thrown any more. Throws as
+  /// all_gather.
+  [[nodiscard]] std::int64_t recover(std::source_location where = std::source_location::current()) const;
+
   /// Aborts the current epoch on all ranks: each other rank gets Error(unavailable) with `text` from its present or
   /// next operation, and so do the operations of this rank that are under way. The text there names the line `where`.
   /// The communicator works again afterwards. Local: returns at once. Thread-safe.
@@ -326,8 +356,12 @@ class LOCKSTEP_API Communicator {
   std::shared_ptr<State> state_;
 };
 
-/// A communicator over all ranks of the job (MPI_COMM_WORLD, duplicated). Collective.
-/// Throws Error(failed_precondition) if MPI is not initialised; a lockstep::Environment initialises it.
+/// A communicator over all ranks of the job (MPI_COMM_WORLD, duplicated). Collective, with the timeout of `options`.
+/// Throws Error(failed_precondition) if MPI is not initialised, which a lockstep::Environment does, or on a thread that
+/// may not enter MPI; Error(deadline_exceeded), which names the missing ranks, and the operation in which each waits
+/// instead if it is known; and Error(unavailable) if an earlier call was interrupted such that a message was lost.
+/// With an Environment, each rank gets each such error once, in this call or the next, and may then try again.
+/// Thread-safety: any thread; MPI_COMM_WORLD has one order of calls on all ranks.
 [[nodiscard]] LOCKSTEP_API Communicator world_communicator(const CommunicatorOptions& options = {});
 
 /// A communicator of one rank, for programs without MPI. Local.

@@ -63,7 +63,7 @@ std::string_view shown_file(const std::source_location& where) noexcept {
 
 }  // namespace
 
-Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSignature> items, std::string_view name) {
+Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items, std::string_view name) {
   Descriptor result;
   result.kind = call.kind;
   result.op = call.traits().reduces() ? call.op : ReduceOp::sum;
@@ -81,7 +81,7 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSi
            static_cast<std::uint64_t>(order) << 16 |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32);
   hash.add(items.size());
-  for (const ItemSignature& item : items) {
+  for (const HostItem& item : items) {
     result.elements += item.shape.element_count();
     hash.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
     for (const std::int64_t extent : item.shape.extents()) hash.add(static_cast<std::uint64_t>(extent));
@@ -135,6 +135,14 @@ std::string difference_of_merges(int rank, const MergeCount& merges, int other_r
       "; the replicas of the ranks made a different number of merge_call calls before it, rank {} {}, rank {} {}; each "
       "rank must make as many, in the same order",
       rank, text(merges), other_rank, text(other));
+}
+
+std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {
+  if (descriptor.completed_before == other.completed_before || descriptor.is_recovery || other.is_recovery) return {};
+  return fmt::format(
+      "; a failure has left the ranks at different operations: rank {} had completed {}, rank {} {}; call "
+      "Communicator::recover on every rank, then repeat the calls that not all ranks have completed",
+      rank, descriptor.completed_before, other_rank, other.completed_before);
 }
 
 std::string describe(const Descriptor& descriptor) {

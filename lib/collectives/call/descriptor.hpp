@@ -9,6 +9,7 @@
 #include <lockstep/core/shape.hpp>
 
 #include "collectives/call/call.hpp"
+#include "collectives/call/host_item.hpp"
 
 #include <array>
 #include <cstddef>
@@ -19,12 +20,6 @@
 #include <string_view>
 
 namespace lockstep::detail {
-
-/// Dtype and shape of one item, equal on all ranks.
-struct ItemSignature {
-  DType dtype = DType::f32;
-  Shape shape;
-};
 
 /// The merge_call calls of the replicas of a rank in this epoch. Their number must be the same on all ranks; their
 /// content need not.
@@ -57,14 +52,16 @@ struct Descriptor {
   std::array<char, schedule_bytes> radices{};  ///< radices that the environment requests, truncated
   std::array<char, rows_bytes> rows{};         ///< numbers of rows by replica, truncated
   MergeCount merges;                           ///< count when the operation was posted
+  std::int64_t completed_before = 0;           ///< operations that this rank had completed when the epoch began
+  bool is_recovery = false;                    ///< that number is not compared
   std::uint32_t line = 0;                      ///< of this rank's call; 0: unknown. It is not compared
   std::array<char, file_bytes> file{};         ///< the last two components of its path
 
   [[nodiscard]] constexpr const Traits& traits() const noexcept { return detail::traits(kind); }
 };
 
-/// The numbers of rows are part of it if the ranks must agree on them.
-[[nodiscard]] Descriptor make_descriptor(const Call& call, Order order, std::span<const ItemSignature> items,
+/// Describes the dtypes and shapes of `items`, and the numbers of rows if the ranks must agree on them.
+[[nodiscard]] Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items,
                                          std::string_view name);
 
 /// Makes ranks disagree if they would not all work on GPUs by one path. `path` is its fingerprint.
@@ -79,14 +76,22 @@ void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string
 /// The line that `describe` shows as the place of the call.
 void set_place(Descriptor& descriptor, const std::source_location& where) noexcept;
 
-/// The hash of an operation that was posted after `merges`; `hash` is its hash before any merge_call.
-[[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges) noexcept {
-  return hash ^ (merges.calls * 0x9e3779b97f4a7c15u);
+/// The hash of an operation that was posted after `merges`, in an epoch before which this rank had completed
+/// `completed_before` operations; `hash` is its hash if both are zero.
+[[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges,
+                                                 std::int64_t completed_before) noexcept {
+  return hash ^ (merges.calls * 0x9e3779b97f4a7c15u) ^
+         (static_cast<std::uint64_t>(completed_before) * 0xd1342543de82ef95u);
 }
 
 /// "; the replicas of rank 1 made 2 merge_call calls, ..." if the numbers differ, else empty.
 [[nodiscard]] std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank,
                                                const MergeCount& other);
+
+/// "; a failure has left the ranks at different operations: ..." if the numbers of completed operations differ, else
+/// empty.
+[[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
+                                                  const Descriptor& other);
 
 /// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);

@@ -9,6 +9,7 @@
 #include "collectives/engine/operation.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -41,6 +42,8 @@ class Agreement {
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
   /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
+  /// The ranks that wait for a message of this one in every operation; as many send it one.
+  [[nodiscard]] virtual std::vector<int> header_targets() const { return {}; }
   /// This rank abandons the operation; a rank that arrives late must not touch its memory.
   virtual void abandon() noexcept = 0;
 

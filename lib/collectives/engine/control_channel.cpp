@@ -21,18 +21,21 @@ void ControlChannel::poll() {
       pair_messages_.push_back({received->source, control});
       continue;
     }
+    if (control.kind == ControlKind::leave || control.kind == ControlKind::last_abort)
+      left_ranks_.push_back({received->source, failure_of(control).text});
     if (control.epoch < epoch_) continue;
     Peer& peer = peers_[static_cast<std::size_t>(received->source)];
     switch (control.kind) {
       case ControlKind::header: peer.headers.push_back(control); break;
-      case ControlKind::heartbeat:
-        std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) = std::tie(control.epoch, control.sequence);
-        break;
+      case ControlKind::heartbeat: note_heartbeat(peer, control); break;
       case ControlKind::status:
         std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
         peer.status = control.text.data();
         continue;
-      case ControlKind::abort: note_abort(control); continue;
+      case ControlKind::abort:
+      case ControlKind::last_abort:
+      case ControlKind::loss:
+      case ControlKind::leave: note_abort(control); continue;
       default: continue;
     }
     std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(control.epoch, control.sequence);
@@ -50,11 +53,14 @@ void ControlChannel::send_header(int target, std::uint64_t epoch, std::int64_t s
   transport_.post(target, encode(control));
 }
 
-void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence) {
+void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat) {
   ControlMessage control;
   control.kind = ControlKind::heartbeat;
   control.epoch = epoch;
   control.sequence = sequence;
+  control.round = static_cast<std::uint32_t>(heartbeat.progress);
+  control.awaited = heartbeat.awaited;
+  control.culprit = heartbeat.traced;
   send_to_all(control);
 }
 
@@ -73,6 +79,25 @@ std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
 
 void ControlChannel::send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
   send_to_all(abort_message(epoch, sequence, failure));
+}
+
+void ControlChannel::send_leave(int target, std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
+  ControlMessage control = abort_message(epoch, sequence, failure);
+  control.kind = ControlKind::leave;
+  transport_.post_last(target, encode(control));
+}
+
+void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
+  const bool is_first =
+      std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) != std::tie(control.epoch, control.sequence);
+  if ((!is_first && control.round != peer.heartbeat_progress) || control.culprit >= 0) {
+    ++progress_heard_;
+    begin_wait();
+  }
+  std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) = std::tie(control.epoch, control.sequence);
+  peer.heartbeat_progress = control.round;
+  peer.heartbeat_wait = heard_in_ = wait_;
+  peer.awaited = control.awaited;
 }
 
 void ControlChannel::note_abort(const ControlMessage& control) {
@@ -119,6 +144,18 @@ bool ControlChannel::has_heartbeat(std::uint64_t epoch, std::int64_t sequence) c
   return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
     return peer.heartbeat_epoch == epoch && peer.heartbeat_sequence == sequence;
   });
+}
+
+bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  return peer.heartbeat_wait == wait_ &&
+         std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) >= std::tie(epoch, sequence);
+}
+
+int ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const bool is_of_operation = std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) == std::tie(epoch, sequence);
+  return is_of_operation && peer.heartbeat_wait == wait_ ? peer.awaited : -1;
 }
 
 std::string_view ControlChannel::status(int rank, std::uint64_t epoch, std::int64_t sequence) const {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,12 +28,27 @@ class ControlChannel {
   void poll();
 
   void send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round, const Summary& summary);
+  /// What a rank says that waits in an operation.
+  struct Heartbeat {
+    std::uint64_t progress = 0;  ///< DataProgress::count that it has seen
+    int awaited = -1;            ///< a rank whose data it awaits; -1: none
+    int traced = -1;             ///< a rank to which a debugger is attached; -1 if it knows none
+  };
   /// To all ranks: this one waits in operation `sequence`.
-  void send_heartbeat(std::uint64_t epoch, std::int64_t sequence);
+  void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
   /// To all ranks: this one, whose next operation is `sequence`, waits in another communicator, in `what`.
   void send_status(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
   /// To all ranks: this one aborts `epoch` at operation `sequence` because of `failure`.
   void send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
+  /// This rank does not take part in operations from `sequence` on. The last message to `target`.
+  void send_leave(int target, std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
+
+  /// A rank that has told this one that it leaves.
+  struct Left {
+    int rank;
+    std::string text;  ///< "rank 2 has exited"
+  };
+  [[nodiscard]] std::span<const Left> left_ranks() const noexcept { return left_ranks_; }
 
   /// Sends one rank a message about a send and receive between the two.
   void send_to(int target, const ControlMessage& control);
@@ -54,6 +70,19 @@ class ControlChannel {
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// Whether a heartbeat of this operation has come from any rank.
   [[nodiscard]] bool has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const;
+  /// Whether one of this operation, or of a later one, has come from `rank` in this wait.
+  [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  /// The rank whose data `rank` awaits, by such a heartbeat; -1 if there is none.
+  [[nodiscard]] int awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const;
+  /// This rank starts to wait anew: what it has heard until now does not tell which ranks respond. A heartbeat that
+  /// says that data has moved on its sender starts a wait, too, of which it is the first.
+  void begin_wait() noexcept { ++wait_; }
+  /// The number of this wait.
+  [[nodiscard]] std::uint64_t wait() const noexcept { return wait_; }
+  /// Whether a heartbeat has come from any rank in this wait.
+  [[nodiscard]] bool has_heard() const noexcept { return heard_in_ == wait_; }
+  /// Number of heartbeats that said that data has moved since the one before, or that a debugger is attached to a rank.
+  [[nodiscard]] std::uint64_t progress_heard() const noexcept { return progress_heard_; }
   /// The operation of another communicator in which `rank` waits instead of coming to this one; empty if not known.
   [[nodiscard]] std::string_view status(int rank, std::uint64_t epoch, std::int64_t sequence) const;
   /// The last operation in which `rank` was heard of; -1 if none.
@@ -69,18 +98,26 @@ class ControlChannel {
     std::int64_t seen_sequence = -1;
     std::uint64_t heartbeat_epoch = 0;
     std::int64_t heartbeat_sequence = -1;
+    std::uint32_t heartbeat_progress = 0;
+    std::uint64_t heartbeat_wait = 0;
+    int awaited = -1;
     std::uint64_t status_epoch = 0;
     std::int64_t status_sequence = -1;
     std::string status;
   };
 
   void send_to_all(const ControlMessage& control);
+  void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);
 
   Transport& transport_;
   std::uint64_t epoch_ = 0;
+  std::uint64_t progress_heard_ = 0;
+  std::uint64_t wait_ = 1;
+  std::uint64_t heard_in_ = 0;  // the wait of the last heartbeat
   std::vector<Peer> peers_;
   std::deque<PairMessage> pair_messages_;
+  std::vector<Left> left_ranks_;
   struct Abort {
     std::int64_t sequence;
     Failure failure;

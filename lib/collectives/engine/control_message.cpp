@@ -51,7 +51,7 @@ ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const 
 
 ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
   ControlMessage control;
-  control.kind = ControlKind::abort;
+  control.kind = !failure.is_loss ? ControlKind::abort : failure.is_abort ? ControlKind::last_abort : ControlKind::loss;
   control.epoch = epoch;
   control.sequence = sequence;
   control.code = failure.code;
@@ -66,7 +66,10 @@ ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const F
 Failure failure_of(const ControlMessage& control) {
   return {control.code,
           control.text.data(),
-          {control.culprit, control.replica, control.operation.data(), control.failed_sequence}};
+          {control.culprit, control.replica, control.operation.data(), control.failed_sequence},
+          control.kind >= ControlKind::last_abort && control.kind <= ControlKind::leave,
+          control.kind == ControlKind::last_abort,
+          control.kind == ControlKind::leave};
 }
 
 Summary merge(const Summary& a, const Summary& b) {

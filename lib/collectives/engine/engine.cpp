@@ -7,11 +7,13 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
+#include "base/signals.hpp"
 #include "collectives/call/backoff.hpp"
 #include "collectives/engine/message_agreement.hpp"
 #include "collectives/engine/node_agreement.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <exception>
 #include <new>
@@ -45,13 +47,21 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       fork_depth_(fork_depth()),
       control_(*transport_),
       agreement_(make_agreement(*transport_, control_)),
-      pairs_(*transport_, control_, {options_.warn_after, options_.fail_after, options_.name}),
-      queue_(options_.name),
+      recorder_(options_.name, *transport_, options_.recorder),
+      pairs_(*transport_, control_, recorder_, {options_.warn_after, options_.fail_after, options_.name}),
+      queue_(options_.name, recorder_),
       watchdog_(*transport_, control_, *agreement_, queue_,
-                {options_.warn_after, options_.fail_after,
+                {options_.warn_after, options_.fail_after, options_.fail_after_total,
                  [this](const std::string& what) { options_.family->send_status(*this, what); }}),
-      epoch_(*transport_, control_, *agreement_, queue_, watchdog_) {
+      epoch_(*transport_, control_, *agreement_, queue_, watchdog_),
+      presence_(*transport_, control_, *agreement_, queue_),
+      exceptions_(std::uncaught_exceptions()) {
+  for (NodeGroup* const group : {transport_->node_group(), transport_->local_group()}) {
+    if (group != nullptr)
+      group->own_control_block().process.value.store(static_cast<std::uint64_t>(getpid()), std::memory_order_relaxed);
+  }
   options_.family->join(*this);
+  join_job(*this);
 }
 
 Engine::~Engine() {
@@ -61,6 +71,7 @@ Engine::~Engine() {
     [[maybe_unused]] const auto* const ran_in_the_parent = new std::jthread(std::move(progress_));
     return;
   }
+  leave_job(*this);
   options_.family->leave(*this);
   if (progress_.joinable()) {
     progress_.request_stop();
@@ -73,6 +84,69 @@ Engine::~Engine() {
     drive();
     backoff.pause();
   }
+  const MutexLock lock(mutex_);
+  depart();
+}
+
+/// A rank that leaves by an exception that the other ranks have got does not tell them again.
+void Engine::depart() noexcept {
+  const bool is_known = thrown_at_ == std::pair(epoch_.number(), queue_.sequence());
+  const bool by_exception = std::uncaught_exceptions() > exceptions_ && !is_known;
+  NodeGroup* const local = transport_->local_group();
+  NodeGroup* const group = transport_->node_group() != nullptr ? transport_->node_group() : local;
+  // the memory of the node tells its ranks without a message
+  if (by_exception && transport_->node_group() == nullptr) end_for_ever("an exception has destroyed its communicator");
+  if (!epoch_.lost()) send_leave();
+  if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
+}
+
+/// Each rank that would wait for this one gets one message, and ends the wait of all others. If no rank waits any more,
+/// nothing happens.
+void Engine::send_leave() noexcept {
+  if (!transport_->is_alive() || !this_thread_may_call()) return;
+  try {
+    const std::vector<int> targets = agreement_->header_targets();
+    const Failure failure{Code::unavailable,
+                          fmt::format("rank {} has exited: it has destroyed its communicator", transport_->rank()),
+                          queue_.context_of(transport_->rank())};
+    transport_->expect_last_messages(static_cast<int>(targets.size()));
+    for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);
+  } catch (const std::exception& error) {
+    log_warning("{}: the other ranks do not learn that this rank leaves: {}", options_.name, error.what());
+  }
+}
+
+/// Ends the last epoch on all ranks, if they can still be told.
+void Engine::end_for_ever(const std::string& text) noexcept {
+  if (transport_->size() == 1 || epoch_.lost() || !transport_->is_alive() || !this_thread_may_call()) return;
+  try {
+    epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} aborted: {}", transport_->rank(), text),
+                           queue_.context_of(transport_->rank()), true, true});
+  } catch (const std::exception& error) {
+    log_warning("{}: the other ranks do not get the reason for the end of this rank: {}", options_.name, error.what());
+  }
+}
+
+bool Engine::lock_in_time() noexcept {
+  const Clock::time_point until = Clock::now() + std::chrono::milliseconds(500);
+  while (!mutex_.try_lock()) {
+    if (Clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+void Engine::on_abort(const std::string& text) noexcept {
+  if (is_forked_copy() || !lock_in_time()) return;
+  end_for_ever(text);
+  mutex_.unlock();
+}
+
+void Engine::on_finalize() noexcept {
+  if (is_forked_copy() || !lock_in_time()) return;
+  depart();
+  transport_->close();
+  mutex_.unlock();
 }
 
 // ---- what callers do
@@ -101,9 +175,14 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
     wait(*operation);
   } else if (operation->error() != nullptr) {
     const MutexLock lock(mutex_);
-    knows_failures_.store(true, std::memory_order_relaxed);
-    epoch_.throw_error_of(*operation);
+    throw_error_of(*operation);
   }
+}
+
+void Engine::throw_error_of(const Operation& operation) {
+  knows_failures_.store(true, std::memory_order_relaxed);
+  thrown_at_ = {epoch_.number(), queue_.sequence()};
+  epoch_.throw_error_of(operation);
 }
 
 void Engine::count_merge(std::uint64_t run) {
@@ -114,6 +193,21 @@ void Engine::count_merge(std::uint64_t run) {
 std::uint64_t Engine::next_epoch() {
   const MutexLock lock(mutex_);
   return epoch_.number_of_next_post();
+}
+
+std::int64_t Engine::completed() {
+  const MutexLock lock(mutex_);
+  return queue_.completed();
+}
+
+void Engine::acknowledge_failure() {
+  const MutexLock lock(mutex_);
+  epoch_.acknowledge();
+}
+
+void Engine::continue_at(std::int64_t completed) {
+  const MutexLock lock(mutex_);
+  queue_.continue_at(completed);
 }
 
 void Engine::post(const std::shared_ptr<Operation>& operation) {
@@ -146,6 +240,7 @@ void Engine::post_async(const std::shared_ptr<Operation>& operation) {
 
 void Engine::start_progress_thread() {
   if (progress_.joinable()) return;
+  const SignalsBlocked no_signals;
   progress_ = std::jthread([this](const std::stop_token& stop) { run_progress(stop); });
 }
 
@@ -194,10 +289,7 @@ bool Engine::test(Operation& operation) {
   const MutexLock lock(mutex_);
   if (!operation.is_done()) drive();
   if (!operation.is_done()) return false;
-  if (operation.error() != nullptr) {
-    knows_failures_.store(true, std::memory_order_relaxed);
-    epoch_.throw_error_of(operation);
-  }
+  if (operation.error() != nullptr) throw_error_of(operation);
   return true;
 }
 
@@ -237,14 +329,23 @@ void Engine::send_status_locked(const std::string& what) noexcept {
   }
 }
 
-std::unique_ptr<Transport> Engine::split_transport(std::span<const int> members) {
-  const MutexLock lock(mutex_);
-  return transport_->split(members);
+void Engine::take_messages() noexcept {
+  if (is_forked_copy() || !this_thread_may_call() || !mutex_.try_lock()) return;
+  take_messages_locked();
+  mutex_.unlock();
 }
 
-std::unique_ptr<Transport> Engine::duplicate_transport() {
+void Engine::take_messages_locked() noexcept {
+  try {
+    if (transport_->is_alive()) control_.poll();
+  } catch (const std::exception& error) {
+    log_warning("{}: cannot receive control messages: {}", options_.name, error.what());
+  }
+}
+
+std::unique_ptr<NewGroup> Engine::begin_group() {
   const MutexLock lock(mutex_);
-  return transport_->duplicate();
+  return transport_->begin_group();
 }
 
 // ---- completion of the head of the queue: the ranks agree on it, then a waiting thread advances it
@@ -259,6 +360,10 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     return false;
   }
   queue_.enter(*operation, epoch_.number());
+  queue_.place(*operation);
+  if (constexpr std::int64_t interval = 512; queue_.sequence() % interval == 0) [[unlikely]] {
+    options_.family->take_messages(*this);
+  }
   Backoff backoff(spins_);
   try {
     agreement_->open(epoch_.number(), queue_.sequence(), *operation);
@@ -271,7 +376,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
       do {
         if (!operation->advance(*transport_, workspace_)) continue;
         operation->finish(error_of(*operation));
-        queue_.count_one_done();
+        queue_.count_one_done(*operation);
         return true;
       } while (backoff.pause_briefly());
     }
@@ -310,6 +415,11 @@ void Engine::drive_pairs() {
     }
     control_.poll();
     pairs_.drive(workspace_);
+    const Clock::time_point now = Clock::now();
+    presence_.look(now);
+    for (const Presence::Gone& one : presence_.gone()) {
+      if (now - one.since > Presence::message_time) pairs_.fail_gone(one.rank, one.has_left, one.text);
+    }
   } catch (const Error& error) {
     fail(error.code(), error.text());
   } catch (const std::exception& error) {
@@ -334,20 +444,28 @@ void Engine::drive_head() {
     return;
   }
   control_.poll();
+  if (const Clock::time_point now = Clock::now(); now - messages_of_family_taken_ > std::chrono::seconds(1)) {
+    messages_of_family_taken_ = now;
+    options_.family->take_messages(*this);
+  }
   if (const Failure* failure = control_.abort_record(epoch_.number(), queue_.sequence())) {
-    epoch_.end(Failure(*failure));
+    end_by(Failure(*failure));
     return;
   }
   if (const auto& lost = epoch_.lost()) {
-    epoch_.end_everywhere(
-        {Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost->text), lost->context});
+    const Failure failure{Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost->text),
+                          lost->context};
+    lost->is_loss ? epoch_.end(failure) : epoch_.end_everywhere(failure);  // a loss is known to all ranks
     return;
   }
   Operation& head = queue_.head();
   watchdog_.count_time();
   bool is_done = false;
   if (!head.is_agreed()) {
-    if (!agreement_->is_open()) agreement_->open(epoch_.number(), queue_.sequence(), head);
+    if (!agreement_->is_open()) {
+      queue_.place(head);
+      agreement_->open(epoch_.number(), queue_.sequence(), head);
+    }
     if (agreement_->advance()) {
       conclude_agreement();
       if (!head.is_agreed()) return;
@@ -357,8 +475,29 @@ void Engine::drive_head() {
   if (head.is_agreed()) is_done = head.advance(*transport_, workspace_);
   if (is_done) {
     finish_head(error_of(head));
+  } else if (const auto gone = presence_.failure_of_head(epoch_.number(), watchdog_.last_driven())) {
+    report_lost_rank();
+    epoch_.end_everywhere(*gone);
   } else if (const auto timeout = watchdog_.check(epoch_.number())) {
+    // this thread may have worked or been stopped since it looked for messages: the failure of another rank goes first
+    control_.poll();
+    if (const Failure* const known = control_.abort_record(epoch_.number(), queue_.sequence())) {
+      end_by(Failure(*known));
+      return;
+    }
+    report_unresponsive_rank(head.fail_after().count() > 0 ? head.fail_after() : options_.fail_after);
     epoch_.end_everywhere(*timeout);
+  }
+}
+
+/// Another rank has sent `failure`.
+void Engine::end_by(Failure failure) {
+  if (failure.is_loss && !failure.is_abort) report_lost_rank();
+  if (std::exchange(failure.is_leave, false)) {  // only few ranks know
+    failure.text = fmt::format("{}: {}", queue_.text_of(queue_.head()), failure.text);
+    epoch_.end_everywhere(failure);
+  } else {
+    epoch_.end(failure);
   }
 }
 
@@ -368,7 +507,7 @@ void Engine::conclude_agreement() {
     finish_head(mismatch());
     return;
   }
-  queue_.head().agree();
+  queue_.agree_on_head();
   queue_.head().start(*transport_, workspace_);
 }
 
@@ -379,9 +518,10 @@ SharedError Engine::mismatch() const {
   const ErrorContext context = queue_.context_of(b.rank);
   return std::make_shared<const Error>(
       Code::mismatch,
-      fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}", context.sequence,
+      fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}{}", context.sequence,
                   options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor),
-                  difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges)),
+                  difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges),
+                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor)),
       context);
 }
 
@@ -403,10 +543,13 @@ void Engine::finish_head(SharedError error) {
 
 void Engine::stop_head(const std::exception& error) {
   const auto* const ours = dynamic_cast<const Error*>(&error);
-  const Failure failure{ours != nullptr ? ours->code() : Code::internal, ours != nullptr ? ours->text() : error.what(),
-                        queue_.context_of(transport_->rank())};
-  // most operations that stopped half-way do not know what still moves
-  const bool is_known = !queue_.is_empty() && queue_.head().is_agreed() && queue_.head().survives_faults();
+  const bool is_shortage = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const Failure failure{
+      ours != nullptr ? ours->code() : (is_shortage ? Code::unavailable : Code::internal),
+      ours != nullptr ? ours->text() : fmt::format("{}{}", is_shortage ? "out of memory: " : "", error.what()),
+      queue_.context_of(transport_->rank())};
+  // before the agreement nothing moves; most operations that stopped half-way do not know what still does
+  const bool is_known = !queue_.is_empty() && (!queue_.head().is_agreed() || queue_.head().survives_faults());
   if (!is_known) epoch_.lose(failure);
   epoch_.end_everywhere(failure);
 }

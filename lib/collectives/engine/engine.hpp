@@ -8,12 +8,15 @@
 #pragma once
 
 #include "base/mutex.hpp"
+#include "cluster/end_of_job.hpp"
 #include "collectives/engine/agreement.hpp"
 #include "collectives/engine/control_channel.hpp"
 #include "collectives/engine/epoch.hpp"
 #include "collectives/engine/family.hpp"
 #include "collectives/engine/operation_queue.hpp"
 #include "collectives/engine/pair_channel.hpp"
+#include "collectives/engine/presence.hpp"
+#include "collectives/engine/recorder.hpp"
 #include "collectives/engine/watchdog.hpp"
 #include "transport/transport.hpp"
 
@@ -29,6 +32,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace lockstep::detail {
 
@@ -38,19 +42,22 @@ enum class Progress : std::uint8_t { by_waiting, by_thread };
 struct EngineOptions {
   std::chrono::milliseconds warn_after{30'000};
   std::chrono::milliseconds fail_after{300'000};
+  std::chrono::milliseconds fail_after_total{0};  ///< zero: unlimited
   std::string name;
   int local_replicas = 1;  ///< threads of this rank that compute
+  RecorderOptions recorder;
   std::shared_ptr<Family> family = std::make_shared<Family>();
 };
 
 /// Thread-safe.
-class Engine {
+class Engine final : private JobMember {
  public:
   Engine(std::unique_ptr<Transport> transport, EngineOptions options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  /// Waits for all queued operations, bounded by the deadline of each.
-  ~Engine();
+  /// Waits for all queued operations, bounded by the deadline of each. Then this rank has left: the operations of other
+  /// ranks that wait for it fail.
+  ~Engine() override;
 
   /// Posts and waits. On a node with shared memory, an empty queue is served by the calling thread at once.
   void run(const std::shared_ptr<Operation>& operation);
@@ -87,19 +94,26 @@ class Engine {
   /// The replicas of this rank have met in a merge_call, in `run` of their strategy: later operations carry the count.
   void count_merge(std::uint64_t run);
 
+  /// Number of operations that are done on this rank.
+  [[nodiscard]] std::int64_t completed();
+  /// The caller knows of the failure that no thread of this rank has thrown yet, if there is one.
+  void acknowledge_failure();
+  /// All ranks call it with one value: from here on their next operations are the same again.
+  void continue_at(std::int64_t completed);
+
   /// The epoch of an operation that is posted now.
   [[nodiscard]] std::uint64_t next_epoch();
 
   /// The other ranks get the status of this rank: it waits in `what`, of another communicator. Does nothing if another
   /// thread is in here. Never waits.
   void send_status(const std::string& what) noexcept;
+  /// Takes the control messages that have arrived. Does nothing if another thread is in here. Never waits.
+  void take_messages() noexcept;
 
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] const std::shared_ptr<Family>& family() const noexcept { return options_.family; }
-  /// As Transport::split, made in order with the queue. Collective.
-  [[nodiscard]] std::unique_ptr<Transport> split_transport(std::span<const int> members);
-  /// A group over the same ranks, made in order with the queue. Collective.
-  [[nodiscard]] std::unique_ptr<Transport> duplicate_transport();
+  /// As Transport::begin_group. Local.
+  [[nodiscard]] std::unique_ptr<NewGroup> begin_group();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -122,7 +136,22 @@ class Engine {
   [[nodiscard]] SharedError error_of(const Operation& head) const LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError mismatch() const LOCKSTEP_REQUIRES(mutex_);
 
+  /// The job is aborted: the other ranks get `text`.
+  void on_abort(const std::string& text) noexcept override;
+  /// MPI is about to be finalized: this end of the communicator is closed.
+  void on_finalize() noexcept override;
+  /// This rank does not take part any more.
+  void depart() noexcept LOCKSTEP_REQUIRES(mutex_);
+  void send_leave() noexcept LOCKSTEP_REQUIRES(mutex_);
+  void end_by(Failure failure) LOCKSTEP_REQUIRES(mutex_);
+  void end_for_ever(const std::string& text) noexcept LOCKSTEP_REQUIRES(mutex_);
+  /// Locks mutex_, unless another thread or a caller of this one keeps it for long.
+  [[nodiscard]] bool lock_in_time() noexcept
+      LOCKSTEP_THREAD_ANNOTATION(try_acquire_capability(true, mutex_)) LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS;  // a loop
+  [[noreturn]] void throw_error_of(const Operation& operation) LOCKSTEP_REQUIRES(mutex_);
+
   void send_status_locked(const std::string& what) noexcept LOCKSTEP_REQUIRES(mutex_);
+  void take_messages_locked() noexcept LOCKSTEP_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::unique_ptr<Transport> transport_;  // moves data and messages under mutex_ only
@@ -134,10 +163,15 @@ class Engine {
   ControlChannel control_ LOCKSTEP_GUARDED_BY(mutex_);
   std::unique_ptr<Agreement> agreement_ LOCKSTEP_PT_GUARDED_BY(mutex_);
   Workspace workspace_ LOCKSTEP_GUARDED_BY(mutex_);
+  Recorder recorder_ LOCKSTEP_GUARDED_BY(mutex_);
   PairChannel pairs_ LOCKSTEP_GUARDED_BY(mutex_);
   OperationQueue queue_ LOCKSTEP_GUARDED_BY(mutex_);
   Watchdog watchdog_ LOCKSTEP_GUARDED_BY(mutex_);
   Epoch epoch_ LOCKSTEP_GUARDED_BY(mutex_);
+  Presence presence_ LOCKSTEP_GUARDED_BY(mutex_);
+  const int exceptions_;  // number of exceptions in flight when this was made
+  std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};  // epoch and sequence
+  Clock::time_point messages_of_family_taken_ LOCKSTEP_GUARDED_BY(mutex_){};
   std::atomic<bool> knows_failures_{false};  // whether epoch_ may know exceptions; changes under mutex_
 
   std::condition_variable_any work_;

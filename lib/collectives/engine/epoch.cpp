@@ -10,6 +10,7 @@
 namespace lockstep::detail {
 
 void Epoch::end(const Failure& failure) {
+  if (failure.is_loss) lose(failure);
   // other ranks may have begun to work on the head before this rank knows that all have come
   if (head_may_be_shared()) {
     agreement_.abandon();
@@ -39,14 +40,13 @@ void Epoch::end_everywhere(const Failure& failure) {
   end(failure_of(abort_message(number_, queue_.sequence(), failure)));
 }
 
-void Epoch::abort(const std::string& text, const std::source_location& where) {
+void Epoch::abort(const std::string& text, const std::source_location& where, Code code) {
   queue_.restart_merge_count();
   if (unobserved_ != nullptr) {  // the epoch has ended already, with another failure
     unobserved_ = nullptr;
     return;
   }
-  const Failure failure{Code::unavailable,
-                        fmt::format("rank {} aborted{}: {}", transport_.rank(), describe(where), text),
+  const Failure failure{code, fmt::format("rank {} aborted{}: {}", transport_.rank(), describe(where), text),
                         queue_.context_of(transport_.rank())};
   // other ranks may have entered the head of the queue with this one: then it is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {
@@ -84,7 +84,9 @@ void Epoch::propagate(Error* error, const std::string& text, const std::source_l
   const bool is_known =
       error != nullptr ? PropagationMark::of(*error) == mark_ : std::current_exception() == known_foreign_;
   if (is_known) return;
-  if (found_by == FoundBy::this_rank && may_send) abort(text, where);
+  // replicas of one rank that differ are a mismatch on every rank, as ranks that differ are
+  const bool differ = error != nullptr && error->code() == Code::mismatch;
+  if (found_by == FoundBy::this_rank && may_send) abort(text, where, differ ? Code::mismatch : Code::unavailable);
   if (error != nullptr) {
     PropagationMark::set(*error, mark_);
   } else {

@@ -40,6 +40,11 @@ class Epoch {
   [[nodiscard]] bool is_sound() const noexcept { return unobserved_ == nullptr && pending_.empty() && !lost_; }
   /// The failure that ended operations of this rank and that none of its threads has thrown yet; null if there is none.
   [[nodiscard]] const SharedError& unobserved() const noexcept { return unobserved_; }
+  /// A thread of this rank knows it.
+  void acknowledge() noexcept {
+    unobserved_ = nullptr;
+    queue_.restart_merge_count();
+  }
   /// The failure in which a message or a rank was lost: the communicator does not work any more.
   [[nodiscard]] const std::optional<Failure>& lost() const noexcept { return lost_; }
   void lose(const Failure& failure) {
@@ -52,7 +57,8 @@ class Epoch {
   /// Ends the epoch here and on the other ranks.
   void end_everywhere(const Failure& failure);
   /// Aborts for a caller that knows of the failure; see Engine::abort.
-  void abort(const std::string& text, const std::source_location& where);
+  /// The other ranks throw an Error with `code`.
+  void abort(const std::string& text, const std::source_location& where, Code code = Code::unavailable);
   /// The head of the queue is done: an abort that waited for that takes effect.
   void end_if_aborted();
 

@@ -24,4 +24,12 @@ void Family::send_status(const Engine& waiting, const std::string& what) {
   }
 }
 
+void Family::take_messages(const Engine& driven) noexcept {
+  if (!mutex_.try_lock()) return;
+  for (Engine* const engine : engines_) {
+    if (engine != &driven) engine->take_messages();
+  }
+  mutex_.unlock();
+}
+
 }  // namespace lockstep::detail

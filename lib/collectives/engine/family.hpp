@@ -22,6 +22,9 @@ class Family {
   void leave(Engine& engine) noexcept;
   /// The other ranks of all engines but `waiting` get the status of this rank: it waits in `what`.
   void send_status(const Engine& waiting, const std::string& what);
+  /// All engines but `driven` take the control messages that have arrived: a communicator that is not used would
+  /// collect the messages of ranks that wait elsewhere. Never waits.
+  void take_messages(const Engine& driven) noexcept;
 
  private:
   Mutex mutex_;

@@ -37,6 +37,13 @@ void MessageAgreement::send() {
                        static_cast<std::uint32_t>(round_), summary_);
 }
 
+std::vector<int> MessageAgreement::header_targets() const {
+  std::vector<int> targets;
+  for (int round = 0; round < dissemination_rounds(size_); ++round)
+    targets.push_back(dissemination_target(rank_, round, size_));
+  return targets;
+}
+
 static_assert(sizeof(Summary) <= ControlBlock::verdict_bytes);
 
 HostsAgreement::HostsAgreement(ControlChannel& control, NodeGroup& group, int rank, std::span<const int> node_leaders)
@@ -117,6 +124,15 @@ bool HostsAgreement::read_verdict() {
   if (verdict.tag.load(std::memory_order_acquire) != tag_) return false;
   if (verdict.agree == 0) std::memcpy(&summary_, verdict.summary.data(), sizeof(summary_));
   return true;
+}
+
+std::vector<int> HostsAgreement::header_targets() const {
+  std::vector<int> targets;
+  if (group_.rank() != 0) return targets;
+  const auto nodes = static_cast<int>(leaders_.size());
+  for (int round = 0; round < dissemination_rounds(nodes); ++round)
+    targets.push_back(leaders_[static_cast<std::size_t>(dissemination_target(node_index_, round, nodes))]);
+  return targets;
 }
 
 int HostsAgreement::member_of(int rank) const {

@@ -29,6 +29,7 @@ class MessageAgreement final : public Agreement {
   [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t) const override {
     return control_.last_sequence(rank);
   }
+  [[nodiscard]] std::vector<int> header_targets() const override;
   void abandon() noexcept override {}  // its messages are dropped in the next epoch
 
  private:
@@ -57,6 +58,7 @@ class HostsAgreement final : public Agreement {
   [[nodiscard]] Summary summary() const override { return summary_; }
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override;
   [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t epoch) const override;
+  [[nodiscard]] std::vector<int> header_targets() const override;
   void abandon() noexcept override { node_.abandon(); }
 
  private:

@@ -32,8 +32,21 @@ class StreamWork {
   virtual void hold_back(void* stream) const = 0;
 };
 
+/// How far the data of an operation has moved on one rank.
+struct DataProgress {
+  std::uint64_t count = 0;  ///< changes whenever data moves
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t total_bytes = 0;  ///< zero: not known
+};
+
 /// An error that several waiting threads may throw: each throws a copy.
 using SharedError = std::shared_ptr<const Error>;
+
+/// The places of an operation in the flight record of its communicator; see Recorder.
+struct RecordPlace {
+  std::uint64_t entry = 0;  ///< of this life
+  std::uint64_t call = 0;   ///< description of the call; 0: none
+};
 
 /// Driven under the engine's lock. Life: posted; agreed on by the ranks; started; advanced until done, or abandoned.
 /// A reusable operation lives again when it is acquired again.
@@ -49,7 +62,9 @@ class Operation {
   /// The line of this rank's call: shown, not compared. Before the agreement.
   void note_place(const std::source_location& where) noexcept {
     const auto place = reinterpret_cast<std::uintptr_t>(where.file_name()) + where.line();
-    if (std::exchange(place_, place) != place) set_place(descriptor_, where);
+    if (std::exchange(place_, place) == place) return;
+    set_place(descriptor_, where);
+    record_.call = 0;
   }
   /// Tells one such line from another.
   [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }
@@ -71,12 +86,17 @@ class Operation {
   /// The error that was found on the way, the same on every rank; no data of the operation moves any more when it is
   /// done. Null if there is none.
   [[nodiscard]] virtual const Failure* failure() const noexcept { return nullptr; }
+  /// How far the data has moved. By default that is what `transport` moves.
+  [[nodiscard]] virtual DataProgress progress(const Transport& transport) const noexcept {
+    const TransferCount count = transport.count();
+    return {count.completed, count.moved_bytes, count.started_bytes};
+  }
   /// Ranks whose data is missing.
   [[nodiscard]] virtual std::vector<int> awaited_ranks() const = 0;
   /// The reason for a wait of which no rank is known to be the cause.
   [[nodiscard]] virtual std::string_view awaited() const { return "a message did not arrive"; }
-  /// Will never be advanced again: memory that a late message or rank may touch is quarantined. Returns whether there
-  /// is such a message or rank.
+  /// Will never be advanced again: memory that a late message or rank may touch is left to the transport, or leaked.
+  /// Returns whether the ranks may no longer share the node's memory in later operations, because one still uses it.
   [[nodiscard]] virtual bool abandon(Transport& transport) noexcept = 0;
   /// Whether `abandon` knows what still moves even after `start` or `advance` has thrown: then the communicator works
   /// again in the next epoch.
@@ -98,14 +118,26 @@ class Operation {
   void set_fail_after(std::chrono::milliseconds fail_after) noexcept { fail_after_ = fail_after; }
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
 
+  /// Wait in this call after which the missing ranks are logged; zero: the communicator's. Before it is posted.
+  void set_warn_after(std::chrono::milliseconds warn_after) noexcept { warn_after_ = warn_after; }
+  [[nodiscard]] std::chrono::milliseconds warn_after() const noexcept { return warn_after_; }
+
   // The state in the engine; called under its lock.
 
   /// Posted in `epoch`, after `merges`, which the other ranks compare with theirs.
   void enter(std::uint64_t epoch, const MergeCount& merges) noexcept {
     epoch_ = epoch;
     descriptor_.merges = merges;
-    descriptor_.hash = hash_after(own_hash_, merges);
   }
+  /// Before the agreement: this rank had completed `completed` operations before the epoch, which the other ranks
+  /// compare with theirs.
+  void place_after(std::int64_t completed) noexcept {
+    descriptor_.completed_before = completed;
+    descriptor_.hash = hash_after(own_hash_, descriptor_.merges, descriptor_.is_recovery ? 0 : completed);
+  }
+  /// Agrees with the other ranks although they have completed different numbers of operations. For an operation of one
+  /// life.
+  void set_recovery() noexcept { descriptor_.is_recovery = true; }
   /// The epoch in which it was posted.
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   /// All ranks have come and call the same.
@@ -118,6 +150,8 @@ class Operation {
   }
   [[nodiscard]] bool is_done() const noexcept { return is_done_; }
   [[nodiscard]] const SharedError& error() const noexcept { return error_; }
+  /// For the recorder alone.
+  [[nodiscard]] RecordPlace& record() noexcept { return record_; }
 
  private:
   Descriptor descriptor_;
@@ -126,8 +160,10 @@ class Operation {
   bool is_agreed_ = false;
   bool is_done_ = false;
   std::uintptr_t place_ = 0;
+  RecordPlace record_;
   std::atomic<bool> in_use_{false};
   std::chrono::milliseconds fail_after_{0};
+  std::chrono::milliseconds warn_after_{0};
   SharedError error_;
 };
 

@@ -10,16 +10,22 @@
 namespace lockstep::detail {
 
 void OperationQueue::finish_head(SharedError error) {
-  operations_.front()->finish(std::move(error));
+  const std::shared_ptr<Operation> head = std::move(operations_.front());
   operations_.erase(operations_.begin());
+  recorder_.finish(*head, sequence_, error.get());
+  if (error != nullptr) recorder_.note_failure(head->epoch(), sequence_, *error);
+  head->finish(std::move(error));
   ++sequence_;
 }
 
 void OperationQueue::fail_epoch(std::uint64_t epoch, const SharedError& error) {
+  std::int64_t sequence = sequence_;
   while (!operations_.empty() && operations_.front()->epoch() <= epoch) {
+    recorder_.finish(*operations_.front(), sequence++, error.get());
     operations_.front()->finish(error);
     operations_.erase(operations_.begin());
   }
+  recorder_.note_failure(epoch, sequence_, *error);
 }
 
 void OperationQueue::count_merge(std::uint64_t run) noexcept {

@@ -88,20 +88,24 @@ void PairOperation::unpack() const {
 }
 
 bool PairOperation::abandon(Transport& transport) noexcept {
-  if (is_under_way_) transport.quarantine(std::move(buffer_));
-  return std::exchange(is_under_way_, false);
+  if (!std::exchange(is_under_way_, false)) return false;
+  std::vector<Buffer> buffers;
+  buffers.push_back(std::move(buffer_));
+  transport.abandon(std::span(&transfer_, 1), std::move(buffers));
+  return true;
 }
 
-PairChannel::PairChannel(Transport& transport, ControlChannel& control, Options options)
-    : transport_(transport), control_(control), options_(std::move(options)), last_driven_(Clock::now()) {}
+PairChannel::PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options)
+    : transport_(transport), control_(control), recorder_(recorder), options_(std::move(options)) {}
 
 void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
   Peer& peer = peers_[operation->peer()];
-  if (under_way_ == 0) last_driven_ = Clock::now();
+  if (under_way_ == 0) clock_.restart();
   const bool is_send = operation->role() == PairOperation::Role::send;
   const std::int64_t number = is_send ? peer.sends_posted++ : peer.receives_posted++;
   auto& pending = is_send ? peer.sends : peer.receives;
   pending[number] = {operation, Clock::now()};
+  recorder_.post_message(*operation, operation->peer(), is_send ? MessageEnd::send : MessageEnd::receive, number);
   ++under_way_;
   if (is_send) {
     ControlMessage offer;
@@ -135,10 +139,7 @@ void PairChannel::drive(Workspace& workspace) {
     return Clock::now() - sent.since > options_.fail_after && sent.operation->abandon(transport_);
   });
   if (under_way_ == 0) return;
-  // time in which no thread drove does not count
-  const Clock::time_point now = Clock::now();
-  const Clock::duration pause = now - last_driven_ > std::chrono::seconds(1) ? now - last_driven_ : Clock::duration(0);
-  last_driven_ = now;
+  const Clock::duration pause = clock_.drive(options_.fail_after);
   for (auto& [rank, peer] : peers_) {
     for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
       for (auto& entry : *pending) entry.second.since += pause;
@@ -222,7 +223,9 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
 /// Both ends agree: the data has a deadline of its own.
 void PairChannel::begin(Pending& pending, Workspace& workspace) {
   pending.since = Clock::now();
+  pending.late_since.reset();
   pending.operation->agree();
+  recorder_.agree_message(*pending.operation);
   pending.operation->start(transport_, workspace);
 }
 
@@ -235,12 +238,13 @@ void PairChannel::advance(PendingByNumber& pending, Workspace& workspace) {
 }
 
 void PairChannel::watch(int rank, PendingByNumber& pending) {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = clock_.now();
   for (auto entry = pending.begin(); entry != pending.end();) {
     const std::int64_t number = entry->first;
     Pending& one = entry->second;
     ++entry;
-    if (now - one.since > options_.fail_after) {
+    if (now - one.since > options_.fail_after && !one.late_since) one.late_since = now;
+    if (one.late_since && clock_.may_fail(*one.late_since)) {
       const Pending late = one;
       time_out(rank, number, late);
     } else if (!one.warned && now - one.since > options_.warn_after) {
@@ -274,7 +278,23 @@ void PairChannel::finish(PendingByNumber& pending, std::int64_t number, const Fa
   if (failure != nullptr) {
     if (operation->is_agreed()) static_cast<void>(operation->abandon(transport_));
   }
-  operation->finish(failure != nullptr ? std::make_shared<const Error>(failure->error()) : nullptr);
+  auto error = failure != nullptr ? std::make_shared<const Error>(failure->error()) : nullptr;
+  recorder_.finish_message(*operation, number, error.get());
+  operation->finish(std::move(error));
+}
+
+void PairChannel::fail_gone(int rank, bool has_left, const std::string& text) {
+  const auto found = peers_.find(rank);
+  if (found == peers_.end()) return;
+  for (PendingByNumber* const pending : {&found->second.sends, &found->second.receives}) {
+    for (auto entry = pending->begin(); entry != pending->end();) {
+      const auto [number, operation] = std::pair(entry->first, entry->second.operation);
+      ++entry;
+      if (has_left && operation->is_agreed()) continue;
+      const Failure failure = failure_of_pair(Code::unavailable, *operation, number, text);
+      finish(*pending, number, &failure);
+    }
+  }
 }
 
 void PairChannel::fail_all(const Failure& failure) {

@@ -11,12 +11,15 @@
 #include "collectives/call/host_copies.hpp"
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/control_channel.hpp"
+#include "collectives/engine/driving_clock.hpp"
 #include "collectives/engine/operation.hpp"
+#include "collectives/engine/recorder.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,23 +70,28 @@ class PairChannel {
     std::chrono::milliseconds fail_after;
     std::string name;  ///< of the communicator
   };
-  PairChannel(Transport& transport, ControlChannel& control, Options options);
+  /// All must outlive it.
+  PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options);
 
   void post(const std::shared_ptr<PairOperation>& operation);
   /// The next send to `rank`, or receive from it, does not take place: `rank` gets `failure`.
   void refuse(PairOperation::Role role, int rank, const Failure& failure);
   /// Makes progress without waiting, with the messages that `control` holds.
   void drive(Workspace& workspace);
+  /// `rank` is gone, with `text`: ends the sends and receives that wait for it. If it `has_left` in order, it has
+  /// completed those to which it had agreed.
+  void fail_gone(int rank, bool has_left, const std::string& text);
   /// Ends all sends and receives that are under way.
   void fail_all(const Failure& failure);
   /// Whether nothing is under way.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = DrivingClock::Clock;
   struct Pending {
     std::shared_ptr<PairOperation> operation;
     Clock::time_point since;
+    std::optional<Clock::time_point> late_since = std::nullopt;  // when its deadline was seen to have passed
     bool warned = false;
   };
   using PendingByNumber = std::map<std::int64_t, Pending>;
@@ -113,11 +121,12 @@ class PairChannel {
 
   Transport& transport_;
   ControlChannel& control_;
+  Recorder& recorder_;
   Options options_;
   std::map<int, Peer> peers_;
   std::vector<Pending> voids_;  // empty transfers to receivers that had accepted
   std::size_t under_way_ = 0;
-  Clock::time_point last_driven_;
+  DrivingClock clock_;
 };
 
 }  // namespace lockstep::detail

@@ -43,10 +43,13 @@ void Transfers::release(Workspace& workspace) {
   buffers_.clear();
 }
 
-bool Transfers::abandon(Transport& transport) noexcept {
-  for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
+void Transfers::abandon(Transport& transport) noexcept {
+  std::vector<Transfer> transfers = std::move(sends_);
+  for (const Receive& receive : receives_) transfers.push_back(receive.transfer);
+  sends_.clear();
+  receives_.clear();
+  transport.abandon(transfers, std::move(buffers_));
   buffers_.clear();
-  return !receives_.empty() || !sends_.empty();
 }
 
 }  // namespace lockstep::detail

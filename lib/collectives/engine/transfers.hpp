@@ -32,8 +32,8 @@ class Transfers {
 
   /// All is received and sent: gives the buffers back.
   void release(Workspace& workspace);
-  /// Quarantines the buffers; whether a transfer was still under way.
-  [[nodiscard]] bool abandon(Transport& transport) noexcept;
+  /// Leaves what is under way, and the buffers, to the transport.
+  void abandon(Transport& transport) noexcept;
 
  private:
   struct Receive {

@@ -3,48 +3,150 @@
 
 #include "collectives/engine/watchdog.hpp"
 
+#include "base/debugger.hpp"
 #include "base/log.hpp"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace lockstep::detail {
+namespace {
+
+double seconds(Watchdog::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string named(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+/// " (moved 37.0 of 512.0 MiB)"; empty if the number of bytes is not known.
+std::string moved_text(const DataProgress& progress) {
+  if (progress.total_bytes == 0) return {};
+  constexpr double kib = 1024;
+  const bool is_large = progress.total_bytes >= 1024 * 1024;
+  const double unit = is_large ? kib * kib : kib;
+  return fmt::format(" (moved {:.1f} of {:.1f} {})", static_cast<double>(progress.moved_bytes) / unit,
+                     static_cast<double>(progress.total_bytes) / unit, is_large ? "MiB" : "KiB");
+}
+
+}  // namespace
 
 void Watchdog::count_time() {
-  const Clock::time_point now = Clock::now();
   if (!head_since_) {
-    head_since_ = now;
-  } else if (now - last_driven_ > std::chrono::seconds(1)) {
-    *head_since_ += now - last_driven_;
+    clock_.restart();
+    head_since_ = waits_since_ = clock_.now();
+    progress_ = queue_.head().progress(transport_).count;
+    heard_progress_ = control_.progress_heard();
+    return;
   }
-  last_driven_ = now;
+  const Clock::duration pause = clock_.drive(fail_after());
+  *head_since_ += pause;
+  waits_since_ += pause;
+}
+
+void Watchdog::restart() noexcept {
+  control_.begin_wait();
+  restart_clock();
+}
+
+void Watchdog::restart_clock() noexcept {
+  waits_since_ = clock_.now();
+  late_since_.reset();
 }
 
 void Watchdog::reset() noexcept {
   head_since_.reset();
-  has_sent_heartbeat_ = has_warned_ = false;
+  late_since_.reset();
+  last_heartbeat_.reset();
+  sent_progress_ = 0;
+  traced_ = -1;
+  has_warned_ = has_named_debugger_ = false;
 }
 
 std::optional<Failure> Watchdog::check(std::uint64_t epoch) {
-  const auto waited = Clock::now() - *head_since_;
-  const auto heartbeat_after = std::min<Clock::duration>(options_.warn_after, fail_after() / 2);
-  // every rank that waits for long sends one heartbeat, and so does one that receives another's
-  if (!has_sent_heartbeat_ && (waited > heartbeat_after || control_.has_heartbeat(epoch, queue_.sequence()))) {
-    has_sent_heartbeat_ = true;
-    control_.send_heartbeat(epoch, queue_.sequence());
-    options_.on_heartbeat(queue_.text_of(queue_.head()));
+  note_progress();
+  suspend_for_debugger();
+  const Clock::time_point now = clock_.now();
+  const auto waited = now - waits_since_;
+  send_heartbeat(epoch, waited);
+  const auto total = options_.fail_after_total;
+  if (total.count() > 0 && now - *head_since_ > total && clock_.may_fail(*head_since_ + total)) return total_timeout();
+  if (waited > fail_after()) {
+    if (!late_since_) late_since_ = now;
+    if (clock_.may_fail(*late_since_)) return timeout(epoch);
   }
-  if (waited > fail_after()) return timeout(epoch);
   // a moment after the heartbeat, when those of the others have come
   const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), fail_after() / 10);
-  if (!has_warned_ && waited > options_.warn_after + answer_time) warn(epoch, waited);
+  if (!has_warned_ && waited > warn_after() + answer_time) warn(epoch, waited);
   return std::nullopt;
+}
+
+void Watchdog::note_progress() {
+  const std::uint64_t count = queue_.head().is_agreed() ? queue_.head().progress(transport_).count : progress_;
+  if (count == progress_ && control_.progress_heard() == heard_progress_) return;
+  if (count != progress_) control_.begin_wait();
+  progress_ = count;
+  heard_progress_ = control_.progress_heard();
+  restart_clock();
+}
+
+/// Every rank that waits for long sends a heartbeat, and so does one that receives another's, once in each wait; later
+/// ones also say that data has moved on this rank, which may be all that a rank hears that waits for its results.
+void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
+  const auto interval = std::min<Clock::duration>(warn_after(), fail_after() / 2);
+  const Clock::time_point now = clock_.now();
+  const bool is_first = !last_heartbeat_ && (waited > interval || now - *head_since_ > interval ||
+                                             control_.has_heartbeat(epoch, queue_.sequence()));
+  const bool has_news = progress_ != sent_progress_ || traced_ >= 0;
+  const bool is_due = sent_in_ != control_.wait() && (waited > interval || control_.has_heard());
+  const bool may_repeat = last_heartbeat_ && now - *last_heartbeat_ > interval / 2;
+  if (!is_first && !(may_repeat && (has_news || is_due))) return;
+  last_heartbeat_ = now;
+  sent_progress_ = progress_;
+  sent_in_ = control_.wait();
+  control_.send_heartbeat(epoch, queue_.sequence(), {progress_, first_awaited_rank(epoch), traced_});
+  if (is_first) options_.on_heartbeat(queue_.text_of(queue_.head()));
+}
+
+int Watchdog::find_traced_rank() {
+  if (is_traced(getpid())) return transport_.rank();
+  NodeGroup* const local = transport_.local_group();
+  NodeGroup* const group = transport_.node_group() != nullptr ? transport_.node_group() : local;
+  const auto leaders = transport_.node_leaders();
+  int member = 0;
+  for (int rank = 0; group != nullptr && rank < transport_.size(); ++rank) {
+    if (leaders[static_cast<std::size_t>(rank)] != leaders[static_cast<std::size_t>(transport_.rank())]) continue;
+    const std::uint64_t process = group->control_block(member++).process.value.load(std::memory_order_relaxed);
+    if (process != 0 && is_traced(static_cast<std::int64_t>(process))) return rank;
+  }
+  return -1;
+}
+
+void Watchdog::suspend_for_debugger() {
+  const Clock::time_point now = clock_.now();
+  const auto interval = std::min<Clock::duration>(std::chrono::seconds(1), fail_after() / 4);
+  if (now - waits_since_ < interval || now - last_look_ < interval) return;
+  last_look_ = now;
+  traced_ = find_traced_rank();
+  if (traced_ < 0) return;
+  *head_since_ += now - waits_since_;
+  restart_clock();
+  if (std::exchange(has_named_debugger_, true)) return;
+  log_warning("{}: a debugger is attached to rank {}: the deadline of operation #{} ({}) is suspended", queue_.name(),
+              traced_, queue_.sequence(), describe(queue_.head().descriptor()));
 }
 
 std::chrono::milliseconds Watchdog::fail_after() const noexcept {
   const std::chrono::milliseconds own = queue_.head().fail_after();
   return own.count() > 0 ? own : options_.fail_after;
+}
+
+std::chrono::milliseconds Watchdog::warn_after() const noexcept {
+  const std::chrono::milliseconds own = queue_.head().warn_after();
+  return own.count() > 0 ? own : options_.warn_after;
 }
 
 /// The lowest rank that is here logs for all.
@@ -59,12 +161,16 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
     const std::string known = last < 0 ? fmt::format("no operation seen from rank {}", rank)
                                        : fmt::format("its last known operation is #{}", last);
     log_warning("{}: this rank has waited {:.1f} s in operation #{} ({}) for rank {}; {}", queue_.name(),
-                std::chrono::duration<double>(waited).count(), queue_.sequence(), describe(queue_.head().descriptor()),
-                rank, known);
+                seconds(waited), queue_.sequence(), describe(queue_.head().descriptor()), rank, known);
   }
 }
 
 std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
+  // all ranks are here, but data does not come; a rank that responds is not missing, although its data may be late
+  if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
+    const std::vector<int> silent = silent_ranks(awaited, epoch);
+    return silent.empty() ? silent_ranks_behind(awaited, epoch) : silent;
+  }
   std::vector<int> missing;
   for (int rank = 0; rank < transport_.size(); ++rank) {
     if (rank == transport_.rank() || control_.has_come(rank, epoch, queue_.sequence()) ||
@@ -72,39 +178,75 @@ std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
       continue;
     missing.push_back(rank);
   }
-  const Operation& head = queue_.head();
-  // all ranks are here, but data does not come
-  if (missing.empty() && head.is_agreed()) missing = head.awaited_ranks();
   return missing;
 }
 
+std::vector<int> Watchdog::awaited_ranks() const {
+  if (!queue_.head().is_agreed()) return {};
+  std::vector<int> ranks = queue_.head().awaited_ranks();
+  std::erase(ranks, transport_.rank());
+  return ranks;
+}
+
+int Watchdog::first_awaited_rank(std::uint64_t epoch) const {
+  const std::vector<int> ranks = awaited_ranks();
+  if (const std::vector<int> silent = silent_ranks(ranks, epoch); !silent.empty()) return silent.front();
+  return ranks.empty() ? -1 : ranks.front();
+}
+
 /// A rank that has completed its part may be in another call, so silence does not prove that it has failed.
-std::vector<int> Watchdog::silent_ranks(std::uint64_t epoch) const {
-  std::vector<int> silent;
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (rank != transport_.rank() && !control_.has_come(rank, epoch, queue_.sequence())) silent.push_back(rank);
+std::vector<int> Watchdog::silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const {
+  std::erase_if(ranks, [&](int rank) {
+    return rank == transport_.rank() || control_.has_heartbeat_of(rank, epoch, queue_.sequence());
+  });
+  return ranks;
+}
+
+std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const int next = control_.awaited_by(ranks[i], epoch, queue_.sequence());
+    if (next >= 0 && std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
   }
-  return silent;
+  return silent_ranks(std::move(ranks), epoch);
+}
+
+std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const {
+  const Operation& head = queue_.head();
+  std::string cause = missing.empty() ? " without progress" : " waiting for " + named(missing);
+  if (head.is_agreed()) cause += moved_text(head.progress(transport_));
+  if (!missing.empty()) return cause;
+  if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
+    cause += fmt::format(": data of {} did not arrive, but {} responded", named(awaited), named(awaited));
+  } else {
+    cause += fmt::format(": {}", head.awaited());
+  }
+  std::vector<int> all(static_cast<std::size_t>(transport_.size()));
+  std::iota(all.begin(), all.end(), 0);
+  if (const auto silent = silent_ranks(std::move(all), epoch); !silent.empty())
+    cause += "; no heartbeat from " + named(silent);
+  return cause;
 }
 
 Failure Watchdog::timeout(std::uint64_t epoch) const {
-  const auto named = [](const std::vector<int>& ranks) {
-    return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-  };
   const std::vector<int> missing = missing_ranks(epoch);
-  const std::string cause =
-      missing.empty() ? fmt::format(": {}", queue_.head().awaited()) : fmt::format(" waiting for {}", named(missing));
   std::string known;
-  if (const auto silent = silent_ranks(epoch); missing.empty() && !silent.empty())
-    known = fmt::format("; no heartbeat from {}", named(silent));
   for (const int rank : missing) {
     const std::string_view status = control_.status(rank, epoch, queue_.sequence());
     if (!status.empty()) known += fmt::format("; rank {} waits in {}", rank, status);
   }
   return {Code::deadline_exceeded,
-          fmt::format("{}: timed out after {} s{}{}", queue_.text_of(queue_.head()),
-                      std::chrono::duration<double>(fail_after()).count(), cause, known),
+          fmt::format("{}: timed out after {} s{}{}", queue_.text_of(queue_.head()), seconds(fail_after()),
+                      cause_of_wait(missing, epoch), known),
           queue_.context_of(missing.empty() ? -1 : missing.front())};
+}
+
+Failure Watchdog::total_timeout() const {
+  const Operation& head = queue_.head();
+  return {
+      Code::deadline_exceeded,
+      fmt::format("{}: not complete after {} s, the limit of the total time (fail_after_total){}", queue_.text_of(head),
+                  seconds(options_.fail_after_total), head.is_agreed() ? moved_text(head.progress(transport_)) : ""),
+      queue_.context_of(-1)};
 }
 
 }  // namespace lockstep::detail

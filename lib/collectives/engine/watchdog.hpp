@@ -7,6 +7,7 @@
 
 #include "collectives/engine/agreement.hpp"
 #include "collectives/engine/control_channel.hpp"
+#include "collectives/engine/driving_clock.hpp"
 #include "collectives/engine/operation_queue.hpp"
 #include "transport/transport.hpp"
 
@@ -22,46 +23,76 @@ namespace lockstep::detail {
 struct WatchdogOptions {
   std::chrono::milliseconds warn_after;                  ///< without progress; then the missing ranks are logged, once
   std::chrono::milliseconds fail_after;                  ///< without progress; an operation may have another
+  std::chrono::milliseconds fail_after_total;            ///< with progress; zero: unlimited
   std::function<void(const std::string&)> on_heartbeat;  ///< gets the operation in which this rank waits
 };
 
 /// Not thread-safe: the engine calls under its lock.
 class Watchdog {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = DrivingClock::Clock;
 
   /// All but `options` must outlive it.
-  Watchdog(const Transport& transport, ControlChannel& control, const Agreement& agreement, const OperationQueue& queue,
+  Watchdog(Transport& transport, ControlChannel& control, const Agreement& agreement, const OperationQueue& queue,
            WatchdogOptions options)
       : transport_(transport), control_(control), agreement_(agreement), queue_(queue), options_(std::move(options)) {}
 
-  /// The head is driven now. Time in which no thread drove it does not count: the other ranks may be here and wait.
+  /// The head is driven now.
   void count_time();
   /// All ranks have arrived at the head; the deadline of its data transfer starts now.
-  void restart() noexcept { head_since_ = last_driven_; }
+  void restart() noexcept;
+  /// When the head was driven last.
+  [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }
   /// The head is done.
   void reset() noexcept;
   /// After count_time, if the head is not done: sends a heartbeat and logs a warning when it is time for them. Returns
-  /// the failure of the head if its deadline has passed.
+  /// the failure of the head if its deadline has passed. Data that moves restarts the deadline, on this rank or on one
+  /// whose heartbeats say so.
   [[nodiscard]] std::optional<Failure> check(std::uint64_t epoch);
 
  private:
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
+  [[nodiscard]] std::chrono::milliseconds warn_after() const noexcept;
+  void note_progress();
+  void restart_clock() noexcept;
+  void send_heartbeat(std::uint64_t epoch, Clock::duration waited);
+  /// A rank of this node to which a debugger is attached, this one included; -1 if there is none.
+  [[nodiscard]] int find_traced_rank();
+  /// While a debugger is attached to a rank of this node, the deadline is suspended.
+  void suspend_for_debugger();
   void warn(std::uint64_t epoch, Clock::duration waited);
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
-  /// Ranks that have agreed to the head, but of which no heartbeat has come.
-  [[nodiscard]] std::vector<int> silent_ranks(std::uint64_t epoch) const;
+  /// The other ranks whose data the head awaits.
+  [[nodiscard]] std::vector<int> awaited_ranks() const;
+  /// One of them, if possible one that is silent; -1 if there is none.
+  [[nodiscard]] int first_awaited_rank(std::uint64_t epoch) const;
+  /// Those of `ranks` of which no heartbeat has come in this wait.
+  [[nodiscard]] std::vector<int> silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const;
+  /// The silent ones among `ranks` and the ranks for which these wait, directly or through others.
+  [[nodiscard]] std::vector<int> silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const;
+  [[nodiscard]] std::string cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const;
   [[nodiscard]] Failure timeout(std::uint64_t epoch) const;
+  [[nodiscard]] Failure total_timeout() const;
 
-  const Transport& transport_;
+  Transport& transport_;
   ControlChannel& control_;
   const Agreement& agreement_;
   const OperationQueue& queue_;
   WatchdogOptions options_;
+  DrivingClock clock_;
   std::optional<Clock::time_point> head_since_;  // when the head was first driven; none before
-  Clock::time_point last_driven_;
-  bool has_sent_heartbeat_ = false;
+  // of the head, if that is set
+  Clock::time_point waits_since_;                // the last progress
+  std::optional<Clock::time_point> late_since_;  // when its deadline was seen to have passed
+  std::optional<Clock::time_point> last_heartbeat_;
+  std::uint64_t progress_ = 0;        // DataProgress::count
+  std::uint64_t sent_progress_ = 0;   // the same in the last heartbeat
+  std::uint64_t sent_in_ = 0;         // ControlChannel::wait of the last heartbeat
+  std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard
+  Clock::time_point last_look_;       // for debuggers
+  int traced_ = -1;                   // what was found then
   bool has_warned_ = false;
+  bool has_named_debugger_ = false;
 };
 
 }  // namespace lockstep::detail

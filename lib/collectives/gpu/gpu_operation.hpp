@@ -40,7 +40,7 @@ class UnevenRows {
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
   [[nodiscard]] std::vector<int> awaited_ranks() const { return transfers_.awaited_ranks(); }
   /// Receives that are still pending belong to this epoch: they cannot take messages of the next.
-  void abandon(Transport& transport) noexcept { static_cast<void>(transfers_.abandon(transport)); }
+  void abandon(Transport& transport) noexcept { transfers_.abandon(transport); }
 
  private:
   [[nodiscard]] std::size_t message_bytes(const ProxiedRank& client) const;

@@ -32,10 +32,10 @@ using Moves = std::vector<Move>;
 bool is_short(const Move& move) { return move.bytes < short_bytes; }
 
 /// Bytes of a short part in its bucket.
-std::size_t padded_bytes(const Move& move) { return (move.bytes + 15) / 16 * 16; }
+std::size_t padded_size(const Move& move) { return (move.bytes + 15) / 16 * 16; }
 std::size_t bucket_size(const Moves& moves) {
   std::size_t bytes = 0;
-  for (const Move& move : moves) bytes += is_short(move) ? padded_bytes(move) : 0;
+  for (const Move& move : moves) bytes += is_short(move) ? padded_size(move) : 0;
   return bytes;
 }
 
@@ -207,7 +207,7 @@ class PartMoves final : public GpuOperation {
           add_copies(move.source, move, pieces);
         } else if (is_short(move)) {
           pieces.push_back({move.source, next, move.bytes});
-          next += padded_bytes(move);
+          next += padded_size(move);
         }
       }
     }
@@ -263,7 +263,7 @@ class PartMoves final : public GpuOperation {
       for (const Move& move : traffic_[stream].in[peer]) {
         if (is_short(move)) {
           add_copies(next, move, pieces);
-          next += padded_bytes(move);
+          next += padded_size(move);
         } else {
           add_copies(move.targets.front(), move, pieces);
         }

@@ -24,11 +24,12 @@ class Staged final : public Operation {
     return copies_->is_done();
   }
   const Failure* failure() const noexcept override { return inner_->failure(); }
+  DataProgress progress(const Transport& transport) const noexcept override { return inner_->progress(transport); }
   std::vector<int> awaited_ranks() const override {
     return hosts_are_done_ ? std::vector<int>{} : inner_->awaited_ranks();
   }
   bool abandon(Transport& transport) noexcept override { return !hosts_are_done_ && inner_->abandon(transport); }
-  bool survives_faults() const noexcept override { return hosts_are_done_; }
+  bool survives_faults() const noexcept override { return hosts_are_done_ || inner_->survives_faults(); }
 
  private:
   std::unique_ptr<HostCopies> copies_;

@@ -3,8 +3,11 @@
 
 #include "collectives/host/buffer_table.hpp"
 
+#include "base/check.hpp"
+
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -23,31 +26,69 @@ std::size_t output_bytes(const HostItem& item, ReduceOp op) {
 
 }  // namespace
 
-OwnTable::OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op) : id_(next_id()) {
+OwnTable::OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op) {
   words_.push_back(0);
-  const auto add = [&](const void* data, std::size_t bytes) {
-    const NodeAddress address = bytes == 0 || group.is_hidden(data) ? NodeAddress::none : group.address_of(data, bytes);
-    is_visible_ = is_visible_ && (bytes == 0 || address != NodeAddress::none);
-    words_.push_back(static_cast<std::uint64_t>(address));
-  };
   for (const HostItem& item : items) {
     words_.push_back(item.outputs.size());
     items_.push_back({words_.size(), words_.size() + item.inputs.size()});
-    for (const void* const input : item.inputs) add(input, input_bytes(item));
-    for (void* const output : item.outputs) add(output, output_bytes(item, op));
+    for (const void* const input : item.inputs) add(input, input_bytes(item), false);
+    for (void* const output : item.outputs) add(output, output_bytes(item, op), true);
   }
   words_.front() = words_.size();
-  const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
-  memory_ = group.allocate(bytes);
-  if (memory_.data() == nullptr) {  // out of shared memory: everything is staged
-    is_visible_ = false;
-    for (const Offsets& item : items_) {
-      for (std::size_t i = item.inputs; i < item.outputs; ++i) words_[i] = 0;
-    }
-    return;
+  list(group);
+}
+
+void OwnTable::add(const void* data, std::size_t bytes, bool is_output) {
+  auto* const begin = static_cast<std::byte*>(const_cast<void*>(data));  // only outputs are written to
+  buffers_.push_back({words_.size(), {begin, bytes}, is_output});
+  words_.push_back(0);
+}
+
+void OwnTable::list(NodeGroup& group) {
+  unshares_ = group.unshares();  // first: memory that leaves meanwhile is noticed the next time
+  id_ = next_id();
+  is_visible_ = true;
+  for (const Buffer& buffer : buffers_) {
+    const auto [data, bytes] = std::pair(buffer.bytes.data(), buffer.bytes.size());
+    const NodeAddress address = bytes == 0 || group.is_hidden(data) ? NodeAddress::none : group.address_of(data, bytes);
+    is_visible_ = is_visible_ && (bytes == 0 || address != NodeAddress::none);
+    words_[buffer.word] = static_cast<std::uint64_t>(address);
   }
-  std::memcpy(memory_.data(), words_.data(), bytes);
-  address_ = group.address_of(memory_.data(), bytes);
+  const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
+  address_ = NodeAddress::none;
+  memory_ = group.allocate(bytes);
+  if (memory_.data() != nullptr) {
+    std::memcpy(memory_.data(), words_.data(), bytes);
+    address_ = group.address_of(memory_.data(), bytes);
+  }
+  if (address_ != NodeAddress::none) return;
+  // out of shared memory: everything is staged
+  is_visible_ = false;
+  for (const Buffer& buffer : buffers_) words_[buffer.word] = static_cast<std::uint64_t>(NodeAddress::none);
+}
+
+void OwnTable::require_outputs(const NodeGroup& group) const {
+  if (group.unshares() == unshares_) return;
+  for (const Buffer& buffer : buffers_) {
+    if (!buffer.is_output || word(buffer.word) == NodeAddress::none) continue;
+    if (group.address_of(buffer.bytes.data(), buffer.bytes.size()) != NodeAddress::none) continue;
+    throw_error(Code::unavailable,
+                "an output of {} bytes left shared memory during the call: it is on one page with an output of another "
+                "communicator's call, which failed while a stopped process was writing to that page",
+                buffer.bytes.size());
+  }
+}
+
+std::size_t OwnTable::unshare_outputs(NodeGroup& group) const {
+  std::vector<std::span<std::byte>> outputs;
+  std::size_t bytes = 0;
+  for (const Buffer& buffer : buffers_) {
+    if (!buffer.is_output || word(buffer.word) == NodeAddress::none) continue;
+    outputs.push_back(buffer.bytes);
+    bytes += buffer.bytes.size();
+  }
+  if (bytes != 0) group.unshare(outputs);
+  return bytes;
 }
 
 void PeerTable::read(const NodeGroup& group, int rank, NodeAddress address, std::uint64_t id,

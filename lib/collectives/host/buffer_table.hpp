@@ -23,6 +23,11 @@ class OwnTable {
  public:
   OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op);
 
+  /// Before the table is published again: makes a new one if buffers have left shared memory since the last time.
+  void refresh(NodeGroup& group) {
+    if (group.unshares() != unshares_) list(group);
+  }
+
   /// Whether the other ranks can map all buffers.
   [[nodiscard]] bool is_visible() const noexcept { return is_visible_; }
   [[nodiscard]] NodeAddress address() const noexcept { return address_; }
@@ -34,21 +39,36 @@ class OwnTable {
   [[nodiscard]] NodeAddress output(std::size_t item, std::size_t index) const {
     return word(items_[item].outputs + index);
   }
+
+  /// Throws Error(unavailable) if an output has left shared memory since the last `refresh`: results that other ranks
+  /// have written are not in it.
+  void require_outputs(const NodeGroup& group) const;
   /// Another rank may still read the table: leaks its memory.
   void leak() noexcept { memory_.leak(); }
+  /// Another rank may still write to the outputs: those that it can map leave shared memory. Returns their bytes.
+  std::size_t unshare_outputs(NodeGroup& group) const;
 
  private:
   struct Offsets {
     std::size_t inputs;  // index of the first word
     std::size_t outputs;
   };
+  struct Buffer {
+    std::size_t word;
+    std::span<std::byte> bytes;
+    bool is_output;
+  };
   [[nodiscard]] NodeAddress word(std::size_t index) const { return static_cast<NodeAddress>(words_[index]); }
+  void add(const void* data, std::size_t bytes, bool is_output);
+  void list(NodeGroup& group);
 
   std::vector<std::uint64_t> words_;
   std::vector<Offsets> items_;
+  std::vector<Buffer> buffers_;
   NodeMemory memory_;
   NodeAddress address_ = NodeAddress::none;
-  std::uint64_t id_;
+  std::uint64_t id_ = 0;
+  std::uint64_t unshares_ = 0;  // NodeGroup::unshares before the buffers were listed
   bool is_visible_ = true;
 };
 

@@ -65,7 +65,11 @@ class Exchange final : public Operation {
   }
 
   std::vector<int> awaited_ranks() const override { return transfers_.awaited_ranks(); }
-  bool abandon(Transport& transport) noexcept override { return transfers_.abandon(transport); }
+  bool abandon(Transport& transport) noexcept override {
+    transfers_.abandon(transport);
+    return false;
+  }
+  bool survives_faults() const noexcept override { return true; }
 
  private:
   enum class Stage : std::uint8_t { contributions, results, sending };

@@ -97,12 +97,12 @@ class MixedRadixExchange final : public Operation {
       packed_results_ = workspace.take(bytes);
       packed = packed_results_.data();
     }
-    const NodeStage* const node = shares_node_ ? &*node_ : nullptr;
+    NodeStage* const node = shares_node_ ? &*node_ : nullptr;
     writer_.start(packed, node);
     folder_.start(node);
     order_ = order_steps(*schedule_, shares_node_);
     for (int i = 0; i < schedule_->segments(); ++i)
-      segments_.push_back(Progress{Segment(segment_of(reduction_.space.size(), i, schedule_->segments()))});
+      segments_.push_back(SegmentState{Segment(segment_of(reduction_.space.size(), i, schedule_->segments()))});
     for (const PlannedStep& planned : order_) ++segments_[planned.segment].left;
     post_ready_steps(transport, workspace);
   }
@@ -125,13 +125,20 @@ class MixedRadixExchange final : public Operation {
       --segments_[send.segment].open_sends;
       return true;
     });
-    for (Progress& each : segments_) {
+    for (SegmentState& each : segments_) {
       if (each.segment.has_buffers() && each.left == 0 && each.open_sends == 0) each.segment.release(workspace);
     }
     if (next_ < order_.size() || !under_way_.empty()) return false;
     if (!has_left_node() || !sends_.empty()) return false;
+    if (shares_node_) node_->require_outputs();
     workspace.give_back(std::move(packed_results_));
     return true;
+  }
+
+  DataProgress progress(const Transport& transport) const noexcept override {
+    DataProgress progress = Operation::progress(transport);
+    if (shares_node_) progress.count += node_->steps_of_all();
+    return progress;
   }
 
   std::vector<int> awaited_ranks() const override {
@@ -148,12 +155,24 @@ class MixedRadixExchange final : public Operation {
   }
 
   bool abandon(Transport& transport) noexcept override {
-    const bool has_transfers = !sends_.empty() || !under_way_.empty();
-    const bool is_in_use = shares_node_ && node_->abandon(has_transfers);
-    transport.quarantine(std::move(packed_results_));
-    for (Progress& each : segments_) each.segment.quarantine(transport);
-    return has_transfers || is_in_use;
+    std::vector<Transfer> transfers;
+    std::vector<Buffer> buffers;
+    for (const Send& send : sends_) transfers.push_back(send.transfer);
+    for (const Step& step : under_way_) {
+      for (const Receive& receive : step.receives) transfers.push_back(receive.transfer);
+    }
+    buffers.push_back(std::move(packed_results_));
+    for (SegmentState& each : segments_) {
+      for (Buffer& buffer : each.segment.take_buffers()) buffers.push_back(std::move(buffer));
+    }
+    sends_.clear();
+    under_way_.clear();
+    // other ranks of the node may be at work before this one has started
+    if (node_) node_->abandon(!transfers.empty());
+    transport.abandon(transfers, std::move(buffers));
+    return false;
   }
+  bool survives_faults() const noexcept override { return true; }
 
  private:
   struct Receive {
@@ -164,7 +183,7 @@ class MixedRadixExchange final : public Operation {
     Transfer transfer;
     std::size_t segment;
   };
-  struct Progress {
+  struct SegmentState {
     Segment segment;
     int done = 0;  // number of completed steps
     int left = 0;  // number of remaining steps
@@ -209,8 +228,10 @@ class MixedRadixExchange final : public Operation {
     Step step{planned, {}, {}, {}};
     const StageStep work = work_of(rank_, 0, segments_[planned.segment].segment.elements());
     for (const SliceStep& slice : work.slices) step.slices.push_back({slice.kept, {}});
-    fold_slices(step, workspace);
-    node_->end_work();
+    std::vector<Partials> partials = fold_slices(step, workspace);
+    if (!node_->end_work()) return false;
+    segment_of_step(step).set_partials(std::move(partials));
+    count_done(step);
     return true;
   }
 
@@ -233,22 +254,23 @@ class MixedRadixExchange final : public Operation {
     const bool is_all_gather = step.planned.phase == Phase::all_gather;
     const bool is_seen = shares_node_ && (is_all_gather || step.planned.stage + 1 == schedule_->stage_count());
     if (is_seen && !node_->begin_work()) return false;
+    std::vector<Partials> partials;
     if (is_all_gather) {
       for (const ElementRange& elements : step.arriving) writer_.deliver(elements);
-      count_done(step);
     } else {
-      fold_slices(step, workspace);
+      partials = fold_slices(step, workspace);
     }
-    if (is_seen) node_->end_work();
+    if (is_seen && !node_->end_work()) return false;
+    if (!is_all_gather) segment_of_step(step).set_partials(std::move(partials));
+    count_done(step);
     return true;
   }
 
-  void fold_slices(const Step& step, Workspace& workspace) {
+  [[nodiscard]] std::vector<Partials> fold_slices(const Step& step, Workspace& workspace) {
     std::vector<Partials> partials;
     for (const SliceInputs& slice : step.slices)
       partials.push_back(folder_.fold(segment_of_step(step), step.planned.stage, slice, workspace));
-    segment_of_step(step).set_partials(std::move(partials));
-    count_done(step);
+    return partials;
   }
 
   void count_done(const Step& step) {
@@ -330,12 +352,12 @@ class MixedRadixExchange final : public Operation {
     if (node_->all_seen() || has_taken_results_) return true;
     if (!node_->begin_work()) return false;
     const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());
-    for (const Progress& each : segments_) {
+    for (const SegmentState& each : segments_) {
       for (int member = 0; member < members; ++member) {
         if (member != node_->member()) take_results(member, each.segment.elements());
       }
     }
-    node_->end_work();
+    if (!node_->end_work()) return false;
     has_taken_results_ = true;
     return true;
   }
@@ -356,7 +378,7 @@ class MixedRadixExchange final : public Operation {
   bool shares_node_ = false;        // whether this operation runs the first stage in the node's shared memory
   bool has_taken_results_ = false;  // whether this rank has copied the results that other ranks could not write
   Buffer packed_results_;           // empty if staging memory of the node is used instead
-  std::vector<Progress> segments_;
+  std::vector<SegmentState> segments_;
   std::vector<PlannedStep> order_;
   std::size_t next_ = 0;  // index in order_ of the next step
   std::vector<Step> under_way_;

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "collectives/call/host_item.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -45,6 +46,17 @@ std::size_t ReductionSpace::message_bytes(std::span<const Block> blocks, Element
   return bytes;
 }
 
+std::vector<TensorRange> ReductionSpace::turns(ElementRange elements, std::size_t buffers) const {
+  std::vector<TensorRange> turns;
+  for (const TensorRange& range : space.pieces(elements)) {
+    const std::size_t element_bytes = size_of(items[range.item].dtype) * std::max<std::size_t>(buffers, 1);
+    const auto most = static_cast<std::int64_t>(NodeWork::turn_bytes / element_bytes / 64 * 64 + 64);
+    for (std::int64_t begin = range.begin; begin < range.end; begin += most)
+      turns.push_back({range.item, begin, std::min(begin + most, range.end)});
+  }
+  return turns;
+}
+
 const Partials& Segment::partials_of(ElementRange elements) const {
   for (const Partials& partials : partials_) {
     if (partials.elements.begin <= elements.begin && elements.end <= partials.elements.end) return partials;
@@ -64,11 +76,6 @@ void Segment::release(Workspace& workspace) {
   partials_.clear();
 }
 
-void Segment::quarantine(Transport& transport) noexcept {
-  for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
-  buffers_.clear();
-}
-
 std::vector<void*> ResultWriter::places_of(const TensorRange& range) const {
   const HostItem& item = reduction_.items[range.item];
   const DType dtype = result_dtype(reduction_.op, item.dtype);
@@ -82,18 +89,27 @@ std::vector<void*> ResultWriter::places_of(const TensorRange& range) const {
 }
 
 void ResultWriter::deliver(ElementRange elements) const {
-  for (const TensorRange& range : reduction_.space.pieces(elements)) {
-    for (void* const output : reduction_.items[range.item].outputs) copy(range, packed_, output);
+  for (const TensorRange& range : reduction_.turns(elements, 2)) {
+    const auto goes_on = [&] { return node_ == nullptr || node_->goes_on(2 * reduction_.bytes_of(range)); };
+    for (void* const output : reduction_.items[range.item].outputs) {
+      if (!goes_on()) return;
+      copy(range, packed_, output);
+    }
     if (node_ == nullptr) continue;
-    for (std::byte* const output : node_->outputs(range.item)) copy(range, packed_, output);
+    for (std::byte* const output : node_->outputs(range.item)) {
+      if (!goes_on()) return;
+      copy(range, packed_, output);
+    }
   }
 }
 
 void ResultWriter::deliver_unseen(ElementRange elements, const std::byte* packed) const {
-  for (const TensorRange& range : reduction_.space.pieces(elements)) {
+  for (const TensorRange& range : reduction_.turns(elements, 2)) {
     const HostItem& item = reduction_.items[range.item];
     for (std::size_t i = 0; i < item.outputs.size(); ++i) {
-      if (!node_->is_seen(range.item, i)) copy(range, packed, item.outputs[i]);
+      if (node_->is_seen(range.item, i)) continue;
+      if (!node_->goes_on(2 * reduction_.bytes_of(range))) return;
+      copy(range, packed, item.outputs[i]);
     }
   }
 }
@@ -173,7 +189,10 @@ Partials PartialFolder::fold(Segment& segment, int stage, const SliceInputs& sli
       partials.arrays.push_back(segment.new_buffer(bytes, workspace).data());
     }
   }
-  for (const TensorRange& range : reduction_.space.pieces(slice.kept)) {
+  std::size_t buffers = 1;  // read and written per element
+  for (const auto& blocks : plan.inputs) buffers += blocks.size() + 1;
+  for (const TensorRange& range : reduction_.turns(slice.kept, buffers)) {
+    if (node_ != nullptr && !node_->goes_on(buffers * reduction_.bytes_of(range))) return partials;
     const HostItem& item = reduction_.items[range.item];
     const std::int64_t count = range.end - range.begin;
     collect_inputs(segment, stage, slice, range);

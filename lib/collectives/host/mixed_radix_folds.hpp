@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -35,6 +36,11 @@ struct ReductionSpace {
   }
   /// Bytes of a message with the partial results of `blocks`.
   [[nodiscard]] std::size_t message_bytes(std::span<const Block> blocks, ElementRange elements) const;
+  /// As ElementSpace::pieces, with no piece longer than a turn of NodeWork of `buffers` buffers.
+  [[nodiscard]] std::vector<TensorRange> turns(ElementRange elements, std::size_t buffers) const;
+  [[nodiscard]] std::size_t bytes_of(const TensorRange& range) const {
+    return static_cast<std::size_t>(range.end - range.begin) * size_of(items[range.item].dtype);
+  }
   [[nodiscard]] std::size_t result_bytes() const { return results.bytes({0, space.size()}); }
 
   const ReduceOp op;
@@ -61,11 +67,11 @@ class Segment {
   [[nodiscard]] const Partials& partials_of(ElementRange elements) const;
   void set_partials(std::vector<Partials> partials) { partials_ = std::move(partials); }
 
-  /// Memory that lives until `release` or `quarantine`.
+  /// Memory that lives until `release` or `take_buffers`.
   [[nodiscard]] std::span<std::byte> new_buffer(std::size_t bytes, Workspace& workspace);
   [[nodiscard]] bool has_buffers() const noexcept { return !buffers_.empty(); }
   void release(Workspace& workspace);
-  void quarantine(Transport& transport) noexcept;
+  [[nodiscard]] std::vector<Buffer> take_buffers() noexcept { return std::exchange(buffers_, {}); }
 
  private:
   ElementRange elements_;
@@ -73,7 +79,8 @@ class Segment {
   std::vector<Buffer> buffers_;
 };
 
-/// Writes results to this rank's outputs, and to those of other ranks of the node that it can write.
+/// Writes results to this rank's outputs, and to those of other ranks of the node that it can write, as long as
+/// NodeStage::goes_on.
 class ResultWriter {
  public:
   /// `reduction` outlives this.
@@ -81,7 +88,7 @@ class ResultWriter {
 
   /// `packed` is memory for all results in one buffer: null if no other rank sends or reads any. `node` is null if
   /// the ranks of the node do not share memory in this operation.
-  void start(std::byte* packed, const NodeStage* node) {
+  void start(std::byte* packed, NodeStage* node) {
     packed_ = packed;
     node_ = node;
   }
@@ -102,7 +109,7 @@ class ResultWriter {
 
   const ReductionSpace& reduction_;
   std::byte* packed_ = nullptr;
-  const NodeStage* node_ = nullptr;
+  NodeStage* node_ = nullptr;
 };
 
 /// The elements that this rank keeps of one slice in a stage of the reduce-scatter phase, and the messages about
@@ -120,12 +127,13 @@ class PartialFolder {
   PartialFolder(const RankSchedule& schedule, const ReductionSpace& reduction, const ResultWriter& writer, int rank);
 
   /// `node` is null if the ranks of the node do not share memory in this operation.
-  void start(const NodeStage* node) { node_ = node; }
+  void start(NodeStage* node) { node_ = node; }
 
   /// The message with the partial results of `elements` that `stage` ships.
   [[nodiscard]] std::span<const std::byte> pack(Segment& segment, int stage, ElementRange elements,
                                                 Workspace& workspace);
-  /// Adds the partial results of all groups of `stage`. The last stage writes results and returns no arrays.
+  /// Adds the partial results of all groups of `stage`, as long as NodeStage::goes_on. The last stage writes results
+  /// and returns no arrays.
   [[nodiscard]] Partials fold(Segment& segment, int stage, const SliceInputs& slice, Workspace& workspace);
 
  private:
@@ -148,7 +156,7 @@ class PartialFolder {
   const ReductionSpace& reduction_;
   const ResultWriter& writer_;
   int first_replica_;
-  const NodeStage* node_ = nullptr;
+  NodeStage* node_ = nullptr;
   std::vector<FoldInput> inputs_;
 };
 

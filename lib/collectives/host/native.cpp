@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An all_reduce in any order by the transport's own reduction. This rank's replicas are added along the tree, then the
-// transport adds the ranks' sums: MPI_Iallreduce per item, polled against the deadline.
+// transport adds the ranks' sums: MPI_Iallreduce per item, polled against the deadline. A collective of MPI cannot be
+// cancelled, so after the first failure of a communicator there are no more of them.
 
 #include "collectives/host/operations.hpp"
 #include "kernels/reduce.hpp"
@@ -60,9 +61,10 @@ class NativeAllReduce final : public Operation {
 
   std::vector<int> awaited_ranks() const override { return {}; }
   bool abandon(Transport& transport) noexcept override {
-    for (auto& buffer : buffers_) transport.quarantine(std::move(buffer));
+    transport.abandon(transfers_, std::move(buffers_));
     buffers_.clear();
-    return !transfers_.empty();
+    transfers_.clear();
+    return false;
   }
 
  private:

@@ -90,15 +90,29 @@ class NodeCopy final : public NodeOperation {
       for_each_copy(
           cut_rounds(items(), ReduceOp::sum, 1, unlimited_round_bytes).front(),
           [&](int rank, const StagedRange& staged, std::size_t i) { return visible_input(rank, staged.range, i); },
-          [&](const Copy& copy) { copies_.push_back(copy); });
+          [&](const Copy& copy) { add_turns(copy); });
     }
-    for (const Copy& copy : copies_) copy_bytes(copy.target, copy.source, copy.bytes, kind_);
+    for (const Copy& copy : copies_) {
+      if (!goes_on(2 * copy.bytes)) return;
+      copy_bytes(copy.target, copy.source, copy.bytes, kind_);
+    }
+  }
+
+  /// Adds `copy` to the list, as one or more that each are one turn at most.
+  void add_turns(const Copy& copy) {
+    constexpr std::size_t most = NodeWork::turn_bytes / 2;
+    for (std::size_t begin = 0; begin < copy.bytes; begin += most)
+      copies_.push_back({copy.target + begin, copy.source + begin, std::min(most, copy.bytes - begin)});
   }
 
   void do_round() override {
+    bool stops = false;
     for_each_copy(
         round(), [&](int rank, const StagedRange& staged, std::size_t i) { return input_of_round(rank, staged, i); },
-        [&](const Copy& copy) { copy_bytes(copy.target, copy.source, copy.bytes, kind_); });
+        [&](const Copy& copy) {
+          stops = stops || !goes_on(2 * copy.bytes);
+          if (!stops) copy_bytes(copy.target, copy.source, copy.bytes, kind_);
+        });
   }
 
   /// Calls `visit` for each copy that this rank makes in `round`; `find` gives the address of a range of an input.

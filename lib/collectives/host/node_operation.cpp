@@ -23,11 +23,11 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
     : Operation(descriptor),
       layout_(layout),
       group_(group),
-      work_(group),
+      roles_(std::move(roles)),
+      work_(group, roles_.producers, roles_.consumers),
       rank_(group.rank()),
       items_(std::move(items)),
       rounds_(std::move(rounds)),
-      roles_(std::move(roles)),
       control_block_use_(
           control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning)),
       own_(group, published, descriptor.op),
@@ -47,6 +47,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
     stage_inputs(rounds_.front(), own_payload(), Staging::everything);
     return;
   }
+  own_.refresh(group_);
   arrival.table = static_cast<std::uint64_t>(own_.address());
   arrival.table_id = own_.id();
   if (own_.is_visible()) return;
@@ -55,8 +56,8 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
     stage_inputs(rounds_.front(), own_payload(), Staging::everything);
     return;
   }
-  NodeMemory& staging = group_.staging().inputs;
-  group_.reserve(staging, 2 * staging_stride(rank_));
+  group_.reserve_inputs(2 * staging_stride(rank_));
+  const NodeMemory& staging = group_.staging().inputs;
   arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), 2 * staging_stride(rank_)));
   stage_inputs(rounds_.front(), staging.data(), Staging::what_others_need);
 }
@@ -87,10 +88,10 @@ bool NodeOperation::advance(Transport&, Workspace&) {
     if (phase_ == Phase::gather) {
       // an arrival implies that the first round is ready
       if (round_ > 0 && !all_clocks_reached(roles_.producers, 2 * round_)) return false;
-      if (!work_.begin(roles_.producers)) return false;
+      if (!work_.begin()) return false;
       const bool has_changed = look_up_producers();
       mode_ == Mode::direct ? do_direct(has_changed) : do_round();
-      work_.end();
+      if (!work_.end()) return false;
       work_.tick();
       if (round_ + 1 < rounds) {
         if (!own_.is_visible()) {
@@ -106,7 +107,19 @@ bool NodeOperation::advance(Transport&, Workspace&) {
     phase_ = Phase::gather;
     ++round_;
   }
+  own_.require_outputs(group_);
   return true;
+}
+
+/// The steps of all ranks count: a rank that has done its own work waits for the others'. The bytes are those of one
+/// input.
+DataProgress NodeOperation::progress(const Transport&) const noexcept {
+  DataProgress progress{.count = group_.steps_of_all()};
+  for (std::size_t i = 0; i < rounds_.size(); ++i) {
+    progress.total_bytes += rounds_[i].input_bytes;
+    if (mode_ != Mode::direct && i < round_) progress.moved_bytes += rounds_[i].input_bytes;
+  }
+  return progress;
 }
 
 std::vector<int> NodeOperation::awaited_ranks() const {
@@ -119,8 +132,8 @@ std::vector<int> NodeOperation::awaited_ranks() const {
 }
 
 bool NodeOperation::abandon(Transport&) noexcept {
-  if (mode_ == Mode::flat) return false;
-  return work_.abandon(roles_.consumers, own_);
+  if (mode_ != Mode::flat) work_.abandon(own_);
+  return false;
 }
 
 bool NodeOperation::is_staged(int rank) const { return work_.arrival_of(rank).flags.get() == flag_staged; }

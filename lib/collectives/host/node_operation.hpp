@@ -48,8 +48,10 @@ class NodeOperation : public Operation {
   void arrive(std::uint64_t tag, Arrival& arrival) final;
   void start(Transport& transport, Workspace& workspace) final;
   bool advance(Transport& transport, Workspace& workspace) final;
+  DataProgress progress(const Transport& transport) const noexcept final;
   std::vector<int> awaited_ranks() const final;
   bool abandon(Transport& transport) noexcept final;
+  bool survives_faults() const noexcept final { return true; }
 
  protected:
   /// `rounds` are used for memory that must be staged. `published` are the buffers of `items` that others may touch.
@@ -62,6 +64,10 @@ class NodeOperation : public Operation {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] const std::vector<HostItem>& items() const noexcept { return items_; }
   [[nodiscard]] const NodeRoles& roles() const noexcept { return roles_; }
+  /// Before reading and writing `bytes` bytes of producers' memory: if false, the rest of the work must not be done.
+  [[nodiscard]] bool goes_on(std::size_t bytes) { return work_.goes_on(bytes); }
+  /// The same at once, on any thread.
+  [[nodiscard]] bool is_abandoned() const { return work_.is_abandoned(); }
   [[nodiscard]] const std::vector<NodeRound>& rounds() const noexcept { return rounds_; }
   [[nodiscard]] int inputs_of(int rank) const { return roles_.inputs[static_cast<std::size_t>(rank)]; }
   /// Index of the present round.
@@ -91,10 +97,10 @@ class NodeOperation : public Operation {
 
   /// Does all of this rank's work; all inputs are on the control blocks.
   virtual void do_flat() = 0;
-  /// Does all of this rank's work in place. `has_changed`: some buffers have other addresses than in the last run, or
-  /// this is the first run.
+  /// Does all of this rank's work in place, as long as it `goes_on`. `has_changed`: some buffers have other addresses
+  /// than in the last run, or this is the first run.
   virtual void do_direct(bool has_changed) = 0;
-  /// Does this rank's work of one round.
+  /// Does this rank's work of one round, as long as it `goes_on`.
   virtual void do_round() = 0;
   /// Called when all ranks have done the work of the round.
   virtual void finish_round() {}
@@ -114,11 +120,11 @@ class NodeOperation : public Operation {
 
   const ReplicaLayout layout_;
   NodeGroup& group_;
+  const NodeRoles roles_;
   NodeWork work_;
   const int rank_;
   const std::vector<HostItem> items_;
   const std::vector<NodeRound> rounds_;
-  const NodeRoles roles_;
   std::size_t most_round_bytes_ = 64;  ///< bytes of one input of each item in one round
   const ControlBlockUse control_block_use_;
   OwnTable own_;

@@ -18,6 +18,7 @@
 #include "schedule/canonical_tree.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -26,6 +27,8 @@ namespace {
 
 /// Bytes of input in one task of a parallel loop: takes long compared to the microsecond that waking a thread takes.
 constexpr std::size_t task_bytes = std::size_t{256} << 10;
+/// Tasks between two checks whether the operation is abandoned.
+constexpr std::uint32_t tasks_of_turn = NodeWork::turn_bytes / task_bytes;
 
 /// Every rank has one input per replica, and reads the memory of every other rank.
 NodeRoles roles_of(const ReplicaLayout& layout, int own) {
@@ -98,15 +101,20 @@ class NodeReduce final : public NodeOperation {
 
   void do_direct(bool has_changed) override {
     if (has_changed) prepare_direct();
-    const auto run = [this](std::size_t begin, std::size_t end) {
-      for (std::size_t k = begin; k < end; ++k) direct_[k].function(direct_[k].fold, direct_[k].count);
-    };
     if (task_ends_.size() < 2) {
-      run(0, direct_.size());
+      for (const PreparedFold& each : direct_) {
+        if (!goes_on(bytes_of(each.fold, each.count))) return;
+        each.function(each.fold, each.count);
+      }
       return;
     }
-    loop_->run(static_cast<std::uint32_t>(task_ends_.size()),
-               [&](std::uint32_t task) { run(task == 0 ? 0 : task_ends_[task - 1], task_ends_[task]); });
+    std::atomic<bool> stops{false};
+    loop_->run(static_cast<std::uint32_t>(task_ends_.size()), [&](std::uint32_t task) {
+      if (task % tasks_of_turn == 0 && is_abandoned()) stops.store(true, std::memory_order_relaxed);
+      if (stops.load(std::memory_order_relaxed)) return;
+      for (std::size_t k = task == 0 ? 0 : task_ends_[task - 1]; k < task_ends_[task]; ++k)
+        direct_[k].function(direct_[k].fold, direct_[k].count);
+    });
   }
 
   void do_round() override {
@@ -119,6 +127,7 @@ class NodeReduce final : public NodeOperation {
       for (const int other : roles().producers) add_visible_outputs(other, staged.range);
       if (are_results_wanted)
         outputs_.push_back(results_of_round(group().staging().results.data()) + staged.result_offset);
+      if (!goes_on((inputs_.size() + outputs_.size()) * bytes_of(staged.range))) return;
       fold(staged.range);
     }
   }
@@ -169,6 +178,13 @@ class NodeReduce final : public NodeOperation {
     return result_dtype(descriptor().op, items()[range.item].dtype);
   }
 
+  [[nodiscard]] std::size_t bytes_of(const TensorRange& range) const {
+    return static_cast<std::size_t>(range.end - range.begin) * size_of(items()[range.item].dtype);
+  }
+  [[nodiscard]] static std::size_t bytes_of(const Fold& fold, std::int64_t count) {
+    return (fold.inputs.size() + fold.outputs.size()) * static_cast<std::size_t>(count) * size_of(fold.dtype);
+  }
+
   void fold(const TensorRange& range) {
     if (outputs_.empty()) return;
     functions_[range.item](fold_of(range, inputs_, outputs_), range.end - range.begin);
@@ -195,7 +211,7 @@ class NodeReduce final : public NodeOperation {
   /// Prepares the folds of this rank's slice, so that a repeated call only runs them.
   void prepare_direct() {
     const auto rounds = cut(descriptor(), layout(), items(), unlimited_round_bytes);
-    const auto slice = split_for_tasks(rounds.front().slices[static_cast<std::size_t>(rank())]);
+    const auto slice = split(rounds.front().slices[static_cast<std::size_t>(rank())]);
     const std::size_t replicas = inputs_.size();
     direct_.clear();
     direct_inputs_.clear();
@@ -223,16 +239,16 @@ class NodeReduce final : public NodeOperation {
     cut_tasks();
   }
 
-  [[nodiscard]] std::int64_t elements_of_task(std::size_t item) const {
-    return static_cast<std::int64_t>(task_bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
+  /// Elements of which the inputs have `bytes` bytes, in whole cache lines.
+  [[nodiscard]] std::int64_t elements_of(std::size_t bytes, std::size_t item) const {
+    return static_cast<std::int64_t>(bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
   }
 
-  /// The slice with no range longer than a task, if other threads share the work.
-  [[nodiscard]] std::vector<StagedRange> split_for_tasks(const std::vector<StagedRange>& slice) const {
-    if (!loop_) return slice;
+  /// The slice with no range longer than a turn, or than a task if other threads share the work.
+  [[nodiscard]] std::vector<StagedRange> split(const std::vector<StagedRange>& slice) const {
     std::vector<StagedRange> result;
     for (const StagedRange& staged : slice) {
-      const std::int64_t most = elements_of_task(staged.range.item);
+      const std::int64_t most = elements_of(loop_ ? task_bytes : NodeWork::turn_bytes / 2, staged.range.item);
       for (std::int64_t begin = staged.range.begin; begin < staged.range.end; begin += most)
         result.push_back({{staged.range.item, begin, std::min(begin + most, staged.range.end)}, 0, 0});
     }
@@ -261,8 +277,8 @@ class NodeReduce final : public NodeOperation {
   }
 
   void make_results() {
-    NodeMemory& results = group().staging().results;
-    group().reserve(results, 2 * most_result_bytes_);
+    group().reserve_results(2 * most_result_bytes_);
+    const NodeMemory& results = group().staging().results;
     // before the tick that publishes them
     group().own_control_block().results.value.store(
         static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes_)),

@@ -8,10 +8,8 @@
 #include <lockstep/base/error.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
@@ -21,62 +19,20 @@ std::size_t padded_bytes(const HostItem& item) {
   return whole_lines(static_cast<std::size_t>(item.count()) * size_of(item.dtype));
 }
 
+std::vector<int> others_of(const NodeGroup& group) {
+  std::vector<int> others;
+  for (int member = 0; member < group.size(); ++member) {
+    if (member != group.rank()) others.push_back(member);
+  }
+  return others;
+}
+
 }  // namespace
-
-void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
-  tag_ = tag;
-  slot_ = ControlBlock::slot_of(tag);
-  arrival.step_counter =
-      group_.own_control_block().step_counter.value.load(std::memory_order_relaxed);  // this rank is its only writer
-}
-
-/// Sequentially consistent on both sides: either this rank sees that the operation was abandoned, or the other rank
-/// sees that this one is working.
-bool NodeWork::begin(std::span<const int> producers) {
-  group_.at_flag();
-  group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
-  for (const int producer : producers) {
-    // a rank that was stopped for long may find the mark of a later operation
-    if (arrival_of(producer).abandoned.load(std::memory_order_seq_cst) >= tag_) {
-      end();
-      return false;
-    }
-  }
-  return true;
-}
-
-void NodeWork::end() { group_.own_control_block().working.value.store(0, std::memory_order_release); }
-
-void NodeWork::tick() {
-  group_.at_flag();
-  std::atomic<std::uint64_t>& counter = group_.own_control_block().step_counter.value;
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-}
-
-bool NodeWork::has_ticked(int member, std::size_t steps) const {
-  return group_.control_block(member).step_counter.value.load(std::memory_order_acquire) >=
-         arrival_of(member).step_counter.get() + steps;
-}
-
-bool NodeWork::abandon(std::span<const int> consumers, OwnTable& table) noexcept {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (const int consumer : consumers) {
-    while (group_.control_block(consumer).working.value.load(std::memory_order_seq_cst) == tag_) {
-      if (std::chrono::steady_clock::now() > end) {
-        group_.staging().inputs.leak();
-        group_.staging().results.leak();
-        table.leak();
-        return true;
-      }
-      std::this_thread::yield();
-    }
-  }
-  return false;
-}
 
 NodeStage::NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas)
     : group_(group),
-      work_(group),
+      others_(others_of(group)),
+      work_(group, others_, others_),
       items_(items),
       op_(op),
       replicas_(std::move(replicas)),
@@ -86,9 +42,6 @@ NodeStage::NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp
       outputs_(items.size()) {
   item_offsets_.push_back(0);
   for (const HostItem& item : items_) item_offsets_.push_back(item_offsets_.back() + padded_bytes(item));
-  for (int member = 0; member < group.size(); ++member) {
-    if (member != group.rank()) others_.push_back(member);
-  }
 }
 
 std::size_t NodeStage::staged_bytes(int member) const {
@@ -117,7 +70,7 @@ void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
 bool NodeStage::has_room_to_stage(std::size_t bytes) {
   if (bytes > group_.most_staged_bytes()) return false;
   try {
-    group_.reserve(group_.staging().inputs, bytes);
+    group_.reserve_inputs(bytes);
   } catch (const Error&) {
     return false;
   }
@@ -167,7 +120,7 @@ void NodeStage::look_up() {
 }
 
 bool NodeStage::begin_work() {
-  if (!work_.begin(others_)) return false;
+  if (!work_.begin()) return false;
   if (!has_looked_up_) look_up();
   return true;
 }
@@ -181,8 +134,8 @@ const std::byte* NodeStage::input(int member, std::size_t item, std::size_t repl
 
 std::byte* NodeStage::results(std::size_t bytes) {
   if (!others_staged_) return nullptr;
-  NodeMemory& memory = group_.staging().results;
-  group_.reserve(memory, std::max(bytes, line_bytes));
+  group_.reserve_results(std::max(bytes, line_bytes));
+  const NodeMemory& memory = group_.staging().results;
   group_.own_control_block().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
                                                  std::memory_order_relaxed);  // published by the tick
   return memory.data();
@@ -214,9 +167,9 @@ std::vector<int> NodeStage::unfinished() const {
   return members;
 }
 
-bool NodeStage::abandon(bool has_transfers) noexcept {
+void NodeStage::abandon(bool has_transfers) noexcept {
   if (has_transfers) group_.staging().results.leak();
-  return work_.abandon(others_, own_);
+  work_.abandon(own_);
 }
 
 }  // namespace lockstep::detail

@@ -9,6 +9,7 @@
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/host/buffer_table.hpp"
+#include "collectives/host/node_work.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <cstddef>
@@ -22,39 +23,6 @@ namespace lockstep::detail {
 inline constexpr std::uint32_t flag_staged = 1;
 /// The same, if the buffers are too large to be staged.
 inline constexpr std::uint32_t flag_refused = 2;
-
-/// The protocol by which a rank touches memory of other ranks: it announces it, checks that they have not abandoned the
-/// operation, and ticks its clock when it is done. Has this rank's state in one operation at a time. Members are ranks
-/// of the group. Not thread-safe.
-class NodeWork {
- public:
-  explicit NodeWork(NodeGroup& group) : group_(group) {}
-
-  /// This rank arrives at the operation `tag`.
-  void arrive(std::uint64_t tag, Arrival& arrival);
-  [[nodiscard]] std::size_t slot() const noexcept { return slot_; }
-  [[nodiscard]] const Arrival& arrival_of(int member) const { return group_.control_block(member).arrivals[slot_]; }
-
-  /// This rank is about to touch memory of `producers`. If false, one of them has abandoned the operation, and this
-  /// rank must not touch it. The caller does not wait between this and `end`.
-  [[nodiscard]] bool begin(std::span<const int> producers);
-  void end();
-
-  /// One step of this rank is done; publishes its earlier writes.
-  void tick();
-  /// Whether `member` has done `steps` steps since its arrival.
-  [[nodiscard]] bool has_ticked(int member, std::size_t steps) const;
-
-  /// As Operation's, after the engine has marked the operation as abandoned: no rank begins to work on it any more, and
-  /// `consumers` that are working on it get one second to finish. True if one does not: staging memory and `table` are
-  /// then leaked, since it may still read them.
-  [[nodiscard]] bool abandon(std::span<const int> consumers, OwnTable& table) noexcept;
-
- private:
-  NodeGroup& group_;
-  std::uint64_t tag_ = 0;
-  std::size_t slot_ = 0;
-};
 
 /// Inputs of a rank are staged up to NodeGroup::most_staged_bytes. If it has more, or staging memory cannot be
 /// allocated, the ranks of its node exchange messages instead. Not thread-safe: the engine calls under its lock.
@@ -72,7 +40,10 @@ class NodeStage {
   /// must not touch it. `input`, `outputs` and `results_of` are valid between this and `end_work`; the caller does not
   /// wait there.
   [[nodiscard]] bool begin_work();
-  void end_work() { work_.end(); }
+  /// As NodeWork's.
+  [[nodiscard]] bool goes_on(std::size_t bytes) { return work_.goes_on(bytes); }
+  /// If false, one of the others has abandoned the operation meanwhile: what this rank has read may be wrong.
+  [[nodiscard]] bool end_work() { return work_.end(); }
 
   [[nodiscard]] int member() const noexcept { return group_.rank(); }
   /// The address of an input of `member`.
@@ -93,12 +64,17 @@ class NodeStage {
   void finish();
   /// Whether all other ranks have.
   [[nodiscard]] bool have_all_finished() const;
+  [[nodiscard]] std::uint64_t steps_of_all() const noexcept { return group_.steps_of_all(); }
   /// The members that have not.
   [[nodiscard]] std::vector<int> unfinished() const;
 
+  /// Called when all ranks have finished. Throws Error(unavailable) if an output of this rank has left shared memory
+  /// since its arrival, so that the results of other ranks are not in it.
+  void require_outputs() const { own_.require_outputs(group_); }
+
   /// As Operation's, after the engine has marked the operation as abandoned. See NodeWork::abandon. `has_transfers`:
   /// messages may still arrive in the results.
-  [[nodiscard]] bool abandon(bool has_transfers) noexcept;
+  void abandon(bool has_transfers) noexcept;
 
  private:
   void look_up();
@@ -108,12 +84,12 @@ class NodeStage {
   void stage_inputs(std::byte* staging) const;
 
   NodeGroup& group_;
+  const std::vector<int> others_;
   NodeWork work_;
   std::span<const HostItem> items_;
   ReduceOp op_;
   std::vector<int> replicas_;
   std::vector<std::size_t> item_offsets_;  ///< offset of each item in staging memory, per replica; one more than items
-  std::vector<int> others_;
   OwnTable own_;
   std::vector<PeerTable> peers_;                  ///< by member
   std::vector<const std::byte*> staging_;         ///< by member; null if the member stages nothing

@@ -88,7 +88,11 @@ class PartExchange final : public Operation {
 
   const Failure* failure() const noexcept override { return failure_ ? &*failure_ : nullptr; }
   std::vector<int> awaited_ranks() const override { return transfers_.awaited_ranks(); }
-  bool abandon(Transport& transport) noexcept override { return transfers_.abandon(transport); }
+  bool abandon(Transport& transport) noexcept override {
+    transfers_.abandon(transport);
+    return false;
+  }
+  bool survives_faults() const noexcept override { return true; }
 
  private:
   enum class Stage : std::uint8_t { agreeing, moving, sending };

@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/signals.hpp"
 #include "collectives/call/backoff.hpp"
 #include "device/cuda/streams.hpp"
 
@@ -34,6 +35,7 @@ struct Completion {
 bool completes_within(std::chrono::milliseconds timeout, const std::function<void()>& work) noexcept {
   try {
     const auto completion = std::make_shared<Completion>();
+    const SignalsBlocked no_signals;
     std::thread([completion, work] {
       work();
       const MutexLock lock(completion->mutex);

@@ -109,9 +109,14 @@ std::vector<int> NcclStart::awaited_ranks() const {
 
 bool NcclStart::abandon(Transport& transport) noexcept {
   if (comms_ != nullptr) comms_->abort();
-  const bool is_complete = awaited_ranks().empty() && outgoing_.empty();
-  transport.quarantine(std::move(reports_));
-  return !is_complete;
+  std::vector<Transfer> transfers = std::exchange(outgoing_, {});
+  for (const Incoming& report : incoming_) {
+    if (!report.has_arrived) transfers.push_back(report.transfer);
+  }
+  std::vector<Buffer> buffers;
+  buffers.push_back(std::move(reports_));
+  transport.abandon(transfers, std::move(buffers));
+  return false;
 }
 
 }  // namespace lockstep::detail

@@ -22,8 +22,9 @@ enum class FoundBy : std::uint8_t {
 };
 
 /// Called where an exception is handled: aborts the epoch of `communicator` on all ranks with the text of the
-/// exception, unless the other ranks know of it already or find it by themselves. From then on the exception counts as
-/// propagated; for an Error that is a mark in the object, which its copies have too. Local. Thread-safe.
+/// exception (they throw Error(mismatch) if it is one, else Error(unavailable)), unless the other ranks know of it
+/// already or find it by themselves. From then on the exception counts as propagated; for an Error that is a mark in
+/// the object, which its copies have too. Local. Thread-safe.
 LOCKSTEP_API void propagate_current_exception(const Communicator& communicator, FoundBy found_by);
 
 /// Returns `local()`. What it throws reaches the other ranks of `target` once, through however many calls of this

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/presence.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::chrono::milliseconds time_between_looks{50};
+
+}  // namespace
+
+Presence::Presence(Transport& transport, const ControlChannel& control, const Agreement& agreement,
+                   const OperationQueue& queue)
+    : transport_(transport),
+      control_(control),
+      agreement_(agreement),
+      queue_(queue),
+      group_(transport.node_group() != nullptr ? transport.node_group() : transport.local_group()) {
+  const auto leaders = transport.node_leaders();
+  const auto processes = transport.processes();
+  int index = 0;
+  for (int rank = 0; rank < transport.size(); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (leaders[at] != leaders[static_cast<std::size_t>(transport.rank())]) continue;
+    Member member{rank, index++, at < processes.size() ? ProcessWatch::of(processes[at]) : nullptr};
+    if (rank != transport.rank() && (group_ != nullptr || member.process != nullptr))
+      members_.push_back(std::move(member));
+  }
+}
+
+void Presence::look(Clock::time_point now) {
+  if (now < next_look_) return;
+  next_look_ = now + time_between_looks;
+  const auto add_left = [&](int rank, std::string text) {
+    if (std::any_of(gone_.begin(), gone_.end(), [rank](const Gone& one) { return one.rank == rank; })) return;
+    gone_.push_back({rank, true, std::move(text), now});
+    std::erase_if(members_, [rank](const Member& member) { return member.rank == rank; });
+  };
+  const auto left = control_.left_ranks();
+  for (; known_left_ranks_ < left.size(); ++known_left_ranks_) {
+    add_left(left[known_left_ranks_].rank, left[known_left_ranks_].text);
+  }
+  for (const int rank : transport_.absent_ranks()) {
+    add_left(rank, fmt::format("rank {} has exited: it has made no communicator", rank));
+  }
+  std::erase_if(members_, [&](const Member& member) {
+    auto found = state_of(member, now);
+    if (!found) return false;
+    gone_.push_back(*std::move(found));
+    return true;
+  });
+}
+
+std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::time_point now) const {
+  const bool has_ended = member.process != nullptr && member.process->has_ended();
+  // after the look at the process, which leaves before it ends
+  const Departure departure = group_ != nullptr ? group_->departure_of(member.index) : Departure::none;
+  if (departure == Departure::none && !has_ended) return std::nullopt;
+  Gone gone{member.rank, departure != Departure::none, {}, now};
+  switch (departure) {
+    case Departure::none: gone.text = fmt::format("rank {} {}", member.rank, member.process->end_text()); break;
+    case Departure::orderly:
+      gone.text = fmt::format("rank {} has exited: it has destroyed its communicator", member.rank);
+      break;
+    case Departure::by_exception:
+      gone.text = fmt::format("rank {} has exited: an exception has destroyed its communicator", member.rank);
+      break;
+  }
+  return gone;
+}
+
+bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
+  const Operation& head = queue_.head();
+  if (!head.is_agreed()) {
+    // a process that has ended in the middle of an operation at which not all ranks have arrived does not complete it
+    return !one.has_left || (!control_.has_come(one.rank, epoch, queue_.sequence()) &&
+                             !agreement_.has_come(one.rank, epoch, queue_.sequence()));
+  }
+  if (one.has_left) return false;
+  const std::vector<int> awaited = head.awaited_ranks();
+  return awaited.empty() || std::find(awaited.begin(), awaited.end(), one.rank) != awaited.end();
+}
+
+std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::time_point now) {
+  look(now);
+  if (gone_.empty()) return std::nullopt;
+  // the control message of the rank that reports first ends the wait of the others
+  const bool reports_first = members_.empty() || members_.front().rank > transport_.rank();
+  const auto delay = reports_first ? message_time : 2 * message_time;
+  std::vector<const Gone*> awaited;
+  for (const Gone& one : gone_) {
+    if (now - one.since >= delay && is_awaited(one, epoch)) awaited.push_back(&one);
+  }
+  if (awaited.empty()) return std::nullopt;
+  std::vector<std::string_view> texts;
+  for (const Gone* const one : awaited) texts.push_back(one->text);
+  return Failure{Code::unavailable, fmt::format("{}: {}", queue_.text_of(queue_.head()), fmt::join(texts, "; ")),
+                 queue_.context_of(awaited.front()->rank), true};
+}
+
+}  // namespace lockstep::detail

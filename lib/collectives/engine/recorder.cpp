@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/recorder.hpp"
+
+#include "base/fork.hpp"
+#include "base/log.hpp"
+#include "collectives/call/call.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<Descriptor>);
+
+using SharedWord = std::atomic_ref<std::uint64_t>;
+constexpr std::size_t most_failures = 8;
+
+std::size_t rounded_up(std::size_t entries) { return entries == 0 ? 0 : std::bit_ceil(entries); }
+
+}  // namespace
+
+Recorder::Recorder(const std::string& name, const Transport& transport, const RecorderOptions& options)
+    : name_(name),
+      transport_(transport.name()),
+      rank_(transport.rank()),
+      size_(transport.size()),
+      identity_(options.entries == 0 ? GroupIdentity() : transport.identity()),
+      writes_after_failures_(identity_.job_ranks.size() > 1),
+      fork_depth_(fork_depth()),
+      entries_(rounded_up(options.entries)) {
+  if (entries_.empty()) return;
+  // zeroed pages, of which only those that are used become resident
+  calls_.reset(static_cast<Call*>(std::calloc(2 * entries_.size(), sizeof(Call))));
+  if (calls_ == nullptr) throw std::bad_alloc();
+  add_record_source(*this, options.directory);
+}
+
+Recorder::~Recorder() {
+  // at the fork another thread may have held the mutex of the registry, which is locked for ever then
+  if (!entries_.empty() && fork_depth() == fork_depth_) remove_record_source(*this);
+}
+
+void Recorder::add_call(Operation& operation) noexcept {
+  const std::uint64_t number = ++last_call_;
+  Call& call = calls_[number % (2 * entries_.size())];
+  std::array<std::uint64_t, Call::words> words{};
+  std::memcpy(words.data(), &operation.descriptor(), sizeof(Descriptor));
+  SharedWord(call.number).store(0, std::memory_order_relaxed);
+  for (std::size_t k = 0; k < words.size(); ++k)
+    SharedWord(call.descriptor[k]).store(words[k], std::memory_order_release);
+  SharedWord(call.number).store(number, std::memory_order_release);
+  operation.record().call = number;
+}
+
+void Recorder::agree(Operation& operation, std::int64_t sequence) noexcept {
+  if (!is_kept(operation.record().entry)) return;
+  entry_of(operation.record().entry).sequence.store(sequence, std::memory_order_release);
+  agree_message(operation);
+}
+
+void Recorder::finish(Operation& operation, std::int64_t sequence, const Error* error) noexcept {
+  if (!is_kept(operation.record().entry)) return;
+  Entry& entry = entry_of(operation.record().entry);
+  entry.sequence.store(sequence, std::memory_order_release);
+  entry.finished.store(time_stamp(), std::memory_order_release);
+  entry.status.store(status(error), std::memory_order_release);
+}
+
+void Recorder::post_message(Operation& operation, int peer, MessageEnd end, std::int64_t number) noexcept {
+  if (!entries_.empty()) write_entry(operation, 0, number, peer, end);
+}
+
+void Recorder::agree_message(Operation& operation) noexcept {
+  if (!is_kept(operation.record().entry)) return;
+  Entry& entry = entry_of(operation.record().entry);
+  entry.agreed.store(time_stamp(), std::memory_order_release);
+  entry.status.store(static_cast<std::uint32_t>(Stage::agreed), std::memory_order_release);
+}
+
+void Recorder::finish_message(Operation& operation, std::int64_t number, const Error* error) noexcept {
+  finish(operation, number, error);
+  if (error != nullptr) note_failure(0, number, *error);
+}
+
+void Recorder::note_failure(std::uint64_t epoch, std::int64_t sequence, const Error& error) noexcept {
+  if (entries_.empty()) return;
+  try {
+    {
+      const MutexLock lock(mutex_);
+      if (failures_.size() == most_failures) failures_.erase(failures_.begin() + 1);
+      failures_.push_back({epoch, sequence, error.what()});
+    }
+    if (writes_after_failures_) write_record_after_failure(error.what());
+  } catch (const std::exception& shortage) {
+    log_warning("{}: cannot record a failure: {}", name_, shortage.what());
+  }
+}
+
+bool Recorder::read_call(std::uint64_t number, Descriptor& descriptor) const noexcept {
+  Call& call = calls_[number % (2 * entries_.size())];
+  std::array<std::uint64_t, Call::words> words{};
+  if (SharedWord(call.number).load(std::memory_order_acquire) != number) return false;
+  for (std::size_t k = 0; k < words.size(); ++k)
+    words[k] = SharedWord(call.descriptor[k]).load(std::memory_order_acquire);
+  if (SharedWord(call.number).load(std::memory_order_relaxed) != number) return false;
+  std::memcpy(static_cast<void*>(&descriptor), words.data(), sizeof(descriptor));
+  return true;
+}
+
+bool Recorder::read_entry(std::uint64_t number, const TimeStampClock::Conversion& clock,
+                          RecordedOperation& operation) const {
+  const Entry& entry = entries_[number & (entries_.size() - 1)];
+  constexpr auto acquire = std::memory_order_acquire;
+  if (entry.number.load(acquire) != number) return false;
+  const std::uint64_t posted = entry.posted.load(acquire);
+  const std::uint64_t agreed = entry.agreed.load(acquire);
+  const std::uint64_t finished = entry.finished.load(acquire);
+  operation.sequence = entry.sequence.load(acquire);
+  operation.epoch = entry.epoch.load(acquire);
+  const std::uint64_t call = entry.call.load(acquire);
+  const std::uint32_t status = entry.status.load(acquire);
+  const std::int32_t peer = entry.peer.load(acquire);
+  Descriptor descriptor;
+  if (!read_call(call, descriptor) || entry.number.load(std::memory_order_relaxed) != number) return false;
+
+  if (peer >= 0) {
+    operation.peer = peer / 2;
+    // both ends have the descriptor of a send
+    if (peer % 2 != 0) descriptor.kind = lockstep::detail::Call::recv(operation.peer).kind;
+  }
+  operation.kind = descriptor.traits().name;
+  if (descriptor.traits().reduces()) operation.op = to_string(descriptor.op);
+  operation.dtype = to_string(descriptor.dtype);
+  operation.elements = descriptor.elements;
+  operation.name = descriptor.name.data();
+  operation.file = descriptor.file.data();
+  operation.line = std::exchange(descriptor.line, 0);
+  operation.call = describe(descriptor);
+  constexpr std::array<std::string_view, 4> states{"posted", "agreed", "completed", "failed"};
+  const auto stage = status & 0xff;
+  operation.state = states[stage];
+  if (static_cast<Stage>(stage) == Stage::failed) operation.result = to_string(static_cast<Code>(status >> 8));
+  operation.posted = clock.microseconds(posted);
+  if (agreed != 0) operation.agreed = clock.microseconds(agreed);
+  if (finished != 0) operation.finished = clock.microseconds(finished);
+  return true;
+}
+
+CommunicatorRecord Recorder::read() const {
+  CommunicatorRecord record;
+  record.name = name_;
+  record.transport = transport_;
+  record.number = identity_.number;
+  record.job_ranks = identity_.job_ranks;
+  record.rank = rank_;
+  record.size = size_;
+  record.posted = last_.load(std::memory_order_acquire);
+  const auto clock = clock_.conversion();
+  const std::uint64_t size = entries_.size();
+  for (std::uint64_t number = record.posted > size ? record.posted - size + 1 : 1; number <= record.posted; ++number) {
+    RecordedOperation operation;
+    if (read_entry(number, clock, operation)) record.operations.push_back(std::move(operation));
+  }
+  const MutexLock lock(mutex_);
+  record.failures = failures_;
+  return record;
+}
+
+}  // namespace lockstep::detail

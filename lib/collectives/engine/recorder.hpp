@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The flight record of one rank of a communicator: its last operations, with the times of their stages. An operation
+// that completes at once costs one reading of the time-stamp counter and stores to one cache line.
+
+#pragma once
+
+#include "base/mutex.hpp"
+#include "base/time_stamp.hpp"
+#include "cluster/flight_record.hpp"
+#include "collectives/engine/operation.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::detail {
+
+struct RecorderOptions {
+  std::size_t entries = 0;     ///< operations that are kept, rounded up to a power of two; 0: none
+  std::string directory = {};  ///< of the files
+};
+
+/// The two ends of a message between ranks.
+enum class MessageEnd : std::uint8_t { none, send, receive };
+
+/// Functions that write are called under the engine's lock, so there is one writer at a time. `read` may run on any
+/// thread at the same time, also while a thread is stuck under that lock: it finds out which entries are rewritten
+/// meanwhile, and leaves them out. Memory is allocated by the constructor only, and by failures.
+class Recorder final : public RecordSource {
+ public:
+  /// Registers for write_record.
+  Recorder(const std::string& name, const Transport& transport, const RecorderOptions& options);
+  ~Recorder() override;
+
+  /// `operation` was posted. Another operation that was posted before may get the number `sequence`, if the epoch ends
+  /// meanwhile; its later stages correct that.
+  void post(Operation& operation, std::uint64_t epoch, std::int64_t sequence) noexcept {
+    if (entries_.empty()) return;
+    write_entry(operation, epoch, sequence, no_peer, MessageEnd::none);
+  }
+  /// All ranks make the same call.
+  void agree(Operation& operation, std::int64_t sequence) noexcept;
+  void finish(Operation& operation, std::int64_t sequence, const Error* error) noexcept;
+  /// The last operation that was posted is done. Its times are not read: it took at most some milliseconds.
+  void finish_at_once(Operation& operation) noexcept {
+    if (entries_.empty()) return;
+    const SharedError& error = operation.error();
+    entry_of(operation.record().entry).status.store(status(error.get()), std::memory_order_release);
+  }
+
+  void post_message(Operation& operation, int peer, MessageEnd end, std::int64_t number) noexcept;
+  void agree_message(Operation& operation) noexcept;
+  void finish_message(Operation& operation, std::int64_t number, const Error* error) noexcept;
+
+  /// The operation `sequence` of `epoch` failed on all ranks, and so did the later ones if the epoch has ended. Writes
+  /// the record of the process if other processes take part.
+  void note_failure(std::uint64_t epoch, std::int64_t sequence, const Error& error) noexcept;
+
+  [[nodiscard]] CommunicatorRecord read() const override;
+
+ private:
+  enum class Stage : std::uint32_t { posted, agreed, completed, failed };
+  static constexpr std::int32_t no_peer = -1;
+
+  /// One cache line. A reader that finds the same number before and after its loads has loaded one operation: each
+  /// store is a release and each load an acquire, so a reader that sees a part of a newer operation also sees that the
+  /// number has changed.
+  struct alignas(64) Entry {
+    std::atomic<std::uint64_t> number{0};  // of the operation; 0: empty, or being written
+    std::atomic<std::uint64_t> posted{0};  // time stamps; 0: not reached, or not read
+    std::atomic<std::uint64_t> agreed{0};
+    std::atomic<std::uint64_t> finished{0};
+    std::atomic<std::int64_t> sequence{0};
+    std::atomic<std::uint64_t> epoch{0};
+    std::atomic<std::uint64_t> call{0};    // number of its description
+    std::atomic<std::uint32_t> status{0};  // Stage, and the code of the error
+    std::atomic<std::int32_t> peer{0};     // of a message, doubled, plus one for its receiver
+  };
+  static_assert(sizeof(Entry) == 64 || sizeof(Entry) == 128);
+
+  /// The descriptions of calls are shared by the operations that repeat a call. There are twice as many places as
+  /// entries, and an entry refers only to one of the last half of them: so it is never overwritten before the entry.
+  struct Call {
+    static constexpr std::size_t words = (sizeof(Descriptor) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+    std::uint64_t number;  // all are accessed by atomic_ref
+    std::uint64_t descriptor[words];
+  };
+  struct Free {
+    void operator()(Call* calls) const noexcept { std::free(calls); }
+  };
+
+  [[nodiscard]] static std::uint32_t status(const Error* error) noexcept {
+    return error == nullptr
+               ? static_cast<std::uint32_t>(Stage::completed)
+               : static_cast<std::uint32_t>(Stage::failed) | static_cast<std::uint32_t>(error->code()) << 8;
+  }
+  [[nodiscard]] Entry& entry_of(std::uint64_t number) noexcept { return entries_[number & (entries_.size() - 1)]; }
+  [[nodiscard]] bool is_kept(std::uint64_t number) noexcept {
+    return number != 0 && !entries_.empty() && entry_of(number).number.load(std::memory_order_relaxed) == number;
+  }
+  void write_entry(Operation& operation, std::uint64_t epoch, std::int64_t sequence, std::int32_t peer,
+                   MessageEnd end) noexcept {
+    const std::uint64_t number = last_.load(std::memory_order_relaxed) + 1;
+    RecordPlace& place = operation.record();
+    if (place.call == 0 || last_call_ - place.call >= entries_.size()) add_call(operation);
+    Entry& entry = entry_of(number);
+    constexpr auto release = std::memory_order_release;
+    entry.number.store(0, std::memory_order_relaxed);
+    entry.posted.store(time_stamp(), release);
+    entry.agreed.store(0, release);
+    entry.finished.store(0, release);
+    entry.sequence.store(sequence, release);
+    entry.epoch.store(epoch, release);
+    entry.call.store(place.call, release);
+    entry.status.store(static_cast<std::uint32_t>(Stage::posted), release);
+    entry.peer.store(peer < 0 ? no_peer : peer * 2 + (end == MessageEnd::receive ? 1 : 0), release);
+    entry.number.store(number, release);
+    last_.store(number, release);
+    place.entry = number;
+  }
+  void add_call(Operation& operation) noexcept;
+  [[nodiscard]] bool read_call(std::uint64_t number, Descriptor& descriptor) const noexcept;
+  [[nodiscard]] bool read_entry(std::uint64_t number, const TimeStampClock::Conversion& clock,
+                                RecordedOperation& operation) const;
+
+  const std::string name_;
+  const std::string_view transport_;
+  const int rank_;
+  const int size_;
+  const GroupIdentity identity_;
+  const bool writes_after_failures_;
+  const std::uint32_t fork_depth_;  // of the process that made this
+  const TimeStampClock clock_;
+  std::vector<Entry> entries_;  // none, or a power of two
+  std::unique_ptr<Call[], Free> calls_;
+  std::atomic<std::uint64_t> last_{0};  // number of the last entry
+  std::uint64_t last_call_ = 0;
+
+  mutable Mutex mutex_;
+  std::vector<RecordedFailure> failures_ LOCKSTEP_GUARDED_BY(mutex_);
+};
+
+}  // namespace lockstep::detail

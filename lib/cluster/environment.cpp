@@ -6,20 +6,34 @@
 #include "base/check.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "base/process.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "bindings/mpi/pending.hpp"
 #include "bindings/nccl/nccl.hpp"
+#include "cluster/end_of_job.hpp"
+#include "cluster/finalize.hpp"
+#include "cluster/flight_record.hpp"
+#include "cluster/job.hpp"
 #include "cluster/launcher.hpp"
+#include "cluster/quit_signal.hpp"
 #include "cluster/settings.hpp"
 #include "cluster/topology.hpp"
 #include "kernels/target.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/base/exit_code.hpp>
 
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
-#include <cstdlib>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -29,100 +43,117 @@
 namespace lockstep {
 namespace {
 
-/// Operation of the errors that Environment itself throws. Every rank throws the same ones.
-constexpr const char* environment_operation = "Environment";
-
 namespace mpi = detail::mpi;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds grace{2};
-std::atomic<int> terminate_rank{-1};
-std::atomic<Clock::rep> abort_time{0};
-
-[[noreturn]] void abort_job() noexcept {
-  if (mpi::is_active()) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-  std::_Exit(EXIT_FAILURE);
-}
-
-[[noreturn]] void abort_when_due() noexcept {
-  std::this_thread::sleep_until(Clock::time_point(Clock::duration(abort_time.load())));
-  abort_job();
-}
-
-struct AbortReason {
-  std::string text = "an unknown exception";
-  bool is_shared = false;  // every rank throws the same error
-  bool is_echo = false;    // the error was propagated by another rank, which prints it
-};
-
-AbortReason current_abort_reason() noexcept {
-  AbortReason reason;
-  try {
-    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
-    reason.text = "std::terminate was called";
-  } catch (const Error& error) {
-    reason.text = error.what();
-    reason.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded ||
-                       error.operation() == environment_operation;
-    reason.is_echo = error.code() == Code::unavailable;
-  } catch (const std::exception& error) {
-    reason.text = error.what();
-  } catch (...) {}
-  return reason;
-}
-
-[[noreturn]] void on_terminate() noexcept {
-  const AbortReason reason = current_abort_reason();
-  // the rank that prints the text aborts the job in the meantime; a launcher may need a second or two for that
-  if (reason.is_echo || (reason.is_shared && terminate_rank.load() != 0)) {
-    std::this_thread::sleep_for(grace + std::chrono::seconds(5));
-  }
-  detail::log_warning("uncaught exception: {}", reason.text);
-  std::this_thread::sleep_for(grace);
-  abort_job();
-}
-
-/// Installs a terminate handler that prints the text of an uncaught exception and aborts the job 2 s later, so that
-/// other ranks can print theirs. An error that is the same on every rank is printed by rank 0 only; another rank prints
-/// it only if rank 0 does not abort the job first.
-void install_terminate_handler(int rank) noexcept {
-  terminate_rank.store(rank);
-  std::set_terminate(on_terminate);
-}
-
-/// Schedules an abort of the job in 2 s, also if the program ends earlier. Returns at once, so that the handler of an
-/// exception in flight can still print its text.
-void abort_job_soon() noexcept {
-  abort_time.store((Clock::now() + grace).time_since_epoch().count());
-  try {
-    std::atexit([] { abort_when_due(); });
-    std::thread(abort_when_due).detach();
-  } catch (...) {
-    abort_when_due();
-  }
+/// A write beyond the limit on the size of files (ulimit -f) then fails, and its error names the file.
+void ignore_file_size_signal() noexcept {
+  struct sigaction now{};
+  if (::sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) ::signal(SIGXFSZ, SIG_IGN);
 }
 
 std::atomic<bool> exists{false};  // MPI is initialized once per process, so there is one Environment
 
-/// Reads the settings. A wrong value is wrong on all ranks, so its error is marked to be printed once.
-detail::Settings read_settings() {
-  try {
-    return detail::settings_from_environment();
-  } catch (const Error& error) {
-    exists = false;
-    throw Error(error.code(), error.text(), {-1, -1, environment_operation, -1});
-  }
-}
-
-/// Sets the file of NCCL. An error is marked as above, because all ranks run the same program.
+/// Throws Error(failed_precondition) if NCCL has been loaded already.
 void set_nccl_library(const std::string& file) {
   if (file.empty() || detail::nccl::name_library(file)) return;
+  detail::throw_error(Code::failed_precondition,
+                      "EnvironmentOptions::nccl_library is \"{}\", but NCCL has already been loaded; create the "
+                      "Environment before the first use of a GPU",
+                      file);
+}
+
+/// An error of this rank in the constructor of Environment, as it is sent to the others.
+struct StartError {
+  static constexpr std::size_t text_bytes = 512;
+  int is_set = 0;
+  Code code = Code::invalid_argument;
+  std::array<char, text_bytes> text{};
+
+  void set(const Error& error) {
+    is_set = 1;
+    code = error.code();
+    error.text().copy(text.data(), text.size() - 1);
+  }
+};
+
+/// Bounds the start of the job by LOCKSTEP_TIMEOUT: MPI_Comm_split_type has no nonblocking form in MPI-3.1, so a thread
+/// aborts the job if it does not return.
+class EndOfStart {
+ public:
+  explicit EndOfStart(const detail::Settings& settings)
+      : fail_after_(settings.fail_after), warn_after_(settings.warn_after), thread_([this] { wait_for_end(); }) {}
+  EndOfStart(const EndOfStart&) = delete;
+  EndOfStart& operator=(const EndOfStart&) = delete;
+  ~EndOfStart() {
+    {
+      const detail::MutexLock lock(mutex_);
+      has_ended_ = true;
+    }
+    ended_.notify_one();
+    thread_.join();
+  }
+
+  /// A duplicate of MPI_COMM_WORLD. Collective. Throws Error(deadline_exceeded).
+  [[nodiscard]] mpi::Comm wait_for_all_ranks() const {
+    mpi::PendingDuplicate duplicate(MPI_COMM_WORLD);
+    bool has_warned = false;
+    for (int polls = 0; !duplicate.test(); ++polls) {
+      constexpr int yields = 1000;
+      polls < yields ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
+      const auto waited = Clock::now() - since_;
+      if (waited > fail_after_) {
+        exists = false;
+        throw Error(Code::deadline_exceeded,
+                    fmt::format("Environment: timed out after {} s waiting for all ranks of the job; at least one rank "
+                                "has not created its Environment",
+                                seconds(fail_after_)),
+                    {-1, -1, detail::environment_operation, -1});
+      }
+      if (waited <= warn_after_ || std::exchange(has_warned, true)) continue;
+      detail::log_warning("Environment: this rank has waited {:.1f} s for all ranks of the job to create theirs",
+                          seconds(waited));
+    }
+    return duplicate.take();
+  }
+
+ private:
+  [[nodiscard]] static double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+  void wait_for_end() {
+    const auto until = since_ + fail_after_ + std::chrono::seconds(1);  // after the error of wait_for_all_ranks
+    detail::MutexLock lock(mutex_);
+    while (!has_ended_) {
+      if (lock.wait_until(ended_, until) || has_ended_) continue;
+      detail::log_warning("Environment: timed out after {} s in MPI_Comm_split_type; aborting the job",
+                          seconds(fail_after_));
+      detail::abort_job(exit_code::unavailable);
+    }
+  }
+
+  const Clock::time_point since_ = Clock::now();
+  const std::chrono::milliseconds fail_after_;
+  const std::chrono::milliseconds warn_after_;
+  detail::Mutex mutex_;
+  bool has_ended_ LOCKSTEP_GUARDED_BY(mutex_) = false;
+  std::condition_variable ended_;
+  std::thread thread_;
+};
+
+/// Throws the error of the lowest rank that has one, on all ranks. Returns whether all ranks have set
+/// `initialized_mpi`. Collective over `comm`, that of all ranks.
+bool agree_on_start(const StartError& own, bool initialized_mpi, MPI_Comm comm, int rank, int size) {
+  constexpr int none = std::numeric_limits<int>::max();
+  // the lowest rank that failed; whether all failed; whether all initialized MPI
+  std::array<int, 3> failed{own.is_set != 0 ? rank : none, own.is_set, initialized_mpi ? 1 : 0};
+  if (size > 1) mpi::check(MPI_Allreduce(MPI_IN_PLACE, failed.data(), 3, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  if (failed[0] == none) return failed[2] != 0;
+  StartError first = own;
+  if (size > 1) mpi::check(MPI_Bcast(&first, sizeof(first), MPI_BYTE, failed[0], comm), "MPI_Bcast");
+  const bool is_on_all = failed[1] != 0;
   exists = false;
-  throw Error(Code::failed_precondition,
-              fmt::format("EnvironmentOptions::nccl_library is \"{}\", but NCCL has already been loaded; create the "
-                          "Environment before the first use of a GPU",
-                          file),
-              {-1, -1, environment_operation, -1});
+  throw Error(first.code, is_on_all ? first.text.data() : fmt::format("rank {}: {}", failed[0], first.text.data()),
+              {is_on_all ? -1 : failed[0], -1, detail::environment_operation, -1});
 }
 
 }  // namespace
@@ -132,21 +163,45 @@ struct Environment::Node {
   std::string launcher = detail::launcher_of_this_process();  ///< read before MPI sets variables of its own
   int count = 1;                                              ///< number of nodes in the job
   int local_rank = 0;
+  detail::QuitSignal quit_signal;                                              ///< from before MPI makes threads
   std::vector<detail::ProcessorSet> processors{detail::allowed_processors()};  ///< processors of each rank of this node
 
   [[nodiscard]] detail::Placement placement(const detail::Topology& topology) const {
     return detail::place(topology, processors, static_cast<std::size_t>(local_rank));
   }
-  /// Collective over MPI_COMM_WORLD.
-  void find_node(int rank) {
-    const mpi::Nodes nodes = mpi::find_nodes(MPI_COMM_WORLD);
-    const mpi::Comm here = mpi::Comm::split_of(MPI_COMM_WORLD, nodes.leaders[static_cast<std::size_t>(rank)], rank);
-    count = nodes.count;
+  std::vector<std::shared_ptr<const detail::ProcessWatch>> watches;  ///< by rank; null for ranks of other nodes
+  detail::FinalizeOptions finalize{};
+  bool all_initialized_mpi = false;  ///< if not, the program finalizes MPI on some ranks, which do not tell the others
+
+  /// The nodes of `job`. Collective over its ranks, which have all come.
+  void find_node(detail::Job& job, int rank) {
+    job.nodes = mpi::find_nodes(job.comm.get());
+    const int leader = job.nodes.leaders[static_cast<std::size_t>(rank)];
+    const mpi::Comm here = mpi::Comm::split_of(job.comm.get(), leader, rank);
+    count = job.nodes.count;
     local_rank = here.rank();
     const detail::ProcessorSet own = processors.front();
-    processors.resize(static_cast<std::size_t>(nodes.ranks_here));
+    processors.resize(static_cast<std::size_t>(job.nodes.ranks_here));
     constexpr int bytes = sizeof(detail::ProcessorSet);
     mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, processors.data(), bytes, MPI_BYTE, here.get()), "MPI_Allgather");
+    find_processes(job, leader, here.get());
+  }
+
+ private:
+  void find_processes(detail::Job& job, int leader, MPI_Comm here) {
+    std::vector<detail::ProcessId> processes(processors.size());
+    const detail::ProcessId own = detail::id_of_this_process();
+    constexpr int bytes = sizeof(detail::ProcessId);
+    mpi::check(MPI_Allgather(&own, bytes, MPI_BYTE, processes.data(), bytes, MPI_BYTE, here), "MPI_Allgather");
+    const std::size_t ranks = job.nodes.leaders.size();
+    job.processes.resize(ranks);
+    watches.resize(ranks);
+    auto next = processes.begin();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (job.nodes.leaders[rank] != leader) continue;
+      job.processes[rank] = *next++;
+      if (job.processes[rank] != own) watches[rank] = detail::ProcessWatch::of(job.processes[rank]);
+    }
   }
 };
 
@@ -164,6 +219,7 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   exceptions_ = std::uncaught_exceptions();
   fork_depth_ = detail::fork_depth();
   auto node = std::make_shared<Node>();
+  ignore_file_size_signal();
   if (!mpi::is_initialized()) {
     int level = MPI_THREAD_SINGLE;
     mpi::check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
@@ -172,18 +228,37 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
   mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   detail::set_log_rank(rank_);
-  install_terminate_handler(rank_);
-  const detail::Settings settings = read_settings();
-  set_nccl_library(options.nccl_library);
+  detail::install_terminate_handler(rank_);
+  detail::Settings settings;
+  StartError error;
+  try {
+    settings = detail::settings_from_environment();
+    set_nccl_library(options.nccl_library);
+  } catch (const Error& own) {
+    error.set(own);
+  }
+  auto job = std::make_shared<detail::Job>();
+  const EndOfStart end(settings);
+  job->comm = end.wait_for_all_ranks();
+  node->all_initialized_mpi = agree_on_start(error, initialized_mpi_, job->comm.get(), rank_, size_);
   if (size_ == 1 && !settings.allow_singleton) {
     const std::string suspicion = detail::launcher_mismatch(mpi::library_version());
     if (!suspicion.empty()) {
+      job.reset();
       if (initialized_mpi_) MPI_Finalize();
       exists = false;
       detail::throw_error(Code::failed_precondition, "Environment: {}", suspicion);
     }
   }
-  if (size_ > 1) node->find_node(rank_);
+  if (size_ > 1) {
+    node->find_node(*job, rank_);
+  } else {
+    job->nodes.leaders = {0};
+  }
+  detail::set_job(std::move(job));
+  detail::set_record_rank(rank_, size_);
+  settings.recorder_entries > 0 ? node->quit_signal.start() : node->quit_signal.stop();
+  node->finalize = {settings.warn_after, options.finalize_after.value_or(settings.fail_after)};
   node_ = std::move(node);
   if (rank_ == 0) detail::report_unknown_variables();
 }
@@ -193,10 +268,26 @@ Environment::~Environment() {
   exists = false;
   if (std::uncaught_exceptions() > exceptions_) {
     detail::log_warning("Environment is destroyed by an exception; aborting the job in 2 s");
-    abort_job_soon();
+    detail::tell_members("an exception has destroyed its Environment");
+    detail::abort_job_soon(exit_code::failure);
     return;
   }
-  if (initialized_mpi_ && mpi::is_active()) MPI_Finalize();
+  if (!mpi::is_active()) return;
+  const std::shared_ptr<detail::Job> job = detail::job_of_this_process();
+  {
+    const detail::MutexLock lock(job->mutex);
+    node_->finalize.is_absent = job->attachment == nullptr;
+  }
+  detail::set_job(nullptr);
+  if (!initialized_mpi_) return;
+  // a rank that did not respond to a communicator in time does not get much more time here
+  constexpr std::chrono::milliseconds least(5000);
+  if (const auto known = detail::shortest_deadline())
+    node_->finalize.fail_after = std::min(node_->finalize.fail_after, std::max(*known, least));
+  node_->finalize.warn_after = std::min(node_->finalize.warn_after, node_->finalize.fail_after);
+  mpi::Comm comm = std::move(job->comm);
+  if (!node_->all_initialized_mpi) comm = {};
+  detail::finalize_within_deadline(std::move(comm), node_->watches, node_->finalize);
 }
 
 std::string Environment::thread_level() const { return mpi::thread_level_name(mpi::thread_level()); }

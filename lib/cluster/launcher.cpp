@@ -4,7 +4,9 @@
 #include "cluster/launcher.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -20,14 +22,15 @@ struct LauncherVariable {
   const char* launcher;
 };
 
-constexpr std::array<LauncherVariable, 7> variables{{
+constexpr std::array<LauncherVariable, 8> variables{{
     {"OMPI_COMM_WORLD_SIZE", 2, "Open MPI's mpirun"},
     {"PMI_SIZE", 2, "MPICH's or Intel MPI's mpiexec (or srun --mpi=pmi2)"},
     {"FLUX_JOB_SIZE", 2, "flux run"},
     {"JSM_NAMESPACE_SIZE", 2, "jsrun"},
     {"PMIX_RANK", 1, "a PMIx launcher (srun --mpi=pmix, prterun)"},
     {"PALS_RANKID", 1, "PALS' mpiexec"},
-    {"SLURM_PROCID", 1, "srun"},
+    {"SLURM_PROCID", 1, "srun"},  // a batch script has SLURM_PROCID=0 too, but not the number of tasks of a step
+    {"SLURM_STEP_NUM_TASKS", 2, "srun"},
 }};
 
 struct Batch {
@@ -53,6 +56,8 @@ std::string launcher_mismatch(const std::string& mpi_version) {
   for (const LauncherVariable& variable : variables) {
     const auto value = number(variable.name);
     if (!value || *value < variable.least) continue;
+    // under mpirun, Slurm's variables are those of mpirun's daemon
+    if (std::string_view(variable.launcher) == "srun" && !launcher_within_slurm().empty()) continue;
     return fmt::format(
         "MPI sees one rank, but {}={} shows that {} started several. This program is linked with {}: start it with the "
         "mpirun of that library, or with srun --mpi=<the type that it was built for>. LOCKSTEP_ALLOW_SINGLETON=1 "
@@ -74,6 +79,33 @@ std::string launcher_of_this_process() {
     if (job != nullptr) return fmt::format("{} in {} job {}", text, batch.system, job);
   }
   return text;
+}
+
+std::string name_of_this_job() {
+  std::string name;
+  const auto add = [&name](const char* variable) {
+    const char* const value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') return false;
+    if (!name.empty()) name += '-';
+    name += value;
+    return true;
+  };
+  for (const Batch& batch : batches) {
+    if (add(batch.name)) break;
+  }
+  // srun without PMIx numbers its steps; beside mpirun, the number is that of mpirun's daemons
+  if (!add("PMIX_NAMESPACE") && launcher_within_slurm().empty()) add("SLURM_STEP_ID");
+  if (name.empty()) {
+    const bool has_launcher = std::any_of(variables.begin(), variables.end(),
+                                          [](const auto& each) { return std::getenv(each.name) != nullptr; });
+    name = has_launcher ? fmt::format("ppid{}", ::getppid()) : fmt::format("pid{}", ::getpid());
+  }
+  const auto is_plain = [](char each) {
+    return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') ||
+           each == '.' || each == '-';
+  };
+  for (char& each : name) each = is_plain(each) ? each : '_';
+  return name;
 }
 
 std::string launcher_within_slurm() {

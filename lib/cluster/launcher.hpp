@@ -21,6 +21,11 @@ namespace lockstep::detail {
 /// The launcher of this process, for messages: "Open MPI's mpirun in Slurm job 12", "an unknown launcher".
 [[nodiscard]] std::string launcher_of_this_process();
 
+/// A name for this run of the job, equal on all ranks: the numbers that the batch system and the launcher gave it. It
+/// has only alphanumeric characters and "._-". If there is no number, the name is made of the number of the parent
+/// process, or of this one without a launcher, and then differs between hosts.
+[[nodiscard]] std::string name_of_this_job();
+
 /// The launcher that started this process through its own daemon, from which the process inherited SLURM_* variables
 /// that are not its own; empty if there is none.
 [[nodiscard]] std::string launcher_within_slurm();

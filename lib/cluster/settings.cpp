@@ -11,7 +11,9 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program to declare
 
@@ -19,9 +21,9 @@ namespace lockstep::detail {
 namespace {
 
 // LOCKSTEP_NCCL is read by bindings/nccl, when NCCL is first used
-constexpr std::array<std::string_view, 6> known{"LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER",
-                                                "LOCKSTEP_RADICES",       "LOCKSTEP_ALLOW_SINGLETON",
-                                                "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL"};
+constexpr std::array<std::string_view, 7> known_names{
+    "LOCKSTEP_TIMEOUT",       "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON",
+    "LOCKSTEP_SHARED_MEMORY", "LOCKSTEP_NCCL",  "LOCKSTEP_RECORDER"};
 constexpr std::array<std::string_view, 2> programs{"LOCKSTEP_TRAIN_", "LOCKSTEP_PERF_"};
 
 std::optional<std::string_view> variable(const char* name) {
@@ -39,16 +41,22 @@ std::optional<std::chrono::milliseconds> seconds(std::string_view text) {
 }
 
 void read_timeout(std::string_view text, Settings& settings) {
-  const std::size_t comma = text.find(',');
-  const auto fail = seconds(comma == std::string_view::npos ? text : text.substr(comma + 1));
-  const auto warn = comma == std::string_view::npos ? fail : seconds(text.substr(0, comma));
-  if (!fail || !warn || *warn > *fail) {
+  std::vector<std::optional<std::chrono::milliseconds>> values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    values.push_back(seconds(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  // an absent value is less than any number
+  if (values.size() > 3 || !values.front() || !std::is_sorted(values.begin(), values.end())) {
     throw_error(Code::invalid_argument,
-                "LOCKSTEP_TIMEOUT=\"{}\": expected seconds as FAIL or WARN,FAIL with 0 < WARN <= FAIL, such as 30,300",
+                "LOCKSTEP_TIMEOUT=\"{}\": expected seconds as FAIL, WARN,FAIL or WARN,FAIL,TOTAL with 0 < WARN <= FAIL "
+                "<= TOTAL, such as 30,300",
                 text);
   }
-  settings.fail_after = *fail;
-  settings.warn_after = comma == std::string_view::npos ? std::min(settings.warn_after, *fail / 2) : *warn;
+  settings.fail_after = values.size() == 1 ? *values[0] : *values[1];
+  settings.warn_after = values.size() == 1 ? std::min(settings.warn_after, *values[0] / 2) : *values[0];
+  if (values.size() == 3) settings.fail_after_total = *values[2];
 }
 
 void read_radices(std::string_view text, Settings& settings) {
@@ -58,6 +66,24 @@ void read_radices(std::string_view text, Settings& settings) {
   } catch (const Error& error) {
     throw_error(Code::invalid_argument, "LOCKSTEP_RADICES: {}", error.text());
   }
+}
+
+void read_recorder(std::string_view text, Settings& settings) {
+  const std::size_t comma = std::min(text.find(','), text.size());
+  std::size_t entries = 0;
+  const std::string_view number = text.substr(0, comma);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), entries);
+  const bool is_number = error == std::errc{} && end == number.data() + number.size();
+  const bool has_directory = comma < text.size();
+  const bool is_off = entries == 0 && !has_directory;
+  if (!is_number || (!is_off && (entries < 16 || entries > 65536)) || comma + 1 == text.size()) {
+    throw_error(Code::invalid_argument,
+                "LOCKSTEP_RECORDER=\"{}\": expected a number of operations from 16 to 65536, or that number and a "
+                "directory, such as 512,/scratch/records, or 0 for no recorder",
+                text);
+  }
+  settings.recorder_entries = entries;
+  if (has_directory) settings.recorder_directory = text.substr(comma + 1);
 }
 
 bool read_switch(const char* name, std::string_view text) {
@@ -87,6 +113,7 @@ Settings settings_from_environment() {
   if (const auto text = variable("LOCKSTEP_SHARED_MEMORY")) {
     settings.share_memory = read_switch("LOCKSTEP_SHARED_MEMORY", *text);
   }
+  if (const auto text = variable("LOCKSTEP_RECORDER")) read_recorder(*text, settings);
   return settings;
 }
 
@@ -95,7 +122,7 @@ void report_unknown_variables() {
     const std::string_view text(*entry);
     if (!text.starts_with("LOCKSTEP_")) continue;
     const std::string_view name = text.substr(0, text.find('='));
-    const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+    const bool is_known = std::find(known_names.begin(), known_names.end(), name) != known_names.end();
     const bool is_program =
         std::any_of(programs.begin(), programs.end(), [name](auto prefix) { return name.starts_with(prefix); });
     if (!is_known && !is_program)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -14,18 +15,23 @@ namespace lockstep::detail {
 struct Settings {
   std::chrono::milliseconds warn_after{30'000};
   std::chrono::milliseconds fail_after{300'000};
+  std::chrono::milliseconds fail_after_total{0};  ///< zero: unlimited
   bool force_canonical_order = false;
   bool allow_singleton = false;
   bool share_memory = true;
-  std::string radices;  ///< stages of every all_reduce; empty: chosen by the planner
+  std::size_t recorder_entries = 512;  ///< of each communicator; 0: nothing is recorded
+  std::string recorder_directory;      ///< empty: that of temporary files
+  std::string radices;                 ///< stages of every all_reduce; empty: chosen by the planner
 };
 
 /// Reads the environment.
 /// Throws Error(invalid_argument) that names the variable, its value and the rule.
-///   LOCKSTEP_TIMEOUT=FAIL or WARN,FAIL   seconds, decimals allowed, 0 < WARN <= FAIL
+///   LOCKSTEP_TIMEOUT=FAIL, WARN,FAIL or WARN,FAIL,TOTAL   seconds, decimals allowed, 0 < WARN <= FAIL <= TOTAL
 ///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
 ///   LOCKSTEP_RADICES=LIST                stages of every all_reduce, in the syntax of schedule/radices
 ///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
+///   LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the directory of
+///                                        its files; 0: no recorder
 ///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/end_of_job.hpp"
+
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "bindings/mpi/mpi.hpp"
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/base/exit_code.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <thread>
+#include <vector>
+
+namespace lockstep::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds grace{2};
+constexpr std::chrono::seconds longest_abort{10};
+
+struct Members {
+  Mutex mutex;
+  std::vector<JobMember*> list LOCKSTEP_GUARDED_BY(mutex);
+  bool ends_with_mpi LOCKSTEP_GUARDED_BY(mutex) = false;
+};
+
+/// Never destroyed: threads may use communicators while the process ends.
+Members& members() {
+  static Members& all = *new Members;
+  return all;
+}
+
+std::atomic<bool> is_aborting{false};
+std::atomic<int> terminate_rank{-1};
+std::atomic<bool> is_rank_lost{false};
+constexpr std::int64_t no_deadline = std::numeric_limits<std::int64_t>::max();
+std::atomic<std::int64_t> deadline_ms{no_deadline};
+
+// of an abort that is scheduled
+std::atomic<Clock::rep> abort_time{0};
+std::atomic<int> abort_code{exit_code::failure};
+
+int end_members(MPI_Comm, int, void*, void*) {
+  Members& all = members();
+  const MutexLock lock(all.mutex);
+  for (JobMember* const member : all.list) member->on_finalize();
+  return MPI_SUCCESS;
+}
+
+[[noreturn]] void wait_for_the_end() noexcept {
+  for (;;) pause();
+}
+
+[[noreturn]] void abort_when_due() noexcept {
+  std::this_thread::sleep_until(Clock::time_point(Clock::duration(abort_time.load())));
+  abort_job(abort_code.load());
+}
+
+struct AbortReason {
+  std::string text = "an unknown exception";
+  int code = exit_code::failure;
+  bool is_shared = false;  // every rank throws the same error
+  bool is_echo = false;    // the error was propagated by another rank, which prints it
+};
+
+int code_of(const Error& error) noexcept {
+  switch (error.code()) {
+    case Code::deadline_exceeded:
+    case Code::unavailable: return exit_code::unavailable;
+    case Code::data_loss: return exit_code::bad_data;
+    default: return error.operation() == environment_operation ? exit_code::usage : exit_code::failure;
+  }
+}
+
+AbortReason current_abort_reason() noexcept {
+  AbortReason reason;
+  try {
+    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
+    reason.text = "std::terminate was called";
+  } catch (const Error& error) {
+    reason.text = error.what();
+    reason.code = code_of(error);
+    reason.is_shared = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded ||
+                       error.operation() == environment_operation;
+    reason.is_echo = error.code() == Code::unavailable;
+  } catch (const std::exception& error) {
+    reason.text = error.what();
+  } catch (...) {}
+  return reason;
+}
+
+[[noreturn]] void on_terminate() noexcept {
+  const AbortReason reason = current_abort_reason();
+  if (!reason.is_echo && !reason.is_shared) tell_members(reason.text);
+  // the rank that prints the text aborts the job in the meantime; a launcher may need a second or two for that
+  const bool is_printed_elsewhere = (reason.is_echo && !has_lost_rank()) || terminate_rank.load() != 0;
+  if ((reason.is_echo || reason.is_shared) && is_printed_elsewhere) {
+    std::this_thread::sleep_for(grace + (has_lost_rank() ? std::chrono::seconds(1) : std::chrono::seconds(5)));
+  }
+  log_warning("uncaught exception: {}", reason.text);
+  std::this_thread::sleep_for(grace);
+  abort_job(reason.code);
+}
+
+}  // namespace
+
+void join_job(JobMember& member) {
+  Members& all = members();
+  const MutexLock lock(all.mutex);
+  all.list.push_back(&member);
+  if (all.ends_with_mpi || !mpi::is_active()) return;
+  int key = MPI_KEYVAL_INVALID;
+  mpi::check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_members, &key, nullptr), "MPI_Comm_create_keyval");
+  mpi::check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+  mpi::check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // the attribute keeps it alive
+  all.ends_with_mpi = true;
+}
+
+void leave_job(JobMember& member) noexcept {
+  Members& all = members();
+  const MutexLock lock(all.mutex);
+  std::erase(all.list, &member);
+}
+
+void report_unresponsive_rank(std::chrono::milliseconds deadline) noexcept {
+  std::int64_t known = deadline_ms.load();
+  while (deadline.count() < known && !deadline_ms.compare_exchange_weak(known, deadline.count())) {}
+}
+
+void report_lost_rank() noexcept { is_rank_lost = true; }
+bool has_lost_rank() noexcept { return is_rank_lost; }
+
+std::optional<std::chrono::milliseconds> shortest_deadline() noexcept {
+  const std::int64_t known = deadline_ms.load();
+  return known == no_deadline ? std::nullopt : std::optional(std::chrono::milliseconds(known));
+}
+
+void tell_members(const std::string& text) noexcept {
+  Members& all = members();
+  const auto until = Clock::now() + std::chrono::seconds(1);
+  while (!all.mutex.try_lock()) {
+    if (Clock::now() > until) return;
+    std::this_thread::yield();
+  }
+  for (JobMember* const member : all.list) member->on_abort(text);
+  all.mutex.unlock();
+}
+
+void abort_job(int code) noexcept {
+  if (is_aborting.exchange(true)) wait_for_the_end();
+  try {
+    std::thread([code] {
+      std::this_thread::sleep_for(longest_abort);
+      std::_Exit(code);
+    }).detach();
+  } catch (...) {  // then MPI_Abort is not bounded
+  }
+  if (mpi::is_active()) MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+void abort_job_soon(int code) noexcept {
+  abort_time.store((Clock::now() + grace).time_since_epoch().count());
+  abort_code.store(code);
+  try {
+    std::atexit([] { abort_when_due(); });
+    std::thread(abort_when_due).detach();
+  } catch (...) {
+    abort_when_due();
+  }
+}
+
+void install_terminate_handler(int rank) noexcept {
+  terminate_rank.store(rank);
+  std::set_terminate(on_terminate);
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cluster/flight_record.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "cluster/launcher.hpp"
+#include "cluster/settings.hpp"
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/cluster/flight_record.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+namespace detail {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+struct Registry {
+  Mutex mutex;
+  std::vector<const RecordSource*> sources LOCKSTEP_GUARDED_BY(mutex);
+  std::string directory LOCKSTEP_GUARDED_BY(mutex);
+  int rank LOCKSTEP_GUARDED_BY(mutex) = -1;
+  int size LOCKSTEP_GUARDED_BY(mutex) = 0;
+  int failures LOCKSTEP_GUARDED_BY(mutex) = 0;
+  bool has_logged LOCKSTEP_GUARDED_BY(mutex) = false;  // the directory
+  int unfinished LOCKSTEP_GUARDED_BY(mutex) = 0;       // writes after failures
+  bool is_slow LOCKSTEP_GUARDED_BY(mutex) = false;     // one of them was not done in time
+};
+
+/// Never destroyed: communicators may be destroyed after static objects.
+Registry& registry() {
+  static Registry* const of_this_process = new Registry;
+  return *of_this_process;
+}
+
+OrderedJson to_json(const RecordedOperation& operation) {
+  const auto time = [](const std::optional<std::int64_t>& value) {
+    return value ? OrderedJson(*value) : OrderedJson(nullptr);
+  };
+  OrderedJson json{{"epoch", operation.epoch}, {"sequence", operation.sequence}, {"call", operation.call}};
+  json["kind"] = operation.kind;
+  if (!operation.op.empty()) json["op"] = operation.op;
+  json["dtype"] = operation.dtype;
+  json["elements"] = operation.elements;
+  if (!operation.name.empty()) json["name"] = operation.name;
+  if (operation.line != 0) {
+    json["file"] = operation.file;
+    json["line"] = operation.line;
+  }
+  if (operation.peer >= 0) json["peer"] = operation.peer;
+  json["state"] = operation.state;
+  if (!operation.result.empty()) json["result"] = operation.result;
+  json["posted_us"] = operation.posted;
+  json["agreed_us"] = time(operation.agreed);
+  json["finished_us"] = time(operation.finished);
+  return json;
+}
+
+OrderedJson to_json(const CommunicatorRecord& record) {
+  OrderedJson json{{"name", record.name},           {"transport", record.transport}, {"number", record.number},
+                   {"job_ranks", record.job_ranks}, {"rank", record.rank},           {"size", record.size},
+                   {"posted", record.posted}};
+  OrderedJson& failures = json["failures"] = OrderedJson::array();
+  for (const RecordedFailure& failure : record.failures)
+    failures.push_back({{"epoch", failure.epoch}, {"sequence", failure.sequence}, {"text", failure.text}});
+  OrderedJson& operations = json["operations"] = OrderedJson::array();
+  for (const RecordedOperation& operation : record.operations) operations.push_back(to_json(operation));
+  return json;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+/// The record, before it is written.
+struct Contents {
+  std::string job = name_of_this_job();
+  std::string directory;
+  int rank = -1;
+  int size = 0;
+  OrderedJson json;
+};
+
+Contents read_all(std::string_view reason) {
+  Contents contents;
+  OrderedJson communicators = OrderedJson::array();
+  {
+    Registry& all = registry();
+    const MutexLock lock(all.mutex);
+    contents.directory = all.directory;
+    contents.rank = all.rank;
+    contents.size = all.size;
+    for (const RecordSource* const source : all.sources) {
+      const CommunicatorRecord record = source->read();
+      if (contents.rank < 0 && !record.job_ranks.empty())
+        contents.rank = record.job_ranks[static_cast<std::size_t>(record.rank)];
+      contents.size = std::max(contents.size, static_cast<int>(record.job_ranks.size()));
+      communicators.push_back(to_json(record));
+    }
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  contents.json = {
+      {"lockstep_flight_record", 1}, {"job", contents.job}, {"rank", contents.rank}, {"size", contents.size},
+      {"host", host_name()},         {"pid", ::getpid()},   {"reason", reason}};
+  contents.json["written_us"] = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  contents.json["communicators"] = std::move(communicators);
+  return contents;
+}
+
+/// The directory of LOCKSTEP_RECORDER, which is made if it does not exist, else a directory for temporary files.
+std::string directory_of(const Contents& contents) {
+  std::string named = contents.directory.empty() ? settings_from_environment().recorder_directory : contents.directory;
+  if (!named.empty()) {
+    ::mkdir(named.c_str(), 0777);  // the open that follows reports an error
+    return named;
+  }
+  const char* const temporary = std::getenv("TMPDIR");
+  return temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+}
+
+std::string file_prefix(const std::string& job) { return "lockstep-" + job + "-rank"; }
+
+std::string default_path(const Contents& contents) {
+  const std::string name = contents.rank >= 0 ? file_prefix(contents.job) + std::to_string(contents.rank)
+                                              : fmt::format("lockstep-{}-pid{}", contents.job, ::getpid());
+  return directory_of(contents) + "/" + name + ".json";
+}
+
+[[noreturn]] void throw_cannot_write(const std::string& path) {
+  throw_error(Code::unavailable, "cannot write the flight record {}: {}", path, std::generic_category().message(errno));
+}
+
+/// Readers see the old file or the new one. Links that others have made in a shared directory are not followed.
+void replace_file(const std::string& path, const std::string& text) {
+  static std::atomic<unsigned> count{0};  // several threads may write at a time
+  const std::string part = fmt::format("{}.part{}-{}", path, ::getpid(), ++count);
+  ::unlink(part.c_str());
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file < 0) throw_cannot_write(path);
+  std::string_view rest = text;
+  bool is_good = true;
+  while (is_good && !rest.empty()) {
+    const ssize_t written = ::write(file, rest.data(), rest.size());
+    if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
+    is_good = written > 0 || (written < 0 && errno == EINTR);
+  }
+  const int error = errno;
+  if (::close(file) == 0 && is_good && ::rename(part.c_str(), path.c_str()) == 0) return;
+  const int last_error = is_good ? errno : error;
+  ::unlink(part.c_str());
+  errno = last_error;
+  throw_cannot_write(path);
+}
+
+std::string write_contents(const Contents& contents, const std::string& path) {
+  std::string chosen = path.empty() ? default_path(contents) : path;
+  // texts of users may have any bytes
+  replace_file(chosen, contents.json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+  return chosen;
+}
+
+/// Whether a lower rank of the job has its file beside `path`: then that rank has logged the directory.
+bool is_beside_lower_rank(const std::string& path, const Contents& contents) {
+  const std::string prefix = file_prefix(contents.job);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(".json")) continue;
+    int rank = 0;
+    const auto digits = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), rank);
+    if (digits.ec == std::errc{} && rank < contents.rank) return true;
+  }
+  return false;
+}
+
+/// Shared by the thread that writes and the one that waits for it.
+struct Write {
+  Mutex mutex;
+  std::condition_variable ended;
+  bool has_ended LOCKSTEP_GUARDED_BY(mutex) = false;
+
+  void end() {
+    const MutexLock lock(mutex);
+    has_ended = true;
+    ended.notify_all();
+  }
+  [[nodiscard]] bool wait_for_end(std::chrono::milliseconds limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    MutexLock lock(mutex);
+    while (!has_ended && lock.wait_until(ended, until)) {}
+    return has_ended;
+  }
+};
+
+bool is_first_to_log() {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  return !std::exchange(all.has_logged, true);
+}
+
+void write_and_log(Write& write, const std::string& reason) noexcept {
+  try {
+    const Contents contents = read_all(reason);
+    const std::string path = write_contents(contents, {});
+    write.end();
+    if (!is_first_to_log()) return;
+    // one line for each directory; the program may end before it
+    if (contents.rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (is_beside_lower_rank(path, contents)) return;
+    log_warning("flight records of the ranks are in {}; to see what happened: lockstep-explain --job {} {}",
+                std::filesystem::path(path).parent_path().string(), contents.job,
+                std::filesystem::path(path).parent_path().string());
+  } catch (const std::exception& error) {
+    write.end();
+    log_warning("{}", error.what());
+  }
+}
+
+/// Whether one more failure of this process is to be written. While a file system does not respond, none is.
+bool begin_write() {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  if (all.unfinished == 0) all.is_slow = false;
+  if (all.is_slow || all.failures == most_records_after_failures) return false;
+  ++all.failures;
+  ++all.unfinished;
+  return true;
+}
+
+void end_write() {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  --all.unfinished;
+}
+
+void note_slow_write() {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  all.is_slow = true;
+}
+
+}  // namespace
+
+void add_record_source(const RecordSource& source, const std::string& directory) {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  all.sources.push_back(&source);
+  if (!directory.empty()) all.directory = directory;
+}
+
+void remove_record_source(const RecordSource& source) noexcept {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  std::erase(all.sources, &source);
+}
+
+void set_record_rank(int rank, int size) noexcept {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  all.rank = rank;
+  all.size = size;
+}
+
+void write_record_after_failure(const std::string& reason) noexcept {
+  try {
+    if (!begin_write()) return;
+    const auto write = std::make_shared<Write>();
+    std::thread([write, reason] {
+      write_and_log(*write, reason);
+      end_write();
+    }).detach();
+    if (!write->wait_for_end(std::chrono::seconds(1))) note_slow_write();
+  } catch (const std::exception& error) {
+    log_warning("cannot write the flight record: {}", error.what());
+  }
+}
+
+std::string write_record(const std::string& path, std::string_view reason) {
+  return write_contents(read_all(reason), path);
+}
+
+}  // namespace detail
+
+std::string write_flight_record(const std::string& path) { return detail::write_record(path, "request"); }
+
+}  // namespace lockstep

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/base/exit_code.hpp>
 #include <lockstep/base/export.hpp>
 #include <lockstep/checkpoint/checkpoint.hpp>
 #include <lockstep/checkpoint/preemption_guard.hpp>
@@ -13,6 +14,7 @@
 #include <lockstep/cluster/cluster_resolver.hpp>
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/flight_record.hpp>
 #include <lockstep/cluster/host_topology.hpp>
 #include <lockstep/cluster/mpi_cluster_resolver.hpp>
 #include <lockstep/cluster/replica_layout.hpp>

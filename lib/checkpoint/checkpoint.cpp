@@ -4,6 +4,7 @@
 #include <lockstep/checkpoint/checkpoint.hpp>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
@@ -12,6 +13,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -34,6 +36,15 @@ bool is_utf8(std::string_view text) {
     i += more + 1;
   }
   return true;
+}
+
+void warn_of_incomplete(const std::string& directory, const detail::Found& found) {
+  const bool is_one = found.incomplete.size() == 1;
+  detail::log_warning("restore_latest: {}: skipping step{} {} without {}, since {} save{} not complete; restoring {}",
+                      directory, is_one ? "" : "s", fmt::join(found.incomplete, ", "), detail::manifest_name,
+                      is_one ? "its" : "their", is_one ? " was" : "s were",
+                      found.latest ? fmt::format("step {} instead", *found.latest)
+                                   : std::string("nothing: there is no other checkpoint"));
 }
 
 }  // namespace
@@ -105,53 +116,52 @@ void Checkpoint::add_words(const std::string& name, WordsObject object) {
   implementation_->words.push_back({name, std::move(object)});
 }
 
-std::filesystem::path Checkpoint::save(const std::filesystem::path& directory, std::int64_t step) {
+std::string Checkpoint::save(const std::string& directory, std::int64_t step) {
   implementation_->require_ready("save");
   PendingSave::Implementation save(*implementation_, directory, step);
   save.write();
   return save.finish();
 }
 
-PendingSave Checkpoint::save_async(const std::filesystem::path& directory, std::int64_t step) {
+PendingSave Checkpoint::save_async(const std::string& directory, std::int64_t step) {
   implementation_->require_ready("save_async");
   auto save = std::make_shared<PendingSave::Implementation>(*implementation_, directory, step);
-  save->copy();
+  detail::run_on_all_ranks(implementation_->communicator, [&] { save->copy(); });
   save->write_in_background();
   implementation_->pending = save;
   return PendingSave(std::move(save));
 }
 
-std::int64_t Checkpoint::restore(const std::filesystem::path& path, const RestoreOptions& options) {
+std::int64_t Checkpoint::restore(const std::string& path, const RestoreOptions& options) {
   implementation_->require_ready("restore");
   return detail::Restore(*implementation_, path, options).run();
 }
 
-std::int64_t Checkpoint::restore(const std::filesystem::path& directory, std::int64_t step,
-                                 const RestoreOptions& options) {
-  return restore(detail::step_path(directory, step), options);
+std::int64_t Checkpoint::restore(const std::string& directory, std::int64_t step, const RestoreOptions& options) {
+  return restore(detail::step_path(directory, step).string(), options);
 }
 
-std::optional<std::int64_t> Checkpoint::restore_latest(const std::filesystem::path& directory,
-                                                       const RestoreOptions& options) {
+std::optional<std::int64_t> Checkpoint::restore_latest(const std::string& directory, const RestoreOptions& options) {
   implementation_->require_ready("restore_latest");
   Communicator& communicator = implementation_->communicator;
-  std::optional<std::filesystem::path> path;
+  std::optional<std::string> path;
   detail::run_on_all_ranks(communicator, [&] {
-    if (communicator.rank() == 0) path = latest(directory);
+    if (communicator.rank() != 0) return;
+    const detail::Found found = detail::find_checkpoints(directory);
+    if (found.latest) path = detail::step_path(directory, *found.latest).string();
+    if (!found.incomplete.empty()) warn_of_incomplete(directory, found);
   });
-  const std::string name = detail::from_rank_0(communicator, path ? path->string() : std::string());
+  const std::string name = detail::from_rank_0(communicator, path.value_or(""));
   if (name.empty()) return std::nullopt;
   return restore(name, options);
 }
 
-std::optional<std::filesystem::path> Checkpoint::latest(const std::filesystem::path& directory) {
+std::optional<std::string> Checkpoint::latest(const std::string& directory) {
   const std::vector<std::int64_t> all = steps(directory);
   if (all.empty()) return std::nullopt;
-  return detail::step_path(directory, all.back());
+  return detail::step_path(directory, all.back()).string();
 }
 
-std::vector<std::int64_t> Checkpoint::steps(const std::filesystem::path& directory) {
-  return detail::steps_in(directory);
-}
+std::vector<std::int64_t> Checkpoint::steps(const std::string& directory) { return detail::steps_in(directory); }
 
 }  // namespace lockstep

@@ -63,6 +63,24 @@ std::vector<std::string> names_in(const Path& directory) {
   return names;
 }
 
+/// Whether `directory` exists. Throws as throw_system_error if the system cannot tell.
+bool is_present(const Path& directory) {
+  std::error_code error;
+  const bool result = std::filesystem::exists(directory, error);
+  if (error) throw_system_error("read directory", directory, error.value());
+  return result;
+}
+
+/// Throws unless all that `folder`, a step folder without a manifest, has is written by a save.
+void require_parts_of_a_save(const Path& folder) {
+  for (const std::string& name : names_in(folder)) {
+    if (name == state_name || name.starts_with('.')) continue;
+    throw_error(Code::invalid_argument,
+                "restore_latest: {} is not a checkpoint: it has no {}, but \"{}\"; move it to another directory",
+                folder.string(), manifest_name, name);
+  }
+}
+
 /// Renames the checkpoint before removing its files, so that a kill in between does not leave an incomplete checkpoint.
 void remove_checkpoint(const Path& directory, std::int64_t step) {
   const Path from = step_path(directory, step);
@@ -204,16 +222,42 @@ Path unfinished_path(const Path& directory, std::int64_t step, std::uint64_t non
 std::vector<std::int64_t> steps_in(const Path& directory) {
   std::error_code error;
   std::vector<std::int64_t> steps;
-  if (!std::filesystem::exists(directory, error)) {
-    if (error) throw_system_error("read directory", directory, error.value());
-    return steps;
-  }
+  if (!is_present(directory)) return steps;
   for (const std::string& name : names_in(directory)) {
     const auto step = step_of(name);
     if (step && std::filesystem::exists(directory / name / manifest_name, error)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+Found find_checkpoints(const Path& directory) {
+  Found found;
+  if (!is_present(directory)) return found;
+  const std::vector<std::int64_t> complete = steps_in(directory);
+  if (!complete.empty()) found.latest = complete.back();
+  std::string other;
+  bool has_step = false;
+  for (const std::string& name : names_in(directory)) {
+    std::error_code error;
+    const auto step = step_of(name);
+    if (!step || !std::filesystem::is_directory(directory / name, error)) {
+      if (!name.starts_with('.')) other = name;
+      continue;
+    }
+    has_step = true;
+    if (std::filesystem::exists(directory / name / manifest_name, error)) continue;
+    require_parts_of_a_save(directory / name);
+    if (!found.latest || *step > *found.latest) found.incomplete.push_back(*step);
+  }
+  if (!has_step && !other.empty()) {
+    throw_error(Code::invalid_argument,
+                "restore_latest: {} has no checkpoints but other entries, such as \"{}\"; give the directory of the "
+                "checkpoints, or an empty or new one",
+                directory.string(), other);
+  }
+  std::sort(found.incomplete.begin(), found.incomplete.end());
+  return found;
 }
 
 void commit(const Path& directory, const Path& from, std::int64_t step, int keep) {

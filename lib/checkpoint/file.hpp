@@ -74,6 +74,16 @@ inline constexpr const char* manifest_name = "manifest.json";
 /// Steps of the complete checkpoints, ascending; none if the directory does not exist. Throws as throw_system_error.
 [[nodiscard]] std::vector<std::int64_t> steps_in(const Path& directory);
 
+/// A directory of checkpoints, as restore_latest reads it.
+struct Found {
+  std::optional<std::int64_t> latest;    ///< step of the complete checkpoint with the highest step
+  std::vector<std::int64_t> incomplete;  ///< steps above it without a manifest, ascending
+};
+/// Empty if the directory does not exist or is empty. Entries that begin with a dot are ignored. Throws as
+/// throw_system_error, and Error(invalid_argument) that names the folder and an entry if `directory` has entries but no
+/// step folder, or if a step folder without a manifest has files that a save does not write.
+[[nodiscard]] Found find_checkpoints(const Path& directory);
+
 /// Renames the finished folder `from` to the checkpoint of `step`, and syncs the directory. Then removes all but this
 /// checkpoint and the `keep` - 1 others with the highest steps (0: removes none), and the unfinished folders of earlier
 /// jobs.

@@ -80,7 +80,7 @@ class PendingSave::Implementation {
   /// Writes on the calling thread.
   void write() noexcept;
   /// Waits for the writing on all ranks and commits. Collective.
-  detail::Path finish();
+  std::string finish();
   [[nodiscard]] bool is_finished() const noexcept { return finished_; }
 
  private:

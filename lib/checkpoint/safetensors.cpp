@@ -23,27 +23,27 @@ namespace lockstep {
 
 using detail::File;
 
-SafetensorsFile load_safetensors(const std::filesystem::path& path) {
+SafetensorsFile load_safetensors(const std::string& path) {
   const File file = File::open_to_read(path);
   const std::uint64_t size = file.size();
   std::string bytes(std::min<std::uint64_t>(size, 8), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(bytes)));
-  std::string text(static_cast<std::size_t>(detail::header_length(bytes, size, path.string())), '\0');
+  std::string text(static_cast<std::size_t>(detail::header_length(bytes, size, path)), '\0');
   file.read_at(8, std::as_writable_bytes(std::span(text)));
-  detail::SafetensorsHeader header = detail::parse_header(text, size, path.string());
+  detail::SafetensorsHeader header = detail::parse_header(text, size, path);
   SafetensorsFile result;
   for (const detail::TensorEntry& entry : header.tensors) {
     Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape);
     const std::span<std::byte> elements(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
     file.read_at(header.data_offset + entry.begin, elements);
-    detail::check_elements(elements, entry, path.string());
+    detail::check_elements(elements, entry, path);
     result.tensors.emplace(entry.name, std::move(tensor));
   }
   result.metadata = std::move(header.metadata);
   return result;
 }
 
-void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& content) {
+void save_safetensors(const std::string& path, const SafetensorsFile& content) {
   detail::SafetensorsHeader header;
   header.metadata = content.metadata;
   for (const auto& [name, tensor] : content.tensors)
@@ -52,9 +52,9 @@ void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& 
   try {
     bytes = detail::format_header(header);
   } catch (const nlohmann::json::exception& error) {  // names that are not UTF-8
-    detail::throw_error(Code::invalid_argument, "save_safetensors: {}: {}", path.string(), error.what());
+    detail::throw_error(Code::invalid_argument, "save_safetensors: {}: {}", path, error.what());
   }
-  const detail::Path unfinished = path.string() + ".unfinished-" + std::to_string(::getpid());
+  const detail::Path unfinished = path + ".unfinished-" + std::to_string(::getpid());
   try {
     detail::remove_quietly(unfinished);  // of a killed process with the same id: opening does not truncate
     File file = File::open_to_write(unfinished);
@@ -66,7 +66,8 @@ void save_safetensors(const std::filesystem::path& path, const SafetensorsFile& 
     }
     file.sync();
     detail::put_in_place(unfinished, path);
-    detail::sync_directory(path.has_parent_path() ? path.parent_path() : detail::Path("."));
+    const detail::Path folder = detail::Path(path).parent_path();
+    detail::sync_directory(folder.empty() ? detail::Path(".") : folder);
   } catch (...) {
     detail::remove_quietly(unfinished);
     throw;

@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::array<std::pair<DType, std::string_view>, dtype_count> names{{
+constexpr std::array<std::pair<DType, std::string_view>, dtype_count> dtype_names{{
     {DType::f16, "F16"},
     {DType::bf16, "BF16"},
     {DType::f32, "F32"},
@@ -61,7 +61,7 @@ DType dtype_in(const Json& entry, const std::string& file, const std::string& na
   if (found == entry.end() || !found->is_string())
     throw_error(Code::data_loss, "{}: tensor \"{}\" has no dtype; the file is damaged", file, name);
   const auto text = found->get<std::string>();
-  for (const auto& [dtype, dtype_name] : names) {
+  for (const auto& [dtype, dtype_name] : dtype_names) {
     if (dtype_name == text) return dtype;
   }
   throw_error(Code::unimplemented, "{}: tensor \"{}\" has elements of type \"{}\", which lockstep does not support",
@@ -135,7 +135,8 @@ void read_metadata(const Json& json, std::map<std::string, std::string>& metadat
 }  // namespace
 
 std::string_view safetensors_name(DType dtype) noexcept {
-  return std::find_if(names.begin(), names.end(), [dtype](const auto& row) { return row.first == dtype; })->second;
+  return std::find_if(dtype_names.begin(), dtype_names.end(), [dtype](const auto& row) { return row.first == dtype; })
+      ->second;
 }
 
 std::uint64_t header_length(std::string_view first_8_bytes, std::uint64_t file_bytes, const std::string& file) {

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
 #include "base/log.hpp"
+#include "base/signals.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/implementation.hpp"
@@ -15,6 +16,7 @@
 #include "variables/variable_access.hpp"
 
 #include <lockstep/base/error.hpp>
+#include <lockstep/collectives/detail/propagate.hpp>
 
 #include <cstring>
 #include <random>
@@ -30,7 +32,8 @@ using detail::Path;
 namespace {
 
 void require_aggregation(const std::string& name, const Variable& variable) {
-  if (variable.aggregation() != VariableAggregation::none || VariableAccess::team(variable).is_default()) return;
+  if (variable.aggregation() != VariableAggregation::none || VariableAccess::team(variable).has_plain_variables())
+    return;
   detail::throw_error(Code::invalid_argument,
                       "save: the variable \"{}\" is synchronized on read, so the aggregate of all replicas' copies is "
                       "saved, but its aggregation is none. Create it with aggregation sum, mean or only_first_replica",
@@ -60,9 +63,11 @@ PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoi
   detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))),
                        "save: ranks pass different directories or steps; all ranks must save the same checkpoint");
   unfinished_ = detail::unfinished_path(directory, step, detail::from_rank_0(communicator_, std::random_device()()));
-  collect(checkpoint);
-  collect_words(checkpoint);
-  lay_out(checkpoint.options.parallel_bytes);
+  detail::propagate(communicator_, [&] {
+    collect(checkpoint);
+    collect_words(checkpoint);
+    lay_out(checkpoint.options.parallel_bytes);
+  });
 }
 
 PendingSave::Implementation::~Implementation() {
@@ -179,7 +184,9 @@ void PendingSave::Implementation::write() noexcept {
 }
 
 void PendingSave::Implementation::write_in_background() {
-  if (writes()) thread_ = std::thread([this] { write(); });
+  if (!writes()) return;
+  const detail::SignalsBlocked no_signals;
+  thread_ = std::thread([this] { write(); });
 }
 
 void PendingSave::Implementation::commit() {
@@ -194,7 +201,7 @@ void PendingSave::Implementation::commit() {
   detail::commit(directory_, unfinished_, step_, keep_last_);
 }
 
-Path PendingSave::Implementation::finish() {
+std::string PendingSave::Implementation::finish() {
   if (failure_) std::rethrow_exception(failure_);
   if (std::exchange(finished_, true)) return detail::step_path(directory_, step_);
   if (thread_.joinable()) thread_.join();
@@ -220,6 +227,6 @@ PendingSave::PendingSave(PendingSave&&) noexcept = default;
 PendingSave& PendingSave::operator=(PendingSave&&) noexcept = default;
 PendingSave::~PendingSave() = default;
 
-Path PendingSave::wait() { return implementation_->finish(); }
+std::string PendingSave::wait() { return implementation_->finish(); }
 
 }  // namespace lockstep

@@ -275,12 +275,13 @@ void Step::merge(const RendezvousCall& call) {
   parts_.clear();
   for (std::size_t i = 0; i < replicas_.size(); ++i) parts_.push_back(slots_[i].call->part);
   const ContextGuard guard({Mode::cross_replica, 0, &strategy, &team_, this, nullptr, thread_context().scope});
-  if (call.kind == CallKind::merge_call) team_.count_merge();
+  const bool is_merge_call = call.kind == CallKind::merge_call;
+  if (is_merge_call) team_.count_merge();
   try {
     call.function.call(call.function.object, parts_, strategy);
   } catch (const Error& error) {
     const bool others_differ = error.code() == Code::mismatch || error.code() == Code::deadline_exceeded;
-    if (!others_differ || team_.communicator().size() == 1) throw;
+    if (!is_merge_call || !others_differ || team_.communicator().size() == 1) throw;
     Error advised(error.code(),
                   error.text() +
                       "; this rank was inside a merge_call: if the replicas of the ranks make a different number of "

@@ -6,9 +6,14 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/processor.hpp"
+#include "base/signals.hpp"
 #include "context/step.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <utility>
 
 namespace lockstep {
@@ -25,6 +30,11 @@ bool are_of_several_kinds(const std::vector<Device>& devices) {
                      [&](Device device) { return device.kind != devices.front().kind; });
 }
 
+std::string numbered(const std::string& name) {
+  static std::atomic<int> made{0};
+  return fmt::format("{} #{}", name, ++made);
+}
+
 /// One if there are more threads than processors.
 int threads_for_loops(const Communicator& communicator) {
   return threads_on_this_node(communicator) <= detail::allowed_cpus() ? communicator.local_replicas() : 1;
@@ -37,6 +47,7 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
       communicator_(std::move(communicator)),
       devices_(std::move(devices)),
       kind_(kind),
+      numbered_name_(kind_ == Kind::is_default ? name_ : numbered(name_)),
       replicas_(communicator_.layout().replicas()),
       first_replica_id_(communicator_.layout().first(communicator_.rank())),
       fail_after_(communicator_.options().fail_after.value_or(default_fail_after)),
@@ -48,6 +59,7 @@ ReplicaTeam::ReplicaTeam(std::string name, Communicator communicator, std::vecto
   LOCKSTEP_CHECK(communicator_.local_replicas() == local_replicas());
   if (parallel_loop_->threads() > 1) CommunicatorAccess::share_loops(communicator_, parallel_loop_);
   step_ = std::make_unique<Step>(*this);
+  const detail::SignalsBlocked no_signals;
   for (int i = 1; i < local_replicas(); ++i) threads_.emplace_back([this, i] { serve(i); });
 }
 
@@ -60,6 +72,15 @@ ReplicaTeam::~ReplicaTeam() {
 std::shared_ptr<ReplicaTeam> ReplicaTeam::make_default() {
   return std::make_shared<ReplicaTeam>("the default strategy", self_communicator({.name = "default strategy"}),
                                        std::vector<Device>{{}}, Kind::is_default);
+}
+
+std::string ReplicaTeam::title() const {
+  if (is_default()) return name_;
+  constexpr std::size_t shown = 4;
+  std::string text = numbered_name_ + " on ";
+  for (std::size_t i = 0; i < devices_.size() && i < shown; ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", to_string(devices_[i]));
+  return devices_.size() > shown ? fmt::format("{}, ... ({} devices)", text, devices_.size()) : text;
 }
 
 ReplicaContext& ReplicaTeam::first_replica() { return step_->replica(0); }

@@ -55,10 +55,10 @@ struct StrategyHooks {
 
 class ReplicaTeam {
  public:
-  enum class Kind : std::uint8_t { usual, is_default };
+  enum class Kind : std::uint8_t { mirrored, one_device, is_default };
 
   /// `devices[i]` is the device of local replica i; as many as the communicator has local replicas.
-  ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind = Kind::usual);
+  ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind = Kind::mirrored);
   ReplicaTeam(const ReplicaTeam&) = delete;
   ReplicaTeam& operator=(const ReplicaTeam&) = delete;
   ~ReplicaTeam();
@@ -67,7 +67,15 @@ class ReplicaTeam {
   [[nodiscard]] static std::shared_ptr<ReplicaTeam> make_default();
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// The name and a number that counts the strategies of this process, which tells those of one class apart:
+  /// "MirroredStrategy #2".
+  [[nodiscard]] const std::string& numbered_name() const noexcept { return numbered_name_; }
+  /// For errors: "MirroredStrategy #2 on cpu:0, cpu:1".
+  [[nodiscard]] std::string title() const;
   [[nodiscard]] bool is_default() const noexcept { return kind_ == Kind::is_default; }
+  /// Whether variables are plain: one copy, and every read and write is allowed. A matter of the kind of strategy, not
+  /// of the number of replicas: a program that is right with one replica of a mirrored strategy is right with two.
+  [[nodiscard]] bool has_plain_variables() const noexcept { return kind_ != Kind::mirrored; }
   [[nodiscard]] const Communicator& communicator() const noexcept { return communicator_; }
   [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }
   /// Whether some replicas, of all ranks, compute on hosts and some on GPUs.
@@ -172,6 +180,7 @@ class ReplicaTeam {
   Communicator communicator_;
   std::vector<Device> devices_;
   Kind kind_;
+  std::string numbered_name_;
   int replicas_;
   int first_replica_id_;
   std::chrono::milliseconds fail_after_;

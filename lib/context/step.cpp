@@ -168,7 +168,7 @@ void StepAccess::check_use(const ReplicaContext& replica, std::string_view call)
   }
   detail::throw_error(Code::failed_precondition,
                       "{}: mismatching Strategy objects: a ReplicaContext of {} is used inside a step of {}", call,
-                      team.name(), context.team->name());
+                      team.title(), context.team->title());
 }
 
 }  // namespace lockstep

@@ -61,7 +61,7 @@ void require_no_other_strategy(const ReplicaTeam& team, std::string_view call) {
   if (context.mode != Mode::outside && context.team != &team) {
     throw_error(Code::failed_precondition,
                 "{}: called on {} inside the scope of {}; strategies cannot be mixed: leave that scope first", call,
-                team.name(), context.team->name());
+                team.title(), context.team->title());
   }
 }
 

@@ -160,7 +160,16 @@ AxisReduction::AxisReduction(std::span<const AxisLeaf> leaves, ReduceOp op, cons
 }
 
 void AxisReduction::check_leaf(const AxisLeaf& leaf, const Leaf& local, int local_replicas, int first_replica) const {
+  check_component_count(leaf.components.size(), "reduce", local_replicas);
   check_same_dtype(leaf.components, "reduce", first_replica);
+  for (std::size_t i = 1; i < leaf.components.size(); ++i) {
+    if (local.sums[i].shape() == local.sums.front().shape()) continue;
+    detail::throw_error(Code::invalid_argument,
+                        "reduce: value has shape {} on replica {} but {} on replica {}; the axes that are not reduced "
+                        "must match",
+                        to_string(leaf.components[i].shape), first_replica + static_cast<int>(i),
+                        to_string(leaf.components.front().shape), first_replica);
+  }
   const std::vector<ConstTensorView> views = views_of(local.sums);
   const Item item{views, {}};
   check_distributed_items(std::span(&item, 1), ReduceOp::sum, "reduce", local_replicas, first_replica);

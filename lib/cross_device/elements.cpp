@@ -12,7 +12,9 @@
 
 #include <lockstep/device/gpu.hpp>
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -26,6 +28,12 @@ Tensor round_to(const Tensor& value) {
   const auto to = result.elements<T>();
   for (std::size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]);
   return result;
+}
+
+/// `value`, or the canonical NaN: the sign of 0 / 0 depends on the processor.
+template <class T>
+T canonical(T value) {
+  return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
 }
 
 }  // namespace
@@ -62,7 +70,7 @@ void divide_elements(TensorView view, std::int64_t count) {
       using Sum = detail::sum_t<T>;
       const auto divisor = static_cast<Sum>(count);
       for (T& element : std::span(static_cast<T*>(edit.view().data), static_cast<std::size_t>(view.element_count())))
-        element = static_cast<T>(static_cast<Sum>(element) / divisor);
+        element = static_cast<T>(canonical(static_cast<Sum>(element) / divisor));
     }
   });
   edit.finish();

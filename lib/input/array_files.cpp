@@ -51,7 +51,7 @@ std::string extents_text(std::span<const std::int64_t> extents) {
 }
 
 /// Reads the file to its end without storing the content, so that a wrong length is found before memory is allocated.
-void check_length(const std::filesystem::path& path, const ArrayHeader& header) {
+void check_length(const std::string& path, const ArrayHeader& header) {
   ByteReader reader(path);
   std::vector<std::byte> scratch(64 * 1024);
   while (reader.position() <= header.header_bytes + header.content_bytes && reader.read(scratch) == scratch.size()) {}
@@ -117,7 +117,7 @@ Tensor read_content(ByteStream& stream, const ArrayHeader& header) {
   return header.layout.is_fortran && header.shape.rank() > 1 ? reordered(tensor) : tensor;
 }
 
-Tensor read_array(const std::filesystem::path& path, ParseHeader parse) {
+Tensor read_array(const std::string& path, ParseHeader parse) {
   ByteReader reader(path);
   const ArrayHeader header = parse(reader);
   const std::uint64_t expected = header.header_bytes + header.content_bytes;
@@ -158,13 +158,13 @@ RowBlock block_of(std::shared_ptr<const void> owner, std::span<const std::byte> 
 Pipeline array_files(const char* reader, const FileList& files, ParseHeader parse) {
   check_files(reader, files);
   std::vector<RowBlock> blocks;
-  for (const std::filesystem::path& path : files) {
+  for (const std::string& path : files) {
     auto file = std::make_shared<const MappedFile>(path);
     const std::span<const std::byte> bytes = file->bytes();
     if (is_gzip(bytes)) {
-      blocks.push_back(block_of(read_array(path, parse), path.string()));
+      blocks.push_back(block_of(read_array(path, parse), path));
     } else {
-      blocks.push_back(block_of(std::move(file), bytes, path.string(), parse));
+      blocks.push_back(block_of(std::move(file), bytes, path, parse));
     }
   }
   return pipeline_of(mapped_rows(reader, files, std::move(blocks)));

@@ -12,9 +12,9 @@
 #include <lockstep/input/records.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace lockstep::input {
 
@@ -47,7 +47,7 @@ using ParseHeader = ArrayHeader (*)(ByteStream& stream);
 /// Error(data_loss) if the stream has fewer or more bytes.
 [[nodiscard]] Tensor read_content(ByteStream& stream, const ArrayHeader& header);
 /// Reads the array of a file, plain or gzip.
-[[nodiscard]] Tensor read_array(const std::filesystem::path& path, ParseHeader parse);
+[[nodiscard]] Tensor read_array(const std::string& path, ParseHeader parse);
 
 /// The rows of the array in `bytes`, the content of a plain file or of a part of one, which is valid as long as
 /// `owner`. An array in Fortran order is copied.

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <new>
 #include <system_error>
@@ -33,7 +34,7 @@ std::size_t SpanReader::read(std::span<std::byte> bytes) {
   return count;
 }
 
-ByteReader::ByteReader(const std::filesystem::path& path) : name_(path.string()) {
+ByteReader::ByteReader(const std::string& path) : name_(path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     detail::throw_error(Code::invalid_argument, "cannot read {}: {}", name_, errno_text(EISDIR));

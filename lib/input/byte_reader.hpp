@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,7 +59,7 @@ inline constexpr std::uint64_t best_deflate_ratio = 1100;
 class ByteReader final : public ByteStream {
  public:
   /// Throws Error(invalid_argument) if the file cannot be opened.
-  explicit ByteReader(const std::filesystem::path& path);
+  explicit ByteReader(const std::string& path);
   ~ByteReader() override;
 
   /// Also throws Error(data_loss) if gzip data is truncated, corrupt, or followed by other bytes.

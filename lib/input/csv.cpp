@@ -72,8 +72,7 @@ struct CsvPlan {
 
 class CsvCursor final : public WholeCursor {
  public:
-  CsvCursor(const std::filesystem::path& path, std::shared_ptr<const CsvPlan> plan,
-            std::shared_ptr<MemoryResource> memory)
+  CsvCursor(const std::string& path, std::shared_ptr<const CsvPlan> plan, std::shared_ptr<MemoryResource> memory)
       : WholeCursor(std::move(memory)),
         plan_(std::move(plan)),
         reader_(path, plan_->options.delimiter, plan_->options.records.max_record_bytes) {}
@@ -215,7 +214,7 @@ Pipeline csv_records(const FileList& files, const CsvOptions& options, std::size
   const bool is_vector = check_leaves(options.columns, leaves);
   for (std::size_t i = 0; i < options.columns.size(); ++i) check_column(options.columns[i], i, options.has_header);
   auto plan = std::make_shared<const CsvPlan>(CsvPlan{options, is_vector});
-  auto open = [plan = std::move(plan)](const std::filesystem::path& path, const PassOptions& pass) {
+  auto open = [plan = std::move(plan)](const std::string& path, const PassOptions& pass) {
     return std::make_unique<CsvCursor>(path, plan, pass.memory);
   };
   return Pipeline::from_node(files_node("csv_dataset", files, std::move(open), options.records.interleave));

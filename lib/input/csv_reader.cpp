@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // some programs write it at the start of UTF-8 files
 }  // namespace
 
-CsvReader::CsvReader(const std::filesystem::path& path, char delimiter, std::size_t max_record_bytes)
+CsvReader::CsvReader(const std::string& path, char delimiter, std::size_t max_record_bytes)
     : window_(path), delimiter_(delimiter), max_record_bytes_(max_record_bytes) {
   const std::size_t bytes = byte_order_mark.size();
   if (window_.ensure(bytes) && std::memcmp(window_.view().data(), byte_order_mark.data(), bytes) == 0)

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +18,7 @@ namespace lockstep::input {
 class CsvReader {
  public:
   /// Skips a byte order mark.
-  CsvReader(const std::filesystem::path& path, char delimiter, std::size_t max_record_bytes);
+  CsvReader(const std::string& path, char delimiter, std::size_t max_record_bytes);
 
   /// Moves to the next record that is not an empty line; returns false at the end. Throws Error(data_loss) for
   /// misplaced quotes and records that are too long.

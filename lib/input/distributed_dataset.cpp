@@ -4,6 +4,7 @@
 // Distributes one global dataset by its AutoShardPolicy.
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "input/distributed_implementation.hpp"
 #include "input/split.hpp"
 
@@ -11,8 +12,6 @@
 
 namespace lockstep::input {
 namespace {
-
-using NodePointer = std::shared_ptr<const Node>;
 
 void check_layout(const InputLayout& layout, AutoShardPolicy policy) {
   const ReplicaLayout& replicas = layout.replicas;
@@ -60,10 +59,10 @@ void check_hint(const Node& dataset) {
 }
 
 /// The rank's own stream, divided into batches for its replicas.
-NodePointer own_stream(const NodePointer& dataset, const InputLayout& layout, AutoShardPolicy policy,
-                       SplitPolicy split) {
+std::shared_ptr<const Node> own_stream(const std::shared_ptr<const Node>& dataset, const InputLayout& layout,
+                                       AutoShardPolicy policy, SplitPolicy split) {
   const Part part{layout.replicas.ranks(), layout.rank};
-  NodePointer own = dataset;
+  std::shared_ptr<const Node> own = dataset;
   if (policy == AutoShardPolicy::file) own = dataset->restricted({.files = part, .hinted = std::nullopt});
   if (policy == AutoShardPolicy::hint) own = dataset->restricted({.files = std::nullopt, .hinted = part});
   if (own->batch_size() == 0) return own;  // not batched: one replica takes single elements
@@ -78,8 +77,18 @@ AutoShardPolicy resolved(AutoShardPolicy policy, const Node& dataset) {
   return dataset.files().empty() ? AutoShardPolicy::data : AutoShardPolicy::file;
 }
 
-DistributedPipeline distribute_checked(const NodePointer& dataset, std::size_t leaves, const InputLayout& layout,
-                                       const InputOptions& options) {
+/// Rank 0 warns if there are several.
+void warn_of_redundant_reads(const InputLayout& layout) {
+  if (layout.rank != 0 || layout.replicas.ranks() == 1) return;
+  detail::log_warning(
+      "distribute: with auto_shard_policy DATA each of the {} ranks reads and transforms all data and uses a part of "
+      "it; use AUTO, which reads only the rows of its own replicas from sources with random access, or "
+      "distribute_datasets_from_function",
+      layout.replicas.ranks());
+}
+
+DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& dataset, std::size_t leaves,
+                                       const InputLayout& layout, const InputOptions& options) {
   const AutoShardPolicy policy = resolved(options.auto_shard_policy, *dataset);
   const ReplicaLayout& replicas = layout.replicas;
   check_layout(layout, policy);
@@ -97,6 +106,7 @@ DistributedPipeline distribute_checked(const NodePointer& dataset, std::size_t l
       return distribute_chunks(dataset, {options.split, replicas.first(layout.rank), 1}, layout, options,
                                std::move(describe));
     case AutoShardPolicy::data:
+      warn_of_redundant_reads(layout);
       return distribute_chunks(dataset, {SplitPolicy::ceil_slices, layout.rank, replicas.ranks()}, layout, options,
                                std::move(describe));
     case AutoShardPolicy::file: check_files(*dataset, replicas.ranks()); break;

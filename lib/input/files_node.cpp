@@ -23,7 +23,7 @@ class FilesNode final : public Node {
     return interleaved(std::move(next), options_);
   }
   [[nodiscard]] Cardinality cardinality() const override { return Cardinality::unknown(); }
-  [[nodiscard]] std::vector<std::string> files() const override { return names_of(files_); }
+  [[nodiscard]] std::vector<std::string> files() const override { return files_; }
   [[nodiscard]] std::shared_ptr<const Node> restricted(const Restriction& restriction) const override {
     if (!restriction.files) return shared_from_this();
     return std::make_shared<FilesNode>(part_of(files_, *restriction.files), open_, options_);
@@ -66,16 +66,9 @@ FileList part_of(const FileList& files, const Part& part) {
     detail::throw_error(Code::invalid_argument,
                         "shard by file: with {} shards of {} files, shard {} has no file (the first file is {}); use "
                         "at least as many files as shards, or shard elements instead",
-                        part.count, files.size(), part.index, files.front().string());
+                        part.count, files.size(), part.index, files.front());
   }
   return some;
-}
-
-std::vector<std::string> names_of(const FileList& files) {
-  std::vector<std::string> names;
-  names.reserve(files.size());
-  for (const std::filesystem::path& file : files) names.push_back(file.string());
-  return names;
 }
 
 void BytesCursor::read_rows(std::int64_t first, std::int64_t count, Leaves& element) {

@@ -19,7 +19,7 @@
 namespace lockstep::input {
 
 /// Opens one file; called when the file is reached.
-using OpenFile = std::function<std::unique_ptr<Cursor>(const std::filesystem::path& path, const PassOptions& options)>;
+using OpenFile = std::function<std::unique_ptr<Cursor>(const std::string& path, const PassOptions& options)>;
 
 /// `reader` is the prefix of error texts. Throws Error(invalid_argument) for an empty list, and for a cycle or block
 /// length below 1.
@@ -32,7 +32,6 @@ void check_options(const char* reader, const RecordOptions& options);
 void check_files(const char* reader, const FileList& files);
 /// The files of one part. Throws Error(invalid_argument) if there is none.
 [[nodiscard]] FileList part_of(const FileList& files, const Part& part);
-[[nodiscard]] std::vector<std::string> names_of(const FileList& files);
 
 /// Base of cursors whose elements are records of bytes: u8 tensors of shape [length], which are created only when they
 /// are read.

@@ -31,7 +31,7 @@ struct Layout {
 
 class PackedRecordsCursor final : public BytesCursor {
  public:
-  PackedRecordsCursor(const std::filesystem::path& path, const Layout& layout, std::shared_ptr<MemoryResource> memory)
+  PackedRecordsCursor(const std::string& path, const Layout& layout, std::shared_ptr<MemoryResource> memory)
       : BytesCursor(std::move(memory)), window_(path, FileWindow::Packing::gzip), layout_(layout) {
     if (!window_.ensure(layout.header + layout.footer)) {
       throw_length(window_.name(), layout_, "the content has", window_.view().size());
@@ -55,7 +55,7 @@ class PackedRecordsCursor final : public BytesCursor {
   Layout layout_;
 };
 
-RowBlock block_of_file(const std::filesystem::path& path, const Layout& layout) {
+RowBlock block_of_file(const std::string& path, const Layout& layout) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> bytes = file->bytes();
   const std::size_t around = layout.header + layout.footer;
@@ -86,13 +86,13 @@ Pipeline fixed_length_records(const FileList& files, std::int64_t record_bytes,
                       checked("footer_bytes", options.footer_bytes, 0)};
   check_files(reader, files);
   if (options.compression == Compression::gzip) {
-    auto open = [layout](const std::filesystem::path& path, const PassOptions& pass) {
+    auto open = [layout](const std::string& path, const PassOptions& pass) {
       return std::make_unique<PackedRecordsCursor>(path, layout, pass.memory);
     };
     return Pipeline::from_node(files_node(reader, files, std::move(open), {}));
   }
   std::vector<RowBlock> blocks;
-  for (const std::filesystem::path& path : files) blocks.push_back(block_of_file(path, layout));
+  for (const std::string& path : files) blocks.push_back(block_of_file(path, layout));
   return pipeline_of(mapped_rows(reader, files, std::move(blocks)));
 }
 

@@ -66,7 +66,7 @@ ArrayHeader parse_header(ByteStream& stream) {
 
 }  // namespace
 
-Tensor read_idx(const std::filesystem::path& path) { return read_array(path, parse_header); }
+Tensor read_idx(const std::string& path) { return read_array(path, parse_header); }
 
 Pipeline idx_rows(const FileList& files) { return array_files("idx_dataset", files, parse_header); }
 

@@ -24,10 +24,10 @@ InputContext::InputContext(int num_input_pipelines, int input_pipeline_id, int n
 }
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
-  if (global_batch_size < 1 || global_batch_size % num_replicas_in_sync_ != 0) {
+  if (global_batch_size < 0 || global_batch_size % num_replicas_in_sync_ != 0) {
     detail::throw_error(
         Code::invalid_argument,
-        "get_per_replica_batch_size: global_batch_size is {}; it must be a positive multiple of the {} replicas",
+        "get_per_replica_batch_size: global_batch_size is {}; it must be a multiple of the {} replicas, at least 0",
         global_batch_size, num_replicas_in_sync_);
   }
   return global_batch_size / num_replicas_in_sync_;

@@ -41,7 +41,7 @@ constexpr std::size_t chunk_bytes = 256 * 1024;
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path, Use use) : name_(path.string()) {
+MappedFile::MappedFile(const std::string& path, Use use) : name_(path) {
   const FileDescriptor file(name_);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) throw_system("read", name_, errno);
@@ -67,7 +67,7 @@ bool is_gzip(std::span<const std::byte> bytes) noexcept {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
 
-FileWindow::FileWindow(const std::filesystem::path& path, Packing packing) : name_(path.string()) {
+FileWindow::FileWindow(const std::string& path, Packing packing) : name_(path) {
   mapped_.emplace(path, MappedFile::Use::in_order);
   const bool found = is_gzip(mapped_->bytes());
   if (packing == Packing::gzip && !found) {

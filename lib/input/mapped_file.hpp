@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +22,7 @@ class MappedFile {
  public:
   enum class Use { in_order, anywhere };
   /// Throws Error(invalid_argument) if the file cannot be opened or is not a regular file.
-  explicit MappedFile(const std::filesystem::path& path, Use use = Use::anywhere);
+  explicit MappedFile(const std::string& path, Use use = Use::anywhere);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
@@ -46,7 +45,7 @@ class FileWindow {
   enum class Packing { detected, none, gzip };
   /// Throws Error(invalid_argument) if the file cannot be read, and Error(data_loss) if `packing` is gzip but the data
   /// is not.
-  explicit FileWindow(const std::filesystem::path& path, Packing packing = Packing::detected);
+  explicit FileWindow(const std::string& path, Packing packing = Packing::detected);
 
   /// The window: bytes from position() on.
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return view_; }

@@ -34,7 +34,7 @@ class MappedRows final : public RowSource {
     copy(std::span(&row, 1), static_cast<std::byte*>(element.data()));
     result.assign(1, element);
   }
-  [[nodiscard]] std::vector<std::string> files() const override { return names_of(files_); }
+  [[nodiscard]] std::vector<std::string> files() const override { return files_; }
   [[nodiscard]] std::shared_ptr<const RowSource> of_files(const Part& part) const override {
     FileList files = part_of(files_, part);
     std::vector<RowBlock> blocks;
@@ -96,8 +96,8 @@ std::shared_ptr<const RowSource> mapped_rows(const char* reader, const FileList&
     detail::throw_error(Code::invalid_argument,
                         "{}: rows of {} are {}{}, but rows of {} are {}{}; all files of a dataset must have rows of "
                         "the same dtype and shape",
-                        reader, files[i].string(), to_string(kind.dtype), to_string(kind.row), files[0].string(),
-                        to_string(first.dtype), to_string(first.row));
+                        reader, files[i], to_string(kind.dtype), to_string(kind.row), files[0], to_string(first.dtype),
+                        to_string(first.row));
   }
   return std::make_shared<MappedRows>(files, std::move(blocks));
 }

@@ -45,22 +45,22 @@ RowBlock array_block(const ZipArchive& archive, const ZipMember& member) {
   return block_of(archive.file(), member.packed, archive.name_of(member), parse_npy_header);
 }
 
-void check_lengths(const std::filesystem::path& path, std::span<const std::string> names,
+void check_lengths(const std::string& path, std::span<const std::string> names,
                    const std::vector<std::vector<RowBlock>>& blocks) {
   for (std::size_t i = 1; i < names.size(); ++i) {
     if (blocks[i].back().rows == blocks[0].back().rows) continue;
     detail::throw_error(
         Code::invalid_argument,
         "npz_dataset: in {} array \"{}\" has {} rows but \"{}\" has {}; all arrays must have the same number of rows",
-        path.string(), names[0], blocks[0].back().rows, names[i], blocks[i].back().rows);
+        path, names[0], blocks[0].back().rows, names[i], blocks[i].back().rows);
   }
 }
 
 }  // namespace
 
-Tensor read_npy(const std::filesystem::path& path) { return read_array(path, parse_npy_header); }
+Tensor read_npy(const std::string& path) { return read_array(path, parse_npy_header); }
 
-std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
+std::map<std::string, Tensor> read_npz(const std::string& path) {
   const ZipArchive archive(path);
   std::map<std::string, Tensor> arrays;
   for (const ZipMember& member : archive.members()) {
@@ -80,7 +80,7 @@ Pipeline npz_rows(const FileList& files, std::span<const std::string> names, std
         names.size(), leaves);
   }
   std::vector<std::vector<RowBlock>> blocks(names.size());
-  for (const std::filesystem::path& path : files) {
+  for (const std::string& path : files) {
     const ZipArchive archive(path);
     for (std::size_t i = 0; i < names.size(); ++i) {
       blocks[i].push_back(array_block(archive, find_array(archive, names[i])));

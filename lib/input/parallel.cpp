@@ -3,6 +3,7 @@
 
 #include "input/parallel.hpp"
 #include "base/mutex.hpp"
+#include "base/signals.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +23,7 @@ class ParallelCursor final : public WholeCursor {
   ParallelCursor(NextJob next, int threads, std::shared_ptr<MemoryResource> memory)
       : WholeCursor(std::move(memory)), next_(std::move(next)), slots_(2 * static_cast<std::size_t>(threads)) {
     try {
+      const detail::SignalsBlocked no_signals;
       for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
     } catch (...) {
       stop();
@@ -154,6 +156,7 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
   };
   try {
     const std::size_t useful = std::min(static_cast<std::size_t>(threads), count);
+    const detail::SignalsBlocked no_signals;
     for (std::size_t i = 1; i < useful; ++i) others.emplace_back(work);
   } catch (...) {
     next = count;

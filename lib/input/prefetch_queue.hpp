@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/mutex.hpp"
+#include "base/signals.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -25,8 +26,10 @@ class PrefetchQueue {
  public:
   using Produce = std::function<bool(Item& item)>;
 
-  PrefetchQueue(std::size_t depth, Produce produce)
-      : depth_(depth), produce_(std::move(produce)), thread_([this] { run(); }) {}
+  PrefetchQueue(std::size_t depth, Produce produce) : depth_(depth), produce_(std::move(produce)) {
+    const detail::SignalsBlocked no_signals;
+    thread_ = std::thread([this] { run(); });
+  }
   PrefetchQueue(const PrefetchQueue&) = delete;
   PrefetchQueue& operator=(const PrefetchQueue&) = delete;
   ~PrefetchQueue() {
@@ -102,7 +105,7 @@ class PrefetchQueue {
   bool ended_ LOCKSTEP_GUARDED_BY(mutex_) = false;
   bool stopped_ LOCKSTEP_GUARDED_BY(mutex_) = false;
 
-  std::thread thread_;  // last, so that the other members exist when the thread starts
+  std::thread thread_;
 };
 
 }  // namespace lockstep::input

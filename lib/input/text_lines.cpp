@@ -16,7 +16,7 @@ namespace {
 
 class LinesCursor final : public BytesCursor {
  public:
-  LinesCursor(const std::filesystem::path& path, std::size_t max_record_bytes, std::shared_ptr<MemoryResource> memory)
+  LinesCursor(const std::string& path, std::size_t max_record_bytes, std::shared_ptr<MemoryResource> memory)
       : BytesCursor(std::move(memory)), window_(path), max_record_bytes_(max_record_bytes) {}
   bool advance() override {
     window_.skip(passed_);
@@ -56,7 +56,7 @@ class LinesCursor final : public BytesCursor {
 
 Pipeline text_lines(const FileList& files, const RecordOptions& options) {
   check_options("text_line_dataset", options);
-  auto open = [most = options.max_record_bytes](const std::filesystem::path& path, const PassOptions& pass) {
+  auto open = [most = options.max_record_bytes](const std::string& path, const PassOptions& pass) {
     return std::make_unique<LinesCursor>(path, most, pass.memory);
   };
   return Pipeline::from_node(files_node("text_line_dataset", files, std::move(open), options.interleave));

@@ -36,7 +36,7 @@ bool has_checksum(std::span<const std::byte> bytes, std::size_t count) noexcept 
 }
 
 /// Detects gzip data. A plain file may have the same first bytes, if its first record has 35615 bytes.
-std::unique_ptr<FileWindow> open_window(const std::filesystem::path& path) {
+std::unique_ptr<FileWindow> open_window(const std::string& path) {
   auto plain = std::make_unique<FileWindow>(path, FileWindow::Packing::none);
   const bool is_plain =
       !is_gzip(plain->view()) || (plain->ensure(head_bytes) && has_checksum(plain->view(), length_bytes));
@@ -45,8 +45,7 @@ std::unique_ptr<FileWindow> open_window(const std::filesystem::path& path) {
 
 class TfRecordCursor final : public BytesCursor {
  public:
-  TfRecordCursor(const std::filesystem::path& path, std::size_t max_record_bytes,
-                 std::shared_ptr<MemoryResource> memory)
+  TfRecordCursor(const std::string& path, std::size_t max_record_bytes, std::shared_ptr<MemoryResource> memory)
       : BytesCursor(std::move(memory)), window_(open_window(path)), max_record_bytes_(max_record_bytes) {}
   bool advance() override {
     window_->skip(passed_);
@@ -94,7 +93,7 @@ class TfRecordCursor final : public BytesCursor {
 
 Pipeline tfrecords(const FileList& files, const RecordOptions& options) {
   check_options("tfrecord_dataset", options);
-  auto open = [most = options.max_record_bytes](const std::filesystem::path& path, const PassOptions& pass) {
+  auto open = [most = options.max_record_bytes](const std::string& path, const PassOptions& pass) {
     return std::make_unique<TfRecordCursor>(path, most, pass.memory);
   };
   return Pipeline::from_node(files_node("tfrecord_dataset", files, std::move(open), options.interleave));

@@ -134,8 +134,8 @@ void check_kind(const MappedFile& file, const ZipMember& member, unsigned flags,
 
 /// Reads the directory entry at `at`, and moves `at` to the next one.
 ZipMember read_entry(const Fields& fields, std::uint64_t& at) {
-  const auto entry = fields.part(at, entry_bytes, "an entry of the directory");
-  fields.require(entry_signature, entry, at, "an entry of the directory");
+  const auto entry = fields.part(at, entry_bytes, "an entry of the central directory");
+  fields.require(entry_signature, entry, at, "an entry of the central directory");
   const auto name_bytes = Fields::number<std::uint16_t>(entry, 28);
   const auto extra_bytes = Fields::number<std::uint16_t>(entry, 30);
   const auto comment_bytes = Fields::number<std::uint16_t>(entry, 32);
@@ -254,7 +254,7 @@ class MemberReader final : public ByteStream {
 
 }  // namespace
 
-ZipArchive::ZipArchive(const std::filesystem::path& path) : file_(std::make_shared<const MappedFile>(path)) {
+ZipArchive::ZipArchive(const std::string& path) : file_(std::make_shared<const MappedFile>(path)) {
   const Fields fields(*file_);
   const Directory directory = find_directory(fields);
   static_cast<void>(fields.part(directory.offset, directory.bytes, "the directory"));

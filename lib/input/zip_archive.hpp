@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,7 +29,7 @@ class ZipArchive {
  public:
   /// Reads the directory. Throws Error(invalid_argument) if the file cannot be read, is not a zip archive, or has
   /// members that are encrypted or compressed by another method; Error(data_loss) if offsets or sizes exceed the file.
-  explicit ZipArchive(const std::filesystem::path& path);
+  explicit ZipArchive(const std::string& path);
 
   [[nodiscard]] const std::vector<ZipMember>& members() const noexcept { return members_; }
   /// The decompressed bytes. At the end, the stream throws Error(data_loss) if size or checksum are wrong.

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view rule =
     "a pattern is a list of stages separated by dots, nearest ranks first: n (the ranks of a node; only first), K "
     "(each group of K ranks splits the data), rK (each of K ranks gets all of it), fK (as rK, repeated until all "
-    "ranks are joined; only last); K is an integer from 2 to 1000000, or 0 for all remaining ranks (not for f); no "
-    "splitting stage follows r or f; example: n.4.f4";
+    "ranks are joined; only last); K is an integer from 2 to 1000000, or 0 for all remaining ranks (not for f, and "
+    "only last); no splitting stage follows r or f; example: n.4.f4";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view part) {
   throw_error(Code::invalid_argument, "radices \"{}\": \"{}\" is invalid; {}", text, part, rule);
@@ -37,6 +37,8 @@ RadixPattern::RadixPattern(std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('.', begin), text.size());
     const std::string_view part = text.substr(begin, end - begin);
+    // a stage of all remaining ranks leaves none for another one
+    if (!stages_.empty() && stages_.back().kind != StageKind::node && stages_.back().radix == 0) refuse(text, part);
     if (part == "n") {
       if (begin != 0) refuse(text, part);
       stages_.push_back({StageKind::node, 0});

@@ -42,8 +42,8 @@ using Radices = std::vector<StageRadix>;
 ///   K    split among K neighbours, K >= 2; 0: among all that are left
 ///   rK   replicate among K neighbours; r0: among all that are left
 ///   fK   replicate among K neighbours repeatedly, until all ranks are joined: recursive doubling of radix K; only last
-/// No splitting stage may follow a replicating one. Throws Error(invalid_argument) that names the invalid part and the
-/// rule.
+/// No splitting stage may follow a replicating one, and no stage one of all that are left. Throws
+/// Error(invalid_argument) that names the invalid part and the rule.
 class RadixPattern {
  public:
   explicit RadixPattern(std::string_view text);

@@ -48,7 +48,7 @@ std::string Strategy::describe() const {
   const int last = first_replica() + local_replicas() - 1;
   std::string text;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "{}: {} replicas in sync\n", team_->name(), layout.replicas());
+  fmt::format_to(out, "{}: {} replicas in sync\n", team_->numbered_name(), layout.replicas());
   fmt::format_to(out, "  layout: {} ranks on {} nodes, replicas per rank {}, transport {}\n", layout.ranks(),
                  communicator.nodes(), to_string(layout), communicator.transport());
   fmt::format_to(out, "  this rank: {}, replicas {} to {}, devices {}\n", communicator.rank(), first_replica(), last,

@@ -20,7 +20,7 @@ namespace {
 /// Whether each replica has its own value of `variable`: it belongs to the strategy and is synchronized on read.
 bool has_value_per_replica(const Variable& variable, const Sharing& sharing) {
   return variable.synchronization() == VariableSynchronization::on_read && sharing.strategy != nullptr &&
-         !VariableAccess::team(variable).is_default() && sharing.strategy->variable_created_in_scope(variable);
+         !VariableAccess::team(variable).has_plain_variables() && sharing.strategy->variable_created_in_scope(variable);
 }
 
 bool is_reduced(LeafKind kind, const Variable* variable, const Sharing& sharing) {

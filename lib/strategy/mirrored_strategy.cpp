@@ -6,6 +6,7 @@
 #include "context/replica_team.hpp"
 #include "device/cuda/backend.hpp"
 #include "strategy/local_devices.hpp"
+#include "strategy/strategy_access.hpp"
 
 #include <lockstep/device/gpu.hpp>
 
@@ -38,7 +39,7 @@ std::shared_ptr<ReplicaTeam> make_default_team() {
 
 }  // namespace
 
-MirroredStrategy::MirroredStrategy() : Strategy(make_default_team()) {}
+MirroredStrategy::MirroredStrategy() : Strategy(StrategyOfTheLibrary{.team = make_default_team()}) {}
 MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices,
                                    std::shared_ptr<CrossDeviceOps> cross_device_ops)
     : MirroredStrategy(parse_devices(devices), std::move(cross_device_ops)) {}
@@ -46,6 +47,6 @@ MirroredStrategy::MirroredStrategy(std::initializer_list<std::string_view> devic
                                    std::shared_ptr<CrossDeviceOps> cross_device_ops)
     : MirroredStrategy(std::vector<std::string>(devices.begin(), devices.end()), std::move(cross_device_ops)) {}
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices, std::shared_ptr<CrossDeviceOps> cross_device_ops)
-    : Strategy(make_team(std::move(devices)), std::move(cross_device_ops)) {}
+    : Strategy(StrategyOfTheLibrary{.team = make_team(std::move(devices)), .ops = std::move(cross_device_ops)}) {}
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "device/cuda/backend.hpp"
 #include "strategy/gpu_shares.hpp"
 #include "strategy/local_devices.hpp"
+#include "strategy/strategy_access.hpp"
 
 #include <lockstep/device/gpu.hpp>
 
@@ -104,8 +105,7 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
 /// Kinds of the devices of all ranks.
 enum Kinds : std::uint8_t { cpus = 1, gpus = 2, both = 3 };
 
-/// Collective. If the options of a rank were wrong, the other ranks get its error here, since duplicating a
-/// communicator has no deadline.
+/// Collective. If the options of a rank were wrong, the other ranks get its error here.
 std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>& devices) {
   std::uint8_t kinds = 0;
   for (const Device& device : devices) kinds |= device.kind == DeviceKind::cpu ? Kinds::cpus : Kinds::gpus;
@@ -164,7 +164,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOption
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Communicator& communicator,
                                                          const MultiWorkerOptions& options)
-    : Strategy(make_team(communicator, options), nullptr, options_of_calls(options.communication_options)),
+    : Strategy(StrategyOfTheLibrary{.team = make_team(communicator, options),
+                                    .options = options_of_calls(options.communication_options)}),
       resolver_(resolver_of(communicator, options)) {}
 
 }  // namespace lockstep

@@ -5,13 +5,16 @@
 
 #include "context/replica_team.hpp"
 #include "strategy/local_devices.hpp"
+#include "strategy/strategy_access.hpp"
 
 namespace lockstep {
 
 OneDeviceStrategy::OneDeviceStrategy(std::string_view device) : OneDeviceStrategy(parse_device(device)) {}
 
 OneDeviceStrategy::OneDeviceStrategy(Device device)
-    : Strategy(std::make_shared<ReplicaTeam>("OneDeviceStrategy", self_communicator({.name = "OneDeviceStrategy"}),
-                                             checked_devices({device}, "OneDeviceStrategy"))) {}
+    : Strategy(
+          StrategyOfTheLibrary{.team = std::make_shared<ReplicaTeam>(
+                                   "OneDeviceStrategy", self_communicator({.name = "OneDeviceStrategy"}),
+                                   checked_devices({device}, "OneDeviceStrategy"), ReplicaTeam::Kind::one_device)}) {}
 
 }  // namespace lockstep

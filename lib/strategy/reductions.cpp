@@ -30,7 +30,7 @@ void store(std::vector<std::vector<IndexedSlices>>&& results, std::span<const st
 
 LeafList Strategy::begin_reduction(std::string_view call, const ReduceOpArgument& op) {
   check_cross_replica(call);
-  return detail::propagate(communicator(), [&] { return extended_.leaves_for(op.op(call)); });
+  return detail::propagate(communicator(), [&] { return extended_.leaves_for(call, op.op(call)); });
 }
 
 bool Strategy::counts_once_per_rank() const noexcept {
@@ -85,7 +85,7 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
   return detail::propagate(communicator(), [&] { return reduction->results(); });
 }
 
-void Strategy::check_gather() const {
+LeafList Strategy::begin_gather() {
   const ThreadContext& context = thread_context();
   if (context.replica != nullptr && context.team == team_.get()) {
     detail::throw_error(Code::failed_precondition,
@@ -94,6 +94,7 @@ void Strategy::check_gather() const {
                         context.replica->replica_id_in_sync_group());
   }
   check_cross_replica("gather");
+  return extended_.leaves_for("gather", ReduceOp::sum);
 }
 
 std::vector<Tensor> Strategy::gather_leaves(const LeafList& leaves, int axis, const CommunicationOptions& options) {

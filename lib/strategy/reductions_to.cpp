@@ -64,10 +64,12 @@ void detail::propagate_current_exception(const StrategyExtended& extended, Found
   propagate_current_exception(extended.strategy_.communicator(), found_by);
 }
 
-LeafList StrategyExtended::leaves_for(ReduceOp op) const {
-  return LeafList(op, {strategy_.num_replicas_in_sync(), strategy_.counts_once_per_rank(), this},
+LeafList StrategyExtended::leaves_for(std::string_view call, ReduceOp op) const {
+  return LeafList(op, {call, strategy_.num_replicas_in_sync(), own_replicas(), strategy_.counts_once_per_rank(), this},
                   strategy_.result_memory_);
 }
+
+detail::LocalReplicas StrategyExtended::own_replicas() const noexcept { return strategy_.own_replicas(); }
 
 std::vector<ReducedValue> StrategyExtended::batch_reduce_to(const ReduceOpArgument& op,
                                                             std::span<const ReducePair> pairs,

@@ -22,7 +22,8 @@ namespace {
 /// The strategy outside of any scope: one replica, no devices of its own, no mirrored variables.
 class DefaultStrategy final : public Strategy {
  public:
-  explicit DefaultStrategy(std::shared_ptr<ReplicaTeam> team) : Strategy(std::move(team)) {}
+  explicit DefaultStrategy(std::shared_ptr<ReplicaTeam> team)
+      : Strategy(StrategyOfTheLibrary{.team = std::move(team)}) {}
 };
 
 /// Whether `record` is a scope that this thread is in.
@@ -47,7 +48,7 @@ Scope::Scope(Strategy& strategy) {
   if (team.is_default() && context.mode != Mode::outside && context.team != &team) {
     detail::throw_error(Code::failed_precondition,
                         "scope: the default strategy's scope must not nest in the scope of {}; leave that scope first",
-                        context.team->name());
+                        context.team->title());
   }
   detail::require_cross_replica(team, "scope");
   record_ = std::make_unique<ScopeRecord>(ScopeRecord{context, std::this_thread::get_id()});
@@ -71,7 +72,7 @@ Scope::~Scope() {
     detail::log_warning(
         "scope: nesting error: a scope of {} was closed inside a step, merge_call or update that was started within "
         "the scope; it is closed when that call returns. Close scopes and calls in the reverse order of opening",
-        thread_context().team->name());
+        thread_context().team->title());
     record_.release()->ended = true;
     return;
   }
@@ -107,7 +108,7 @@ void experimental_set_strategy(Strategy* strategy) {
                         context.step != nullptr        ? "step"
                         : context.mode == Mode::update ? "update"
                                                        : "scope",
-                        context.team->name());
+                        context.team->title());
   }
   if (strategy == nullptr || strategy->team_->is_default()) {
     context = {};

@@ -13,8 +13,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace lockstep {
 namespace {
 
@@ -27,13 +25,11 @@ CommunicationOptions options_for(const ReplicaTeam& team, CommunicationOptions o
 
 }  // namespace
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): `ops` is looked at once more after it could be moved
-Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops,
-                   const CommunicationOptions& options)
-    : team_(std::move(team)),
-      ops_(ops != nullptr ? ops : std::make_shared<AllReduceCrossDeviceOps>()),
-      ops_are_given_(ops != nullptr),
-      communication_options_(options_for(*team_, options)),
+Strategy::Strategy(const StrategyOfTheLibrary& parts)
+    : team_(parts.team),
+      ops_(parts.ops != nullptr ? parts.ops : std::make_shared<AllReduceCrossDeviceOps>()),
+      ops_are_given_(parts.ops != nullptr),
+      communication_options_(options_for(*team_, parts.options)),
       result_memory_(detail::steady_memory()),
       extended_(*this) {
   using Use = StrategyHooks::ReducerUse;
@@ -44,7 +40,7 @@ Strategy::Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDevic
                                                                ReduceOp op, const CommunicationOptions& of_call) {
              held->batch_reduce(communicator, items, op, of_strategy.merged(of_call));
            },
-       .reducer_use = ops_are_given_ || !options.is_default() ? Use::all_calls : Use::calls_with_options,
+       .reducer_use = ops_are_given_ || !parts.options.is_default() ? Use::all_calls : Use::calls_with_options,
        .path = detail::path_of(communication_options_),
        .all_gather = &all_gather_parts,
        .all_reduce_mixed = &all_reduce_mixed_parts});

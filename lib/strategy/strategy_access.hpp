@@ -5,9 +5,17 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#include <memory>
 #include <span>
 
 namespace lockstep {
+
+/// The parts of a strategy.
+struct StrategyOfTheLibrary {
+  std::shared_ptr<ReplicaTeam> team;
+  std::shared_ptr<CrossDeviceOps> ops = nullptr;  ///< reduces; null for the default, which depends on the devices
+  CommunicationOptions options = {};
+};
 
 /// The library's own access to the reducer of a strategy.
 struct StrategyAccess {

@@ -38,12 +38,12 @@ ColocateScope StrategyExtended::colocate_vars_with(const Variable& variable) con
         Code::invalid_argument,
         "colocate_vars_with: variable \"{}\" was created by {}, not by {}; pass a variable that was created by this "
         "strategy",
-        variable.name(), VariableAccess::team(variable).name(), team.name());
+        variable.name(), VariableAccess::team(variable).title(), team.title());
   }
   if (!team.is_default() && thread_context().mode == Mode::outside) {
     detail::throw_error(Code::failed_precondition,
                         "colocate_vars_with: called outside of the scope of {}; open strategy.scope() around it",
-                        team.name());
+                        team.title());
   }
   return ColocateScope(variable);
 }
@@ -66,7 +66,7 @@ ReplicaContext* StrategyExtended::replica_of_update(const Variable& variable) co
   if (&owner != &team && !owner.is_default()) {
     detail::throw_error(Code::invalid_argument,
                         "update: variable \"{}\" was created by {}, not by {}; update it through its own strategy",
-                        variable.name(), owner.name(), team.name());
+                        variable.name(), owner.title(), team.title());
   }
   return in_step ? context.replica : nullptr;
 }
@@ -85,7 +85,7 @@ std::vector<int> StrategyExtended::copies_on(std::span<const Device> devices) co
       detail::throw_error(Code::invalid_argument,
                           "update_non_slot: device {} is not one of this rank's devices of {}; pass the result of "
                           "non_slot_devices",
-                          to_string(device), strategy_.team_->name());
+                          to_string(device), strategy_.team_->title());
     }
     copies.push_back(static_cast<int>(found - own.begin()));
   }

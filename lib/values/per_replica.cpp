@@ -5,9 +5,22 @@
 
 #include "base/check.hpp"
 
+#include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/tree.hpp>
 
+#include <fmt/format.h>
+
+#include <string>
+
 namespace lockstep::detail {
+namespace {
+
+std::string text_of(const ValueName& name) {
+  return name.number == 0 ? fmt::format("{}: {}", name.call, name.value)
+                          : fmt::format("{}: {} {}", name.call, name.value, name.number);
+}
+
+}  // namespace
 
 void check_components(std::size_t count, int first_replica) {
   if (count == 0)
@@ -31,6 +44,19 @@ void throw_not_one_value(std::size_t count) {
               "PerReplica: used as one value, but it has {} components that may differ; reduce it, or use "
               "experimental_local_results",
               count);
+}
+
+void throw_other_count(const ValueName& name, int components, const LocalReplicas& replicas) {
+  throw_error(Code::invalid_argument,
+              "{} has {} components, but this rank has {} replicas; it must have one component per replica",
+              text_of(name), components, replicas.count);
+}
+
+void throw_other_first(const ValueName& name, int first, const LocalReplicas& replicas) {
+  throw_error(Code::invalid_argument,
+              "{} begins with the component of replica {}, but the first replica of this rank is {}; it must be made "
+              "for the replicas of this rank, as PerReplica(components, first_replica)",
+              text_of(name), first, replicas.first);
 }
 
 void throw_structure_differs(const char* what, int local) {

@@ -34,12 +34,9 @@ void check_value(const VariableState& state, const Use& use, ConstTensorView val
 }
 
 void refuse_bool(const VariableState& state, const Use& use, std::string_view call) {
-  state.refuse(
-      use, Error(Code::invalid_argument,
-                 fmt::format("{} to variable \"{}\": bool values cannot be {}", call, state.options.name,
-                             call == "assign"
-                                 ? "divided among replicas as shares of a sum; write the copies in the step function"
-                                 : "added; use assign")));
+  state.refuse(use, Error(Code::invalid_argument, fmt::format("{} to variable \"{}\": bool values cannot be added; use "
+                                                              "assign",
+                                                              call, state.options.name)));
 }
 
 void refuse_add_to_total(const VariableState& state, const Use& use, std::string_view call) {
@@ -59,9 +56,9 @@ const Variable& Variable::write(Write how, ConstTensorView value) const {
   const Use use = state.use_for_write();
   const std::string_view call = assignment_names[static_cast<std::size_t>(how)];
   check_value(state, use, value, call);
-  const bool spreads = state.is_on_read() && state.options.aggregation == VariableAggregation::sum &&
-                       use.place == Place::cross_replica && state.team->replicas() > 1;
-  if (value.dtype == DType::boolean && (how != Write::assign || spreads)) refuse_bool(state, use, call);
+  const bool spreads =
+      state.is_on_read() && state.options.aggregation == VariableAggregation::sum && use.place == Place::cross_replica;
+  if (value.dtype == DType::boolean && how != Write::assign) refuse_bool(state, use, call);
   if (spreads && how != Write::assign) refuse_add_to_total(state, use, call);
 
   const auto write_copy = [&state, how](int local, ConstTensorView from) {

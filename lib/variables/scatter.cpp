@@ -99,6 +99,7 @@ bool is_reduced(const VariableState& state) {
 
 /// Throws Error(unimplemented) if the variable does not have the operation in this context.
 void check_operation(const VariableState& state, const Use& use, RowOp op) {
+  if (use.place == Place::plain) return;
   if (state.is_on_read()) {
     detail::throw_error(Code::unimplemented,
                         "{} to variable \"{}\": variables that are synchronized on read have no scatter operations; "
@@ -162,17 +163,18 @@ IndexedSlices at(Device place, const IndexedSlices& slices) {
 /// GPUs.
 PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state, std::vector<IndexedSlices> local,
                                    std::string_view name) {
-  if (team.replicas() == 1) return PerReplica<IndexedSlices>(std::move(local));
+  const int first = team.first_replica_id();
+  if (team.replicas() == 1) return PerReplica<IndexedSlices>(std::move(local), first);
   if (team.devices_are_mixed() || detail::is_on_host(state.copies.front().device())) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
     const Device host;
     const std::vector<IndexedSlices> all = gather_slices(team, local, std::span(&host, 1), name);
-    return PerReplica<IndexedSlices>(std::vector(local.size(), all.front()));
+    return PerReplica<IndexedSlices>(std::vector(local.size(), all.front()), first);
   }
   std::vector<Device> places;
   for (const Tensor& copy : state.copies) places.push_back(copy.device());
   for (std::size_t i = 0; i < local.size(); ++i) local[i] = at(places[i], local[i]);
-  return PerReplica<IndexedSlices>(gather_slices(team, local, places, name));
+  return PerReplica<IndexedSlices>(gather_slices(team, local, places, name), first);
 }
 
 /// The rows of replica 0, for each local one; through host memory if there are several ranks.
@@ -180,7 +182,8 @@ PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices
   if (team.communicator().size() > 1) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
   }
-  return PerReplica<IndexedSlices>(std::vector(local.size(), broadcast_slices(team, local, name)));
+  return PerReplica<IndexedSlices>(std::vector(local.size(), broadcast_slices(team, local, name)),
+                                   team.first_replica_id());
 }
 
 /// Called in the rendezvous of the local replicas: the slices that each of them applies to its copy.

@@ -111,7 +111,7 @@ std::ostream& operator<<(std::ostream& out, const VariableComponent& component) 
 
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   const ReplicaTeam& team = VariableAccess::team(variable);
-  if (team.is_default()) return out << variable.component(0);
+  if (team.has_plain_variables()) return out << variable.component(0);
   out << (variable.synchronization() == VariableSynchronization::on_read ? "SyncOnReadVariable:{"
                                                                          : "MirroredVariable:{");
   for (int i = 0; i < variable.component_count(); ++i) {

@@ -40,6 +40,12 @@ void check_options(const VariableOptions& options, DType dtype) {
                         "variable \"{}\": aggregation {} is not one of none, sum, mean, only_first_replica",
                         options.name, static_cast<int>(options.aggregation));
   }
+  if (options.aggregation == VariableAggregation::sum && dtype == DType::boolean) {
+    detail::throw_error(Code::invalid_argument,
+                        "variable \"{}\": aggregation SUM is not supported for bool, which has no sum; use "
+                        "only_first_replica, or i32 elements",
+                        options.name);
+  }
   if (options.aggregation == VariableAggregation::mean && !is_floating_point(dtype)) {
     detail::throw_error(Code::invalid_argument,
                         "variable \"{}\": aggregation MEAN is not supported for {}, because the mean is not {}; use "

@@ -20,8 +20,10 @@ namespace lockstep {
 VariableState::Use VariableState::use() const {
   const ThreadContext& context = thread_context();
   if (team->is_default()) return {Place::plain, 0};
+  if (context.mode != Mode::outside && context.team != team.get())
+    detail::require_no_other_strategy(*team, "variable \"" + options.name + "\"");
+  if (team->has_plain_variables()) return {Place::plain, 0};
   if (context.mode == Mode::outside) return {Place::cross_replica, 0};
-  if (context.team != team.get()) detail::require_no_other_strategy(*team, "variable \"" + options.name + "\"");
   switch (context.mode) {
     case Mode::replica: return {Place::replica, context.component};
     case Mode::update: return {Place::update, context.component};
@@ -36,7 +38,7 @@ VariableState::Use VariableState::use_for_write() const {
         Code::failed_precondition,
         "variable \"{}\": it was created outside every scope, so it has one copy, which a step of {} may read but not "
         "write; create it through that strategy",
-        options.name, context.team->name());
+        options.name, context.team->title());
   }
   return use();
 }
@@ -56,7 +58,7 @@ void VariableState::aggregate_copies(TensorView target) const {
                           options.name);
     });
   }
-  if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());
+  if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());  // the aggregate of one copy
   const ConstTensorView first = copies.front().view();
   if (first.device.kind != target.device.kind) {
     // aggregates on the device of the copies, so that all ranks use the same path even if they need the result on

@@ -27,7 +27,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -72,7 +71,7 @@ class LOCKSTEP_API PendingSave {
   /// Waits until everything is on the disk, and returns the checkpoint's folder. Collective, in cross-replica context
   /// or outside of every scope; must be called before the next save or restore.
   /// Throws as `Checkpoint::save`, on all ranks, and again in every further call.
-  std::filesystem::path wait();
+  std::string wait();
 
  private:
   std::shared_ptr<Implementation> implementation_;
@@ -153,16 +152,16 @@ class LOCKSTEP_API Checkpoint {
   /// Memory: all copies of variables that are synchronized on read; mirrored variables are written from their own
   /// memory.
   /// Throws the same Error on all ranks, and creates no checkpoint then: invalid_argument for an on_read variable
-  /// without aggregation, a negative step, or an invalid path; failed_precondition if writing is not allowed, or in a
-  /// step function; unavailable if there is no space.
-  std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step);
+  /// without aggregation (unless it is plain, see Variable), a negative step, or an invalid path; failed_precondition
+  /// if writing is not allowed, or in a step function; unavailable if there is no space.
+  std::string save(const std::string& directory, std::int64_t step);
 
   /// Saves in the background: returns once the state has been copied, so that variables may change again. Collective.
   /// If rank 0 writes alone, the checkpoint is complete as soon as it is written; if all ranks write,
   /// `PendingSave::wait` completes it.
   /// Memory: a copy of the data that this rank writes (all of the state, or its slice), which the next call reuses.
   /// Only one save may be in progress: throws Error(failed_precondition) before `wait` of the previous one.
-  [[nodiscard]] PendingSave save_async(const std::filesystem::path& directory, std::int64_t step);
+  [[nodiscard]] PendingSave save_async(const std::string& directory, std::int64_t step);
 
   /// Restores all tracked objects from `path`: a checkpoint's folder, or a safetensors file of any origin with the
   /// tracked names. Returns the step; -1 for a plain file, which has none. Collective, in cross-replica context or
@@ -174,18 +173,20 @@ class LOCKSTEP_API Checkpoint {
   /// a name that is missing in the file or is not tracked, and a dtype or shape other than the variable's;
   /// failed_precondition if a file may not be read; data_loss if it is truncated or damaged; mismatch if ranks see
   /// different files.
-  std::int64_t restore(const std::filesystem::path& path, const RestoreOptions& options = {});
+  std::int64_t restore(const std::string& path, const RestoreOptions& options = {});
   /// Restores the checkpoint of step `step` in `directory`.
-  std::int64_t restore(const std::filesystem::path& directory, std::int64_t step, const RestoreOptions& options = {});
+  std::int64_t restore(const std::string& directory, std::int64_t step, const RestoreOptions& options = {});
   /// Restores the checkpoint with the highest step in `directory`, as rank 0 sees it, and returns the step. If there is
-  /// no checkpoint or no directory, changes nothing and returns nothing.
-  std::optional<std::int64_t> restore_latest(const std::filesystem::path& directory,
-                                             const RestoreOptions& options = {});
+  /// no checkpoint or no directory, changes nothing and returns nothing. Skips step folders without a manifest, whose
+  /// saves were not complete, and warns once on rank 0 of those with a higher step than the restored one.
+  /// Throws also Error(invalid_argument) if the directory has no checkpoints but other entries, or if a step folder
+  /// without a manifest has files that are not of a checkpoint; names that begin with a dot are ignored.
+  std::optional<std::int64_t> restore_latest(const std::string& directory, const RestoreOptions& options = {});
 
   /// The folder of the complete checkpoint with the highest step; nothing if there is none. Local.
-  [[nodiscard]] static std::optional<std::filesystem::path> latest(const std::filesystem::path& directory);
+  [[nodiscard]] static std::optional<std::string> latest(const std::string& directory);
   /// Steps of all complete checkpoints, ascending. Local.
-  [[nodiscard]] static std::vector<std::int64_t> steps(const std::filesystem::path& directory);
+  [[nodiscard]] static std::vector<std::int64_t> steps(const std::string& directory);
 
  private:
   struct WordsObject {

@@ -46,7 +46,7 @@ decltype(auto) all_reduce_gradient(ReplicaContext& replica, const ReduceOpArgume
 template <class Upstream>
 [[nodiscard]] auto all_gather_gradient(ReplicaContext& replica, const Upstream& upstream, int axis,
                                        std::int64_t local_extent) {
-  detail::require_reducible<Upstream>();
+  static_cast<void>(detail::can_be_reduced<Upstream, detail::is_not_tensor>());
   return detail::gathered_leaf<Upstream>(
       detail::own_part(replica, tensor_traits<Upstream>::view(upstream), axis, local_extent));
 }

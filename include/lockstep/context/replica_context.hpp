@@ -12,6 +12,7 @@
 #include <lockstep/core/reduce_op_argument.hpp>
 #include <lockstep/core/tensor_view.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/merge.hpp>
@@ -132,20 +133,8 @@ class LOCKSTEP_API ReplicaContext {
   template <class Tree>
     requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
   decltype(auto) all_reduce(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options = {}) {
-    using Plain = std::remove_cvref_t<Tree>;
-    begin("all_reduce");
-    const ReduceOp checked = op.op("all_reduce");
-    if constexpr (detail::refers_everywhere<Plain>) {
-      add_leaves(tree, tree);
-      all_reduce_views(checked, options);
-      return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
-    } else {
-      Plain result =
-          map_leaves(std::as_const(tree), [checked](const auto& leaf) { return detail::result_like(leaf, checked); });
-      add_leaves(std::as_const(tree), result);
-      detail::any_leaf<Plain, detail::is_sparse>::value ? all_reduce_mixed(checked, options)
-                                                        : all_reduce_views(checked, options);
-      return result;
+    if constexpr (detail::can_be_reduced<Tree, detail::is_not_tensor>()) {
+      return all_reduce_tree(op, std::forward<Tree>(tree), options);
     }
   }
 
@@ -192,7 +181,8 @@ class LOCKSTEP_API ReplicaContext {
   }
 
   /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have called this, and
-  /// gives each replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other.
+  /// gives each replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. A
+  /// PerReplica that was made for other replicas than those of this rank is Error(invalid_argument).
   /// All replicas of this rank must call it; ranks are synchronized only if `fn` does so. Arguments are merged as `run`
   /// merges results: an int becomes PerReplica<int>, a variable stays a variable. `fn` and its captures are those of
   /// the first local replica. An exception of `fn` ends the step on all local replicas. If replicas of one rank make
@@ -224,6 +214,24 @@ class LOCKSTEP_API ReplicaContext {
   friend struct StepAccess;  // for the library itself
   ReplicaContext(Step& step, int local);
 
+  template <class Tree>
+  decltype(auto) all_reduce_tree(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options) {
+    using Plain = std::remove_cvref_t<Tree>;
+    begin("all_reduce");
+    const ReduceOp checked = op.op("all_reduce");
+    if constexpr (detail::refers_everywhere<Plain>) {
+      add_leaves(tree, tree);
+      all_reduce_views(checked, options);
+      return static_cast<std::conditional_t<std::is_lvalue_reference_v<Tree>, Tree, Plain>>(tree);
+    } else {
+      Plain result =
+          map_leaves(std::as_const(tree), [checked](const auto& leaf) { return detail::result_like(leaf, checked); });
+      add_leaves(std::as_const(tree), result);
+      detail::any_leaf<Plain, detail::is_sparse>::value ? all_reduce_mixed(checked, options)
+                                                        : all_reduce_views(checked, options);
+      return result;
+    }
+  }
   template <class F, class... Args>
   auto merge_arguments(F& fn, std::tuple<Args...> arguments) {
     using Arguments = std::tuple<Args...>;
@@ -238,6 +246,7 @@ class LOCKSTEP_API ReplicaContext {
       std::optional<Part> part;
       auto call = [&](std::span<const detail::MergePart> parts, Strategy& strategy) {
         const Merged merged = call_merged<Arguments>(fn, parts, strategy, std::index_sequence_for<Args...>{});
+        detail::check_replicas(merged, {static_cast<int>(parts.size()), replica_}, {"merge_call", "the result"});
         for (std::size_t i = 0; i < parts.size(); ++i) {
           static_cast<std::optional<Part>*>(parts[i].result)->emplace(local_part(merged, static_cast<int>(i)));
         }
@@ -265,7 +274,7 @@ class LOCKSTEP_API ReplicaContext {
 
   template <class Leaf>
   void add_input(const Leaf& leaf) {
-    detail::require_reducible<Leaf>();
+    static_cast<void>(detail::can_be_reduced<Leaf, detail::is_not_tensor>());
     inputs_.push_back(tensor_traits<Leaf>::view(leaf));
   }
   void add_input(const IndexedSlices& leaf) { sparse_inputs_.push_back(&leaf); }

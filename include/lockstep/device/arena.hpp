@@ -20,7 +20,13 @@ namespace lockstep {
 /// The arena of this process. It is created by the first call and lives until the process ends. If no arena can be
 /// created (memory files are forbidden, or there is no address space), or if it is full, blocks come from the heap:
 /// everything works, at the cost of one more copy, and `arena_status` tells the reason. Blocks of freed tensors stay in
-/// the arena and are reused. After fork() the parent and the child see each other's writes to it. Local. Thread-safe.
+/// the arena and are reused.
+/// If a collective fails while a stopped process may still write to its outputs, the pages of these outputs leave the
+/// shared memory: addresses and contents stay, and later collectives on them stage them. If the program has registered
+/// them with another library, such as CUDA, it must do so again.
+/// A child process that fork() makes gets its new blocks from the heap, and its writes to blocks that it has inherited
+/// stay its own. In a page of inherited blocks that the child has not written, it may see what the parent writes later.
+/// Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> arena_memory_resource();
 
 /// The arena as a std::pmr resource: `std::pmr::vector<float> gradient(n, lockstep::arena_pmr_resource())`.

@@ -11,8 +11,6 @@
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/records.hpp>
 
-#include <filesystem>
-
 namespace lockstep {
 namespace input {
 
@@ -21,7 +19,7 @@ namespace input {
 /// damaged: truncated, too long, with extents too large for its size, or gzip data with a wrong checksum. The text
 /// gives the file, the expected and the found values.
 /// Memory: the tensor and 64 KiB; the size in the header is checked before memory is allocated.
-[[nodiscard]] LOCKSTEP_API Tensor read_idx(const std::filesystem::path& path);
+[[nodiscard]] LOCKSTEP_API Tensor read_idx(const std::string& path);
 
 [[nodiscard]] LOCKSTEP_API Pipeline idx_rows(const FileList& files);
 

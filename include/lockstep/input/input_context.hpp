@@ -21,7 +21,7 @@ class LOCKSTEP_API InputContext {
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_replicas_in_sync_; }
 
   /// Number of rows of one replica in a global batch of `global_batch_size` rows. Local. Throws Error(invalid_argument)
-  /// if `global_batch_size` is below 1 or not a multiple of the number of replicas.
+  /// if `global_batch_size` is negative or not a multiple of the number of replicas.
   [[nodiscard]] std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 
  private:

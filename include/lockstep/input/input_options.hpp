@@ -41,7 +41,8 @@ enum class AutoShardPolicy : std::uint8_t {
   /// at the end.
   file,
   /// Every rank reads everything, divides each batch into R slices of ceil(n / R) rows (even if the options say
-  /// fixed_chunks), and keeps slices i, i + W, ...
+  /// fixed_chunks), and keeps slices i, i + W, ... If there are several ranks, rank 0 logs a warning that they do
+  /// redundant work.
   data,
   /// Every rank reads everything as its own stream, as with `file`, so each element is used once per rank.
   off,

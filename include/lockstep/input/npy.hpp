@@ -12,7 +12,6 @@
 #include <lockstep/input/records.hpp>
 
 #include <cstddef>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -26,12 +25,12 @@ namespace input {
 /// Error(data_loss) if it is damaged: truncated, too long, or with a shape too large for its size. The text gives the
 /// file and the found values.
 /// Memory: the tensor, and twice that for Fortran order; the size in the header is checked before memory is allocated.
-[[nodiscard]] LOCKSTEP_API Tensor read_npy(const std::filesystem::path& path);
+[[nodiscard]] LOCKSTEP_API Tensor read_npy(const std::string& path);
 
 /// All arrays of a .npz file by their names, without ".npy". Local.
 /// Throws as read_npy; also Error(data_loss) for a damaged archive and for arrays with a wrong checksum, and
 /// Error(invalid_argument) for encrypted members and for compression methods other than stored and deflated.
-[[nodiscard]] LOCKSTEP_API std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);
+[[nodiscard]] LOCKSTEP_API std::map<std::string, Tensor> read_npz(const std::string& path);
 
 [[nodiscard]] LOCKSTEP_API Pipeline npy_rows(const FileList& files);
 [[nodiscard]] LOCKSTEP_API Pipeline npz_rows(const FileList& files, std::span<const std::string> names,

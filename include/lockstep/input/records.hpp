@@ -11,14 +11,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <string>
 #include <vector>
 
 namespace lockstep {
 
 /// Files in the order in which they are read. A dataset opens each file only when it reaches it, unless its reader says
 /// otherwise, so a rank that reads some of the files does not need access to the others.
-using FileList = std::vector<std::filesystem::path>;
+using FileList = std::vector<std::string>;
 
 struct RecordOptions {
   /// How files are interleaved. Default: one after the other.

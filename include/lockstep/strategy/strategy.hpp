@@ -28,6 +28,7 @@
 #include <lockstep/strategy/detail/step_values.hpp>
 #include <lockstep/strategy/scope.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
+#include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/variables/typed_variable.hpp>
@@ -63,7 +64,11 @@ LOCKSTEP_API void check_logical_split(const Shape& shape, std::span<const int> p
 
 }  // namespace detail
 
-/// The base of all strategies: derived classes construct it, and programs use it.
+/// Only the library can make one, so only the strategies of the library can construct a Strategy.
+struct StrategyOfTheLibrary;
+
+/// The base of all strategies. Only the library derives strategies from it; a program may derive a class from one of
+/// these, such as MirroredStrategy, to add members of its own, and passes cross_device_ops to replace the reductions.
 ///
 /// All ranks make the calls marked Collective in the same order, in cross-replica context or outside every scope. In a
 /// step function these throw Error(failed_precondition), as does every call inside the scope of another strategy.
@@ -99,10 +104,12 @@ class LOCKSTEP_API Strategy {
   /// unless `options` says otherwise; `fn` must be safe for that. Arguments are trees: PerReplica and Mirrored leaves
   /// are sliced, variables and all other leaves are passed by reference. A sliced tree is passed as a tree of the
   /// components, an opted-in aggregate as the tuple of its members. In place of tf.distribute's arguments by name, pass
-  /// such an aggregate, or capture. A function that cannot take these arguments does not compile. Result: a tree. Each
-  /// leaf T that the replicas return becomes PerReplica<T>, also if all values are equal; a variable stays itself, void
-  /// stays void. Failure: rethrows the first exception once all local replicas have returned; these end at their next
-  /// collective. Other ranks get Error(unavailable) with its text at their next collective. The strategy remains
+  /// such an aggregate, or capture. A function that cannot take these arguments does not compile. A PerReplica argument
+  /// has one component for each replica of this rank, a Mirrored one as many copies or one; otherwise this rank throws
+  /// Error(invalid_argument), which names the argument and both numbers, as for an exception of `fn`. Result: a tree.
+  /// Each leaf T that the replicas return becomes PerReplica<T>, also if all values are equal; a variable stays itself,
+  /// void stays void. Failure: rethrows the first exception once all local replicas have returned; these end at their
+  /// next collective. Other ranks get Error(unavailable) with its text at their next collective. The strategy remains
   /// usable. Throws Error(failed_precondition) in a step function, but not inside merge_call.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
@@ -136,20 +143,12 @@ class LOCKSTEP_API Strategy {
   /// returned, and with one replica on each rank a plain value counts once per rank. Otherwise, and for Mirrored values
   /// and variables, mean, min, max, band and bor return it, while sum, prod and bxor throw Error(invalid_argument). A
   /// variable of this strategy that is synchronized on read has a value on each replica: `op` reduces these, whatever
-  /// the aggregation of the variable. Failure: components of different dtypes or shapes are Error(invalid_argument),
-  /// between ranks Error(mismatch).
+  /// the aggregation of the variable. Failure: components of different dtypes or shapes, and a PerReplica that was made
+  /// for other replicas than those of this rank, are Error(invalid_argument); between ranks Error(mismatch).
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t = std::nullopt,
                             std::source_location where = std::source_location::current()) {
-    LeafList leaves = begin_reduction("reduce", op);
-    auto result = detail::propagate(communicator(), [&] {
-      return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
-        return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, leaves);
-      });
-    });
-    detail::add_outputs(result, leaves);
-    run_reduction("reduce", leaves, {.where = where});
-    return result;
+    if constexpr (detail::can_be_reduced<Tree>()) return reduce_tree<Result>(op, value, where);
   }
 
   /// As above, also along `axes` of the components, which may have different extents there: one axis, several, or none;
@@ -161,56 +160,33 @@ class LOCKSTEP_API Strategy {
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
                             std::source_location where = std::source_location::current()) {
-    if constexpr (detail::only_tensors<Tree>) {
-      if (axes.empty()) return reduce(op, value, std::nullopt, where);
-    }
-    LeafList leaves = begin_reduction("reduce", op);
-    for_each_leaf(value, [&](const auto& leaf) { detail::add_axis_leaf(leaf, leaves); });
-    const std::vector<Tensor> totals = reduce_axes(leaves, axes, {.where = where});
-    std::size_t k = 0;
-    return map_leaves(
-        value, [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], leaves.op()); });
+    if constexpr (detail::can_be_reduced<Tree>()) return reduce_tree_along<Result>(op, value, axes, where);
   }
 
   /// Returns the components of all replicas concatenated along `axis`, by replica id, for each PerReplica leaf of
   /// `value`, in one batch; the same on every rank. Collective. In a step function use ReplicaContext::all_gather.
   /// Extents may differ along `axis`, which counts from the end if it is negative. Tensors give a Tensor in host
-  /// memory, vectors a vector. Other values than PerReplica are returned as they are. Failure, the same on all ranks:
-  /// Error(invalid_argument) for an axis that a leaf does not have, a scalar, other extents or dtypes that differ;
-  /// Error(unimplemented) for IndexedSlices.
+  /// memory, vectors a vector. Other values than PerReplica are returned as they are: with one replica on each rank a
+  /// plain value counts once, while `reduce` counts it once per rank (tf.distribute gathers it from each worker; here
+  /// the type of a result cannot depend on the layout: make a PerReplica). Failure, the same on all ranks:
+  /// Error(invalid_argument) for an axis that a leaf does not have, a scalar, other extents or dtypes that differ, and
+  /// a PerReplica that was made for other replicas; Error(unimplemented) for IndexedSlices.
   template <class Tree>
   [[nodiscard]] auto gather(const Tree& value, int axis, std::source_location where = std::source_location::current()) {
-    check_gather();
-    LeafList leaves(ReduceOp::sum, {}, nullptr);
-    for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
-      if constexpr (detail::is_gathered<Leaf>) detail::add_components(leaf, leaves);
-    });
-    const std::vector<Tensor> results = gather_leaves(leaves, axis, {.where = where});
-    std::size_t k = 0;
-    return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
-      if constexpr (detail::is_gathered<Leaf>) {
-        return detail::gathered_leaf<detail::component_t<Leaf>>(results[k++]);
-      } else {
-        return detail::one_value(leaf);
-      }
-    });
+    if constexpr (detail::can_be_reduced<Tree, detail::is_not_gatherable>()) return gather_tree(value, axis, where);
   }
 
-  /// A few lines of text: name, ranks and replicas, devices of this rank, reducer and reason for it, data path. If GPUs
-  /// were requested and are missing, the reason. Local.
+  /// A few lines of text: name with the number by which errors tell strategies apart, ranks and replicas, devices of
+  /// this rank, reducer and reason for it, data path. If GPUs were requested and are missing, the reason. Local.
   [[nodiscard]] std::string describe() const;
 
   /// This rank's components of `value`, in replica order: the components of a PerReplica or Mirrored value or of a
-  /// variable, one tree per replica for a tree with such leaves, and any other value itself. Local.
+  /// variable, one tree per replica for a tree with such leaves, and any other value itself. In such a tree a variable
+  /// becomes its component, and a value without components is in every tree. Local. Throws Error(invalid_argument) for
+  /// a value that was made for other replicas than those of this rank.
   template <class Tree>
   [[nodiscard]] auto experimental_local_results(const Tree& value) const {
-    if constexpr (std::derived_from<Tree, Variable>) {
-      std::vector<VariableComponent> components;
-      for (int i = 0; i < value.component_count(); ++i) components.push_back(value.component(i));
-      return components;
-    } else {
-      return detail::local_parts(value);
-    }
+    return detail::local_results(value, own_replicas());
   }
 
   /// Makes a variable with one copy on each local device, equal on all ranks at first; see Variable. Collective.
@@ -218,9 +194,9 @@ class LOCKSTEP_API Strategy {
   /// function is called once per rank, and the value of rank 0 is sent to all. In a step function all replicas call it,
   /// in the same order and with the same canonical_name. They get one variable, whose value is that of the first
   /// replica; if `initial` is a function, it is called for the first replica only. Failure: Error(invalid_argument) for
-  /// elements other than T, synchronization none, and aggregation mean of integers; Error(mismatch) for shapes or
-  /// options that differ between replicas or ranks; Error(failed_precondition) inside the scope of another strategy,
-  /// and for names that differ between replicas.
+  /// elements other than T, synchronization none, aggregation mean of integers, and sum of bool; Error(mismatch) for
+  /// shapes or options that differ between replicas or ranks; Error(failed_precondition) inside the scope of another
+  /// strategy, and for names that differ between replicas.
   ///
   /// This one is synchronized on write; options with on_read are Error(invalid_argument).
   template <Element T, class Initial>
@@ -236,12 +212,21 @@ class LOCKSTEP_API Strategy {
   }
   /// A variable of the kind that the options name, with the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
-  template <std::invocable Make>
-    requires std::same_as<std::invoke_result_t<Make&>, Tensor>
+  template <detail::MakesTensor Make>
   [[nodiscard]] Variable variable(Make&& initial, const VariableOptions& options = {}) {
     return detail::with_initializer<float>(std::forward<Make>(initial), [&](const VariableInitializer& initializer) {
       return create_variable(initializer, options, std::nullopt);
     });
+  }
+
+  /// Not a function: a variable of a number or a list needs its element type, as in `variable<float>(1.0F)`.
+  template <class NoElementType = void, class Initial>
+    requires(std::is_void_v<NoElementType> && !std::convertible_to<Initial &&, const Tensor&> &&
+             !detail::MakesTensor<Initial>)
+  Variable variable(Initial&&, const VariableOptions& = {}) {
+    static_assert(detail::never<Initial>,
+                  "variable: name the element type, as in strategy.variable<float>(1.0F), or pass a Tensor");
+    return variable(Tensor());
   }
 
   /// Distributes `dataset`, whose batches are global, that is, the same on every rank: replica r of R gets slice r of
@@ -323,9 +308,7 @@ class LOCKSTEP_API Strategy {
   }
 
  protected:
-  /// Only strategies of the library make a `team`. `ops` reduces; null for the default, which depends on the devices.
-  explicit Strategy(std::shared_ptr<ReplicaTeam> team, std::shared_ptr<CrossDeviceOps> ops = nullptr,
-                    const CommunicationOptions& options = {});
+  explicit Strategy(const StrategyOfTheLibrary& parts);
   [[nodiscard]] virtual const ClusterResolver* do_cluster_resolver() const noexcept { return nullptr; }
   /// Whether datasets from a function may have one pipeline for each replica.
   [[nodiscard]] virtual bool do_reads_per_replica() const noexcept { return false; }
@@ -345,6 +328,7 @@ class LOCKSTEP_API Strategy {
   auto run_on_replicas(const RunOptions& options, F& fn, Args&... args) {
     const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
       const int local = replica.local_replica();
+      detail::check_arguments("run", own_replicas(), args...);  // here, so that the other ranks get the error of a step
       replica.set_has_data((detail::has_rows(args, local) && ...));
       if constexpr (takes_replica) {
         return std::invoke(fn, replica, detail::argument_part(args, local)...);
@@ -366,12 +350,58 @@ class LOCKSTEP_API Strategy {
   }
   void run_task(ReplicaTask task, const RunOptions& options);
 
+  template <class Result, class Tree>
+  auto reduce_tree(const ReduceOpArgument& op, const Tree& value, const std::source_location& where) {
+    LeafList leaves = begin_reduction("reduce", op);
+    auto result = detail::propagate(communicator(), [&] {
+      return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
+        return detail::start_reduction<detail::reduced_t<Result, Leaf>>(leaf, leaves);
+      });
+    });
+    detail::add_outputs(result, leaves);
+    run_reduction("reduce", leaves, {.where = where});
+    return result;
+  }
+  template <class Result, class Tree>
+  auto reduce_tree_along(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
+                         const std::source_location& where) {
+    if constexpr (detail::only_tensors<Tree>) {
+      if (axes.empty()) return reduce_tree<void>(op, value, where);
+    }
+    LeafList leaves = begin_reduction("reduce", op);
+    detail::propagate(communicator(),
+                      [&] { for_each_leaf(value, [&](const auto& leaf) { detail::add_axis_leaf(leaf, leaves); }); });
+    const std::vector<Tensor> totals = reduce_axes(leaves, axes, {.where = where});
+    std::size_t k = 0;
+    return map_leaves(
+        value, [&]<class Leaf>(const Leaf&) { return detail::axis_result<Result, Leaf>(totals[k++], leaves.op()); });
+  }
+  template <class Tree>
+  auto gather_tree(const Tree& value, int axis, const std::source_location& where) {
+    LeafList leaves = begin_gather();
+    detail::propagate(communicator(), [&] {
+      for_each_leaf(value, [&]<class Leaf>(const Leaf& leaf) {
+        if constexpr (detail::is_gathered<Leaf>) detail::add_components(leaf, leaves);
+      });
+    });
+    const std::vector<Tensor> results = gather_leaves(leaves, axis, {.where = where});
+    std::size_t k = 0;
+    return map_leaves(value, [&]<class Leaf>(const Leaf& leaf) {
+      if constexpr (detail::is_gathered<Leaf>) {
+        return detail::gathered_leaf<detail::component_t<Leaf>>(results[k++]);
+      } else {
+        return detail::one_value(leaf);
+      }
+    });
+  }
+
   /// Checks for cross-replica context, and begins a list with the op of `op`; errors are propagated to the other ranks.
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
   [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes,
                                                 const CommunicationOptions& options);
-  void check_gather() const;
+  /// Checks for cross-replica context, and begins a list.
+  [[nodiscard]] LeafList begin_gather();
   [[nodiscard]] std::vector<Tensor> gather_leaves(const LeafList& leaves, int axis,
                                                   const CommunicationOptions& options);
 
@@ -382,6 +412,7 @@ class LOCKSTEP_API Strategy {
   [[nodiscard]] bool counts_once_per_rank() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept;
   [[nodiscard]] int first_replica() const noexcept;
+  [[nodiscard]] detail::LocalReplicas own_replicas() const noexcept { return {local_replicas(), first_replica()}; }
   template <Element T, class Initial>
   [[nodiscard]] Variable create_typed(Initial&& initial, const VariableOptions& options,
                                       VariableSynchronization synchronization) {

@@ -15,6 +15,7 @@
 #include <lockstep/strategy/destinations.hpp>
 #include <lockstep/strategy/detail/leaves.hpp>
 #include <lockstep/strategy/detail/update.hpp>
+#include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/variables/variable.hpp>
@@ -93,14 +94,16 @@ class LOCKSTEP_API StrategyExtended {
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
-    LeafList leaves = begin_reduction("reduce_to", op);
-    using Result = detail::reduced_t<void, Leaf>;
-    const ResultPlaces places = places_at("reduce_to", destinations);
-    std::vector<detail::Cell<Result>> cells;
-    cells.reserve(static_cast<std::size_t>(places.size()));
-    detail::propagate(*this, [&] { detail::start_copies<Result>(value, places, leaves, cells); });
-    run_reduction("reduce_to", leaves, options);
-    return detail::mirrored_of<Result>(cells);
+    if constexpr (detail::can_be_reduced<Leaf>()) {
+      LeafList leaves = begin_reduction("reduce_to", op);
+      using Result = detail::reduced_t<void, Leaf>;
+      const ResultPlaces places = places_at("reduce_to", destinations);
+      std::vector<detail::Cell<Result>> cells;
+      cells.reserve(static_cast<std::size_t>(places.size()));
+      detail::propagate(*this, [&] { detail::start_copies<Result>(value, places, leaves, cells); });
+      run_reduction("reduce_to", leaves, options);
+      return detail::mirrored_of<Result>(cells);
+    }
   }
 
   /// As reduce_to for every pair (value, destinations), in one collective; results in the same order. Collective.
@@ -155,12 +158,11 @@ class LOCKSTEP_API StrategyExtended {
     check_cross_replica("broadcast_to");
     if constexpr (Element<Value>) {
       return value;
-    } else {
-      detail::require_reducible<Value>();
+    } else if constexpr (detail::can_be_reduced<Value, detail::is_not_tensor>()) {
       using Result = detail::owning_t<Value>;
       std::vector<detail::Cell<Result>> cells;
       const ResultPlaces places = places_at("broadcast_to", destinations);
-      const LeafList leaves = leaves_for(ReduceOp::max);
+      const LeafList leaves = leaves_for("broadcast_to", ReduceOp::max);
       cells.reserve(static_cast<std::size_t>(places.size()));
       detail::propagate(*this, [&] {
         for (int i = 0; i < places.size(); ++i) cells.push_back({detail::result_for<Result>(value, leaves, places[i])});
@@ -176,7 +178,8 @@ class LOCKSTEP_API StrategyExtended {
   /// Local; all ranks must do the same. A variable that was made outside every scope has one copy.
   /// `component` is a std::span<T> for a MirroredVariable<T>, a TensorView for a Variable.
   /// Arguments: PerReplica and Mirrored leaves are sliced, variables are read copy by copy, all else is passed by
-  /// reference; in place of arguments by name, pass one aggregate.
+  /// reference; in place of arguments by name, pass one aggregate. A PerReplica argument has one component for each
+  /// replica of this rank, else Error(invalid_argument).
   /// Result: void if `fn` returns void, else the results as a tree of Mirrored; a variable stays itself.
   /// In replica context all replicas of this rank call it, each with the arguments for its own copy: it is then this
   /// call inside a merge_call, with the `fn` of the first replica. Failure: Error(invalid_argument) for a variable of
@@ -259,6 +262,7 @@ class LOCKSTEP_API StrategyExtended {
     };
     using Result = decltype(update_all(std::declval<Parts* (*)(int)>()));
     ReplicaContext* const replica = replica_of_update(variable);
+    check_arguments_of("update", replica, args...);
     if (replica == nullptr) {
       return update_all([&]([[maybe_unused]] int i) {
         return std::optional<Parts>(std::in_place, detail::argument_part(args, i)...);
@@ -285,6 +289,7 @@ class LOCKSTEP_API StrategyExtended {
                   "update_non_slot: the function must be callable as fn(args...), where distributed arguments come as "
                   "one component");
     const std::vector<int> copies = copies_on(devices);
+    check_arguments_of("update_non_slot", nullptr, args...);
     return detail::call_for_copies<grouping>(static_cast<int>(copies.size()), [&](int k) {
       [[maybe_unused]] const int i = copies[static_cast<std::size_t>(k)];
       const detail::UpdateScope context(strategy_, i);
@@ -294,6 +299,13 @@ class LOCKSTEP_API StrategyExtended {
   }
   /// Null in cross-replica context, this thread's replica in replica context. Throws where update may not be called.
   [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
+  /// Throws Error(invalid_argument) for an argument that was made for other replicas than those of this rank. In
+  /// cross-replica context the other ranks get it; in replica context `run` propagates it.
+  template <class... Args>
+  void check_arguments_of(std::string_view call, const ReplicaContext* replica, const Args&... args) {
+    const auto check = [&] { detail::check_arguments(call, own_replicas(), args...); };
+    replica != nullptr ? check() : detail::propagate(*this, check);
+  }
   /// Indices of the local copies on `devices`.
   [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
   void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
@@ -301,8 +313,8 @@ class LOCKSTEP_API StrategyExtended {
   /// Devices of the copies on this rank that `destinations` names.
   [[nodiscard]] ResultPlaces places_at(std::string_view call, const Destinations& destinations);
   /// An empty list with this strategy's rules and memory.
-  [[nodiscard]] LeafList leaves_for(ReduceOp op) const;
-  [[nodiscard]] int local_replicas() const noexcept;
+  [[nodiscard]] LeafList leaves_for(std::string_view call, ReduceOp op) const;
+  [[nodiscard]] detail::LocalReplicas own_replicas() const noexcept;
 
   Strategy& strategy_;
 };

@@ -88,7 +88,8 @@ class PerReplica {
   using value_type = T;
 
   /// Component i belongs to replica `first_replica + i`. Throws Error(invalid_argument) if there is no component or the
-  /// id is negative.
+  /// id is negative. The calls that take a PerReplica throw Error(invalid_argument) unless it has one component for
+  /// each replica of their rank: on rank p of a strategy `first_replica` is `communicator().layout().first(p)`.
   explicit PerReplica(std::vector<T> components, int first_replica = 0)
       : components_(detail::components_of(std::move(components))), first_replica_(first_replica) {
     detail::checked_count(size(), first_replica);

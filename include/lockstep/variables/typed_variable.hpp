@@ -30,6 +30,17 @@ LOCKSTEP_API void require_on_host(const std::string& name, Device device, const 
 LOCKSTEP_API void require_type(const Variable& variable, DType dtype);
 LOCKSTEP_API void require_synchronization(const Variable& variable, VariableSynchronization synchronization);
 
+/// Whether `Value` can be written to a variable of T; if not, the program does not compile, and the text says why.
+template <class T, class Value>
+constexpr bool can_be_assigned() {
+  require_assignable<Value>();
+  constexpr bool truncates = std::is_floating_point_v<Value> && std::is_integral_v<T>;
+  static_assert(!truncates,
+                "a floating-point number cannot be written to a variable of integers, since it would be truncated; "
+                "round it, and cast it to the variable's element type");
+  return is_assignable<Value> && !truncates;
+}
+
 }  // namespace detail
 
 /// Typed access, common to MirroredVariable and SyncOnReadVariable. Contexts and collectives are as for Variable.
@@ -69,21 +80,22 @@ class TypedVariable : public Variable {
     return {static_cast<T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
 
-  /// As in Variable; a number of another arithmetic type is converted as in an assignment to a T.
+  /// As in Variable; a number of another arithmetic type is converted as in an assignment to a T, except that a
+  /// floating-point number is not converted to an integer: that does not compile.
   template <class Value>
-    requires(TensorLike<Value> || std::derived_from<Value, Variable>)
   const Variable& assign(const Value& value) const {
-    return Variable::assign(as_elements(value));
+    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign(as_elements(value));
+    return *this;
   }
   template <class Value>
-    requires(TensorLike<Value> || std::derived_from<Value, Variable>)
   const Variable& assign_add(const Value& value) const {
-    return Variable::assign_add(as_elements(value));
+    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_add(as_elements(value));
+    return *this;
   }
   template <class Value>
-    requires(TensorLike<Value> || std::derived_from<Value, Variable>)
   const Variable& assign_sub(const Value& value) const {
-    return Variable::assign_sub(as_elements(value));
+    if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign_sub(as_elements(value));
+    return *this;
   }
 
  protected:

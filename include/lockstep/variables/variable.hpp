@@ -8,6 +8,7 @@
 #include <lockstep/base/export.hpp>
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/values/detail/merge.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/tree.hpp>
 #include <lockstep/variables/variable_component.hpp>
@@ -22,6 +23,24 @@
 #include <string>
 
 namespace lockstep {
+
+namespace detail {
+
+/// Whether a value can be written to a variable.
+template <class Value>
+inline constexpr bool is_assignable = TensorLike<Value> || std::derived_from<Value, Variable>;
+
+template <class Value>
+constexpr void require_assignable() {
+  static_assert(!is_distributed<Value>::value,
+                "a PerReplica or Mirrored value cannot be written to a variable: pass it to run or update, and write "
+                "the component that the function gets; or write the reduction of the value");
+  static_assert(is_assignable<Value> || is_distributed<Value>::value,
+                "only a number, a vector, array or span of numbers, a Tensor, a TensorView, another variable, or a "
+                "type with a lockstep::tensor_traits specialisation can be written to a variable");
+}
+
+}  // namespace detail
 
 /// A variable of any element type. Created by `Strategy::variable` and `make_variable`.
 ///
@@ -39,7 +58,11 @@ namespace lockstep {
 /// cross-replica context of its own strategy. A call that reads or writes an aggregate is Collective: over all replicas
 /// in replica context (the value of each replica counts, also a plain number that is equal on all of them), over all
 /// ranks in cross-replica context. All other calls are Local; in cross-replica context all ranks must make the same
-/// writes with the same values. "First" is replica 0 of all ranks.
+/// writes with the same values. The "first" of an aggregation is replica 0 of all ranks; the first copy of an on_write
+/// variable is that of this rank: if an update made copies differ, each rank reads its own.
+///
+/// The table holds for the mirrored strategies with any number of replicas, also with one: a program that is right with
+/// one replica is right with several.
 ///
 /// The documentation of tf.distribute and TensorFlow 2.21 differ in two points. A replica's write without an
 /// aggregation is an error, as documented (in 2.21 the copies diverge). assign_add and assign_sub of an on_read
@@ -51,9 +74,12 @@ namespace lockstep {
 /// added to, and updated by this library's optimizers on the GPU; the values may be on any device. assign_sub, and an
 /// assign that divides a sum over the copies, go through host memory.
 ///
-/// A variable that is created outside every scope is plain: it has one copy, which every context can read and which
-/// step functions of other strategies cannot write; its aggregation is ignored. Using a variable in a scope or step of
-/// a strategy other than its own throws Error(failed_precondition).
+/// A variable of the default strategy or of a OneDeviceStrategy is plain: it has one copy, which every context reads
+/// and writes, whatever its synchronization and aggregation; view() and scatter operations are allowed for on_read,
+/// too. One that is created outside every scope, by the default strategy, can be read, but not written, in step
+/// functions of other strategies. Using any other variable in a scope or step of a strategy other than its own throws
+/// Error(failed_precondition). A bool variable with sum, and an integer or bool one with mean, cannot be created with
+/// any strategy.
 ///
 /// Shared handle, as a pointer is: copies of the object refer to the same variable, compare equal and have the same
 /// hash; const functions may write the variable. It keeps the parts of its strategy that it needs alive. Thread-safety:
@@ -93,29 +119,27 @@ class LOCKSTEP_API Variable {
   /// it may be a variable, which is read by its own table. If the call throws, no copy has been written, with one
   /// exception: if a GPU is out of memory, this rank throws std::bad_alloc and the others Error(unavailable) with the
   /// text, and some copies may have been written.
-  template <TensorLike Value>
+  template <class Value>
   const Variable& assign(const Value& value) const {
-    return write(Write::assign, tensor_traits<Value>::view(value));
+    return write_value(Write::assign, value);
   }
   /// As assign, but adds `value` to the copy; integers wrap, f16 and bf16 are added in f32 and rounded once.
-  template <TensorLike Value>
+  template <class Value>
   const Variable& assign_add(const Value& value) const {
-    return write(Write::add, tensor_traits<Value>::view(value));
+    return write_value(Write::add, value);
   }
-  template <TensorLike Value>
+  template <class Value>
   const Variable& assign_sub(const Value& value) const {
-    return write(Write::subtract, tensor_traits<Value>::view(value));
+    return write_value(Write::subtract, value);
   }
-  const Variable& assign(const Variable& value) const { return write(Write::assign, value.read().view()); }
-  const Variable& assign_add(const Variable& value) const { return write(Write::add, value.read().view()); }
-  const Variable& assign_sub(const Variable& value) const { return write(Write::subtract, value.read().view()); }
 
   /// Replaces rows of the variable by `row op slice`, in the order of the slices, in the copies that assign would
   /// write. A row whose index occurs several times is rounded once; a NaN result is the canonical NaN. Results on GPUs
   /// have the bits of the host. In replica context the slices of all replicas are concatenated in the order of replica
   /// ids, and divided by the number of replicas for mean; replicas may have different numbers of slices. Slices may be
   /// on any device; indices are copied to the host and sorted there. Throws Error(unimplemented) for on_read variables,
-  /// and for min, max and update in replica context with sum or mean; Error(invalid_argument) if dtype, row shape or
+  /// and for min, max and update in replica context with sum or mean, unless the variable is plain;
+  /// Error(invalid_argument) if dtype, row shape or
   /// number of rows differ from the variable's, for the division of an integer by zero, and for bool with any operation
   /// but update.
   const Variable& scatter_add(const IndexedSlices& slices) const { return scatter(Scatter::add, slices); }
@@ -136,6 +160,17 @@ class LOCKSTEP_API Variable {
  protected:
   enum class Write : std::uint8_t { assign, add, subtract };
   const Variable& write(Write how, ConstTensorView value) const;
+  template <class Value>
+  const Variable& write_value(Write how, const Value& value) const {
+    detail::require_assignable<Value>();
+    if constexpr (std::derived_from<Value, Variable>) {
+      return write(how, value.read().view());
+    } else if constexpr (TensorLike<Value>) {
+      return write(how, tensor_traits<Value>::view(value));
+    } else {
+      return *this;
+    }
+  }
 
  private:
   friend struct VariableAccess;  // creates variables

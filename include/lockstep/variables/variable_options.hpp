@@ -27,7 +27,7 @@ enum class VariableSynchronization : std::uint8_t {
 /// the copies for one that is synchronized on read.
 enum class VariableAggregation : std::uint8_t {
   none,                ///< not defined: a write or read that needs it is an error
-  sum,                 ///< the sum over all replicas
+  sum,                 ///< the sum over all replicas; not for bool
   mean,                ///< the mean over all replicas; not for integers and bool
   only_first_replica,  ///< the value of replica 0 of all ranks; TensorFlow 2.21 takes the first of each rank
 };

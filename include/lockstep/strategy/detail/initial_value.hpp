@@ -27,7 +27,14 @@ struct VariableInitializer {
 
 namespace detail {
 
-/// `initial`, or the result of the function `initial`, as a tensor; a number is converted to T.
+/// A function without arguments that returns a Tensor.
+template <class F>
+concept MakesTensor = requires(F& fn) {
+  { std::invoke(fn) } -> std::same_as<Tensor>;
+};
+
+/// `initial`, or the result of the function `initial`, as a tensor; a number is converted to T, but not a
+/// floating-point number to an integer.
 template <Element T, class Initial>
 Tensor initial_tensor(Initial&& initial) {
   using Plain = std::remove_cvref_t<Initial>;
@@ -36,6 +43,9 @@ Tensor initial_tensor(Initial&& initial) {
   } else if constexpr (std::same_as<Plain, Tensor>) {
     return initial;
   } else if constexpr (std::convertible_to<Initial, T> || std::constructible_from<T, Initial>) {
+    static_assert(!std::is_floating_point_v<Plain> || !std::is_integral_v<T>,
+                  "a variable of integers cannot be initialised with a floating-point number, which would be "
+                  "truncated; round it, and cast it to the variable's element type");
     return Tensor::scalar(static_cast<T>(initial));
   } else {
     static_assert(

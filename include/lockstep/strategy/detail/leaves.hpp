@@ -12,6 +12,7 @@
 #include <lockstep/core/reduce_op.hpp>
 #include <lockstep/device/memory_resource.hpp>
 #include <lockstep/device/tensor.hpp>
+#include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/detail/reduced.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -22,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -34,7 +36,9 @@ enum class LeafKind : std::uint8_t { per_replica, mirrored, variable, plain };
 
 /// How values other than PerReplica count.
 struct Sharing {
+  std::string_view call;                       ///< for errors
   int replicas = 1;                            ///< number of replicas of the strategy
+  detail::LocalReplicas local = {};            ///< replicas of this rank
   bool once_per_rank = false;                  ///< a plain value is its rank's, which has one replica
   const StrategyExtended* strategy = nullptr;  ///< its variables have one copy per replica
 };
@@ -67,6 +71,11 @@ class LOCKSTEP_API LeafList {
   /// `memory` is that of Tensors in host memory that are results.
   LeafList(ReduceOp op, const Sharing& sharing, std::shared_ptr<MemoryResource> memory);
   [[nodiscard]] ReduceOp op() const noexcept { return op_; }
+  /// Throws Error(invalid_argument) unless the value was made for the replicas of this rank.
+  template <class T>
+  void check_replicas(const PerReplica<T>& value) const {
+    detail::check_replicas_of(value, sharing_.local, {sharing_.call, "value"});
+  }
   /// Reserves memory for so many dense leaves, with so many components and results in all.
   void reserve(std::size_t leaves, std::size_t components, std::size_t results);
 
@@ -178,8 +187,8 @@ const component_t<Leaf>& first_component(const Leaf& leaf) {
 /// Adds the components of a leaf that is not a variable.
 template <class Leaf>
 void add_components(const Leaf& leaf, LeafList& leaves) {
-  if constexpr (!has_slices<Leaf>) require_reducible<component_t<Leaf>>();
   if constexpr (leaf_traits<Leaf>::kind == LeafKind::per_replica) {
+    leaves.check_replicas(leaf);
     for (int i = 0; i < leaf.size(); ++i) leaves.add_component(leaf.component(i));
   } else {
     leaves.add_component(first_component(leaf));
@@ -277,7 +286,6 @@ void add_axis_leaf(const Leaf& leaf, LeafList& leaves) {
   if constexpr (stays_whole<Leaf>) {
     leaves.add_value(leaf);
   } else {
-    require_reducible<component_t<Leaf>>();
     leaves.begin_value(leaf_traits<Leaf>::kind);
     add_components(leaf, leaves);
   }

@@ -5,11 +5,14 @@
 
 #pragma once
 
+#include <lockstep/values/detail/local_replicas.hpp>
 #include <lockstep/values/merge.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/tree.hpp>
+#include <lockstep/variables/variable.hpp>
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
@@ -31,16 +34,55 @@ decltype(auto) argument_part(Argument& argument, int local) {
   }
 }
 
-/// This rank's parts of `tree`, one per local replica; one part if no leaf is distributed.
+/// Part `local` of a tree: distributed leaves and variables give their component, other leaves a copy of themselves.
 template <class Tree>
-auto local_parts(const Tree& tree) {
-  int count = 1;
-  for_each_leaf(tree, [&count]<class Leaf>(const Leaf& leaf) {
-    if constexpr (is_distributed<Leaf>::value) count = leaf.size() > count ? leaf.size() : count;
+auto local_result(const Tree& tree, int local) {
+  return map_leaves(tree, [local]<class Leaf>(const Leaf& leaf) {
+    if constexpr (std::derived_from<Leaf, Variable>) {
+      return leaf.component(leaf.component_count() == 1 ? 0 : local);
+    } else {
+      return local_part(leaf, local);
+    }
   });
-  std::vector<decltype(local_part(tree, 0))> parts;
+}
+
+/// Number of parts of a value with components: all of them, whatever the strategy.
+template <class T>
+int check_local_results(const Mirrored<T>& value, const LocalReplicas& /*replicas*/) {
+  return value.size();
+}
+template <std::derived_from<Variable> V>
+int check_local_results(const V& variable, const LocalReplicas& /*replicas*/) {
+  return variable.component_count();
+}
+/// Throws Error(invalid_argument) for a leaf of a tree that was made for other replicas; returns the number of parts,
+/// 1 if no leaf has several components.
+template <class Tree>
+int check_local_results(const Tree& tree, const LocalReplicas& replicas) {
+  constexpr ValueName name{"experimental_local_results", "the value"};
+  int count = 1;
+  for_each_leaf(tree, [&]<class Leaf>(const Leaf& leaf) {
+    int components = 1;
+    if constexpr (is_distributed<Leaf>::value) {
+      check_replicas_of(leaf, replicas, name);
+      components = leaf.size();
+    } else if constexpr (std::derived_from<Leaf, Variable>) {
+      components = leaf.component_count();
+      if (components != 1 && components != replicas.count) throw_other_count(name, components, replicas);
+    }
+    count = components > count ? components : count;
+  });
+  return count;
+}
+
+/// Result of Strategy::experimental_local_results: the components of a value with components, else one part per local
+/// replica; one part if no leaf has components.
+template <class Tree>
+auto local_results(const Tree& tree, const LocalReplicas& replicas) {
+  const int count = check_local_results(tree, replicas);
+  std::vector<decltype(local_result(tree, 0))> parts;
   parts.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) parts.push_back(local_part(tree, i));
+  for (int i = 0; i < count; ++i) parts.push_back(local_result(tree, i));
   return parts;
 }
 

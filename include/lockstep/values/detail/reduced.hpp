@@ -10,6 +10,7 @@
 #include <lockstep/core/tensor_traits.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/values/indexed_slices.hpp>
+#include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/tree.hpp>
 
 #include <array>
@@ -30,12 +31,43 @@ struct leaf_owns_elements : std::bool_constant<!refers_to_elements<T>> {};
 template <class Tree>
 inline constexpr bool refers_everywhere = !any_leaf<std::remove_cvref_t<Tree>, leaf_owns_elements>::value;
 
+/// False, for a static_assert in a template that must not be instantiated.
+template <class T>
+inline constexpr bool never = false;
+
 template <class Leaf>
-void require_reducible() {
-  static_assert(
-      TensorLike<Leaf>,
-      "only tensors can be reduced: arithmetic scalars, vectors, arrays and spans of them, Tensor, TensorView, "
-      "and types with a lockstep::tensor_traits specialisation");
+struct component_of {
+  using type = Leaf;
+};
+template <class T>
+struct component_of<PerReplica<T>> {
+  using type = T;
+};
+template <class T>
+struct component_of<Mirrored<T>> {
+  using type = T;
+};
+
+/// Whether a leaf is neither a tensor nor IndexedSlices.
+template <class Leaf>
+struct is_not_tensor : std::bool_constant<!TensorLike<Leaf> && !std::same_as<Leaf, IndexedSlices>> {};
+/// The same of a leaf of cross-replica context: of its components, unless it is a variable.
+template <class Leaf>
+struct is_not_reducible
+    : std::bool_constant<is_not_tensor<typename component_of<Leaf>::type>::value && !stays_whole<Leaf>> {};
+/// The same of a leaf that has components; any other leaf is not gathered.
+template <class Leaf>
+struct is_not_gatherable : std::bool_constant<is_distributed_values<Leaf> && is_not_reducible<Leaf>::value> {};
+
+/// Whether no leaf of the tree is `Refused`; if one is, the program does not compile, and the text says why.
+template <class Tree, template <class> class Refused = is_not_reducible>
+constexpr bool can_be_reduced() {
+  constexpr bool result = !any_leaf<std::remove_cvref_t<Tree>, Refused>::value;
+  static_assert(result,
+                "only tensors can be reduced or gathered: arithmetic scalars, vectors, arrays and spans of them, "
+                "Tensor, TensorView, types with a lockstep::tensor_traits specialisation, IndexedSlices, and trees of "
+                "these; a struct becomes a tree of its members by a lockstep::tree_members specialisation");
+  return result;
 }
 
 /// Returns a place for the result of reducing `leaf`: a copy of the leaf if it refers to elements, otherwise a new

@@ -20,7 +20,8 @@
 
 [ $# -gt 0 ] || set -- lockstep-train --epochs 50 --checkpoint-dir "checkpoints-$SLURM_JOB_ID" --save-every 500 --resume
 
-# "B:" above sends the signal to this script only; mpirun passes it on to all ranks, as srun would.
+# "B:" above sends the signal to this script only; mpirun passes USR1 on to all ranks, as srun would. Not TERM: mpirun
+# answers that itself: the ranks have about 1 s to save, and its exit code is 1. So this script turns TERM into USR1.
 mpirun "$@" &
 ranks=$!
 trap 'kill -USR1 "$ranks"' USR1 TERM

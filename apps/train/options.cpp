@@ -3,14 +3,14 @@
 
 #include "train/options.hpp"
 
+#include "apps/options/program_options.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <boost/program_options.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -20,10 +20,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-  throw OptionError(fmt::format(text, std::forward<Args>(args)...));
-}
+using ::options::refuse;
 
 /// All values are read as text, so that each error can quote it.
 po::options_description description() {
@@ -57,8 +54,9 @@ po::options_description description() {
       "cpu or gpu: device of the mlp's arithmetic with --device gpu; CPUs if a rank has no cuBLAS, and "
       "for the cnn (default: gpu)");
   po::options_description restarts("Checkpoints");
-  restarts.add_options()("checkpoint-dir", text()->value_name("DIR"),
-                         "save checkpoints there; on SIGTERM or SIGUSR1 save after the current step and exit with 75");
+  restarts.add_options()(
+      "checkpoint-dir", text()->value_name("DIR"),
+      "save checkpoints there; on SIGTERM, SIGUSR1 or SIGINT save after the current step and exit with 75");
   restarts.add_options()("save-every", text()->value_name("N"), "save after every N steps (default: only on a signal)");
   restarts.add_options()("keep-last", text()->value_name("N"), "checkpoints to keep, 0 for all (default: 5)");
   restarts.add_options()("resume", po::bool_switch(), "continue from the last checkpoint, if there is one");
@@ -72,35 +70,6 @@ po::options_description description() {
       "Options come from the command line, then from variables such as LOCKSTEP_TRAIN_EPOCHS, then from --config FILE");
   all.add(data).add(training).add(layout).add(restarts).add(output);
   return all;
-}
-
-/// LOCKSTEP_TRAIN_GLOBAL_BATCH is global-batch.
-std::string option_of_variable(const std::string& variable) {
-  constexpr std::string_view prefix = "LOCKSTEP_TRAIN_";
-  if (!variable.starts_with(prefix)) return {};
-  std::string name = variable.substr(prefix.size());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
-  return name;
-}
-
-po::variables_map read(int argc, const char* const* argv, const po::options_description& all) {
-  po::variables_map values;
-  try {
-    // the first stored value of an option wins
-    po::store(po::command_line_parser(argc, argv).options(all).positional({}).run(), values);
-    po::store(po::parse_environment(all, option_of_variable), values);
-    if (values.count("config") != 0) {
-      const std::string name = values["config"].as<std::string>();
-      std::ifstream file(name);
-      if (!file) refuse("--config \"{}\": the file cannot be read", name);
-      po::store(po::parse_config_file(file, all), values);
-    }
-    po::notify(values);
-  } catch (const po::error& error) {
-    refuse("{}; --help lists the options", error.what());
-  }
-  return values;
 }
 
 template <class Number>
@@ -146,9 +115,10 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
 
 Options parse_options(int argc, const char* const* argv, int ranks) {
   const po::options_description all = description();
-  const po::variables_map values = read(argc, argv, all);
+  const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_TRAIN_");
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 4096;
   Options options;
+  options.given = ::options::given_values(values, {"config", "json", "quiet"});
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
   if (values["help"].as<bool>()) {

@@ -5,12 +5,14 @@
 
 #pragma once
 
+#include "apps/options/option_error.hpp"
+
 #include <lockstep/training/gradient_buckets.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,14 +37,11 @@ struct Options {
   bool resume = false;
   std::string json;  ///< file name; empty for none
   bool quiet = false;
-  std::string help;  ///< the help text; empty if it was not requested
+  std::string help;                          ///< the help text; empty if it was not requested
+  std::map<std::string, std::string> given;  ///< the values as given, of all options that must be equal on all ranks
 };
 
-/// An option has an invalid value. The text names the option, the value and the rule.
-class OptionError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+using ::options::OptionError;
 
 /// Local; the same on every rank, given the same arguments. `ranks` is the number of ranks of the job. Throws
 /// OptionError.

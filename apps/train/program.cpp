@@ -3,6 +3,7 @@
 
 #include "train/program.hpp"
 
+#include "apps/options/program_options.hpp"
 #include "train/gpu/mlp.hpp"
 #include "train/images.hpp"
 #include "train/options.hpp"
@@ -25,8 +26,7 @@
 namespace train {
 namespace {
 
-/// Exit codes. An unexpected exception aborts the job with 1.
-enum ExitCode : int { ok = 0, usage = 2, bad_data = 5 };
+namespace exit_code = lockstep::exit_code;
 
 /// Runs `body` on every rank and returns whether it succeeded on all. If not, the lowest rank on which it threw prints
 /// the reason. Collective.
@@ -39,7 +39,7 @@ bool succeeds_everywhere(const lockstep::Communicator& comm, const std::function
   }
   int failed_rank = text.empty() ? std::numeric_limits<int>::max() : comm.rank();
   comm.all_reduce(std::span(&failed_rank, 1), lockstep::ReduceOp::min);
-  if (failed_rank == comm.rank()) std::fprintf(stderr, "lockstep-train: %s\n", text.c_str());
+  if (failed_rank == comm.rank()) std::fprintf(stderr, "lockstep-train: %s\n", options::printable(text).c_str());
   return failed_rank == std::numeric_limits<int>::max();
 }
 
@@ -92,13 +92,18 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
     options = parse_options(argc, argv, environment.size());
     if (options.help.empty() && environment.rank() == 0) require_writable(options.json);
   });
-  if (!is_understood) return usage;
+  if (!is_understood) return exit_code::usage;
+  if (const std::string mismatch = options::find_mismatch(world, options.given); !mismatch.empty()) {
+    if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", mismatch.c_str());
+    return exit_code::usage;
+  }
   if (!options.help.empty()) {
     if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
-    return ok;
+    return exit_code::success;
   }
   std::optional<Images> images;
-  if (!succeeds_everywhere(world, [&] { images = load_images(options.data, options.seed); })) return bad_data;
+  if (!succeeds_everywhere(world, [&] { images = load_images(options.data, options.seed); }))
+    return exit_code::bad_data;
   const std::int64_t training_images = std::get<1>(images->training).element_count();
   const bool is_possible = succeeds_everywhere(world, [&] {
     if (options.global_batch > training_images) {
@@ -106,7 +111,7 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
                         std::to_string(training_images) + " training images");
     }
   });
-  if (!is_possible) return usage;
+  if (!is_possible) return exit_code::usage;
 
   lockstep::MultiWorkerOptions placement;
   placement.devices = devices_of_replicas(world, options);
@@ -119,15 +124,15 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
   Report report(options, strategy, steps, backend ? backend->name : "");
   try {
     const Summary summary = train::train(strategy, options, make_model, *images, steps, report);
-    if (summary.preempted) return lockstep::PreemptionGuard::exit_code;
+    if (summary.preempted) return exit_code::saved;
     report.finish(summary);
   } catch (const lockstep::Error& error) {
     // an error of a checkpoint is the same on all ranks
     if (error.operation() != "checkpoint") throw;
     if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", error.what());
-    return bad_data;
+    return exit_code::bad_data;
   }
-  return ok;
+  return exit_code::success;
 }
 
 }  // namespace train

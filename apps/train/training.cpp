@@ -40,6 +40,8 @@ double test(lockstep::Strategy& strategy, const std::vector<lockstep::MirroredVa
 
 Summary train(lockstep::Strategy& strategy, const Options& options, const ModelMaker& make_model, const Images& images,
               std::int64_t steps, Report& report) {
+  std::optional<lockstep::PreemptionGuard> guard;
+  if (!options.checkpoint_dir.empty()) guard.emplace(strategy);
   auto learners = strategy.run([&](ReplicaContext& replica) { return Learner(make_model, replica); });
   const auto parameters = make_parameters(strategy, learners.component(0).model(), options.seed);
   const auto optimizer = make_optimizer(options, strategy, parameters);
@@ -53,8 +55,6 @@ Summary train(lockstep::Strategy& strategy, const Options& options, const ModelM
   Summary summary;
   lockstep::Checkpoint checkpoint(strategy, {.keep_last = options.keep_last});
   checkpoint.track("model", parameters).track("optimizer", *optimizer).track("input", next_batch);
-  std::optional<lockstep::PreemptionGuard> guard;
-  if (!options.checkpoint_dir.empty()) guard.emplace(strategy);
   if (options.resume) {
     if (const auto step = checkpoint.restore_latest(options.checkpoint_dir)) {
       summary.first_step = *step;

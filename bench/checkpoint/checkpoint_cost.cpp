@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   lockstep::Environment environment(argc, argv);
   if (argc < 2) {
     std::fputs("usage: mpirun -n P checkpoint-cost DIRECTORY [MIB [ROUNDS]]\n", stderr);
-    return 2;
+    return lockstep::exit_code::usage;
   }
   const std::filesystem::path directory(argv[1]);
   const std::int64_t mib = argc > 2 ? std::atoll(argv[2]) : 2048;

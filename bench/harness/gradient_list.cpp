@@ -5,7 +5,9 @@
 
 #include "bench/harness/option_values.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <fstream>
 
 namespace perf {
@@ -39,6 +41,8 @@ Counts counts_of_file(const char* option, const std::string& name) {
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string text = trimmed(line);
     if (text.empty()) continue;
+    if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }))
+      refuse("{} \"{}\", line {}: the file is not a text; give one number of elements per line", option, name, number);
     counts.push_back(whole_number(std::string(option) + " \"" + name + "\", line " + std::to_string(number), text, 1,
                                   std::int64_t{1} << 40, "one number of elements per line, each at least 1"));
   }

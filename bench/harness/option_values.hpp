@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "apps/options/option_error.hpp"
 #include "bench/harness/collective.hpp"
 
 #include <lockstep/core/dtype.hpp>
@@ -14,25 +15,14 @@
 
 #include <initializer_list>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace perf {
 
-/// An option has an invalid value. The text names the option, the value and the rule.
-class OptionError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// Throws OptionError.
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-  throw OptionError(fmt::format(text, std::forward<Args>(args)...));
-}
+using ::options::OptionError;
+using ::options::refuse;
 
 /// All functions below are local and throw OptionError. This one takes "512", "4K", "16M", "1G": powers of 1024, from 1
 /// byte to 2^40.

@@ -13,6 +13,7 @@
 #include "bench/harness/option_values.hpp"
 #include "bench/harness/statistics.hpp"
 
+#include <lockstep/base/exit_code.hpp>
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/interop/mpi.hpp>
@@ -224,10 +225,10 @@ int run(int argc, char** argv) {
     static_cast<void>(gradient_list("--list", options.list));  // the same result on all ranks
   } catch (const std::exception& error) {
     if (environment.rank() == 0) fmt::print(stderr, "lockstep-overlap: {}\n", error.what());
-    return 2;
+    return lockstep::exit_code::usage;
   }
   lockstep::Communicator comm = lockstep::world_communicator();
-  return measure(comm, options) ? 0 : 1;
+  return measure(comm, options) ? lockstep::exit_code::success : lockstep::exit_code::failure;
 }
 
 }  // namespace

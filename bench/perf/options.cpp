@@ -3,6 +3,7 @@
 
 #include "bench/perf/options.hpp"
 
+#include "apps/options/program_options.hpp"
 #include "bench/harness/gradient_list.hpp"
 #include "bench/harness/option_values.hpp"
 #include "bench/perf/memory.hpp"
@@ -11,9 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <fstream>
-#include <functional>
 #include <limits>
 #include <string_view>
 
@@ -21,53 +19,6 @@ namespace perf {
 namespace {
 
 namespace po = boost::program_options;
-
-/// LOCKSTEP_PERF_WARMUP_ITERS is warmup-iters. Variables without the prefix are ignored.
-std::string option_of_variable(const std::string& variable, const po::options_description& all) {
-  constexpr std::string_view prefix = "LOCKSTEP_PERF_";
-  if (!variable.starts_with(prefix)) return {};
-  std::string name = variable.substr(prefix.size());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
-  if (all.find_nothrow(name, false) == nullptr) {
-    refuse("variable {}: there is no option --{}; --help lists the options", variable, name);
-  }
-  return name;
-}
-
-/// Runs `read`; adds the source of the options to Boost's error texts.
-void read_from(std::string_view place, const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const po::error& error) {
-    refuse("{}: {}; --help lists the options", place, error.what());
-  }
-}
-
-po::variables_map read(int argc, const char* const* argv, const po::options_description& all) {
-  po::variables_map values;
-  // the first stored value of an option wins
-  read_from("command line", [&] {
-    const po::parsed_options parsed = po::command_line_parser(argc, argv).options(all).run();
-    for (const po::option& option : parsed.options) {
-      if (option.position_key >= 0)
-        refuse("unexpected argument \"{}\"; --help lists the options", option.value.front());
-    }
-    po::store(parsed, values);
-  });
-  read_from("LOCKSTEP_PERF_* variables", [&] {
-    const auto option = [&](const std::string& variable) { return option_of_variable(variable, all); };
-    po::store(po::parse_environment(all, option), values);
-  });
-  if (values.count("config") != 0) {
-    const std::string name = values["config"].as<std::string>();
-    std::ifstream file(name);
-    if (!file) refuse("--config \"{}\": the file cannot be read; give a readable file", name);
-    read_from(fmt::format("--config \"{}\"", name), [&] { po::store(po::parse_config_file(file, all), values); });
-  }
-  po::notify(values);
-  return values;
-}
 
 std::string text_or(const po::variables_map& values, const char* name, const char* otherwise) {
   return values.count(name) != 0 ? values[name].as<std::string>() : otherwise;
@@ -301,8 +252,9 @@ std::vector<std::int64_t> Options::sizes_bytes() const {
 
 Options parse_options(int argc, const char* const* argv) {
   const po::options_description all = option_description();
-  const po::variables_map values = read(argc, argv, all);
+  const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_PERF_");
   Options options;
+  options.given = ::options::given_values(values, {"config", "json", "csv", "baseline", "plot"});
   if (values["help"].as<bool>()) options.help = help_text(all);
   if (values.count("simulate") != 0) {
     options.simulate = parse_simulation("--simulate", values["simulate"].as<std::string>());

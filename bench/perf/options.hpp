@@ -12,6 +12,7 @@
 #include "bench/simulate/simulation.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,6 +70,8 @@ struct Options {
   std::string baseline;  ///< file name: the JSON of an earlier run
   std::string plot;      ///< file name, or "-" for the terminal
   std::string help;      ///< the help text; empty if it was not requested
+
+  std::map<std::string, std::string> given;  ///< the values as given, of all options that must be equal on all ranks
 
   /// The sizes of the sweep, smallest first.
   [[nodiscard]] std::vector<std::int64_t> sizes_bytes() const;

@@ -3,6 +3,7 @@
 
 #include "bench/perf/program.hpp"
 
+#include "apps/options/program_options.hpp"
 #include "bench/harness/option_values.hpp"
 #include "bench/input/input_rate.hpp"
 #include "bench/perf/baseline.hpp"
@@ -18,6 +19,7 @@
 #include "bench/simulate/simulation.hpp"
 #include "bench/strategy/strategy_cost.hpp"
 
+#include <lockstep/base/exit_code.hpp>
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/interop/mpi.hpp>
@@ -37,26 +39,21 @@
 namespace perf {
 namespace {
 
-enum ExitCode { done = 0, wrong_result = 1, bad_option = 2 };
+namespace exit_code = lockstep::exit_code;
 
 /// Runs `step` on every rank and returns whether no rank refused an option. If some did, the lowest of them prints the
-/// reason. Collective over the job.
-[[nodiscard]] bool all_accept(const std::function<void()>& step) {
+/// reason. Collective over `world`.
+[[nodiscard]] bool all_accept(const lockstep::Communicator& world, const std::function<void()>& step) {
   std::string text;
   try {
     step();
   } catch (const OptionError& error) {
     text = error.what();
   }
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int refusing = text.empty() ? size : rank;
-  int first = size;
-  MPI_Allreduce(&refusing, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (first == rank) fmt::print(stderr, "lockstep-perf: {}\n", text);
-  return first == size;
+  const int refusing = text.empty() ? world.size() : world.rank();
+  const int first = world.all_reduce(refusing, lockstep::ReduceOp::min);
+  if (first == world.rank()) fmt::print(stderr, "lockstep-perf: {}\n", options::printable(text));
+  return first == world.size();
 }
 
 Baseline read_baseline(const Options& options, const RunPlan& plan, const Job& job) {
@@ -162,13 +159,14 @@ bool measure(const Options& options, const RunPlan& plan, const Baseline& baseli
   return run.finish();
 }
 
-ExitCode measure_collectives(Options options, const lockstep::Environment& environment) {
+int measure_collectives(Options options, const lockstep::Environment& environment,
+                        const lockstep::Communicator& world) {
   const OwnComm node(node_of_this_rank());
   Job job{.rank = environment.rank(),
           .ranks = environment.size(),
           .replicas_per_rank = options.replicas_per_rank,
           .root = options.root};
-  bool is_possible = all_accept([&] {
+  bool is_possible = all_accept(world, [&] {
     lockstep::CommunicatorOptions asked;
     asked.local_replicas = options.replicas_per_rank;
     asked.order = options.order;
@@ -176,18 +174,18 @@ ExitCode measure_collectives(Options options, const lockstep::Environment& envir
     job.devices = devices_of_replicas(options, all);
     options.order = all.order(job.devices.front().kind);
   });
-  if (!is_possible) return bad_option;
+  if (!is_possible) return exit_code::usage;
   const RunPlan plan = run_plan_of(options, job);
   Baseline baseline;
-  is_possible = all_accept([&] {
+  is_possible = all_accept(world, [&] {
     check_job(options, job);
     check_files(options, job.rank);
     check_memory(options, plan, job, node.size());
     baseline = read_baseline(options, plan, job);
   });
-  if (!is_possible) return bad_option;
-  if (options.compare == Peer::nccl && !all_accept([&] { check_own_gpus(job, node); })) return bad_option;
-  return measure(options, plan, baseline, job, environment, node) ? done : wrong_result;
+  if (!is_possible) return exit_code::usage;
+  if (options.compare == Peer::nccl && !all_accept(world, [&] { check_own_gpus(job, node); })) return exit_code::usage;
+  return measure(options, plan, baseline, job, environment, node) ? exit_code::success : exit_code::failure;
 }
 
 }  // namespace
@@ -202,32 +200,37 @@ int run_lockstep_perf(int argc, char** argv) {
   }
   const MpiAtLevel mpi(argc, argv, options.thread_level);
   const lockstep::Environment environment(argc, argv);
-  const bool is_read = all_accept([&] {
+  const lockstep::Communicator world = lockstep::world_communicator();
+  const bool is_read = all_accept(world, [&] {
     if (!refusal.empty()) throw OptionError(refusal);
   });
-  if (!is_read) return bad_option;
+  if (!is_read) return exit_code::usage;
+  if (const std::string mismatch = options::find_mismatch(world, options.given); !mismatch.empty()) {
+    if (environment.rank() == 0) fmt::print(stderr, "lockstep-perf: {}\n", mismatch);
+    return exit_code::usage;
+  }
   if (!options.help.empty()) {
     if (environment.rank() == 0) std::fputs(options.help.c_str(), stdout);
-    return done;
+    return exit_code::success;
   }
   if (options.show_selection) {
     const auto job = lockstep::world_communicator({.local_replicas = options.replicas_per_rank});
-    const bool is_shown = all_accept([&] {
+    const bool is_shown = all_accept(world, [&] {
       if (environment.rank() == 0) show_selection(job, options.simulate, options.sizes_bytes());
     });
-    return is_shown ? done : bad_option;
+    return is_shown ? exit_code::success : exit_code::usage;
   }
   if (options.simulate) {
-    const bool is_simulated = all_accept([&] {
+    const bool is_simulated = all_accept(world, [&] {
       if (environment.rank() == 0) simulate(*options.simulate, options.sizes_bytes());
     });
-    return is_simulated ? done : bad_option;
+    return is_simulated ? exit_code::success : exit_code::usage;
   }
   if (options.strategy) {
-    return measure_strategy_layer(options, lockstep::world_communicator()) ? done : wrong_result;
+    return measure_strategy_layer(options, world) ? exit_code::success : exit_code::failure;
   }
-  if (options.input) return measure_readers(options, environment.rank()) ? done : wrong_result;
-  return measure_collectives(options, environment);
+  if (options.input) return measure_readers(options, environment.rank()) ? exit_code::success : exit_code::failure;
+  return measure_collectives(options, environment, world);
 }
 
 }  // namespace perf

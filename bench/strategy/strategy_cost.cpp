@@ -95,6 +95,10 @@ class StrategyBench {
   [[nodiscard]] StrategyCost cost(std::string call, std::string below, const Pairs& rounds, bool is_right) const {
     return {std::move(call), std::move(below), replicas_, rounds.ours(), rounds.below(), is_right};
   }
+  [[nodiscard]] int first_replica() const {
+    const lockstep::Communicator& communicator = strategy_.communicator();
+    return communicator.layout().first(communicator.rank());
+  }
   [[nodiscard]] float all_replicas() const { return static_cast<float>(strategy_.num_replicas_in_sync()); }
 
   StrategyCost empty_run() {
@@ -112,7 +116,7 @@ class StrategyBench {
   }
 
   StrategyCost reduce_of_a_scalar() {
-    const PerReplica<float> ones(replicas_, 0, [](int) { return 1.0F; });
+    const PerReplica<float> ones(replicas_, first_replica(), [](int) { return 1.0F; });
     float sum = 0;
     std::vector<float> inputs(static_cast<std::size_t>(replicas_), 1.0F);
     float below_sum = 0;
@@ -150,7 +154,8 @@ class StrategyBench {
     std::vector<std::pair<Gradient, lockstep::Device>> pairs;
     const std::vector<float> ones(tensor_elements, 1.0F);
     for (int k = 0; k < tensor_count; ++k) {
-      pairs.emplace_back(Gradient(replicas_, 0, [&](int) { return lockstep::Tensor::from(ones); }), lockstep::Device{});
+      pairs.emplace_back(Gradient(replicas_, first_replica(), [&](int) { return lockstep::Tensor::from(ones); }),
+                         lockstep::Device{});
     }
     Gradients theirs(replicas_, tensor_count, tensor_elements);
     const auto items = theirs.items();

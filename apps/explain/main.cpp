@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// lockstep-explain: what happened to a job, from the flight records of its ranks.
+
+#include "explain/explanation.hpp"
+#include "explain/records.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr const char* help =
+    "usage: lockstep-explain [--job NAME] DIRECTORY|FILE...\n"
+    "\n"
+    "Compares the flight records of the ranks of a job (lockstep-JOB-rankN.json) and says which rank is missing or\n"
+    "called something else first, in which operation each rank is, and where in its source. lockstep programs write\n"
+    "these files after a failure, on SIGQUIT and on request: into the directory of LOCKSTEP_RECORDER, else into\n"
+    "TMPDIR or /tmp. If each host has its own directory, give all of them.\n"
+    "\n"
+    "  --job NAME   the run to explain; default: the one that was written last. all: all files are of one run\n"
+    "  --help       this text\n"
+    "\n"
+    "Exit code: 0 if the records were read, 1 if a file cannot be used, 2 for a wrong command line.\n";
+
+struct CommandLine {
+  std::optional<std::string> job;
+  std::vector<std::string> paths;
+  std::string error;
+  bool wants_help = false;
+};
+
+CommandLine parse(const std::vector<std::string>& arguments) {
+  CommandLine result;
+  for (std::size_t k = 0; k < arguments.size(); ++k) {
+    const std::string& each = arguments[k];
+    if (each == "--help" || each == "-h") {
+      result.wants_help = true;
+    } else if (each == "--job") {
+      if (k + 1 == arguments.size()) {
+        result.error = "--job: expected the name of a job after it";
+      } else {
+        result.job = arguments[++k];
+      }
+    } else if (each.starts_with("--job=")) {
+      result.job = each.substr(std::string_view("--job=").size());
+    } else if (each.size() > 1 && each.front() == '-') {
+      result.error = each + ": unknown option";
+    } else {
+      result.paths.push_back(each);
+    }
+  }
+  if (result.error.empty() && result.paths.empty()) result.error = "expected a directory or files";
+  return result;
+}
+
+int run(const CommandLine& line) {
+  std::vector<explain::Record> records;
+  for (const std::string& path : line.paths) {
+    for (const std::string& file : explain::find_records(path)) records.push_back(explain::read_record(file));
+  }
+  std::fputs(explain::explain(explain::select_job(std::move(records), line.job)).c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const CommandLine line = parse({argv + 1, argv + argc});
+    if (line.wants_help) {
+      std::fputs(help, stdout);
+      return 0;
+    }
+    if (!line.error.empty()) {
+      std::fprintf(stderr, "lockstep-explain: %s; see lockstep-explain --help\n", line.error.c_str());
+      return 2;
+    }
+    return run(line);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep-explain: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "apps/options/program_options.hpp"
+
+#include "apps/options/option_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace options {
+namespace {
+
+namespace po = boost::program_options;
+
+/// The option of a variable; empty for variables without the prefix, which are ignored.
+std::string option_of_variable(const std::string& variable, std::string_view prefix,
+                               const po::options_description& all) {
+  if (!variable.starts_with(prefix)) return {};
+  std::string name = variable.substr(prefix.size());
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+  if (all.find_nothrow(name, false) == nullptr)
+    refuse("variable {}: there is no option --{}; --help lists the options", variable, name);
+  return name;
+}
+
+/// Runs `read`; adds the source of the options to Boost's error texts.
+void read_from(std::string_view place, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const po::error& error) {
+    refuse("{}: {}; --help lists the options", place, error.what());
+  }
+}
+
+void read_file(const std::string& name, const po::options_description& all, po::variables_map& values) {
+  std::ifstream file(name);
+  std::error_code error;
+  if (!file || std::filesystem::is_directory(name, error))
+    refuse("--config \"{}\": the file cannot be read; give a readable file", name);
+  read_from(fmt::format("--config \"{}\"", name), [&] { po::store(po::parse_config_file(file, all), values); });
+}
+
+/// Replaces `text` by that of rank `root`. Collective.
+void broadcast(const lockstep::Communicator& job, int root, std::string& text) {
+  std::uint64_t size = text.size();
+  job.broadcast(std::span(&size, 1), root);
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  bytes.resize(size);
+  if (size != 0) job.broadcast(std::span(bytes), root);
+  text.assign(bytes.begin(), bytes.end());
+}
+
+/// The names and values, each followed by a zero byte.
+std::string text_of(const Values& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text.append(name).append(1, '\0').append(value).append(1, '\0');
+  return text;
+}
+
+Values values_of(std::string_view text) {
+  const auto next = [&text] {
+    const std::size_t end = text.find('\0');
+    std::string part(text.substr(0, end));
+    text.remove_prefix(end + 1);
+    return part;
+  };
+  Values values;
+  while (!text.empty()) {
+    std::string name = next();
+    values[std::move(name)] = next();
+  }
+  return values;
+}
+
+/// The first difference of this rank's values from those of rank 0; empty if there is none.
+std::string first_difference(const Values& of_rank_0, const Values& values, int rank) {
+  const auto value = [](const Values& from, const std::string& name) {
+    const auto found = from.find(name);
+    return found == from.end() ? std::string("not given") : fmt::format("\"{}\"", found->second);
+  };
+  Values all = of_rank_0;
+  all.insert(values.begin(), values.end());
+  for (const auto& [name, _] : all) {
+    const std::string here = value(values, name);
+    const std::string there = value(of_rank_0, name);
+    if (here != there) {
+      return fmt::format("mismatch: --{} is {} on rank 0, but {} on rank {}; give all ranks the same options", name,
+                         there, here, rank);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+po::variables_map read(int argc, const char* const* argv, const po::options_description& all, std::string_view prefix) {
+  po::variables_map values;
+  // the first stored value of an option wins
+  read_from("command line", [&] {
+    const po::parsed_options parsed = po::command_line_parser(argc, argv).options(all).run();
+    for (const po::option& option : parsed.options) {
+      if (option.position_key >= 0)
+        refuse("unexpected argument \"{}\"; --help lists the options", option.value.front());
+    }
+    po::store(parsed, values);
+  });
+  read_from(fmt::format("{}* variables", prefix), [&] {
+    const auto option = [&](const std::string& variable) { return option_of_variable(variable, prefix, all); };
+    po::store(po::parse_environment(all, option), values);
+  });
+  if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
+  po::notify(values);
+  return values;
+}
+
+Values given_values(const po::variables_map& values, const std::set<std::string>& of_one_rank) {
+  Values given;
+  for (const auto& [name, value] : values) {
+    if (value.defaulted() || of_one_rank.contains(name)) continue;
+    const auto* const text = boost::any_cast<std::string>(&value.value());
+    given[name] = text != nullptr ? *text : "yes";  // a switch
+  }
+  return given;
+}
+
+std::string find_mismatch(const lockstep::Communicator& job, const Values& values) {
+  std::string of_rank_0 = text_of(values);
+  broadcast(job, 0, of_rank_0);
+  std::string text = first_difference(values_of(of_rank_0), values, job.rank());
+  constexpr int none = std::numeric_limits<int>::max();
+  const int first = job.all_reduce(text.empty() ? none : job.rank(), lockstep::ReduceOp::min);
+  if (first == none) return {};
+  broadcast(job, first, text);
+  return text;
+}
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t most = 800;
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  const bool is_binary = std::any_of(text.begin(), text.end(), is_control);
+  std::string shown;
+  for (const char c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_control(byte) || (is_binary && byte >= 0x80)) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else {
+      shown += c;
+    }
+  }
+  return text.size() > most ? shown + "..." : shown;
+}
+
+}  // namespace options

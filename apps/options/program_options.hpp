@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options come from the command line, then from environment variables, then from a configuration file. A job is one
+// program, so its options must be equal on all ranks.
+
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+
+#include <boost/program_options.hpp>
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace options {
+
+/// Reads the options `all`. Variables begin with `prefix`: LOCKSTEP_TRAIN_GLOBAL_BATCH is global-batch. The value of
+/// the option "config" is the name of the configuration file. Local. Throws OptionError.
+[[nodiscard]] boost::program_options::variables_map read(int argc, const char* const* argv,
+                                                         const boost::program_options::options_description& all,
+                                                         std::string_view prefix);
+
+/// The values of options as text, by option.
+using Values = std::map<std::string, std::string>;
+
+/// The given values, except those of the options `of_one_rank`, which may differ between ranks. Local.
+[[nodiscard]] Values given_values(const boost::program_options::variables_map& values,
+                                  const std::set<std::string>& of_one_rank);
+
+/// A text that names an option that differs between ranks, two of its values and their ranks, equal on all ranks; empty
+/// if all ranks have the same options. Collective over `job`, which has one replica per rank; waits no longer than its
+/// deadline.
+[[nodiscard]] std::string find_mismatch(const lockstep::Communicator& job, const Values& values);
+
+/// `text` for a terminal: control characters, as a file that is not a text has them, are escaped, and a long text is
+/// cut.
+[[nodiscard]] std::string printable(std::string_view text);
+
+}  // namespace options

@@ -6,7 +6,7 @@
 #
 #   sh tests/run.sh                    the plain lane: the tests that a change should pass before review
 #   sh tests/run.sh --all              every lane: plain hosts slow mpich clang tsan
-#   sh tests/run.sh --lanes LANE...    these lanes
+#   sh tests/run.sh --lanes LANE...    these lanes; also faults (40 minutes) and soak (30 minutes), which --all leaves out
 #
 # README.md beside this file says what each lane is. With --all, plain is not repeated if it has passed on these sources.
 
@@ -14,6 +14,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 all_lanes='plain hosts slow mpich clang tsan'
+long_lanes='faults soak'
 
 case ${1:-} in
   '') lanes=plain ;;
@@ -125,13 +126,15 @@ lane_slow() {
 
 lane_mpich() {
   export QUICK_TESTS=1
-  targets='tests/mpi/mpi-communicator tests/mpi/mpi-memory tests/mpi/mpi-processes tests/mpi/mpi-transport
+  targets='tests/mpi/mpi-communicator tests/mpi/mpi-creation tests/mpi/mpi-creation-calls tests/mpi/mpi-memory
+    tests/mpi/mpi-processes tests/mpi/mpi-transport
     tests/conformance/mpi-conformance user-programs'
   # but for MPI the build of the plain lane
   build mpich build-mpich -Dmpi=mpich -Dcuda=disabled || return
-  check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 memory-2 memory-messages-2 \
-    processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 abi
+  check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
+    creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 abi
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
+  check mpich-faults build-mpich --benchmark --suite faults
 }
 
 # The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.
@@ -165,8 +168,19 @@ lane_tsan() {
     check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 
+# A part of the fault matrix that the seed chooses; faults/README.md has all of it.
+lane_faults() {
+  targets=tests/faults/fault-job
+  build faults build && check faults build --benchmark --suite faults
+}
+
+lane_soak() {
+  targets='tests/faults/fault-soak tests/mpi/mpi-stopped-ranks apps/train/lockstep-train'
+  build soak build && check soak build --benchmark --suite soak
+}
+
 for name in $lanes; do
-  case " $all_lanes " in *" $name "*) ;; *) echo "tests/run.sh: no lane $name; there are: $all_lanes" >&2; exit 2 ;; esac
+  case " $all_lanes $long_lanes " in *" $name "*) ;; *) echo "tests/run.sh: no lane $name; there are: $all_lanes $long_lanes" >&2; exit 2 ;; esac
 done
 for name in $lanes; do
   begin=$(date +%s)

@@ -24,9 +24,12 @@ def tail(run):
 
 
 def declared_tests(build):
-    """What meson knows of each test: name, protocol, suites."""
-    with open(os.path.join(build, 'meson-info', 'intro-tests.json'), encoding='utf-8') as file:
-        return json.load(file)
+    """What meson knows of each test and benchmark: name, protocol, suites."""
+    declared = []
+    for kind in ('tests', 'benchmarks'):
+        with open(os.path.join(build, 'meson-info', f'intro-{kind}.json'), encoding='utf-8') as file:
+            declared += json.load(file)
+    return declared
 
 
 def declaration(run, tests):

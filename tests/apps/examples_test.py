@@ -43,6 +43,11 @@ def prints_what_its_mpi_twin_prints():
                before.stdout + ported.stdout)
 
 
+def is_refused_where_a_call_is_forgotten():
+    result = launcher.run(3, programs["example-forgotten-call"])
+    expect(result.returncode != 0 and "ranks disagree on operation #4 of world" in result.stderr, result.stderr)
+
+
 def all_are_short_and_run_here():
     names = sorted(name for name in os.listdir(sources) if name.endswith(".cpp"))
     expect([f"example-{name[:-4].replace('_', '-')}" for name in names] == sorted(programs), names)
@@ -69,5 +74,6 @@ sys.exit(run_cases([
     ("cross-device ops of the user", prints(LOG, "example-cross-device-ops")),
     ("workers have the same digits on every layout", prints_the_same_on_every_layout),
     ("a ported MPI program prints what it printed on MPI", prints_what_its_mpi_twin_prints),
+    ("a forgotten call is an error", is_refused_where_a_call_is_forgotten),
     ("every example is short and is run here", all_are_short_and_run_here),
 ]))

@@ -4,6 +4,7 @@
 """Runs programs under mpiexec; test cases are those of tap.py."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -27,6 +28,42 @@ class Launcher:
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, check=False)
         result.seconds = time.monotonic() - start
         return result
+
+
+def descendants_of(process):
+    """Processes that `process` has started, directly or not."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                pass  # it has ended
+    found = [process.pid]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
+def ranks_under(process, program):
+    """The process ids of the ranks that run `program`."""
+    name = pathlib.Path(program).name[:15]
+    ranks = []
+    for pid in descendants_of(process):
+        try:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                ranks.append(pid)
+        except OSError:
+            pass
+    return ranks
+
+
+def kill(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
 
 
 def expect_in(parts, text):

@@ -66,6 +66,13 @@ def batch_script():
     expect(result.returncode == 0, result.stderr)
 
 
+def first_task_of_a_step():
+    env = dict(os.environ, SLURM_NTASKS="4", SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="4")
+    result = launcher.run(0, hello, env=env)
+    expect(result.returncode != 0, "exit code 0")
+    expect_in(["MPI sees one rank", "SLURM_STEP_NUM_TASKS=4", "srun"], result.stderr)
+
+
 def unknown_variable():
     result = launcher.run(2, hello, env=dict(os.environ, LOCKSTEP_TIMOUT="3"))
     expect(result.returncode == 0, result.stderr)
@@ -92,5 +99,6 @@ sys.exit(run_cases([
     ("a timeout that is not a number is refused", ends_badly("none", ["LOCKSTEP_TIMEOUT=\"soon\""], ranks=3, LOCKSTEP_TIMEOUT="soon")),
     ("a launcher of another MPI is refused", wrong_launcher),
     ("a batch script is not a launcher", batch_script),
+    ("the first task of a step of several is not the only rank", first_task_of_a_step),
     ("an unknown variable is reported once", unknown_variable),
 ]))

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from programs import Launcher, expect, expect_in, run_cases
+from programs import Launcher, descendants_of, expect, expect_in, kill, ranks_under, run_cases
 
 moments, train = int(sys.argv[1]), sys.argv[2]
 launcher = Launcher(sys.argv[3:])
@@ -57,42 +57,6 @@ def start(layout, folder, *more, steps=STEPS):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def descendants_of(process):
-    """Processes that `process` has started, directly or not."""
-    parents = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                pass  # it has ended
-    found = [process.pid]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found[1:]
-
-
-def ranks_under(process):
-    """The ranks' process ids, once all have started."""
-    name = pathlib.Path(train).name[:15]
-    ranks = []
-    for pid in descendants_of(process):
-        try:
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
-                ranks.append(pid)
-        except OSError:
-            pass
-    return ranks
-
-
-def kill(pids, number):
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            pass
-
-
 def wait_for_checkpoint(process, folder):
     """Waits for the first checkpoint: from then on every moment is inside or between saves."""
     deadline = time.monotonic() + 60
@@ -109,7 +73,7 @@ def kill_once(layout, folder):
     process = start(layout, folder, "--save-every", "1", "--resume", "--keep-last", "2")
     wait_for_checkpoint(process, folder)
     time.sleep(chance.uniform(0, 0.4))
-    pids = ranks_under(process)
+    pids = ranks_under(process, train)
     # all at once, as after the failure of a node; or one, and mpirun ends the others
     kill(pids if chance.random() < 0.5 else pids[:1], signal.SIGKILL)
     process.communicate(timeout=60)
@@ -136,7 +100,7 @@ def preempted(number):
             folder = pathlib.Path(name, "checkpoints")
             process = start("1,1,1,1", folder, "--save-every", "1", steps=100_000)
             wait_for_checkpoint(process, folder)
-            kill(ranks_under(process)[-1:], number)
+            kill(ranks_under(process, train)[-1:], number)
             text = process.communicate(timeout=60)[0]
             expect(process.returncode == PREEMPTED, f"exit code {process.returncode}:\n{text}")
             found = re.findall(r"^preempted: saved after step (\d+) to (.*)$", text, re.MULTILINE)
@@ -152,7 +116,7 @@ def goes_on_after_a_preemption():
         folder = pathlib.Path(name, "checkpoints")
         process = start("2,2", folder, "--save-every", "1")
         wait_for_checkpoint(process, folder)
-        kill(ranks_under(process)[:1], signal.SIGUSR1)
+        kill(ranks_under(process, train)[:1], signal.SIGUSR1)
         text = process.communicate(timeout=60)[0]
         expect(process.returncode in (0, PREEMPTED), text)
         result = launcher.run(3, *arguments("1,2,1", folder, "--resume"))
@@ -175,6 +139,37 @@ def names_a_damaged_checkpoint():
         expect(result.stderr.count("lockstep-train: ") == 1, "printed more than once:\n" + result.stderr)
 
 
+def skips_a_checkpoint_without_a_manifest():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name, "checkpoints")
+        result = launcher.run(2, *arguments("2,2", folder, "--save-every", "20"))
+        expect(result.returncode == 0, result.stderr)
+        last = folder / f"step-{STEPS:012}"
+        (last / "manifest.json").unlink()
+        result = launcher.run(2, *arguments("2,2", folder, "--resume"))
+        expect(result.returncode == 0, result.stderr)
+        expect(result.stderr.count("lockstep: ") == 1, "not one warning:\n" + result.stderr)
+        expect_in([f"skipping step {STEPS} without manifest.json", "restoring step 20 instead"], result.stderr)
+        expect(hash_in(result.stdout) == uninterrupted(), "another hash")
+
+
+def refuses_a_folder_of_other_things():
+    result = launcher.run(2, *arguments("2,2", os.path.dirname(os.path.abspath(__file__)), "--resume"))
+    expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stderr}")
+    expect_in(["lockstep-train: invalid_argument: restore_latest: " + os.path.dirname(os.path.abspath(__file__)),
+               "has no checkpoints but other entries"], result.stderr)
+
+
+def names_the_file_that_is_too_large():
+    """ulimit -f would otherwise end the ranks by SIGXFSZ without a word."""
+    with tempfile.TemporaryDirectory() as name:
+        # one rank: MPI's own files are larger than the checkpoint if there are several
+        command = arguments("1", pathlib.Path(name, "checkpoints"), "--save-every", "3", steps=6)
+        result = launcher.run(1, "sh", "-c", 'ulimit -f 1000 && exec "$@"', "sh", *command)
+        expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stdout}{result.stderr}")
+        expect_in(["lockstep-train: unavailable: write: " + name, "state.safetensors", "File too large"], result.stderr)
+
+
 def refuses_to_resume_from_nowhere():
     result = launcher.run(2, train, *WORK, "--resume")
     expect(result.returncode == 2, result.stderr)
@@ -188,6 +183,9 @@ cases += [
     ("a signal to one rank makes all save the same step and exit", preempted(signal.SIGUSR1)),
     ("a preempted run resumes where it stopped", goes_on_after_a_preemption),
     ("a damaged checkpoint is named", names_a_damaged_checkpoint),
+    ("a checkpoint without a manifest is skipped with a warning", skips_a_checkpoint_without_a_manifest),
+    ("a folder of other things is refused", refuses_a_folder_of_other_things),
+    ("a file beyond ulimit -f is named", names_the_file_that_is_too_large),
     ("resuming needs a directory", refuses_to_resume_from_nowhere),
 ]
 sys.exit(run_cases(cases))

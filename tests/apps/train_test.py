@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -107,6 +108,19 @@ def refuses(parts, *options, ranks=3, code=2):
         expect(result.stdout == "", result.stdout)
 
     return case
+
+
+def refuses_options_that_differ():
+    for first, second, parts in (
+            (["--seed", "1"], ["--seed", "2"], '--seed is "1" on rank 0, but "2" on rank 1'),
+            ([], ["--global-batch", "64"], '--global-batch is not given on rank 0, but "64" on rank 1'),
+            (["--help"], [], '--help is "yes" on rank 0, but not given on rank 1')):
+        command = [*launcher.command, "-n", "1", train, *SOURCE, *first, "--quiet", ":", "-n", "2", train, *SOURCE, *second]
+        result = subprocess.run([str(a) for a in command], capture_output=True, text=True, timeout=100, check=False)
+        expect(result.returncode == 2, f"exit code {result.returncode}:\n{result.stderr}")
+        expect_in(["lockstep-train: mismatch: " + parts], result.stderr)
+        expect(result.stderr.count("mismatch") == 1, "printed more than once:\n" + result.stderr)
+        expect("parameters" not in result.stdout, result.stdout)
 
 
 def shows_help_once():
@@ -272,6 +286,7 @@ cases += [] if part != "most" else [
     ("addresses do not change the hash", shift_addresses),
     ("the summary is written as JSON", reports_as_json),
     ("options come from the command line, then variables, then a file", reads_variables_and_files_below_the_command_line),
+    ("options that differ between ranks are refused", refuses_options_that_differ),
     ("help is shown once", shows_help_once),
     ("an unknown option is refused", refuses(["--bogus"], "--bogus", "1")),
     ("a model that does not exist is refused", refuses(["--model", "resnet", "mlp, cnn"], "--model", "resnet")),
@@ -283,6 +298,7 @@ cases += [] if part != "most" else [
      refuses(["--replicas-per-rank", "2,1", "2 entries", "3 ranks"], "--replicas-per-rank", "2,1")),
     ("a rank without replicas is refused", refuses(["--replicas-per-rank", "2,0,1"], "--replicas-per-rank", "2,0,1")),
     ("a JSON file that cannot be written is refused", refuses(["--json", "/nowhere/x.json"], "--json", "/nowhere/x.json")),
+    ("a folder as configuration file is refused", refuses(["--config", "cannot be read"], "--config", "/tmp")),
     ("a configuration file that is missing is refused", refuses(["--config", "/nowhere"], "--config", "/nowhere")),
     ("a missing directory is named", refuses(["/nowhere/train-images"], "--data", "/nowhere", code=5)),
     ("a missing file is named", damaged(lambda folder: (folder / IMAGES).unlink(), [IMAGES])),

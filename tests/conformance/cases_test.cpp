@@ -58,6 +58,21 @@ class CaseTest : public testing::Test {
   bool under_mpi_;
 };
 
+TEST(ConformanceResults, without_exactly_the_components_of_the_rank_differ) {
+  const Json expectation = {{"replicas", {1, 2, 3}}};
+  const Viewpoint second_of_two_ranks{.rank = 1, .replicas = 3, .first_replica = 1, .local_replicas = 2};
+  const auto matches = [&](const std::vector<int>& components, int first) {
+    Json all = Json::array();
+    for (const int component : components) all.push_back(result_of(Tensor::scalar(component)));
+    return !difference(expectation, {{"$replicas", all}, {"first", first}}, second_of_two_ranks);
+  };
+  EXPECT_TRUE(matches({2, 3}, 1));
+  EXPECT_FALSE(matches({}, 1));
+  EXPECT_FALSE(matches({2}, 1));
+  EXPECT_FALSE(matches({1, 2}, 0));
+  EXPECT_FALSE(matches({2, 4}, 1));
+}
+
 std::string suite_of(const Json& one_case) { return "conformance_" + one_case["area"].get<std::string>(); }
 
 std::string name_of(const Json& one_case, const Placement& placement) {

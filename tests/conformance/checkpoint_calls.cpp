@@ -53,7 +53,7 @@ Checkpoint checkpoint_of(World& world) {
 
 Json save_call(World& world, const Json&) {
   const SharedDirectory directory(world.strategy().communicator());
-  const auto folder = checkpoint_of(world).save(directory.path(), 1);
+  const std::filesystem::path folder = checkpoint_of(world).save(directory.path(), 1);
   const SafetensorsFile file = load_safetensors(folder / "state.safetensors");
   std::map<std::string, Tensor> saved;
   for (const auto& [name, json] : world.given()["variables"].items()) saved[name] = file.tensors.at(name);

@@ -39,15 +39,13 @@ InputOptions options_of_step(const Json& step) {
   static const std::map<std::string, AutoShardPolicy> policies = {{"AUTO", AutoShardPolicy::automatic},
                                                                   {"FILE", AutoShardPolicy::file},
                                                                   {"DATA", AutoShardPolicy::data},
+                                                                  {"FILE_OR_DATA", AutoShardPolicy::file_or_data},
                                                                   {"OFF", AutoShardPolicy::off}};
   static const std::map<std::string, SplitPolicy> splits = {{"FixedChunks", SplitPolicy::fixed_chunks},
                                                             {"CeilSlices", SplitPolicy::ceil_slices}};
   InputOptions options;
   if (step.contains("split")) options.split = splits.at(step["split"].get<std::string>());
   if (step.contains("shard")) options.auto_shard_policy = policies.at(step["shard"].get<std::string>());
-  // TensorFlow's AUTO, which shards by files if there are any, is FILE_OR_DATA here (P242)
-  if (step.value("shard", "") == "AUTO" && step["dataset"].contains("files"))
-    options.auto_shard_policy = AutoShardPolicy::file_or_data;
   if (step.value("replication", "") == "PER_REPLICA")
     options.experimental_replication_mode = InputReplicationMode::per_replica;
   return options;

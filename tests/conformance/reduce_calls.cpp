@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// reduce, gather and related calls. A tree of a case becomes a tuple of tuples, since the cases do not need another
-// static type; its names are restored in the result.
+// reduce, gather and related calls.
 
 #include "conformance/steps.hpp"
 
@@ -10,9 +9,12 @@
 
 #include <algorithm>
 #include <concepts>
+#include <map>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lockstep::conformance {
@@ -27,11 +29,12 @@ bool is_tree(const Json& json) {
   return std::ranges::none_of(leaf_keys, [&](const char* key) { return json.contains(key); });
 }
 
+/// "*" for a leaf, "[**]" for a list of two, "{*}" for a map.
 std::string structure_of(const Json& json) {
   if (!is_tree(json)) return "*";
-  std::string text = "(";
+  std::string text = json.is_array() ? "[" : "{";
   for (const Json& part : json) text += structure_of(part);
-  return text + ")";
+  return text + (json.is_array() ? "]" : "}");
 }
 
 /// The k-th child of a list or an object.
@@ -39,44 +42,53 @@ const Json& child(const Json& json, std::size_t k) {
   return json.is_array() ? json[k] : std::next(json.begin(), static_cast<std::ptrdiff_t>(k)).value();
 }
 
-/// Calls `use(tree)`; the leaves of the tree are `leaf(json)`.
+/// A map with the keys of `json`; the mapped values are `values`, in the order of the keys.
+template <class T>
+std::map<std::string, T> map_of(const Json& json, const std::vector<T>& values) {
+  std::map<std::string, T> map;
+  std::size_t k = 0;
+  for (const auto& [key, part] : json.items()) map.emplace(key, values.at(k++));
+  return map;
+}
+
+/// Calls `use(tree)`; the leaves of the tree are `leaf(json)`, its nodes tuples for lists and maps for objects.
 template <class Leaf, class Use>
 Json with_tree(const Json& json, const Leaf& leaf, const Use& use) {
+  using L = decltype(leaf(json));
   const auto at = [&](std::size_t k) { return leaf(child(json, k)); };
   const std::string structure = structure_of(json);
-  if (structure == "(**)") return use(std::tuple(at(0), at(1)));
+  if (structure == "[**]") return use(std::tuple(at(0), at(1)));
   const Json& inner = child(json, 1);
-  if (structure == "(*(*))") return use(std::tuple(at(0), std::make_tuple(leaf(child(inner, 0)))));
-  if (structure == "(*(*(*)))") {
-    return use(std::tuple(at(0), std::tuple(leaf(child(inner, 0)), std::make_tuple(leaf(child(child(inner, 1), 0))))));
+  const L first_inside = leaf(child(inner, 0));
+  if (structure == "[*[*]]") return use(std::tuple(at(0), std::make_tuple(first_inside)));
+  if (structure == "[*{*}]") return use(std::tuple(at(0), map_of<L>(inner, {first_inside})));
+  if (structure == "{*[*]}") {
+    using Either = std::variant<L, std::vector<L>>;
+    return use(map_of<Either>(json, {at(0), std::vector<L>{first_inside}}));
+  }
+  if (structure == "{*[*{*}]}") {
+    using List = std::tuple<L, std::map<std::string, L>>;
+    const Json& named = child(inner, 1);
+    return use(
+        map_of<std::variant<L, List>>(json, {at(0), List(first_inside, map_of<L>(named, {leaf(child(named, 0))}))}));
   }
   throw std::logic_error("no static type for a tree " + structure);
 }
 
-/// `result`, whose nodes are lists, with the names of `tree`.
-Json renamed(const Json& tree, const Json& result) {
-  if (!is_tree(tree)) return result;
-  Json named = tree.is_array() ? Json::array() : Json::object();
-  std::size_t k = 0;
-  for (const auto& [key, part] : tree.items()) {
-    const Json one = renamed(part, result[k++]);
-    if (tree.is_array()) {
-      named.push_back(one);
-    } else {
-      named[key] = one;
-    }
-  }
-  return named;
-}
-
 /// The results of the local replicas, each a tree, as one tree with components.
 Json transposed(const Json& parts, int first) {
-  if (!parts.front().is_array()) return {{"$replicas", parts}, {"first", first}};
-  Json result = Json::array();
-  for (std::size_t k = 0; k < parts.front().size(); ++k) {
+  const Json& front = parts.front();
+  const bool is_leaf = front.contains("$tensor") || front.contains("$slices");
+  if (is_leaf) return {{"$replicas", parts}, {"first", first}};
+  Json result = front.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, unused] : front.items()) {
     Json column = Json::array();
-    for (const Json& part : parts) column.push_back(part[k]);
-    result.push_back(transposed(column, first));
+    for (const Json& part : parts) column.push_back(front.is_array() ? part[std::stoul(key)] : part.at(key));
+    if (front.is_array()) {
+      result.push_back(transposed(column, first));
+    } else {
+      result[key] = transposed(column, first);
+    }
   }
   return result;
 }
@@ -94,9 +106,9 @@ Json reduce_along(World& world, const Json& step, const auto& value) {
 Json reduce_value(World& world, const Json& step) {
   const Json& value = step["value"];
   if (is_tree(value)) {
-    return renamed(value, with_tree(
-                              value, [&](const Json& json) { return world.operand_as<P>(json); },
-                              [&](const auto& tree) { return result_of(world.strategy().reduce(op_of(step), tree)); }));
+    return with_tree(
+        value, [&](const Json& json) { return world.operand_as<P>(json); },
+        [&](const auto& tree) { return result_of(world.strategy().reduce(op_of(step), tree)); });
   }
   return std::visit(
       [&]<class Leaf>(const Leaf& leaf) -> Json {
@@ -225,7 +237,7 @@ Json on_replicas(World& world, const Json& value, const Call& call) {
         [&](ReplicaContext& replica, const Tensor& mine) { keep(replica, result_of(call(replica, mine))); },
         world.per_replica(value));
   }
-  return renamed(value, transposed(parts, world.first_replica()));
+  return transposed(parts, world.first_replica());
 }
 
 Json all_reduce_call(World& world, const Json& step) {

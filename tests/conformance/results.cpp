@@ -95,19 +95,25 @@ Difference error_difference(const Json& expectation, const Json& result, Viewpoi
 }
 
 Difference each(const Json& expectation, const Json& components, Viewpoint viewpoint) {
+  if (components.empty()) return differ(expectation, components);
   for (const Json& component : components) {
     if (auto found = difference(expectation, component, viewpoint)) return found;
   }
   return std::nullopt;
 }
 
-/// Compares {"replicas": [...]} with the components of this rank.
+/// Compares {"replicas": [...]} with the components of this rank: exactly those of its replicas. A script that makes a
+/// strategy of its own, with another number of replicas, has one rank.
 Difference replicas_difference(const Json& expectation, const Json& result, Viewpoint viewpoint) {
   if (!has(result, "$replicas")) return differ(expectation, result);
   const Json& all = expectation["replicas"];
   const auto first = result["first"].get<std::size_t>();
   const Json& components = result["$replicas"];
-  if (first + components.size() > all.size()) return differ(expectation, result);
+  const bool of_the_case = all.size() == static_cast<std::size_t>(viewpoint.replicas);
+  const int wanted_first = of_the_case ? viewpoint.first_replica : 0;
+  const std::size_t wanted = of_the_case ? static_cast<std::size_t>(viewpoint.local_replicas) : all.size();
+  if (first != static_cast<std::size_t>(wanted_first) || components.size() != wanted)
+    return differ(expectation, result);
   for (std::size_t i = 0; i < components.size(); ++i) {
     if (auto found = difference(all[first + i], components[i], viewpoint)) return found;
   }

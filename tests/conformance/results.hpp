@@ -18,6 +18,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace lockstep::conformance {
@@ -59,6 +60,8 @@ template <class... T>
 Json result_of(const std::tuple<T...>& tuple);
 template <class T>
 Json result_of(const std::optional<T>& value);
+template <class... T>
+Json result_of(const std::variant<T...>& value);
 
 /// {"$replicas": [...], "first": id of the first}
 template <class T>
@@ -103,6 +106,11 @@ Json result_of(const std::optional<T>& value) {
   return value ? result_of(*value) : Json();
 }
 
+template <class... T>
+Json result_of(const std::variant<T...>& value) {
+  return std::visit([](const auto& alternative) { return result_of(alternative); }, value);
+}
+
 /// The result of `body`, or {"$error": kind, "text": message}; the kind of an exception that is not a lockstep::Error
 /// is "user".
 template <class Body>
@@ -124,6 +132,9 @@ Json outcome_of(const Body& body) {
 /// Circumstances of a comparison.
 struct Viewpoint {
   int rank = 0;
+  int replicas = 1;        ///< of all ranks
+  int first_replica = 0;   ///< of this rank
+  int local_replicas = 1;  ///< of this rank
   /// The placement is not that of the case: an error that one process detects as invalid_argument may be detected as a
   /// mismatch between ranks.
   bool moved = false;

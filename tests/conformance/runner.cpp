@@ -38,8 +38,7 @@ bool is_pinned(const std::string& id) {
 /// Whether a step asks for the components of one rank, or distributes data in a way that depends on the ranks.
 bool is_about_a_rank(const Json& step) {
   return step.is_string() || step["call"] == "local_results" || !step.value("group", true) ||
-         step["call"] == "distribute_datasets_from_function" || step.value("shard", "AUTO") != "AUTO" ||
-         (step.contains("dataset") && step["dataset"].contains("files"));
+         step["call"] == "distribute_datasets_from_function" || step.value("shard", "AUTO") != "AUTO";
 }
 
 /// The strategy of a placement; the default one belongs to its thread.
@@ -173,7 +172,12 @@ std::vector<std::string> run_case(const Json& one_case, const Placement& placeme
       }
       result = outcome_of([&] { return call->second(world, step); });
     }
-    const auto found = difference(one_case["expect"][k], result, {world.rank(), placement.moved});
+    const Viewpoint viewpoint{.rank = world.rank(),
+                              .replicas = made.strategy->num_replicas_in_sync(),
+                              .first_replica = world.first_replica(),
+                              .local_replicas = world.local_replicas(),
+                              .moved = placement.moved};
+    const auto found = difference(one_case["expect"][k], result, viewpoint);
     if (found) failures.push_back(fmt::format("{} step {}, rank {}: {}\n{}", id, k, world.rank(), step.dump(), *found));
   }
   if (communicator != nullptr) leave_together(*made.strategy);

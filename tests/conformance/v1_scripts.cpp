@@ -115,9 +115,10 @@ void add_method_scripts(Scripts& scripts) {
       const v1::Config before;
       v1::Config config = before;
       const v1::Config updated = strategy.update_config_proto(config);
+      const bool is_unchanged = config == before && !(config == updated);
       config.isolate_session_state = !updated.isolate_session_state;
       // a later change of the input does not change the result
-      return {updated.isolate_session_state != config.isolate_session_state, v1::Config{} == before};
+      return {updated.isolate_session_state != config.isolate_session_state, is_unchanged};
     }};
   };
   scripts["P258"] = [] {

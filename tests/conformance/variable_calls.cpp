@@ -111,7 +111,18 @@ Json add_call(World& world, const Json& step) {
 
 // ---- update ----
 
-/// The functions of `update` by their text, on a copy and its arguments.
+/// A copy of the component that the function of an update gets. Throws if that is not the copy of `variable` that the
+/// update context reads.
+Tensor given(const Variable& variable, const TensorView& component) {
+  const ConstTensorView read = variable.view();
+  if (read.data != component.data || read.device != component.device)
+    throw std::logic_error("update gives its function another copy than the variable has in that context");
+  Tensor value = Tensor::uninitialized(component.dtype, component.shape, nullptr, component.device);
+  copy(value.view(), component);
+  return value;
+}
+
+/// The functions of `update` by their text, on a component and their arguments.
 Json update_call(World& world, const Json& step) {
   const Scope scope = world.strategy().scope();
   const Variable& variable = variable_of(world, step);
@@ -120,23 +131,27 @@ Json update_call(World& world, const Json& step) {
   const Json args = step.value("args", Json::array());
   const DType dtype = variable.dtype();
   const auto arg = [&](std::size_t k) { return world.per_replica(args[k], dtype); };
+  const auto write = [&](const TensorView& v, const Tensor& value) {
+    static_cast<void>(given(variable, v));
+    copy(v, value.view());
+  };
   if (text == "(v, a) -> v.assign(a)") {
-    extended.update(variable, [&](const TensorView&, const Tensor& a) { variable.assign(a); }, arg(0));
+    extended.update(variable, write, arg(0));
     return "ok";
   }
   if (text == "(v, a) -> v.assign_add(a)") {
-    extended.update(variable, [&](const TensorView&, const Tensor& a) { variable.assign_add(a); }, arg(0));
+    extended.update(variable, [&](const TensorView& v, const Tensor& a) { write(v, given(variable, v) + a); }, arg(0));
     return "ok";
   }
   if (text == "(v, a, b) -> v.assign_add(a * b)") {
     extended.update(
-        variable, [&](const TensorView&, const Tensor& a, const Tensor& b) { variable.assign_add(a * b); },
+        variable, [&](const TensorView& v, const Tensor& a, const Tensor& b) { write(v, given(variable, v) + a * b); },
         tensor_of(args[0], dtype), arg(1));
     return "ok";
   }
   if (text == "(v, w) -> v.assign(w)") {
     extended.update(
-        variable, [&](const TensorView&, const Variable& w) { variable.assign(w.read()); },
+        variable, [&](const TensorView& v, const Variable& w) { write(v, w.read()); },
         world.variable(args[0].get<std::string>()));
     return "ok";
   }
@@ -147,7 +162,7 @@ Json update_call(World& world, const Json& step) {
         arg(0)));
   }
   if (text == "(v) -> v + 1") {
-    return result_of(extended.update(ungrouped, variable, [&](const TensorView&) { return variable.read() + 1; }));
+    return result_of(extended.update(ungrouped, variable, [&](const TensorView& v) { return given(variable, v) + 1; }));
   }
   throw std::logic_error("no code for " + text);
 }

@@ -23,7 +23,8 @@ NAME = re.compile(r'[A-Za-z_]\w*')
 # Words in code that are not names of lockstep: the language, placeholders, programs, and names that do not exist.
 OTHERS = {'const', 'auto', 'args', 'fn', 'strategy', 'replica', 'python3', 'tests', 'lint', 'methods', 'py', 'table', 'names', 'of',
           'pages', 'tf', 'function', 'print', 'mpirun', 'srun', 'TF_CONFIG', 'CUDA_VISIBLE_DEVICES', 'LOCKSTEP_TIMEOUT', 'distribute',
-          'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back'}
+          'numpy', 'load_file', 'signal', 'sbatch', 'value_or', 'push_back', 'emplace_back', 'posix_spawn', 'system',
+          'popen', 'MPI_Init_thread', 'SECONDS', 'program', 'timeout', 'bin', 'true'}
 
 
 def declared(source):

@@ -86,7 +86,7 @@ class Tidy:
         self.source, self.commands, self.scratch = source, commands, scratch
 
     def run(self, group):
-        """[(path, output or None)] for each source of the group."""
+        """The groups still to be checked, if this one failed and has several sources, and [(path, output or None)]."""
         directory = self.commands[group[0]][0]
         words = words_for(group, self.commands)
         folder = tempfile.mkdtemp(dir=self.scratch)
@@ -100,11 +100,11 @@ class Tidy:
         done = subprocess.run(['clang-tidy-19', '--quiet', '-p', folder, '--config-file=' + os.path.join(self.source, '.clang-tidy'),
                                '--checks=clang-diagnostic-shadow,-bugprone-suspicious-include', target], capture_output=True, text=True)
         if done.returncode == 0 or len(group) > 1 and is_of_joining(done.stdout):
-            return [(path, None) for path in group]
+            return [], [(path, None) for path in group]
         if len(group) == 1:
-            return [(group[0], done.stdout + done.stderr)]
+            return [], [(group[0], done.stdout + done.stderr)]
         middle = len(group) // 2
-        return self.run(group[:middle]) + self.run(group[middle:])
+        return [group[:middle], group[middle:]], []
 
 
 def main():
@@ -116,14 +116,17 @@ def main():
     number = failed = 0
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         tidy = Tidy(source, commands, scratch)
-        groups = sorted(groups_of(source, paths, commands), key=len, reverse=True)
-        for results in pool.map(tidy.run, groups):
-            for path, output in results:
-                number += 1
-                failed += output is not None
-                print(f'{"ok" if output is None else "not ok"} {number} - {path}', flush=True)
-                if output is not None:
-                    print(*(f'# {line}' for line in output.splitlines()), sep='\n', flush=True)
+        running = {pool.submit(tidy.run, group) for group in sorted(groups_of(source, paths, commands), key=len, reverse=True)}
+        while running:
+            ended, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for groups, results in (future.result() for future in ended):
+                running |= {pool.submit(tidy.run, group) for group in groups}
+                for path, output in results:
+                    number += 1
+                    failed += output is not None
+                    print(f'{"ok" if output is None else "not ok"} {number} - {path}', flush=True)
+                    if output is not None:
+                        print(*(f'# {line}' for line in output.splitlines()), sep='\n', flush=True)
     return 1 if failed else 0
 
 

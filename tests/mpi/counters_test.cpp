@@ -3,12 +3,14 @@
 //
 // A prepared call must not allocate, fault a page, or make a system call unless it must wait. Counted, not timed.
 
+#include <lockstep/base/error.hpp>
 #include <lockstep/device/arena.hpp>
 #include <lockstep/device/tensor.hpp>
 #include <lockstep/interop/mpi.hpp>
 
 #include "support/batch.hpp"
 #include "support/counted_allocations.hpp"
+#include "support/errors.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -20,6 +22,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
+#include <new>
+#include <optional>
 #include <tuple>
 
 namespace lockstep::test {
@@ -237,6 +242,53 @@ TEST(Counters, see_what_they_count) {
 #else
   GTEST_SKIP() << "this system has no trap for system calls: they are not counted";
 #endif
+}
+
+/// The code of what `body` throws while the allocation after `before_failure` others fails; unavailable for bad_alloc.
+std::optional<Code> code_with_a_shortage(long before_failure, const std::function<void()>& body) {
+  allocations_before_failure = before_failure;
+  std::optional<Code> code;
+  try {
+    body();
+  } catch (const Error& error) {
+    code = error.code();
+  } catch (const std::bad_alloc&) {
+    code = Code::unavailable;
+  }
+  allocations_before_failure = -1;
+  return code;
+}
+
+TEST(Shortage, at_any_allocation_of_a_call_reaches_the_other_ranks_at_once) {
+  Communicator comm = communicator_from(MPI_COMM_WORLD);
+  if (comm.size() == 1) GTEST_SKIP() << "there is no other rank";
+  Communicator calm = comm.duplicate({});
+  std::vector<float> large(100'000);
+  std::vector<float> received(large.size());
+  const std::vector<std::function<void(std::size_t)>> calls{
+      [&](std::size_t size) { comm.all_reduce(std::span(large).first(size), ReduceOp::sum); },
+      [&](std::size_t size) { comm.broadcast(std::span(large).first(size), 0); },
+      [&](std::size_t size) {
+        comm.all_to_all(std::span<const float>(large).first(size), std::span(received).first(size));
+      },
+      [&](std::size_t size) { comm.all_reduce_async(std::span(large).first(size), ReduceOp::max).wait(); }};
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  std::size_t size = 80'000 / ranks * ranks;
+  for (const auto& call : calls) {
+    int failed = 1;
+    for (long before_failure = 0; failed != 0; ++before_failure) {
+      size -= ranks;  // no operation of an earlier call is used again
+      const auto code = code_with_a_shortage(comm.rank() == 1 ? before_failure : -1, [&] { call(size); });
+      if (code) {
+        EXPECT_EQ(*code, Code::unavailable);
+      }
+      failed = calm.all_reduce(code ? 1 : 0, ReduceOp::max);
+      // a rank on which the call was complete learns of the failure here
+      if (const std::string error = error_of([&] { static_cast<void>(comm.recover()); }); error != "none")
+        static_cast<void>(comm.recover());
+      ASSERT_LT(before_failure, 500);
+    }
+  }
 }
 
 }  // namespace

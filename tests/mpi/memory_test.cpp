@@ -11,12 +11,15 @@
 #include "support/batch.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory_resource>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -367,6 +370,34 @@ TEST(Memory, of_many_plans_and_communicators_is_given_back) {
   for (int i = 0; i < 20; ++i) once();
   // what a slow rank may still look at is kept for a while, so not to the byte
   EXPECT_LT(arena_status().populated_bytes, before + (std::size_t{8} << 20));
+}
+
+/// Another rank that waits tells all of its communicators so: this one must take these messages from communicators that
+/// it does not use.
+TEST(Memory, of_idle_communicators_does_not_grow) {
+  CommunicatorOptions options;
+  options.warn_after = std::chrono::milliseconds(1);
+  options.fail_after = std::chrono::minutes(5);
+  options.name = "busy";
+  const Communicator busy = communicator_from(MPI_COMM_WORLD, options);
+  if (busy.size() == 1) GTEST_SKIP() << "no other rank waits";
+  std::vector<Communicator> idle;
+  for (int i = 0; i < 4; ++i) idle.push_back(busy.duplicate(options));
+  const auto stall = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      if (busy.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      busy.barrier();
+    }
+  };
+  testing::internal::CaptureStderr();  // the warnings
+  stall(512);                          // messages are taken every 512 operations
+  const std::size_t before = mallinfo2().uordblks;
+  stall(2048);
+  const std::size_t after = mallinfo2().uordblks;
+  testing::internal::GetCapturedStderr();
+  // if they are not taken: of each other rank that waits 2048 messages of more than 1 KiB in each of 4 communicators
+  const auto waiting = static_cast<std::size_t>(busy.size() - 1);
+  EXPECT_LT(after, before + waiting * (std::size_t{4} << 20));
 }
 
 }  // namespace

@@ -10,46 +10,34 @@
 #include "support/batch.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
+#include "support/stop.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <optional>
 #include <thread>
 
 namespace lockstep::test {
 namespace {
 
-/// Stops this process for a while; another process wakes it.
-void stop_for(std::chrono::milliseconds time) {
-  const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child == 0) {
-    const timespec pause{time.count() / 1000, time.count() % 1000 * 1'000'000};
-    nanosleep(&pause, nullptr);
-    kill(parent, SIGCONT);
-    _exit(0);
-  }
-  raise(SIGSTOP);
-  waitpid(child, nullptr, 0);
-}
-
 /// The other ranks time out while one rank is stopped; it does no harm when it continues.
 void check_stopped_rank(std::size_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
+  const Communicator calm = communicator_from(MPI_COMM_WORLD);
   std::vector<float, ArenaAllocator<float>> values(elements, 1.0f);
   const auto reduce = [&] { comm.all_reduce(std::span<float>(values), ReduceOp::sum); };
   reduce();
   const bool is_stopped = comm.rank() == comm.size() - 1;
-  if (is_stopped) stop_for(std::chrono::milliseconds(2500));
+  if (is_stopped) stop_this_process(std::chrono::milliseconds(0), std::chrono::milliseconds(2500));
   EXPECT_EQ(code_of(reduce), Code::deadline_exceeded);
   const float mine = static_cast<float>(100 + comm.rank());
   std::fill(values.begin(), values.end(), mine);
-  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 200 : 2500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 1000 : 2500));
   for (const float value : values) ASSERT_EQ(value, mine);
+  calm.barrier();
   reduce();
   float sum = 0;
   for (int rank = 0; rank < comm.size(); ++rank) sum += static_cast<float>(100 + rank);
@@ -60,6 +48,7 @@ void check_stopped_rank(std::size_t elements) {
 void check_stopped_reader(std::int64_t elements) {
   Communicator comm = communicator_from(MPI_COMM_WORLD, short_deadline(1000));
   if (comm.size() == 1) GTEST_SKIP() << "there is no other rank that waits";
+  const Communicator calm = communicator_from(MPI_COMM_WORLD);
   const auto count = static_cast<std::size_t>(elements);
   std::vector<float, ArenaAllocator<float>> mine(count, static_cast<float>(comm.rank()));
   std::vector<float, ArenaAllocator<float>> all(count * static_cast<std::size_t>(comm.size()), -1.0f);
@@ -76,12 +65,13 @@ void check_stopped_reader(std::int64_t elements) {
   gather();
   check(0.0f);
   const bool is_stopped = comm.rank() == comm.size() - 1;
-  if (is_stopped) stop_for(std::chrono::milliseconds(2500));
+  if (is_stopped) stop_this_process(std::chrono::milliseconds(0), std::chrono::milliseconds(2500));
   EXPECT_EQ(code_of(gather), Code::deadline_exceeded);
   std::fill(all.begin(), all.end(), -2.0f);
-  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 200 : 2500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(is_stopped ? 1000 : 2500));
   for (const float value : all) ASSERT_EQ(value, -2.0f);
   std::fill(mine.begin(), mine.end(), 10.0f + static_cast<float>(comm.rank()));
+  calm.barrier();
   gather();
   check(10.0f);
 }

@@ -4,21 +4,23 @@
 // tf.distribute.MirroredStrategy, TensorFlow 2.0.
 
 #include "pages/samples.hpp"
+#include "unit/input/files.hpp"
+
+#include <fstream>
 
 namespace lockstep::test {
 namespace {
 
 TEST(MirroredStrategyPage, experimental_distribute_dataset) {
   MirroredStrategy strategy({"cpu:0", "cpu:1"});
-  // in place of four files of records
-  const std::vector<std::vector<std::int64_t>> files{{1, 2}, {3, 4}, {5, 6}, {7, 8}};
-  const auto dataset = Dataset<Tensor>::from_generator([&files] {
-    return [&files, next = std::size_t{0}]() mutable -> std::optional<Tensor> {
-      if (next == 8) return std::nullopt;
-      const std::size_t record = next++;
-      return Tensor::scalar(files[record / 2][record % 2]);
-    };
-  });
+  const TemporaryDirectory folder;
+  FileList files;
+  for (const char* const bytes : {"\1\2", "\3\4", "\5\6", "\7\10"}) {  // a record is the byte of a number
+    files.push_back(folder.path() / (std::to_string(files.size() + 1) + ".tfr"));
+    std::ofstream(files.back(), std::ios::binary) << tfrecord(Bytes(1, bytes[0])) << tfrecord(Bytes(1, bytes[1]));
+  }
+  const auto dataset = tfrecord_dataset(files).map(
+      [](const Tensor& record) { return Tensor::scalar(std::int64_t{record.elements<std::uint8_t>().front()}); });
   const auto dist_dataset = strategy.experimental_distribute_dataset(dataset.batch(4));
   std::vector<std::int64_t> totals;
   for (const auto& x : dist_dataset) {
@@ -32,7 +34,9 @@ TEST(MirroredStrategyPage, experimental_distribute_datasets_from_function) {
   const auto dataset_fn = [](const InputContext& input_context) {
     EXPECT_EQ(input_context.num_input_pipelines(), 1);
     EXPECT_EQ(input_context.input_pipeline_id(), 0);
-    return endless_ones().batch(input_context.get_per_replica_batch_size(4));
+    return endless_ones()
+        .batch(input_context.get_per_replica_batch_size(4))
+        .shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
   };
   expect_ones(strategy, strategy.experimental_distribute_datasets_from_function(dataset_fn));
 }

@@ -62,7 +62,9 @@ TEST(OneDeviceStrategyPage, experimental_distribute_dataset) {
 TEST(OneDeviceStrategyPage, experimental_distribute_datasets_from_function) {
   OneDeviceStrategy strategy;
   const auto dataset_fn = [](const InputContext& input_context) {
-    return endless_ones().batch(input_context.get_per_replica_batch_size(4));
+    return endless_ones()
+        .batch(input_context.get_per_replica_batch_size(4))
+        .shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
   };
   expect_ones(strategy, strategy.experimental_distribute_datasets_from_function(dataset_fn));
 }

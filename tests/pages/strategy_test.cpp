@@ -51,7 +51,9 @@ TEST(StrategyPage, distribute_datasets_from_function) {
     const auto dataset_fn = [&](const InputContext& input_context) {
       EXPECT_EQ(input_context.num_input_pipelines(), 2);
       EXPECT_EQ(input_context.input_pipeline_id(), strategy.communicator().rank());
-      return endless_ones().batch(input_context.get_per_replica_batch_size(4));
+      return endless_ones()
+          .batch(input_context.get_per_replica_batch_size(4))
+          .shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
     };
     expect_ones(strategy, strategy.distribute_datasets_from_function(dataset_fn));
   });

@@ -76,7 +76,9 @@ TEST(V1MirroredStrategyPage, experimental_make_numpy_dataset) {
 TEST(V1MirroredStrategyPage, make_input_fn_iterator) {
   v1::MirroredStrategy strategy({"cpu:0", "cpu:1"});
   const auto input_fn = [](const InputContext& input_context) {
-    return endless_ones().batch(input_context.get_per_replica_batch_size(6));
+    return endless_ones()
+        .batch(input_context.get_per_replica_batch_size(6))
+        .shard(input_context.num_input_pipelines(), input_context.input_pipeline_id());
   };
   const Scope scope = strategy.scope();
   auto iterator = strategy.make_input_fn_iterator(input_fn);

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep-perf: sweeps of all_reduce, their verification, and invalid options. Prints TAP; see harness.py."""
 
+import subprocess
 import sys
 
 from harness import run_tests
@@ -24,6 +25,31 @@ REFUSED = [
     (['--plot', '/no/such/folder/x.svg'], ['--plot', '/no/such/folder/x.svg']),
     (['--baseline', '/no/such/file'], ['--baseline', '"/no/such/file"', 'cannot be read', '--json']),
 ]
+
+
+def refuses_options_that_differ_between_ranks(h):
+    if h.ranks == 1:
+        return
+    for own, parts in ((['-e', '128'], ['--maxbytes is "64" on rank 0, but "128" on rank 1']),
+                       (['-e', '64', '--osu'], ['--osu is not given on rank 0, but "yes" on rank 1']),
+                       (['-e', '64', '--compare', 'mpi'], ['--compare is not given on rank 0']),
+                       (['-e', '64', '--help'], ['--help is not given on rank 0'])):
+        command = [*h.launcher, '-n', '1', h.program, '-e', '64', '--json', h.file(), ':', '-n', str(h.ranks - 1), h.program, *own]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        spoken = [line for line in done.stderr.splitlines() if line.startswith('lockstep-perf:')]
+        assert done.returncode == 2, f'{own}: exit code {done.returncode}:\n{done.stdout}{done.stderr}'
+        assert len(spoken) == 1 and 'mismatch: ' in spoken[0] and parts[0] in spoken[0], spoken
+
+
+def shows_no_control_characters_of_a_file(h):
+    junk = h.file('\x1b[2J\x07\x00\x01' * 1000 + '\n')
+    for option in ('--list', '--config'):
+        done = h.run([option, junk])
+        assert done.returncode == 2, done.stderr
+        spoken = [line for line in done.stderr.splitlines() if line.startswith('lockstep-perf:')]
+        assert len(spoken) == 1 and option in spoken[0] and len(spoken[0]) < 4000, spoken
+        assert not [c for c in done.stderr if ord(c) < 32 and c != '\n'], repr(done.stderr)
+    h.refuses(['--config', '/tmp'], ['--config', '"/tmp"', 'cannot be read'])
 
 
 def sweeps_and_finds_nothing_wrong(h):
@@ -110,7 +136,8 @@ def explains_itself_once(h):
 
 TESTS = [sweeps_and_finds_nothing_wrong, checks_every_dtype_and_op, takes_odd_sizes_and_steps_in_bytes, compares_with_mpi,
          hands_any_order_to_mpi, does_not_check_on_request, reads_the_command_line_before_variables_before_a_file,
-         counts_planted_faults_and_exits_1, refuses_invalid_options_once_and_quickly, explains_itself_once]
+         counts_planted_faults_and_exits_1, refuses_invalid_options_once_and_quickly, refuses_options_that_differ_between_ranks,
+         shows_no_control_characters_of_a_file, explains_itself_once]
 
 
 if __name__ == '__main__':

@@ -101,10 +101,9 @@ double run_native(std::vector<float>& values) {
 /// Simulated microseconds of the slowest rank.
 double run(Job& job, const std::shared_ptr<const RankSchedule>& schedule, std::vector<float>& values) {
   const auto count = static_cast<std::int64_t>(values.size());
-  const ItemSignature signature{DType::f32, Shape{count}};
-  const Descriptor descriptor =
-      make_descriptor(Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&signature, 1), "");
   const HostItem item{DType::f32, Shape{count}, {values.data()}, {values.data()}};
+  const Descriptor descriptor =
+      make_descriptor(Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&item, 1), "");
   const auto operation = make_mixed_radix_exchange(descriptor, schedule, job.rank, {item});
   const double begin = meet();
   operation->start(job.transport, job.workspace);

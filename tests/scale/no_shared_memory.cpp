@@ -9,10 +9,15 @@
 
 namespace lockstep::detail {
 
-std::unique_ptr<NodeGroup> make_process_group(int, int, bool, const ExchangeFunction&, std::string& why) {
-  why = "ranks are simulated";
-  return nullptr;
-}
+struct ProcessGroupOffer::Parts {
+  NodeIntroduction introduction;
+};
+ProcessGroupOffer::ProcessGroupOffer(bool) : parts_(std::make_unique<Parts>()), why_not_("ranks are simulated") {}
+ProcessGroupOffer::~ProcessGroupOffer() = default;
+const NodeIntroduction& ProcessGroupOffer::introduction() const noexcept { return parts_->introduction; }
+bool ProcessGroupOffer::open(int, std::span<const NodeIntroduction>) { return false; }
+std::unique_ptr<NodeGroup> ProcessGroupOffer::take() { return nullptr; }
+void ProcessGroupOffer::withdraw() noexcept {}
 
 std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int) { return {}; }
 

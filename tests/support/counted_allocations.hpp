@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the allocations of a program through `new`. Include it in one source of a program only: it replaces the
-// operators.
+// Counts the allocations of a program through `new`, or makes one fail. Include it in one source of a program only: it
+// replaces the operators.
 
 #pragma once
 
@@ -14,9 +14,12 @@
 namespace {
 
 std::atomic<long> allocations{0};
+/// Number of allocations of this thread before the one that fails; negative: none fails.
+thread_local long allocations_before_failure = -1;
 
 [[gnu::noinline]] void* counted_allocation(std::size_t bytes, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  if (allocations_before_failure >= 0 && allocations_before_failure-- == 0) throw std::bad_alloc();
   void* const block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (block == nullptr) throw std::bad_alloc();
   return block;

@@ -10,8 +10,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <tuple>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -129,7 +133,7 @@ TEST(Checkpoint, saves_objects_under_their_names) {
   Checkpoint checkpoint(strategy);
   trained.track(checkpoint);
   checkpoint.track("twins", std::vector<Variable>{twin, trained.b});
-  const auto folder = checkpoint.save(directory.path(), 3);
+  const std::filesystem::path folder = checkpoint.save(directory.path(), 3);
   EXPECT_EQ(folder, directory.path() / "step-000000000003");
   std::vector<std::string> names;
   for (const auto& [name, tensor] : load_safetensors(folder / "state.safetensors").tensors) names.push_back(name);
@@ -233,6 +237,70 @@ TEST(Checkpoint, ignores_and_removes_the_folders_of_a_killed_job) {
   EXPECT_EQ(checkpoint.restore_latest(directory.path()), 3);
   EXPECT_EQ(files_in(directory.path()),
             (std::vector<std::string>{"step-000000000003", "step-000000000099", "step-notes"}));
+}
+
+TEST(Checkpoint, warns_of_later_steps_that_have_no_manifest) {
+  const TemporaryDirectory directory;
+  on_workers({1, 1}, [&](Strategy& strategy) {
+    Checkpoint checkpoint(strategy);
+    checkpoint.track("w", strategy.variable<float>(1.0F));
+    const auto log_of_restoring = [&](std::optional<std::int64_t> expected) {
+      Communicator communicator = strategy.communicator();
+      communicator.barrier();
+      if (strategy.is_chief()) testing::internal::CaptureStderr();
+      communicator.barrier();
+      EXPECT_EQ(checkpoint.restore_latest(directory.path()), expected);
+      communicator.barrier();
+      return strategy.is_chief() ? testing::internal::GetCapturedStderr() : std::string();
+    };
+    for (const int step : {1, 10}) checkpoint.save(directory.path(), step);
+    if (strategy.is_chief()) std::filesystem::remove(directory.path() / "step-000000000001" / "manifest.json");
+    EXPECT_EQ(log_of_restoring(10), "") << "step 1 would not have been restored";
+    if (strategy.is_chief()) {
+      std::filesystem::create_directories(directory.path() / "step-000000000020");
+      std::filesystem::create_directories(directory.path() / "step-000000000030");
+      directory.write("step-000000000030/state.safetensors", "half of a file");
+    }
+    std::string log = log_of_restoring(10);
+    if (strategy.is_chief()) {
+      EXPECT_NE(log.find(directory.path().string() + ": skipping steps 20, 30 without manifest.json"),
+                std::string::npos)
+          << log;
+      EXPECT_NE(log.find("restoring step 10 instead"), std::string::npos) << log;
+      EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+      std::filesystem::remove_all(directory.path() / "step-000000000010");
+    }
+    log = log_of_restoring(std::nullopt);
+    if (strategy.is_chief()) {
+      EXPECT_NE(log.find("there is no other checkpoint"), std::string::npos) << log;
+    }
+  });
+}
+
+TEST(Checkpoint, refuses_to_resume_from_a_folder_of_other_things) {
+  const TemporaryDirectory directory;
+  on_workers({1, 1}, [&](Strategy& strategy) {
+    Communicator communicator = strategy.communicator();
+    Checkpoint checkpoint(strategy);
+    checkpoint.track("w", strategy.variable<float>(1.0F));
+    const auto refused = [&](const std::vector<std::string>& parts) {
+      communicator.barrier();
+      expect_error(Code::invalid_argument, parts, [&] { checkpoint.restore_latest(directory.path()); });
+      communicator.barrier();
+    };
+    if (strategy.is_chief()) directory.write(".hidden", "");
+    communicator.barrier();
+    EXPECT_EQ(checkpoint.restore_latest(directory.path()), std::nullopt);
+    if (strategy.is_chief()) directory.write("thesis.txt", "");
+    refused({directory.path().string() + " has no checkpoints", "\"thesis.txt\""});
+    checkpoint.save(directory.path(), 5);
+    EXPECT_EQ(checkpoint.restore_latest(directory.path()), 5);
+    if (strategy.is_chief()) {
+      std::filesystem::create_directories(directory.path() / "step-000000000007");
+      directory.write("step-000000000007/notes", "");
+    }
+    refused({"step-000000000007 is not a checkpoint", "no manifest.json, but \"notes\""});
+  });
 }
 
 TEST(Checkpoint, saved_in_the_background_has_the_state_at_the_time_of_the_call) {

@@ -179,8 +179,9 @@ TEST(DamagedCheckpoint, is_refused_by_all_when_one_rank_sees_another_file) {
     job.change(5);
     expect_error(Code::mismatch, {"different files"},
                  [&] { job.checkpoint.restore(strategy.is_chief() ? first : second); });
-    expect_error(Code::invalid_argument, {"no-such", "rank 1"},
-                 [&] { job.checkpoint.restore(strategy.is_chief() ? first : directory.path() / "no-such"); });
+    expect_error(Code::invalid_argument, {"no-such", "rank 1"}, [&] {
+      job.checkpoint.restore(strategy.is_chief() ? first : (directory.path() / "no-such").string());
+    });
     expect_error(Code::mismatch, {"different directories"},
                  [&] { job.checkpoint.save(directory.path(), strategy.is_chief() ? 3 : 4); });
     EXPECT_TRUE(job.is_untouched(5));

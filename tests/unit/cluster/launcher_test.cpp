@@ -16,7 +16,8 @@ namespace {
 class Launcher : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID", "SLURM_NTASKS"})
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID", "SLURM_NTASKS",
+                             "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK"})
       unsetenv(name);
   }
   void TearDown() override { SetUp(); }
@@ -37,6 +38,22 @@ TEST_F(Launcher, is_accepted_in_a_batch_script_and_for_one_rank) {
   EXPECT_EQ(detail::launcher_mismatch("x"), "");
   setenv("SLURM_PROCID", "1", 1);
   EXPECT_NE(detail::launcher_mismatch("x"), "");
+}
+
+TEST_F(Launcher, of_a_step_with_several_tasks_is_reported_by_its_first_task_too) {
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+  EXPECT_EQ(detail::launcher_mismatch("x"), "");
+  setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+  EXPECT_NE(detail::launcher_mismatch("x").find("SLURM_STEP_NUM_TASKS=4 shows that srun"), std::string::npos);
+}
+
+TEST_F(Launcher, of_the_daemons_of_mpirun_is_not_that_of_one_rank) {
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  setenv("SLURM_PROCID", "2", 1);
+  setenv("SLURM_STEP_NUM_TASKS", "3", 1);
+  EXPECT_EQ(detail::launcher_mismatch("x"), "");
 }
 
 TEST(ReplicaLayout, scans_counts_and_finds_owners) {

@@ -15,7 +15,8 @@ namespace {
 class SettingsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON"})
+    for (const char* name :
+         {"LOCKSTEP_TIMEOUT", "LOCKSTEP_ORDER", "LOCKSTEP_RADICES", "LOCKSTEP_ALLOW_SINGLETON", "LOCKSTEP_RECORDER"})
       unsetenv(name);
   }
   void TearDown() override { SetUp(); }
@@ -28,17 +29,22 @@ TEST_F(SettingsTest, have_documented_defaults) {
   EXPECT_FALSE(settings.force_canonical_order);
 }
 
-TEST_F(SettingsTest, read_one_timeout_or_two) {
+TEST_F(SettingsTest, read_one_timeout_or_more) {
   setenv("LOCKSTEP_TIMEOUT", "1.5,20", 1);
   EXPECT_EQ(settings_from_environment().warn_after, std::chrono::milliseconds(1500));
   EXPECT_EQ(settings_from_environment().fail_after, std::chrono::seconds(20));
   setenv("LOCKSTEP_TIMEOUT", "10", 1);
   EXPECT_EQ(settings_from_environment().warn_after, std::chrono::seconds(5));
   EXPECT_EQ(settings_from_environment().fail_after, std::chrono::seconds(10));
+  EXPECT_EQ(settings_from_environment().fail_after_total, std::chrono::seconds(0));
+  setenv("LOCKSTEP_TIMEOUT", "1,2,3.5", 1);
+  EXPECT_EQ(settings_from_environment().warn_after, std::chrono::seconds(1));
+  EXPECT_EQ(settings_from_environment().fail_after, std::chrono::seconds(2));
+  EXPECT_EQ(settings_from_environment().fail_after_total, std::chrono::milliseconds(3500));
 }
 
 TEST_F(SettingsTest, refuse_bad_values_by_name) {
-  for (const char* value : {"x", "-1", "20,10", "1,", "0", "1e99"}) {
+  for (const char* value : {"x", "-1", "20,10", "1,", "0", "1e99", "1,3,2", "1,2,", "1,2,3,4"}) {
     setenv("LOCKSTEP_TIMEOUT", value, 1);
     try {
       (void)settings_from_environment();
@@ -52,10 +58,34 @@ TEST_F(SettingsTest, refuse_bad_values_by_name) {
   EXPECT_THROW((void)settings_from_environment(), Error);
 }
 
+TEST_F(SettingsTest, have_a_recorder_unless_it_is_switched_off) {
+  EXPECT_EQ(settings_from_environment().recorder_entries, 512U);
+  EXPECT_EQ(settings_from_environment().recorder_directory, "");
+  setenv("LOCKSTEP_RECORDER", "0", 1);
+  EXPECT_EQ(settings_from_environment().recorder_entries, 0U);
+  setenv("LOCKSTEP_RECORDER", "64", 1);
+  EXPECT_EQ(settings_from_environment().recorder_entries, 64U);
+  setenv("LOCKSTEP_RECORDER", "65536,/scratch/my, records", 1);
+  EXPECT_EQ(settings_from_environment().recorder_entries, 65536U);
+  EXPECT_EQ(settings_from_environment().recorder_directory, "/scratch/my, records");
+  for (const char* value : {"x", "-1", "15", "65537", "512,", ",/scratch", "0,/scratch", "512 ,/scratch", "1e3"}) {
+    setenv("LOCKSTEP_RECORDER", value, 1);
+    try {
+      (void)settings_from_environment();
+      FAIL() << value;
+    } catch (const Error& error) {
+      EXPECT_NE(error.text().find("LOCKSTEP_RECORDER=\"" + std::string(value) + '"'), std::string::npos)
+          << error.text();
+    }
+  }
+}
+
 TEST_F(SettingsTest, take_radices_or_name_the_rule) {
   EXPECT_EQ(settings_from_environment().radices, "");
   setenv("LOCKSTEP_RADICES", "n.4.f4", 1);
   EXPECT_EQ(settings_from_environment().radices, "n.4.f4");
+  setenv("LOCKSTEP_RADICES", "0.0", 1);
+  EXPECT_THROW((void)settings_from_environment(), Error);
   setenv("LOCKSTEP_RADICES", "2.x", 1);
   try {
     (void)settings_from_environment();

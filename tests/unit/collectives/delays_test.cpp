@@ -13,11 +13,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <functional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep::test {
@@ -190,7 +192,7 @@ void hold_at_flag() {
   while (!hold->may_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-class StoppedThread : public testing::TestWithParam<int> {
+class StoppedThread : public testing::Test {
  public:
   static constexpr std::size_t count = 30'000;
   using Call = void (*)(Communicator&, std::vector<float>&, std::vector<float>&);
@@ -267,7 +269,7 @@ void check_stopped(StoppedThread::Call call, int flag) {
           EXPECT_EQ(failed, 3);
         }
         int tries = 0;
-        while (StoppedThread::fails([&] { comm.barrier(); })) ASSERT_LT(++tries, 20);
+        while (StoppedThread::fails([&] { static_cast<void>(comm.recover()); })) ASSERT_LT(++tries, 20);
         values.assign(count, 1.0f);
         comm.all_reduce(std::span(values), ReduceOp::sum);
         EXPECT_EQ(values.back(), 3.0f);
@@ -275,7 +277,9 @@ void check_stopped(StoppedThread::Call call, int flag) {
       short_deadline(1000));
 }
 
-TEST_P(StoppedThread, does_not_harm_ranks_that_have_abandoned_the_operation) {
+class StoppedThreadAtFlag : public StoppedThread, public testing::WithParamInterface<int> {};
+
+TEST_P(StoppedThreadAtFlag, does_not_harm_ranks_that_have_abandoned_the_operation) {
   std::vector<std::jthread> at_once;  // they wait most of the time
   for (const Call call : calls) {
     at_once.emplace_back([call] {
@@ -288,8 +292,66 @@ TEST_P(StoppedThread, does_not_harm_ranks_that_have_abandoned_the_operation) {
   }
 }
 
+thread_local int turns_left = 0;  // of this thread
+
+void hold_in_work() {
+  if (hold == nullptr || --turns_left != 0) return;
+  hold->is_held = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+}
+
+constexpr detail::TestHooks holds_in_work{.at_turn = hold_in_work};
+
+/// Rank 2 is late in the middle of its work in the memory of the others: the others get their memory back when it has
+/// left it, and it has no result.
+void check_late_in_work(StoppedThread::Call call, int turn) {
+  constexpr std::size_t count = 3 << 20;
+  Hold held;
+  on_ranks_with(
+      holds_in_work, {1, 1, 1},
+      [&](Communicator& comm) {
+        std::vector<float> values(count, 1.0f);
+        std::vector<float> result(3 * count, 0.0f);
+        comm.barrier(long_deadline());
+        if (comm.rank() == 2) {
+          hold = &held;
+          turns_left = turn;
+          EXPECT_TRUE(StoppedThread::fails([&] { call(comm, values, result); }));
+          hold = nullptr;
+          EXPECT_TRUE(held.is_held);
+          held.has_gone = true;
+        } else {
+          EXPECT_TRUE(StoppedThread::fails([&] { call(comm, values, result); }));
+          values.assign(values.size(), -1.0f);
+          result.assign(result.size(), -2.0f);
+          while (!held.has_gone) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_EQ(std::count(values.begin(), values.end(), -1.0f), count);
+          EXPECT_EQ(std::count(result.begin(), result.end(), -2.0f), 3 * count);
+        }
+        int tries = 0;
+        while (StoppedThread::fails([&] { comm.barrier(long_deadline()); })) ASSERT_LT(++tries, 20);
+        values.assign(count, 1.0f);
+        comm.all_reduce(std::span(values), ReduceOp::sum, long_deadline());
+        EXPECT_EQ(values.back(), 3.0f);
+      },
+      short_deadline(1000));
+}
+
+TEST_F(StoppedThread, has_no_result_and_harms_no_rank_if_it_is_late_in_its_work) {
+  std::vector<std::jthread> at_once;
+  for (const auto& [call, turn] : {std::pair(calls[0], 1), {calls[0], 2}, {calls[2], 3}}) {
+    at_once.emplace_back([call, turn] {
+      try {
+        check_late_in_work(call, turn);
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.what();
+      }
+    });
+  }
+}
+
 // of the flags of a rank that comes last: its arrival, before it works, after it has worked
-INSTANTIATE_TEST_SUITE_P(AtEveryFlag, StoppedThread, testing::Values(1, 3, 4));
+INSTANTIATE_TEST_SUITE_P(AtEveryFlag, StoppedThreadAtFlag, testing::Values(1, 3, 4));
 
 }  // namespace
 }  // namespace lockstep::test

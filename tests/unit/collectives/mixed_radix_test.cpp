@@ -270,6 +270,7 @@ class Silent final : public detail::Transport {
   detail::NodeGroup* node_group() noexcept override { return nullptr; }
   detail::NodeGroup* local_group() noexcept override { return nullptr; }
   std::string_view name() const noexcept override { return "silent"; }
+  detail::GroupIdentity identity() const override { return {}; }
   bool has_free_threads() const noexcept override { return true; }
   bool this_thread_may_call() const override { return true; }
   void post(int, const detail::Message&) override {}
@@ -285,34 +286,37 @@ class Silent final : public detail::Transport {
   detail::Transfer start_native_all_reduce(void*, std::int64_t, DType, ReduceOp) override {
     return detail::Transfer{0};
   }
-  void quarantine(detail::Buffer&& memory) noexcept override {
-    quarantined_bytes += memory.size();
-    const detail::Buffer freed = std::move(memory);
+  detail::TransferCount count() const noexcept override { return {}; }
+  void abandon(std::span<const detail::Transfer> transfers, std::vector<detail::Buffer>&& memory) noexcept override {
+    abandoned += transfers.size();
+    for (const detail::Buffer& buffer : memory) abandoned_bytes += buffer.size();
+    memory.clear();
   }
-  std::unique_ptr<Transport> split(std::span<const int>) override { return nullptr; }
-  std::unique_ptr<Transport> duplicate() override { return nullptr; }
+  void quarantine(detail::Buffer&&) noexcept override {}
+  std::unique_ptr<detail::NewGroup> begin_group() override { return nullptr; }
 
-  std::size_t quarantined_bytes = 0;
+  std::size_t abandoned = 0;
+  std::size_t abandoned_bytes = 0;
 
  private:
   std::vector<int> leaders_;
 };
 
-TEST(MixedRadix, names_the_awaited_ranks_and_quarantines_memory_that_they_may_write) {
+TEST(MixedRadix, names_the_awaited_ranks_and_leaves_memory_that_they_may_write_to_the_transport) {
   Silent transport(leaders(8, 8));
   detail::Workspace workspace;
   detail::ScheduleCache cache(ReplicaLayout(std::vector<int>(8, 1)), transport.node_leaders(), 0, {"4.0", 1});
   std::vector<float> values(4096, 1.0f);
   detail::HostItem item{DType::f32, Shape{4096}, {values.data()}, {values.data()}};
-  const detail::ItemSignature signature{DType::f32, Shape{4096}};
   const auto descriptor =
-      detail::make_descriptor(detail::Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&signature, 1), "");
+      detail::make_descriptor(detail::Call::all_reduce(ReduceOp::sum), Order::canonical, std::span(&item, 1), "");
   const auto operation = detail::make_mixed_radix_exchange(descriptor, cache.find(16384), 0, {item});
   operation->start(transport, workspace);
   EXPECT_FALSE(operation->advance(transport, workspace));
   EXPECT_EQ(operation->awaited_ranks(), (std::vector{1, 2, 3}));
-  EXPECT_TRUE(operation->abandon(transport));
-  EXPECT_GE(transport.quarantined_bytes, 3U * 4096 + 16384);
+  EXPECT_FALSE(operation->abandon(transport));
+  EXPECT_EQ(transport.abandoned, 3U);
+  EXPECT_GE(transport.abandoned_bytes, 3U * 4096 + 16384);
   EXPECT_EQ(values, std::vector<float>(4096, 1.0f));
 }
 

@@ -134,11 +134,11 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
   expect_all(errors[0],
              {"deadline_exceeded:",
               "barrier named \"epoch end\" at collectives/split_test.cpp:121: timed out after 1 s waiting for rank 1",
-              "rank 1 waits in operation #1 of second, all_reduce sum of f32 [3]"});
+              "rank 1 waits in operation #0 of second, all_reduce sum of f32 [3]"});
   expect_all(errors[1], {"deadline_exceeded:",
                          "of second, all_reduce sum of f32 [3] at collectives/split_test.cpp:123: timed out after 1 s "
                          "waiting for rank 0",
-                         "rank 0 waits in operation #1 of communicator, barrier named \"epoch end\""});
+                         "rank 0 waits in operation #2 of communicator, barrier named \"epoch end\""});
 }
 
 }  // namespace

@@ -6,10 +6,19 @@
 #include <lockstep/device/tensor.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -70,6 +79,13 @@ TEST(Arena, merges_adjacent_free_ranges) {
   EXPECT_EQ(arena.frees(), 3u);
 }
 
+TEST(Arena, names_the_limits_that_leave_too_little) {
+  errno = ENOENT;  // left by another call
+  Arena arena(2 * mebibyte);
+  EXPECT_EQ(arena.segment(), nullptr);
+  EXPECT_NE(arena.status().text.find("ulimit -v"), std::string::npos) << arena.status().text;
+}
+
 TEST(Arena, reports_that_it_is_full) {
   Arena arena(16 * mebibyte);
   if (!arena.segment()) GTEST_SKIP() << arena.status().text;
@@ -89,6 +105,124 @@ TEST(Arena, does_not_contain_other_memory) {
   EXPECT_FALSE(arena.contains(&elsewhere, sizeof(elsewhere)));
   EXPECT_FALSE(arena.contains(nullptr, 0));
   EXPECT_FALSE(arena.contains(block, 17 * mebibyte));
+}
+
+/// An arena, and another mapping of its memory, as another process has it.
+struct MappedTwice {
+  Arena arena{16 * mebibyte};
+  std::string why;
+  std::shared_ptr<SharedSegment> other = arena.segment() ? SharedSegment::open(arena.segment()->name(), why) : nullptr;
+
+  [[nodiscard]] std::span<std::byte> block(std::size_t bytes) {
+    return {static_cast<std::byte*>(arena.allocate(bytes)), bytes};
+  }
+  [[nodiscard]] std::byte* elsewhere(const std::byte* data) const {
+    return other->data() + (data - arena.segment()->data());
+  }
+};
+
+TEST(Arena, takes_a_block_out_of_sharing_with_its_contents) {
+  MappedTwice twice;
+  if (!twice.other) GTEST_SKIP() << twice.why;
+  Arena& arena = twice.arena;
+  const auto before = twice.block(5 * 4096);
+  const auto block = twice.block(3 * mebibyte + 100);
+  const auto after = twice.block(5 * 4096);
+  for (const auto part : {before, block, after}) std::fill(part.begin(), part.end(), std::byte{1});
+  std::byte* const other = twice.elsewhere(block.data());
+  other[mebibyte] = std::byte{2};
+  arena.unshare(std::span(&block, 1));
+  EXPECT_EQ(arena.unshares(), 1u);
+  EXPECT_EQ(std::count(block.begin(), block.end(), std::byte{1}), 3 * mebibyte + 99);
+  EXPECT_EQ(block[mebibyte], std::byte{2});
+  std::fill(block.begin(), block.end(), std::byte{3});
+  std::memset(other, 4, block.size());
+  EXPECT_EQ(std::count(block.begin(), block.end(), std::byte{3}), 3 * mebibyte + 100);
+  EXPECT_FALSE(arena.is_shared(block.data(), block.size()));
+  EXPECT_FALSE(arena.is_shared(&block[100], 1));
+  for (const auto part : {before, after}) {
+    EXPECT_TRUE(arena.is_shared(part.data(), part.size()));
+    EXPECT_EQ(std::count(part.begin(), part.end(), std::byte{1}), 5 * 4096);
+    part.back() = std::byte{5};
+    EXPECT_EQ(twice.elsewhere(part.data())[part.size() - 1], std::byte{5});
+  }
+}
+
+TEST(Arena, gives_no_block_the_pages_that_have_left_sharing) {
+  MappedTwice twice;
+  if (!twice.other) GTEST_SKIP() << twice.why;
+  Arena& arena = twice.arena;
+  const auto block = twice.block(mebibyte);
+  arena.unshare(std::span(&block, 1));
+  EXPECT_TRUE(arena.is_allocated(block.data(), block.size()));
+  arena.deallocate(block.data(), block.size());
+  EXPECT_FALSE(arena.is_allocated(block.data(), 1));
+  EXPECT_EQ(arena.status().used_bytes, 0u);
+  std::size_t bytes = 0;
+  while (const void* const next = arena.allocate(100'000)) {
+    EXPECT_TRUE(arena.is_shared(next, 100'000));
+    bytes += 100'000;
+  }
+  while (const void* const next = arena.allocate(64)) {
+    EXPECT_TRUE(arena.is_shared(next, 64));
+    bytes += 64;
+  }
+  EXPECT_GT(bytes, 14 * mebibyte);
+}
+
+TEST(Arena, takes_only_small_blocks_out_of_sharing_with_a_small_one) {
+  MappedTwice twice;
+  if (!twice.other) GTEST_SKIP() << twice.why;
+  Arena& arena = twice.arena;
+  const auto small = twice.block(100);
+  const auto neighbour = twice.block(200);
+  const auto large = twice.block(4096);
+  neighbour[0] = large[0] = std::byte{1};
+  arena.unshare(std::span(&small, 1));
+  EXPECT_FALSE(arena.is_shared(small.data(), small.size()));
+  EXPECT_FALSE(arena.is_shared(neighbour.data(), neighbour.size()));
+  EXPECT_TRUE(arena.is_shared(large.data(), large.size()));
+  // other processes still read what was written before
+  EXPECT_EQ(*twice.elsewhere(neighbour.data()), std::byte{1});
+  EXPECT_EQ(neighbour[0], std::byte{1});
+  const auto next = twice.block(100);  // the rest of the page is not used any more
+  EXPECT_TRUE(arena.is_shared(next.data(), next.size()));
+  arena.deallocate(neighbour.data(), neighbour.size());
+  EXPECT_FALSE(arena.is_allocated(neighbour.data(), 1));
+}
+
+TEST(Arena, loses_no_write_of_another_thread_when_pages_leave_sharing) {
+  MappedTwice twice;
+  if (!twice.other) GTEST_SKIP() << twice.why;
+  constexpr std::size_t pages = 256;
+  const auto counters = twice.block(pages * 4096);
+  std::fill(counters.begin(), counters.end(), std::byte{0});
+  std::atomic<bool> has_started{false};
+  std::atomic<bool> is_over{false};
+  std::uint32_t rounds = 0;
+  std::thread writer([&] {
+    while (!is_over || rounds < 10) {
+      ++rounds;
+      for (std::size_t page = 0; page < pages; ++page) {
+        std::uint32_t count = 0;
+        std::memcpy(&count, &counters[page * 4096], sizeof(count));
+        ++count;
+        std::memcpy(&counters[page * 4096], &count, sizeof(count));
+      }
+      has_started = true;
+    }
+  });
+  while (!has_started) std::this_thread::yield();
+  const auto half = counters.subspan(100, counters.size() / 2);
+  twice.arena.unshare(std::span(&half, 1));
+  twice.arena.unshare(std::span(&counters, 1));
+  is_over = true;
+  writer.join();
+  for (std::size_t page = 0; page < pages; ++page) {
+    std::uint32_t count = 0;
+    std::memcpy(&count, &counters[page * 4096], sizeof(count));
+    ASSERT_EQ(count, rounds) << page;
+  }
 }
 
 TEST(SharedSegment, has_the_same_bytes_in_every_mapping) {
@@ -115,6 +249,32 @@ TEST(SharedSegment, is_not_confused_with_another_one) {
   name.file = 9999;
   EXPECT_EQ(SharedSegment::open(name, why), nullptr);
   EXPECT_NE(why.find("cannot open"), std::string::npos) << why;
+}
+
+TEST(Arena, belongs_to_the_parent_after_a_fork) {
+  if (!arena_status().is_available) GTEST_SKIP() << arena_status().text;
+  constexpr std::size_t bytes = 100'000;
+  const auto resource = arena_memory_resource();
+  auto* const before = static_cast<char*>(resource->allocate(bytes));
+  std::memset(before, 1, bytes);
+  const std::size_t used = arena_status().used_bytes;
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool inherits = before[0] == 1 && before[bytes - 1] == 1;
+    std::memset(before, 2, bytes);
+    resource->deallocate(before, bytes);
+    auto* const own = static_cast<char*>(resource->allocate(bytes));
+    const bool is_on_heap = !is_in_arena(own, bytes);
+    std::memset(own, 3, bytes);
+    resource->deallocate(own, bytes);
+    _exit(inherits && is_on_heap ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(std::count(before, before + bytes, 1), static_cast<std::ptrdiff_t>(bytes));
+  EXPECT_EQ(arena_status().used_bytes, used);
+  resource->deallocate(before, bytes);
 }
 
 TEST(DefaultMemoryResource, provides_the_memory_of_tensors) {

@@ -27,7 +27,7 @@ class Restriction : public Files {
   [[nodiscard]] std::vector<Dataset<Tensor>> datasets() const {
     FileList lines;
     for (const auto& file : files_) {
-      const Bytes name = file.filename().string();
+      const Bytes name = std::filesystem::path(file).filename().string();
       lines.push_back(write(name + ".txt", name + "1\n" + name + "2\n"));
     }
     return {fixed_length_record_dataset(files_, 2), text_line_dataset(lines)};

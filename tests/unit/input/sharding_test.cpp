@@ -46,6 +46,22 @@ TEST(Sharding, by_data_gives_rank_i_slices_i_and_so_on_of_each_batch) {
             (Steps{{{0, 1}, {2}}, {{3, 4}, {5}}, {{6}, {7}}}));
 }
 
+TEST(Sharding, by_data_on_several_ranks_is_warned_of_once) {
+  const auto warning = [](AutoShardPolicy policy, const ReplicaLayout& layout, int rank) {
+    testing::internal::CaptureStderr();
+    static_cast<void>(input::distribute(range(4).batch(2), {layout, rank}, with(policy)));
+    return testing::internal::GetCapturedStderr();
+  };
+  for (const auto policy : {AutoShardPolicy::data, AutoShardPolicy::file_or_data}) {
+    const std::string text = warning(policy, ReplicaLayout({1, 1}), 0);
+    EXPECT_NE(text.find("each of the 2 ranks reads and transforms all data"), std::string::npos) << text;
+    EXPECT_NE(text.find("distribute_datasets_from_function"), std::string::npos) << text;
+    EXPECT_EQ(warning(policy, ReplicaLayout({1, 1}), 1), "");
+    EXPECT_EQ(warning(policy, ReplicaLayout({2}), 0), "");
+  }
+  EXPECT_EQ(warning(AutoShardPolicy::automatic, ReplicaLayout({1, 1}), 0), "");
+}
+
 TEST(Sharding, off_gives_every_rank_all_elements_in_cyclic_chunks) {
   for (const auto& source : {range(14), stream(14)}) {
     // rank 0 takes 2, 2, 2, 1, 2, 2, 2, 1 and rank 1 2, 1, 2, 2, 2, 1, 2, 2

@@ -85,8 +85,9 @@ TEST(CrossDeviceOps_, may_throw_and_the_strategy_stays_usable) {
 
 TEST(Describe, names_layout_devices_reducer_and_the_reason) {
   const std::string text = mirrored(2).describe();
-  for (const char* part : {"MirroredStrategy: 2 replicas", "cpu:0 cpu:1", "[2]", "AllReduceCrossDeviceOps(num_packs 1)",
-                           "canonical order", "no cross_device_ops were given"}) {
+  for (const char* part :
+       {"MirroredStrategy #", ": 2 replicas", "cpu:0 cpu:1", "[2]", "AllReduceCrossDeviceOps(num_packs 1)",
+        "canonical order", "no cross_device_ops were given"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in: " << text;
   }
   MirroredStrategy own(logical_cpus(1), std::make_shared<ReductionToOneDevice>(std::nullopt, &add_backwards));

@@ -3,9 +3,11 @@
 //
 // Replicas distributed over ranks (threads): the same bits for every layout, and no hang if one of them fails.
 
+#include "support/errors.hpp"
 #include "unit/strategy/strategies.hpp"
 
 #include <cmath>
+#include <latch>
 #include <mutex>
 #include <tuple>
 
@@ -120,10 +122,25 @@ TEST(Ranks, that_disagree_get_the_lines_of_both_calls) {
   });
 }
 
+TEST(Ranks, receive_a_mismatch_of_the_lengths_of_two_replicas_lists) {
+  on_workers({2, 1}, [](Strategy& strategy) {
+    const auto of_length = [](ReplicaContext& replica, std::size_t odd) {
+      return std::vector<Floats>(replica.replica_id_in_sync_group() == 1 ? odd : 2, Floats(3));
+    };
+    expect_error(Code::mismatch, {"number of leaves", "3 on replica 1", "2 on replica 0"}, [&] {
+      strategy.run([&](ReplicaContext& replica) { (void)replica.all_reduce("SUM", of_length(replica, 3)); });
+    });
+    expect_error(Code::mismatch, {"number of leaves", "1 on replica 1"}, [&] {
+      strategy.run([&](ReplicaContext& replica) { (void)replica.all_gather(of_length(replica, 1), 0); });
+    });
+    EXPECT_EQ(strategy.reduce("SUM", strategy.run([] { return 1; })), 3);
+  });
+}
+
 TEST(Ranks, receive_a_mismatch_between_replicas_of_one_rank) {
   on_workers({1, 2}, [](Strategy& strategy) {
     const int rank = strategy.communicator().rank();
-    expect_error(rank == 1 ? Code::mismatch : Code::unavailable, {"shape", "replica 2"}, [&] {
+    expect_error(Code::mismatch, {"shape", "replica 2"}, [&] {
       strategy.run([&](ReplicaContext& replica) {
         (void)replica.all_reduce(ReduceOp::sum, std::vector<float>(replica.replica_id_in_sync_group() == 2 ? 3 : 2));
       });
@@ -139,15 +156,18 @@ TEST(Ranks, receive_a_mismatch_between_replicas_of_one_rank) {
 }
 
 TEST(Ranks, time_out_if_a_replica_never_calls) {
+  std::latch has_failed(1);
   on_workers(
       {1, 1},
-      [](Strategy& strategy) {
+      [&](Strategy& strategy) {
         if (strategy.communicator().rank() == 1) {
           strategy.run([] {});
+          has_failed.wait();
           return;
         }
         expect_error(Code::deadline_exceeded, {"rank 1"},
                      [&] { strategy.run([](ReplicaContext& r) { (void)r.all_reduce(ReduceOp::sum, 1.0F); }); });
+        has_failed.count_down();
       },
       short_deadline(300));
 }
@@ -169,14 +189,66 @@ TEST(Ranks, that_make_a_different_number_of_merge_calls_get_an_error) {
     }
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, strategy.run([] { return 1; })), 3);
   });
+  std::latch has_failed(1);
   on_workers(
       {1, 1},
       [&](Strategy& strategy) {
-        if (strategy.communicator().rank() == 1) return strategy.run([] {});
+        if (strategy.communicator().rank() == 1) {
+          strategy.run([] {});
+          has_failed.wait();
+          return;
+        }
         expect_error(Code::deadline_exceeded, {"rank 1", "different number of merge_call calls"},
                      [&] { strategy.run(sum_in_merge); });
+        has_failed.count_down();
       },
       short_deadline(300));
+}
+
+TEST(Ranks, that_make_no_merge_call_get_no_advice_about_merge_calls) {
+  on_workers({2, 1}, [&](Strategy& strategy) {
+    const bool gathers = strategy.communicator().rank() == 0;
+    const std::string error = error_of([&] {
+      strategy.run([&](ReplicaContext& replica) {
+        if (gathers) {
+          (void)replica.all_gather(Tensor(DType::f32, Shape{1}), 0);
+        } else {
+          (void)replica.all_reduce(ReduceOp::sum, 1.0F);
+        }
+      });
+    });
+    expect_all(error, {"mismatch:", "all_gather", "all_reduce"});
+    EXPECT_EQ(error.find("merge_call"), std::string::npos) << error;
+  });
+}
+
+TEST(Ranks, go_on_after_one_more_collective_inside_a_merge_call) {
+  for (const bool is_strategy_call : {true, false}) {
+    for (const auto& layout : {std::vector<int>{1, 1}, {2, 1}}) {
+      on_workers(layout, [&](Strategy& strategy) {
+        bool makes_one_more = false;
+        const auto step = [&](ReplicaContext& replica) {
+          replica.merge_call(
+              [&](Strategy& current, const PerReplica<int>& x) {
+                (void)current.reduce(ReduceOp::sum, x);
+                if (makes_one_more && is_strategy_call) (void)current.reduce(ReduceOp::sum, x);
+                if (makes_one_more && !is_strategy_call) current.communicator().barrier();
+              },
+              1);
+        };
+        int failures = 0;
+        for (int round = 0; round < 6; ++round) {
+          makes_one_more = round == 2 && strategy.communicator().rank() == 1;
+          const std::string error = error_of([&] { strategy.run(step); });
+          if (error == "none") continue;
+          expect_all(error, {"mismatch:"});
+          ++failures;
+          if (makes_one_more) ++round;  // the other rank's next step was matched with the call too many
+        }
+        EXPECT_EQ(failures, 1);
+      });
+    }
+  }
 }
 
 TEST(Ranks, whose_merge_calls_without_collectives_differ_in_number_get_an_error_that_names_both) {

@@ -5,7 +5,9 @@
 
 #include "unit/strategy/strategies.hpp"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -110,8 +112,25 @@ TEST(ReduceAxes, of_empty_replicas_add_nothing_to_sum_and_count) {
   const PerReplica<Tensor> empty({Tensor(DType::f32, Shape{0, 2}), Tensor(DType::f32, Shape{0, 2})});
   const Tensor mean = two.reduce("MEAN", empty, 0);
   EXPECT_EQ(mean.shape(), Shape{2});
-  EXPECT_TRUE(std::isnan(mean.elements<float>()[1]));
+  // the canonical NaN: the sign of 0 / 0 depends on the processor
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(mean.elements<float>()[1]), 0x7fc00000U);
+  const double of_integers =
+      two.reduce<double>("MEAN", PerReplica<std::vector<int>>(std::vector<std::vector<int>>(2)), 0);
+  EXPECT_EQ(std::bit_cast<std::uint64_t>(of_integers), 0x7ff8000000000000U);
   EXPECT_EQ(elements_of<float>(two.reduce("SUM", empty, 0)), (Floats{0, 0}));
+}
+
+TEST(ReduceAxes, of_values_of_other_shapes_name_the_shapes_that_were_given) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto refused = [&](const Shape& a, const Shape& b) {
+    expect_error(
+        Code::invalid_argument,
+        {"reduce: value has shape " + to_string(b) + " on replica 1 but " + to_string(a) + " on replica 0",
+         "the axes that are not reduced must match"},
+        [&] { (void)strategy.reduce("SUM", PerReplica<Tensor>({Tensor(DType::f32, a), Tensor(DType::f32, b)}), 0); });
+  };
+  refused(Shape{2}, Shape{2, 3});
+  refused(Shape{2, 3}, Shape{4, 2});
 }
 
 TEST(ReduceAxes, that_do_not_exist_or_are_repeated_are_refused) {

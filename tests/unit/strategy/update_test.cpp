@@ -109,7 +109,8 @@ TEST(Update, in_a_step_goes_through_merge_call_with_the_arguments_of_each_replic
             copy[0] += 10 * own + part;
             return copy[0];
           },
-          static_cast<float>(replica.replica_id_in_sync_group()), PerReplica<float>(std::vector<float>(4, 5.0F)));
+          static_cast<float>(replica.replica_id_in_sync_group()),
+          PerReplica<float>(std::vector<float>(static_cast<std::size_t>(count), 5.0F)));
       EXPECT_EQ(get_replica_context(), &replica);
       return result.component(replica.local_replica());
     });

@@ -8,28 +8,33 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
 
 namespace lockstep::test {
 namespace {
 
 using namespace detail;
 
-/// A group of two members that are both this process: `change` may corrupt the data that the second member sends.
-std::unique_ptr<NodeGroup> group_of_two(bool share_memory, const std::function<void(std::byte*, std::size_t)>& change,
+/// A group of two members that are both this process: `change` may corrupt the introduction of the second member. Null
+/// with the reason in `why` if it cannot be made.
+std::unique_ptr<NodeGroup> group_of_two(bool share_memory, const std::function<void(NodeIntroduction&)>& change,
                                         std::string& why) {
-  const auto exchange = [&](const void* mine, void* all, std::size_t bytes) {
-    auto* const parts = static_cast<std::byte*>(all);
-    std::memcpy(parts, mine, bytes);
-    std::memcpy(parts + bytes, mine, bytes);
-    change(parts + bytes, bytes);
-  };
-  return make_process_group(0, 2, share_memory, exchange, why);
+  ProcessGroupOffer offer(share_memory);
+  std::array<NodeIntroduction, 2> members{offer.introduction(), offer.introduction()};
+  change(members[1]);
+  if (offer.open(0, members)) return offer.take();
+  why = offer.why_not();
+  offer.withdraw();
+  return nullptr;
 }
+void nothing(NodeIntroduction&) {}
 
 TEST(ProcessGroup, finds_the_same_bytes_from_every_member) {
   std::string why;
-  const auto group = group_of_two(true, [](std::byte*, std::size_t) {}, why);
+  const auto group = group_of_two(true, nothing, why);
   if (!group) GTEST_SKIP() << why;
   NodeMemory memory = group->allocate(1000);
   ASSERT_NE(memory.data(), nullptr);
@@ -44,27 +49,64 @@ TEST(ProcessGroup, finds_the_same_bytes_from_every_member) {
   EXPECT_EQ(&group->control_block(0), &group->own_control_block());
 }
 
+TEST(ProcessGroup, stages_growing_data_in_memory_that_does_not_add_up) {
+  std::string why;
+  const auto group = group_of_two(true, nothing, why);
+  if (!group) GTEST_SKIP() << why;
+  const std::size_t used = arena_status().used_bytes;
+  constexpr std::size_t step = 4096;
+  for (std::size_t bytes = step; bytes <= 128 * step; bytes += step) {
+    group->reserve_inputs(bytes);
+    group->reserve_results(bytes + 1);
+    EXPECT_GE(group->staging().inputs.size(), bytes);
+    EXPECT_GT(group->staging().results.size(), bytes);
+    EXPECT_LE(arena_status().used_bytes, used + 2 * (2 * bytes + 2 * (bytes + 1)));
+  }
+}
+
+TEST(ProcessGroup, gives_staging_memory_back_that_is_larger_than_all_recent_data) {
+  std::string why;
+  const auto group = group_of_two(true, nothing, why);
+  if (!group) GTEST_SKIP() << why;
+  const std::size_t used = arena_status().used_bytes;
+  const auto reserve_often = [&](std::size_t bytes) {
+    for (int i = 0; i < 2 * NodeGroup::staging_history; ++i) group->reserve_inputs(bytes);
+  };
+  constexpr std::size_t large = std::size_t{1} << 20;
+  group->reserve_inputs(large);
+  reserve_often(large / 2);
+  EXPECT_EQ(group->staging().inputs.size(), large);
+  reserve_often(1000);
+  EXPECT_LE(arena_status().used_bytes, used + page_bytes());
+}
+
 TEST(ProcessGroup, is_not_made_if_one_member_cannot_share) {
   std::string why;
-  EXPECT_EQ(group_of_two(false, [](std::byte*, std::size_t) {}, why), nullptr);
+  EXPECT_EQ(group_of_two(false, nothing, why), nullptr);
   EXPECT_EQ(why, "it is disabled");
   why.clear();
-  // the second member has no segment, or reports later that it could not map the other segment
-  EXPECT_EQ(group_of_two(true, [](std::byte* part, std::size_t bytes) { std::memset(part, 0, bytes); }, why), nullptr);
+  EXPECT_EQ(group_of_two(true, [](NodeIntroduction& second) { second = {}; }, why), nullptr);
   EXPECT_FALSE(why.empty());
-  why.clear();
-  const auto refuse_later = [](std::byte* part, std::size_t bytes) {
-    if (bytes == 1) *part = std::byte{0};
-  };
-  EXPECT_EQ(group_of_two(true, refuse_later, why), nullptr);
-  EXPECT_NE(why.find("rank 1"), std::string::npos) << why;
+}
+
+TEST(ProcessGroup, keeps_the_control_block_of_an_offer_that_others_may_have_accepted) {
+  if (ProcessGroupOffer(true).introduction().segment.nonce == 0) GTEST_SKIP() << "this host has no shared memory";
+  const std::size_t used = arena_status().used_bytes;
+  static_cast<void>(ProcessGroupOffer(true));
+  EXPECT_GE(arena_status().used_bytes, used + sizeof(ControlBlock));
+}
+
+TEST(ProcessGroup, frees_the_control_block_of_an_offer_that_is_withdrawn) {
+  const std::size_t used = arena_status().used_bytes;
+  for (int i = 0; i < 50; ++i) ProcessGroupOffer(true).withdraw();
+  EXPECT_LE(arena_status().used_bytes, used + 50 * 64);
 }
 
 TEST(ProcessGroup, frees_control_blocks_when_all_members_have_left) {
   std::string why;
-  if (!group_of_two(true, [](std::byte*, std::size_t) {}, why)) GTEST_SKIP() << why;
+  if (!group_of_two(true, nothing, why)) GTEST_SKIP() << why;
   const std::size_t used = arena_status().used_bytes;
-  for (int i = 0; i < 50; ++i) static_cast<void>(group_of_two(true, [](std::byte*, std::size_t) {}, why));
+  for (int i = 0; i < 50; ++i) static_cast<void>(group_of_two(true, nothing, why));
   // one line per group remains, for members that leave later
   EXPECT_LE(arena_status().used_bytes, used + 50 * 64);
 }

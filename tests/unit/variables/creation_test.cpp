@@ -72,8 +72,12 @@ TEST(Variable, made_in_a_step_is_one_variable_with_the_first_replicas_value) {
                });
 }
 
-TEST(Variable, refuses_the_mean_of_integers_and_other_element_types) {
+TEST(Variable, refuses_the_mean_of_integers_the_sum_of_bools_and_other_element_types) {
   MirroredStrategy strategy = mirrored(2);
+  expect_error(Code::invalid_argument, {"\"v\"", "SUM", "bool"},
+               [&] { (void)strategy.variable<bool>(true, aggregated_by(VariableAggregation::sum)); });
+  expect_error(Code::invalid_argument, {"\"v\"", "SUM", "bool"},
+               [&] { (void)strategy.sync_on_read_variable<bool>(true, aggregated_by(VariableAggregation::sum)); });
   expect_error(Code::invalid_argument, {"MEAN", "i32"},
                [&] { (void)strategy.variable<int>(1, with(VariableAggregation::mean)); });
   expect_error(Code::invalid_argument, {"f64"}, [&] { (void)strategy.variable<float>(Tensor::scalar(1.0)); });

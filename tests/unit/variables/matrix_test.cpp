@@ -349,16 +349,6 @@ TEST(SyncOnRead, has_no_memory_of_its_value_outside_of_steps) {
   expect_error(Code::failed_precondition, {"read()"}, [&] { (void)variable.view(); });
 }
 
-TEST(SyncOnRead, of_flags_has_no_sum) {
-  MirroredStrategy strategy = mirrored(2);
-  const auto flags = strategy.sync_on_read_variable<bool>(false, aggregated_by(VariableAggregation::sum));
-  strategy.run([&](ReplicaContext& replica) { flags.assign(replica.local_replica() == 1); });
-  EXPECT_TRUE(strategy.run([&] { return flags.value(); }).component(1));
-  expect_error(Code::invalid_argument, {"assign to", "\"v\"", "bool values cannot be divided among replicas"},
-               [&] { flags.assign(true); });
-  expect_error(Code::invalid_argument, {"bool"}, [&] { (void)flags.value(); });
-}
-
 TEST(SyncOnRead, sees_its_own_writes_at_once) {
   MirroredStrategy strategy = mirrored(2);
   const auto v = strategy.sync_on_read_variable<float>(0.0F, aggregated_by(VariableAggregation::mean));

@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// must not compile: a struct becomes a tree of its members by a lockstep::tree_members specialisation
+
+#include <lockstep/lockstep.hpp>
+
+struct Metrics {
+  float loss;
+  int count;
+};
+
+void misuse(lockstep::ReplicaContext& replica) { (void)replica.all_reduce("SUM", Metrics{1.0F, 2}); }

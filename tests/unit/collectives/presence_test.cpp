@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank that destroys its communicator while others use theirs.
+
+#include "support/errors.hpp"
+#include "support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+using Body = std::function<void(Communicator)>;
+
+/// Runs `body` on one thread per rank; each gets the only handle of its communicator.
+void on_ranks_that_own(int ranks, const Body& body) {
+  CommunicatorOptions options;
+  options.fail_after = std::chrono::minutes(2);
+  auto communicators = thread_communicators(std::vector<CommunicatorOptions>(static_cast<std::size_t>(ranks), options));
+  std::vector<std::jthread> threads;
+  for (Communicator& communicator : communicators) {
+    threads.emplace_back([&body, mine = std::move(communicator)]() mutable {
+      try {
+        body(std::move(mine));
+      } catch (const std::runtime_error& error) {
+        EXPECT_STREQ(error.what(), "boom");
+      }
+    });
+  }
+}
+
+/// The calls of the other ranks fail soon after rank 1 has left, and name it.
+void check_others(const Body& leave, const std::string& text) {
+  on_ranks_that_own(3, [&](Communicator comm) {
+    comm.barrier();
+    if (comm.rank() == 1) {
+      leave(std::move(comm));
+      return;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    expect_all(error_of([&] { comm.barrier(); }), {"unavailable: ", "rank 1", text});
+    expect_all(error_of([&] { (void)comm.all_reduce(1.0F, ReduceOp::sum); }), {"unavailable:", "is lost since", text});
+    expect_all(error_of([&] { comm.barrier_async().wait(); }), {"unavailable:", "is lost since", text});
+    float value = 0;
+    expect_all(error_of([&] { comm.recv(value, 1); }), {"unavailable: message #0 of communicator from rank 1", text});
+    expect_all(error_of([&] { comm.send(value, 1); }), {"unavailable: message #0 of communicator from rank ", text});
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  });
+}
+
+TEST(Presence, of_a_rank_that_has_destroyed_its_communicator_is_not_awaited) {
+  check_others([](const Communicator&) {}, "rank 1 has exited: it has destroyed its communicator");
+}
+
+TEST(Presence, of_a_rank_that_leaves_by_an_exception_is_not_awaited) {
+  check_others(
+      [](Communicator comm) {
+        const Communicator last = std::move(comm);
+        throw std::runtime_error("boom");
+      },
+      "an exception has destroyed its communicator");
+}
+
+TEST(Presence, does_not_matter_to_operations_at_which_the_rank_had_arrived) {
+  for (int round = 0; round < 20; ++round) {
+    on_ranks_that_own(3, [](Communicator comm) {
+      std::vector<float> values(100'000, 1.0F);
+      for (int i = 0; i < 3; ++i) comm.all_reduce(std::span(values), ReduceOp::max);
+      if (comm.rank() == 1) return;  // at once
+      EXPECT_EQ(values.back(), 1.0F);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    });
+  }
+}
+
+TEST(Presence, of_a_rank_that_has_left_is_not_awaited_by_a_receive) {
+  on_ranks_that_own(2, [](Communicator comm) {
+    std::vector<float> values(10, 2.0F);
+    const TensorView view(values.data(), DType::f32, Shape{10}, Device{});
+    const ConstTensorView input = view;
+    if (comm.rank() == 1) {
+      comm.send(std::span(&input, 1), 0);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    comm.recv(std::span(&view, 1), 1);  // sent before rank 1 has left
+    expect_all(error_of([&] { comm.recv(std::span(&view, 1), 1); }), {"unavailable:", "rank 1 has exited"});
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -44,6 +44,13 @@ struct ProcText {
   [[nodiscard]] std::string_view text() const noexcept { return {bytes.data(), size}; }
 };
 
+/// Of `file` of process `number`.
+std::array<char, 48> proc_path(std::int64_t number, std::string_view file) noexcept {
+  std::array<char, 48> path{};
+  fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/{}", number, file);
+  return path;
+}
+
 /// The fields of /proc/PID/stat that matter here.
 struct ProcStat {
   bool is_readable = false;
@@ -52,9 +59,7 @@ struct ProcStat {
   int wait_status = 0;
 
   explicit ProcStat(std::int64_t number) noexcept {
-    std::array<char, 48> path{};
-    fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/stat", number);
-    const ProcText file(path.data());
+    const ProcText file(proc_path(number, "stat").data());
     std::string_view text = file.text();
     // the name of the program, in parentheses, may contain anything
     const std::size_t name_end = text.rfind(')');
@@ -118,6 +123,14 @@ static_assert(sizeof(PidfdInfo) == 64);
 ProcessId id_of_this_process() noexcept {
   const std::int64_t number = getpid();
   return {space_of_this_process(), ProcStat(number).start_time, number};
+}
+
+bool is_traced(std::int64_t number) noexcept {
+  const ProcText file(proc_path(number, "status").data());
+  constexpr std::string_view field = "TracerPid:\t";  // one of the first lines
+  const std::string_view text = file.text();
+  const std::size_t begin = text.find(field);
+  return begin != std::string_view::npos && begin + field.size() < text.size() && text[begin + field.size()] != '0';
 }
 
 std::shared_ptr<const ProcessWatch> ProcessWatch::of(const ProcessId& id) {

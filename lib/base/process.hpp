@@ -24,6 +24,10 @@ struct ProcessId {
 
 [[nodiscard]] ProcessId id_of_this_process() noexcept;
 
+/// Whether a debugger, or another tracer such as strace, is attached to process `number` of this pid namespace; false
+/// if the system does not say. Reads /proc/NUMBER/status.
+[[nodiscard]] bool is_traced(std::int64_t number) noexcept;
+
 /// Thread-safe.
 class ProcessWatch {
  public:

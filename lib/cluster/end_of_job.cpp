@@ -18,6 +18,7 @@
 #include <exception>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -177,6 +178,26 @@ void abort_job_soon(int code) noexcept {
     std::thread(abort_when_due).detach();
   } catch (...) {
     abort_when_due();
+  }
+}
+
+AbortTimer::AbortTimer(std::chrono::milliseconds time, std::string text)
+    : thread_([this, end = Clock::now() + time, text = std::move(text)] { run(end, text); }) {}
+
+AbortTimer::~AbortTimer() {
+  {
+    const MutexLock lock(mutex_);
+    is_over_ = true;
+  }
+  over_.notify_one();
+}
+
+void AbortTimer::run(Clock::time_point end, const std::string& text) {
+  MutexLock lock(mutex_);
+  while (!is_over_) {
+    if (lock.wait_until(over_, end) || is_over_) continue;
+    log_warning("{}; aborting the job with exit code {}", text, exit_code::unavailable);
+    abort_job(exit_code::unavailable);
   }
 }
 

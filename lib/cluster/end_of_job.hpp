@@ -6,9 +6,13 @@
 
 #pragma once
 
+#include "base/mutex.hpp"
+
 #include <chrono>
+#include <condition_variable>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace lockstep::detail {
 
@@ -47,6 +51,22 @@ void tell_members(const std::string& text) noexcept;
 [[noreturn]] void abort_job(int code) noexcept;
 /// As abort_job in 2 s, also if the program ends earlier. Returns at once.
 void abort_job_soon(int code) noexcept;
+/// Aborts the job with exit_code::unavailable, after `text` has been logged, if it is not destroyed within `time`.
+class AbortTimer {
+ public:
+  AbortTimer(std::chrono::milliseconds time, std::string text);
+  AbortTimer(const AbortTimer&) = delete;
+  AbortTimer& operator=(const AbortTimer&) = delete;
+  ~AbortTimer();
+
+ private:
+  void run(std::chrono::steady_clock::time_point end, const std::string& text);
+
+  Mutex mutex_;
+  bool is_over_ LOCKSTEP_GUARDED_BY(mutex_) = false;
+  std::condition_variable over_;
+  std::jthread thread_;  // the last member: it uses the others
+};
 /// Installs a terminate handler that prints the text of an uncaught exception, gives it to the other ranks, and aborts
 /// the job 2 s later, so that these can print theirs. An error that is the same on every rank is printed by rank 0
 /// only; another rank prints it only if rank 0 does not abort the job first.

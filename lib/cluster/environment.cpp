@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/phrases.hpp"
 #include "base/process.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "bindings/mpi/pending.hpp"
@@ -24,13 +25,13 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/base/exit_code.hpp>
 
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <limits>
@@ -77,68 +78,29 @@ struct StartError {
   }
 };
 
-/// Bounds the start of the job by LOCKSTEP_TIMEOUT: MPI_Comm_split_type has no nonblocking form in MPI-3.1, so a thread
-/// aborts the job if it does not return.
-class EndOfStart {
- public:
-  explicit EndOfStart(const detail::Settings& settings)
-      : fail_after_(settings.fail_after), warn_after_(settings.warn_after), thread_([this] { wait_for_end(); }) {}
-  EndOfStart(const EndOfStart&) = delete;
-  EndOfStart& operator=(const EndOfStart&) = delete;
-  ~EndOfStart() {
-    {
-      const detail::MutexLock lock(mutex_);
-      has_ended_ = true;
+/// A duplicate of MPI_COMM_WORLD. Collective. Throws Error(deadline_exceeded).
+mpi::Comm wait_for_all_ranks(const detail::Settings& settings) {
+  const Clock::time_point since = Clock::now();
+  mpi::PendingDuplicate duplicate(MPI_COMM_WORLD);
+  bool has_warned = false;
+  for (int polls = 0; !duplicate.test(); ++polls) {
+    constexpr int yields = 1000;
+    polls < yields ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
+    const auto waited = Clock::now() - since;
+    if (waited > settings.fail_after) {
+      exists = false;
+      throw Error(Code::deadline_exceeded,
+                  fmt::format("Environment: timed out after {} s waiting for all ranks of the job; at least one rank "
+                              "has not created its Environment",
+                              detail::seconds(settings.fail_after)),
+                  {-1, -1, detail::environment_operation, -1});
     }
-    ended_.notify_one();
-    thread_.join();
+    if (waited <= settings.warn_after || std::exchange(has_warned, true)) continue;
+    detail::log_warning("Environment: this rank has waited {:.1f} s for all ranks of the job to create theirs",
+                        detail::seconds(waited));
   }
-
-  /// A duplicate of MPI_COMM_WORLD. Collective. Throws Error(deadline_exceeded).
-  [[nodiscard]] mpi::Comm wait_for_all_ranks() const {
-    mpi::PendingDuplicate duplicate(MPI_COMM_WORLD);
-    bool has_warned = false;
-    for (int polls = 0; !duplicate.test(); ++polls) {
-      constexpr int yields = 1000;
-      polls < yields ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
-      const auto waited = Clock::now() - since_;
-      if (waited > fail_after_) {
-        exists = false;
-        throw Error(Code::deadline_exceeded,
-                    fmt::format("Environment: timed out after {} s waiting for all ranks of the job; at least one rank "
-                                "has not created its Environment",
-                                seconds(fail_after_)),
-                    {-1, -1, detail::environment_operation, -1});
-      }
-      if (waited <= warn_after_ || std::exchange(has_warned, true)) continue;
-      detail::log_warning("Environment: this rank has waited {:.1f} s for all ranks of the job to create theirs",
-                          seconds(waited));
-    }
-    return duplicate.take();
-  }
-
- private:
-  [[nodiscard]] static double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
-  void wait_for_end() {
-    const auto until = since_ + fail_after_ + std::chrono::seconds(1);  // after the error of wait_for_all_ranks
-    detail::MutexLock lock(mutex_);
-    while (!has_ended_) {
-      if (lock.wait_until(ended_, until) || has_ended_) continue;
-      detail::log_warning("Environment: timed out after {} s in MPI_Comm_split_type; aborting the job",
-                          seconds(fail_after_));
-      detail::abort_job(exit_code::unavailable);
-    }
-  }
-
-  const Clock::time_point since_ = Clock::now();
-  const std::chrono::milliseconds fail_after_;
-  const std::chrono::milliseconds warn_after_;
-  detail::Mutex mutex_;
-  bool has_ended_ LOCKSTEP_GUARDED_BY(mutex_) = false;
-  std::condition_variable ended_;
-  std::thread thread_;
-};
+  return duplicate.take();
+}
 
 /// Throws the error of the lowest rank that has one, on all ranks. Returns whether all ranks have set
 /// `initialized_mpi`. Collective over `comm`, that of all ranks.
@@ -238,8 +200,11 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
     error.set(own);
   }
   auto job = std::make_shared<detail::Job>();
-  const EndOfStart end(settings);
-  job->comm = end.wait_for_all_ranks();
+  // MPI_Comm_split_type has no nonblocking form in MPI-3.1; this is after the error of wait_for_all_ranks
+  const detail::AbortTimer timer(
+      settings.fail_after + std::chrono::seconds(1),
+      fmt::format("Environment: timed out after {} s in MPI_Comm_split_type", detail::seconds(settings.fail_after)));
+  job->comm = wait_for_all_ranks(settings);
   node->all_initialized_mpi = agree_on_start(error, initialized_mpi_, job->comm.get(), rank_, size_);
   if (size_ == 1 && !settings.allow_singleton) {
     const std::string suspicion = detail::launcher_mismatch(mpi::library_version());

@@ -4,7 +4,7 @@
 #include "cluster/finalize.hpp"
 
 #include "base/log.hpp"
-#include "base/mutex.hpp"
+#include "base/phrases.hpp"
 #include "cluster/end_of_job.hpp"
 #include "cluster/job.hpp"
 
@@ -13,8 +13,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,8 +28,6 @@ using Clock = std::chrono::steady_clock;
 using Watches = std::span<const std::shared_ptr<const ProcessWatch>>;
 
 constexpr std::chrono::milliseconds answer_time{200};
-
-double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 /// A barrier of all ranks of the job. A rank that has waited for long sends a heartbeat to all others, and so does one
 /// that receives another's: so every rank knows which ones are missing.
@@ -77,7 +75,7 @@ class LastBarrier {
       if (!is_here_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
     }
     if (ranks.empty()) return "the end of MPI_Ibarrier";
-    return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+    return ranks_phrase(ranks);
   }
   /// The lowest rank that is here speaks for all.
   [[nodiscard]] bool speaks() const {
@@ -139,11 +137,11 @@ void await_all(LastBarrier& barrier, const FinalizeOptions& options) {
     if (now - start > heartbeat_after) barrier.send_heartbeats();
     if (now - start > options.fail_after)
       give_up(barrier,
-              fmt::format("timed out after {} s waiting for {}", seconds_of(options.fail_after), barrier.missing()));
+              fmt::format("timed out after {} s waiting for {}", seconds(options.fail_after), barrier.missing()));
     if (!has_warned && now - start > options.warn_after + answer_time) {
       has_warned = true;
       if (barrier.speaks())
-        log_warning("Environment: this rank has waited {:.1f} s to finalize MPI, for {}", seconds_of(now - start),
+        log_warning("Environment: this rank has waited {:.1f} s to finalize MPI, for {}", seconds(now - start),
                     barrier.missing());
     }
     if (now > next_look) {
@@ -157,49 +155,17 @@ void await_all(LastBarrier& barrier, const FinalizeOptions& options) {
   }
 }
 
-/// Aborts the job if it is not destroyed in time.
-class Guard {
- public:
-  explicit Guard(std::chrono::milliseconds time) : thread_([this, time] { run(time); }) {}
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-  ~Guard() {
-    {
-      const MutexLock lock(mutex_);
-      is_over_ = true;
-    }
-    over_.notify_one();
-  }
-
- private:
-  void run(std::chrono::milliseconds time) {
-    const Clock::time_point end = Clock::now() + time;
-    MutexLock lock(mutex_);
-    while (!is_over_) {
-      if (lock.wait_until(over_, end)) continue;
-      if (is_over_) return;
-      log_warning("Environment: MPI_Finalize has not returned within {} s; aborting the job with exit code {}",
-                  seconds_of(time), exit_code::unavailable);
-      abort_job(exit_code::unavailable);
-    }
-  }
-
-  Mutex mutex_;
-  bool is_over_ LOCKSTEP_GUARDED_BY(mutex_) = false;
-  std::condition_variable over_;
-  std::jthread thread_;  // the last member: it uses the others
-};
-
 }  // namespace
 
 void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOptions& options) {
-  std::unique_ptr<Guard> guard;
+  std::optional<AbortTimer> timer;
   try {
     if (job.get() != MPI_COMM_NULL && job.size() > 1) {
       LastBarrier barrier(job.get(), processes);
       await_all(barrier, options);
     }
-    guard = std::make_unique<Guard>(options.fail_after);
+    timer.emplace(options.fail_after,
+                  fmt::format("Environment: MPI_Finalize has not returned within {} s", seconds(options.fail_after)));
   } catch (const std::exception& error) {
     log_warning("Environment: MPI is finalized without a deadline: {}", error.what());
   }

@@ -372,8 +372,7 @@ TEST(Memory, of_many_plans_and_communicators_is_given_back) {
   EXPECT_LT(arena_status().populated_bytes, before + (std::size_t{8} << 20));
 }
 
-/// Another rank that waits tells all of its communicators so: this one must take these messages from communicators that
-/// it does not use.
+/// A rank that waits in one communicator must not send messages about it in the others, which this rank does not read.
 TEST(Memory, of_idle_communicators_does_not_grow) {
   CommunicatorOptions options;
   options.warn_after = std::chrono::milliseconds(1);
@@ -390,12 +389,12 @@ TEST(Memory, of_idle_communicators_does_not_grow) {
     }
   };
   testing::internal::CaptureStderr();  // the warnings
-  stall(512);                          // messages are taken every 512 operations
+  stall(512);
   const std::size_t before = mallinfo2().uordblks;
   stall(2048);
   const std::size_t after = mallinfo2().uordblks;
   testing::internal::GetCapturedStderr();
-  // if they are not taken: of each other rank that waits 2048 messages of more than 1 KiB in each of 4 communicators
+  // otherwise, of each other rank that waits, 2048 messages of more than 1 KiB in each of 4 communicators
   const auto waiting = static_cast<std::size_t>(busy.size() - 1);
   EXPECT_LT(after, before + waiting * (std::size_t{4} << 20));
 }

@@ -116,24 +116,6 @@ void Comm::reset() noexcept {
   handle_ = MPI_COMM_NULL;
 }
 
-std::vector<int> job_ranks_of(MPI_Comm comm) {
-  const auto lock = serialize();
-  int size = 0;
-  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group job = MPI_GROUP_NULL;
-  check(MPI_Comm_group(comm, &group), "MPI_Comm_group");
-  check(MPI_Comm_group(MPI_COMM_WORLD, &job), "MPI_Comm_group");
-  const std::vector<int> own = ranks;
-  const int result = MPI_Group_translate_ranks(group, size, own.data(), job, ranks.data());
-  MPI_Group_free(&group);
-  MPI_Group_free(&job);
-  check(result, "MPI_Group_translate_ranks");
-  return ranks;
-}
-
 Nodes find_nodes(MPI_Comm comm) {
   const auto lock = serialize();
   MPI_Comm node = MPI_COMM_NULL;

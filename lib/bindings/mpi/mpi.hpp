@@ -61,9 +61,6 @@ class Comm {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
-/// For each rank of `comm`, its rank in MPI_COMM_WORLD. Local.
-[[nodiscard]] std::vector<int> job_ranks_of(MPI_Comm comm);
-
 /// The division of a communicator into groups of ranks that share memory.
 struct Nodes {
   int count = 1;

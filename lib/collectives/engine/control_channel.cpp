@@ -64,8 +64,17 @@ void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, 
   send_to_all(control);
 }
 
-void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
-  send_to_all(status_message(epoch, sequence, what));
+void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait) {
+  if (wait.is_long && wait.operation != long_wait_) {
+    long_wait_ = wait.operation;
+    for (Peer& peer : peers_) peer.knows_status = false;
+  }
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (peer.knows_status || peer.heartbeat_epoch != epoch || peer.heartbeat_sequence != sequence) continue;
+    peer.knows_status = true;
+    transport_.post(rank, encode(status_message(epoch, sequence, wait.operation)));
+  }
 }
 
 void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, encode(control)); }
@@ -97,6 +106,7 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) = std::tie(control.epoch, control.sequence);
   peer.heartbeat_progress = control.round;
   peer.heartbeat_wait = heard_in_ = wait_;
+  peer.knows_status = false;
   peer.awaited = control.awaited;
 }
 

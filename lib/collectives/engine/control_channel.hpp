@@ -19,6 +19,12 @@
 
 namespace lockstep::detail {
 
+/// The wait of this rank in an operation of another communicator.
+struct WaitElsewhere {
+  std::string operation;
+  bool is_long = false;
+};
+
 /// Not thread-safe: the engine calls under its lock.
 class ControlChannel {
  public:
@@ -36,8 +42,9 @@ class ControlChannel {
   };
   /// To all ranks: this one waits in operation `sequence`.
   void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
-  /// To all ranks: this one, whose next operation is `sequence`, waits in another communicator, in `what`.
-  void send_status(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
+  /// To the ranks that wait in operation `sequence`, which is this rank's next one: where this rank waits. Once for
+  /// each of their heartbeats, and when a long wait follows another.
+  void send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait);
   /// To all ranks: this one aborts `epoch` at operation `sequence` because of `failure`.
   void send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
   /// This rank does not take part in operations from `sequence` on. The last message to `target`.
@@ -101,6 +108,7 @@ class ControlChannel {
     std::uint32_t heartbeat_progress = 0;
     std::uint64_t heartbeat_wait = 0;
     int awaited = -1;
+    bool knows_status = false;
     std::uint64_t status_epoch = 0;
     std::int64_t status_sequence = -1;
     std::string status;
@@ -115,6 +123,7 @@ class ControlChannel {
   std::uint64_t progress_heard_ = 0;
   std::uint64_t wait_ = 1;
   std::uint64_t heard_in_ = 0;  // the wait of the last heartbeat
+  std::string long_wait_;       // the last one; the peers that know it are marked
   std::vector<Peer> peers_;
   std::deque<PairMessage> pair_messages_;
   std::vector<Left> left_ranks_;

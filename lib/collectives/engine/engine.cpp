@@ -51,8 +51,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
       pairs_(*transport_, control_, recorder_, {options_.warn_after, options_.fail_after, options_.name}),
       queue_(options_.name, recorder_),
       watchdog_(*transport_, control_, *agreement_, queue_,
-                {options_.warn_after, options_.fail_after, options_.fail_after_total,
-                 [this](const std::string& what) { options_.family->send_status(*this, what); }}),
+                {options_.warn_after, options_.fail_after, options_.fail_after_total}),
       epoch_(*transport_, control_, *agreement_, queue_, watchdog_),
       presence_(*transport_, control_, *agreement_, queue_),
       exceptions_(std::uncaught_exceptions()) {
@@ -297,7 +296,7 @@ bool Engine::await_end(Operation& operation) noexcept {
   if (is_forked_copy()) return true;  // the parent's operation writes to the parent's memory
   try {
     const bool may_drive = this_thread_may_call();
-    const auto timeout = operation.fail_after().count() > 0 ? operation.fail_after() : options_.fail_after;
+    const auto timeout = operation.fail_after(options_.fail_after);
     const Clock::time_point until = Clock::now() + timeout + std::chrono::seconds(1);
     Backoff backoff(spins_);
     do {
@@ -314,32 +313,19 @@ bool Engine::await_end(Operation& operation) noexcept {
   return false;
 }
 
-void Engine::send_status(const std::string& what) noexcept {
-  if (!mutex_.try_lock()) return;
-  send_status_locked(what);
+void Engine::answer(const WaitElsewhere& wait) noexcept {
+  if (is_forked_copy() || !this_thread_may_call() || !mutex_.try_lock()) return;
+  answer_locked(wait);
   mutex_.unlock();
 }
 
-void Engine::send_status_locked(const std::string& what) noexcept {
+void Engine::answer_locked(const WaitElsewhere& wait) noexcept {
   try {
-    if (!queue_.is_empty() || !transport_->is_alive()) return;
-    control_.send_status(epoch_.number(), queue_.sequence(), what);
+    if (!transport_->is_alive()) return;
+    control_.poll();
+    if (queue_.is_empty()) control_.send_status(epoch_.number(), queue_.sequence(), wait);
   } catch (const std::exception& error) {
     log_warning("{}: cannot report to other ranks which operation this rank waits in: {}", options_.name, error.what());
-  }
-}
-
-void Engine::take_messages() noexcept {
-  if (is_forked_copy() || !this_thread_may_call() || !mutex_.try_lock()) return;
-  take_messages_locked();
-  mutex_.unlock();
-}
-
-void Engine::take_messages_locked() noexcept {
-  try {
-    if (transport_->is_alive()) control_.poll();
-  } catch (const std::exception& error) {
-    log_warning("{}: cannot receive control messages: {}", options_.name, error.what());
   }
 }
 
@@ -361,9 +347,6 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   }
   queue_.enter(*operation, epoch_.number());
   queue_.place(*operation);
-  if (constexpr std::int64_t interval = 512; queue_.sequence() % interval == 0) [[unlikely]] {
-    options_.family->take_messages(*this);
-  }
   Backoff backoff(spins_);
   try {
     agreement_->open(epoch_.number(), queue_.sequence(), *operation);
@@ -444,10 +427,6 @@ void Engine::drive_head() {
     return;
   }
   control_.poll();
-  if (const Clock::time_point now = Clock::now(); now - messages_of_family_taken_ > std::chrono::seconds(1)) {
-    messages_of_family_taken_ = now;
-    options_.family->take_messages(*this);
-  }
   if (const Failure* failure = control_.abort_record(epoch_.number(), queue_.sequence())) {
     end_by(Failure(*failure));
     return;
@@ -460,6 +439,10 @@ void Engine::drive_head() {
   }
   Operation& head = queue_.head();
   watchdog_.count_time();
+  if (const auto now = watchdog_.last_driven(); now - family_answered_ > std::chrono::milliseconds(50)) {
+    family_answered_ = now;
+    options_.family->answer_for(*this, {queue_.text_of(head), watchdog_.has_waited_long()});
+  }
   bool is_done = false;
   if (!head.is_agreed()) {
     if (!agreement_->is_open()) {
@@ -485,7 +468,7 @@ void Engine::drive_head() {
       end_by(Failure(*known));
       return;
     }
-    report_unresponsive_rank(head.fail_after().count() > 0 ? head.fail_after() : options_.fail_after);
+    report_unresponsive_rank(head.fail_after(options_.fail_after));
     epoch_.end_everywhere(*timeout);
   }
 }

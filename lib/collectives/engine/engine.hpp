@@ -104,11 +104,9 @@ class Engine final : private JobMember {
   /// The epoch of an operation that is posted now.
   [[nodiscard]] std::uint64_t next_epoch();
 
-  /// The other ranks get the status of this rank: it waits in `what`, of another communicator. Does nothing if another
-  /// thread is in here. Never waits.
-  void send_status(const std::string& what) noexcept;
-  /// Takes the control messages that have arrived. Does nothing if another thread is in here. Never waits.
-  void take_messages() noexcept;
+  /// Takes the control messages that have arrived. Ranks that wait for this one are told where it waits. Does nothing
+  /// if another thread is in here. Never waits.
+  void answer(const WaitElsewhere& wait) noexcept;
 
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] const std::shared_ptr<Family>& family() const noexcept { return options_.family; }
@@ -150,8 +148,7 @@ class Engine final : private JobMember {
       LOCKSTEP_THREAD_ANNOTATION(try_acquire_capability(true, mutex_)) LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS;  // a loop
   [[noreturn]] void throw_error_of(const Operation& operation) LOCKSTEP_REQUIRES(mutex_);
 
-  void send_status_locked(const std::string& what) noexcept LOCKSTEP_REQUIRES(mutex_);
-  void take_messages_locked() noexcept LOCKSTEP_REQUIRES(mutex_);
+  void answer_locked(const WaitElsewhere& wait) noexcept LOCKSTEP_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::unique_ptr<Transport> transport_;  // moves data and messages under mutex_ only
@@ -171,7 +168,7 @@ class Engine final : private JobMember {
   Presence presence_ LOCKSTEP_GUARDED_BY(mutex_);
   const int exceptions_;  // number of exceptions in flight when this was made
   std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};  // epoch and sequence
-  Clock::time_point messages_of_family_taken_ LOCKSTEP_GUARDED_BY(mutex_){};
+  Clock::time_point family_answered_ LOCKSTEP_GUARDED_BY(mutex_){};
   std::atomic<bool> knows_failures_{false};  // whether epoch_ may know exceptions; changes under mutex_
 
   std::condition_variable_any work_;

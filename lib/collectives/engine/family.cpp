@@ -17,17 +17,10 @@ void Family::leave(Engine& engine) noexcept {
   std::erase(engines_, &engine);
 }
 
-void Family::send_status(const Engine& waiting, const std::string& what) {
-  const MutexLock lock(mutex_);
-  for (Engine* const engine : engines_) {
-    if (engine != &waiting) engine->send_status(what);
-  }
-}
-
-void Family::take_messages(const Engine& driven) noexcept {
+void Family::answer_for(const Engine& waiting, const WaitElsewhere& wait) noexcept {
   if (!mutex_.try_lock()) return;
   for (Engine* const engine : engines_) {
-    if (engine != &driven) engine->take_messages();
+    if (engine != &waiting) engine->answer(wait);
   }
   mutex_.unlock();
 }

@@ -8,23 +8,21 @@
 
 #include "base/mutex.hpp"
 
-#include <string>
 #include <vector>
 
 namespace lockstep::detail {
 
 class Engine;
+struct WaitElsewhere;
 
 /// Thread-safe. Engines join and leave by themselves.
 class Family {
  public:
   void join(Engine& engine);
   void leave(Engine& engine) noexcept;
-  /// The other ranks of all engines but `waiting` get the status of this rank: it waits in `what`.
-  void send_status(const Engine& waiting, const std::string& what);
-  /// All engines but `driven` take the control messages that have arrived: a communicator that is not used would
-  /// collect the messages of ranks that wait elsewhere. Never waits.
-  void take_messages(const Engine& driven) noexcept;
+  /// All engines but `waiting` take the control messages that have arrived, and tell the ranks that wait in them where
+  /// this rank is. Never waits.
+  void answer_for(const Engine& waiting, const WaitElsewhere& wait) noexcept;
 
  private:
   Mutex mutex_;

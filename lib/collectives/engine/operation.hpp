@@ -116,11 +116,16 @@ class Operation {
 
   /// Deadline of this call; zero: the communicator's. Before the operation is posted.
   void set_fail_after(std::chrono::milliseconds fail_after) noexcept { fail_after_ = fail_after; }
-  [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
+  /// That deadline, or `otherwise` if the call has none.
+  [[nodiscard]] std::chrono::milliseconds fail_after(std::chrono::milliseconds otherwise) const noexcept {
+    return fail_after_.count() > 0 ? fail_after_ : otherwise;
+  }
 
   /// Wait in this call after which the missing ranks are logged; zero: the communicator's. Before it is posted.
   void set_warn_after(std::chrono::milliseconds warn_after) noexcept { warn_after_ = warn_after; }
-  [[nodiscard]] std::chrono::milliseconds warn_after() const noexcept { return warn_after_; }
+  [[nodiscard]] std::chrono::milliseconds warn_after(std::chrono::milliseconds otherwise) const noexcept {
+    return warn_after_.count() > 0 ? warn_after_ : otherwise;
+  }
 
   // The state in the engine; called under its lock.
 

@@ -3,10 +3,11 @@
 
 #include "collectives/engine/watchdog.hpp"
 
-#include "base/debugger.hpp"
 #include "base/log.hpp"
+#include "base/phrases.hpp"
+#include "base/process.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +16,6 @@
 
 namespace lockstep::detail {
 namespace {
-
-double seconds(Watchdog::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-std::string named(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-}
 
 /// " (moved 37.0 of 512.0 MiB)"; empty if the number of bytes is not known.
 std::string moved_text(const DataProgress& progress) {
@@ -96,10 +91,10 @@ void Watchdog::note_progress() {
 /// Every rank that waits for long sends a heartbeat, and so does one that receives another's, once in each wait; later
 /// ones also say that data has moved on this rank, which may be all that a rank hears that waits for its results.
 void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
-  const auto interval = std::min<Clock::duration>(warn_after(), fail_after() / 2);
+  const Clock::duration interval = heartbeat_interval();
   const Clock::time_point now = clock_.now();
-  const bool is_first = !last_heartbeat_ && (waited > interval || now - *head_since_ > interval ||
-                                             control_.has_heartbeat(epoch, queue_.sequence()));
+  const bool is_first =
+      !last_heartbeat_ && (waited > interval || has_waited_long() || control_.has_heartbeat(epoch, queue_.sequence()));
   const bool has_news = progress_ != sent_progress_ || traced_ >= 0;
   const bool is_due = sent_in_ != control_.wait() && (waited > interval || control_.has_heard());
   const bool may_repeat = last_heartbeat_ && now - *last_heartbeat_ > interval / 2;
@@ -108,7 +103,6 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   sent_progress_ = progress_;
   sent_in_ = control_.wait();
   control_.send_heartbeat(epoch, queue_.sequence(), {progress_, first_awaited_rank(epoch), traced_});
-  if (is_first) options_.on_heartbeat(queue_.text_of(queue_.head()));
 }
 
 int Watchdog::find_traced_rank() {
@@ -140,14 +134,18 @@ void Watchdog::suspend_for_debugger() {
 }
 
 std::chrono::milliseconds Watchdog::fail_after() const noexcept {
-  const std::chrono::milliseconds own = queue_.head().fail_after();
-  return own.count() > 0 ? own : options_.fail_after;
+  return queue_.head().fail_after(options_.fail_after);
 }
 
 std::chrono::milliseconds Watchdog::warn_after() const noexcept {
-  const std::chrono::milliseconds own = queue_.head().warn_after();
-  return own.count() > 0 ? own : options_.warn_after;
+  return queue_.head().warn_after(options_.warn_after);
 }
+
+Watchdog::Clock::duration Watchdog::heartbeat_interval() const noexcept {
+  return std::min<Clock::duration>(warn_after(), fail_after() / 2);
+}
+
+bool Watchdog::has_waited_long() const noexcept { return clock_.now() - *head_since_ > heartbeat_interval(); }
 
 /// The lowest rank that is here logs for all.
 void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
@@ -212,18 +210,18 @@ std::vector<int> Watchdog::silent_ranks_behind(std::vector<int> ranks, std::uint
 
 std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const {
   const Operation& head = queue_.head();
-  std::string cause = missing.empty() ? " without progress" : " waiting for " + named(missing);
+  std::string cause = missing.empty() ? " without progress" : " waiting for " + ranks_phrase(missing);
   if (head.is_agreed()) cause += moved_text(head.progress(transport_));
   if (!missing.empty()) return cause;
   if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
-    cause += fmt::format(": data of {} did not arrive, but {} responded", named(awaited), named(awaited));
+    cause += fmt::format(": data of {} did not arrive, but {} responded", ranks_phrase(awaited), ranks_phrase(awaited));
   } else {
     cause += fmt::format(": {}", head.awaited());
   }
   std::vector<int> all(static_cast<std::size_t>(transport_.size()));
   std::iota(all.begin(), all.end(), 0);
   if (const auto silent = silent_ranks(std::move(all), epoch); !silent.empty())
-    cause += "; no heartbeat from " + named(silent);
+    cause += "; no heartbeat from " + ranks_phrase(silent);
   return cause;
 }
 

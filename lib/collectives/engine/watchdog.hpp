@@ -13,7 +13,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,10 +20,9 @@
 namespace lockstep::detail {
 
 struct WatchdogOptions {
-  std::chrono::milliseconds warn_after;                  ///< without progress; then the missing ranks are logged, once
-  std::chrono::milliseconds fail_after;                  ///< without progress; an operation may have another
-  std::chrono::milliseconds fail_after_total;            ///< with progress; zero: unlimited
-  std::function<void(const std::string&)> on_heartbeat;  ///< gets the operation in which this rank waits
+  std::chrono::milliseconds warn_after;        ///< without progress; then the missing ranks are logged, once
+  std::chrono::milliseconds fail_after;        ///< without progress; an operation may have another
+  std::chrono::milliseconds fail_after_total;  ///< with progress; zero: unlimited
 };
 
 /// Not thread-safe: the engine calls under its lock.
@@ -43,6 +41,8 @@ class Watchdog {
   void restart() noexcept;
   /// When the head was driven last.
   [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }
+  /// Whether the head has waited for so long that this rank sends a heartbeat.
+  [[nodiscard]] bool has_waited_long() const noexcept;
   /// The head is done.
   void reset() noexcept;
   /// After count_time, if the head is not done: sends a heartbeat and logs a warning when it is time for them. Returns
@@ -53,6 +53,7 @@ class Watchdog {
  private:
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept;
   [[nodiscard]] std::chrono::milliseconds warn_after() const noexcept;
+  [[nodiscard]] Clock::duration heartbeat_interval() const noexcept;
   void note_progress();
   void restart_clock() noexcept;
   void send_heartbeat(std::uint64_t epoch, Clock::duration waited);

@@ -6,14 +6,16 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "base/phrases.hpp"
 #include "transport/mpi/context.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -26,7 +28,15 @@ struct Attempt {
   std::uint64_t key = 0;
   std::uint64_t number = 0;
   std::uint64_t failed = 0;
-  std::int64_t missing = -1;  // of the failure: the lowest rank that was missing; -1 if none
+  static constexpr std::size_t most_missing = 16;
+  std::array<std::int32_t, most_missing> missing{};  // of the failure: the lowest ranks that were missing
+  std::uint64_t missing_count = 0;                   // how many of these are set
+
+  void set_missing(std::span<const int> ranks) {
+    missing_count = std::min(ranks.size(), most_missing);
+    std::copy_n(ranks.begin(), missing_count, missing.begin());
+  }
+  [[nodiscard]] std::span<const int> missing_ranks() const { return std::span(missing).first(missing_count); }
 };
 
 /// The arrivals that this process knows, for all of its threads. Never destroyed: MPI may still read messages.
@@ -130,19 +140,18 @@ void CreationWait::check_time(const char* call) {
   const auto waited = Clock::now() - since_;
   if (waited < std::chrono::milliseconds(50)) return;
   look_at_arrivals(call);
-  if (waited > std::min(limits_.warn_after, limits_.fail_after / 2)) send_arrivals(Outcome::open);
+  if (waited > std::min(limits_.warn_after, limits_.fail_after / 2)) send_arrival();
   const auto answer_time = std::min(std::chrono::milliseconds(200), limits_.fail_after / 10);
   if (waited > limits_.fail_after) {
     const std::vector<int> missing = missing_ranks();
-    send_arrivals(Outcome::failed);
-    fail(fmt::format("timed out after {} s waiting in {}{}", std::chrono::duration<double>(limits_.fail_after).count(),
-                     call, text_of(missing)),
+    send_failure(missing);
+    fail(fmt::format("timed out after {} s waiting in {}{}", seconds(limits_.fail_after), call, text_of(missing)),
          missing.empty() ? -1 : missing.front());
   }
   if (has_warned_ || waited <= limits_.warn_after + answer_time) return;
   has_warned_ = true;
-  log_warning("creation of {}: this rank has waited {:.1f} s in {}{}", limits_.name,
-              std::chrono::duration<double>(waited).count(), call, text_of(missing_ranks()));
+  log_warning("creation of {}: this rank has waited {:.1f} s in {}{}", limits_.name, seconds(waited), call,
+              text_of(missing_ranks()));
 }
 
 /// If another rank waits for long, this one says that it is here; if another rank has timed out, this one fails too.
@@ -153,26 +162,31 @@ void CreationWait::look_at_arrivals(const char* call) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Attempt other = arrivals.known(members_[i], key_);
     if (other.failed == number_) {
-      const auto missing = static_cast<int>(other.missing);
+      const auto missing = other.missing_ranks();
       fail(fmt::format("rank {} has timed out{}; this rank waits in {}", i,
-                       missing < 0 ? "" : fmt::format(" waiting for rank {}", missing), call),
-           missing < 0 ? static_cast<int>(i) : missing);
+                       missing.empty() ? "" : " waiting for " + ranks_phrase(missing), call),
+           missing.empty() ? static_cast<int>(i) : missing.front());
     }
-    if (other.number == number_) send_arrivals(Outcome::open);
+    if (other.number == number_) send_arrival();
   }
 }
 
-void CreationWait::send_arrivals(Outcome outcome) {
-  if (!job_ || (outcome == Outcome::open && std::exchange(has_sent_arrivals_, true))) return;
-  std::vector<int> targets = members_;
-  std::erase(targets, own_rank_);
-  Attempt attempt{key_, number_, number_ - 1};
-  if (outcome == Outcome::failed) {
-    const std::vector<int> missing = missing_ranks();
-    attempt.failed = number_;
-    attempt.missing = missing.empty() ? -1 : missing.front();
-  }
-  Arrivals::of_this_process().send(job_->comm.get(), targets, attempt);
+void CreationWait::send_arrival() {
+  if (!job_ || std::exchange(has_sent_arrival_, true)) return;
+  Arrivals::of_this_process().send(job_->comm.get(), other_members(), {key_, number_, number_ - 1});
+}
+
+void CreationWait::send_failure(const std::vector<int>& missing) {
+  if (!job_) return;
+  Attempt attempt{key_, number_, number_};
+  attempt.set_missing(missing);
+  Arrivals::of_this_process().send(job_->comm.get(), other_members(), attempt);
+}
+
+std::vector<int> CreationWait::other_members() const {
+  std::vector<int> others = members_;
+  std::erase(others, own_rank_);
+  return others;
 }
 
 std::vector<int> CreationWait::missing_ranks() const {
@@ -187,7 +201,7 @@ std::vector<int> CreationWait::missing_ranks() const {
 std::string CreationWait::text_of(const std::vector<int>& missing) const {
   if (!job_) return "; the missing ranks are known only if there is a lockstep::Environment";
   if (missing.empty()) return "; all ranks have come";
-  return fmt::format(" for rank{} {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
+  return " for " + ranks_phrase(missing);
 }
 
 void CreationWait::fail(const std::string& text, int culprit) const {

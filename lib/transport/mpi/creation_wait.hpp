@@ -38,11 +38,14 @@ class CreationWait {
  private:
   using Clock = std::chrono::steady_clock;
 
-  enum class Outcome : std::uint8_t { open, failed };
-
   void check_time(const char* call);
   void look_at_arrivals(const char* call);
-  void send_arrivals(Outcome outcome);
+  /// Tells the other members, once, that this rank is here.
+  void send_arrival();
+  /// Tells the other members that this creation has failed.
+  void send_failure(const std::vector<int>& missing);
+  /// Their ranks in the job.
+  [[nodiscard]] std::vector<int> other_members() const;
   /// The ranks of which no arrival is known; empty if there is no job.
   [[nodiscard]] std::vector<int> missing_ranks() const;
   [[nodiscard]] std::string text_of(const std::vector<int>& missing) const;
@@ -55,7 +58,7 @@ class CreationWait {
   std::uint64_t key_ = 0;     // the same for all creations over these ranks
   std::uint64_t number_ = 0;  // among the creations of this key
   Clock::time_point since_ = Clock::now();
-  bool has_sent_arrivals_ = false;
+  bool has_sent_arrival_ = false;
   bool has_warned_ = false;
 };
 

@@ -97,7 +97,7 @@ class MpiTransport final : public Transport {
   }
   std::string_view name() const noexcept override { return "mpi"; }
   GroupIdentity identity() const override {
-    const std::vector<int> of_context = mpi::job_ranks_of(comm_);
+    const std::vector<int> of_context = mpi::ranks_in(comm_, MPI_COMM_WORLD);
     GroupIdentity identity{number_, {}};
     for (int rank = 0; rank < size(); ++rank) {
       identity.job_ranks.push_back(of_context[static_cast<std::size_t>(context_rank(rank))]);
@@ -295,9 +295,10 @@ class MpiTransport final : public Transport {
     return flag != 0;
   }
 
-  /// Waits at most a second until posted messages have left; returns whether all have.
+  /// Waits a moment until posted messages have left; returns whether all have. A rank that waits here comes late to its
+  /// next operation, so a stopped rank must not hold it up for long.
   bool drain_outgoing() noexcept {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
     try {
       while (!outgoing_.empty()) {
         if (const auto lock = mpi::serialize(); is_complete(outgoing_.front().request)) {

@@ -5,7 +5,7 @@
 // point leaves behind.
 
 #include "collectives/engine/engine.hpp"
-#include "base/debugger.hpp"
+#include "base/process.hpp"
 #include "support/errors.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 

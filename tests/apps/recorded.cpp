@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     comm.barrier();
     std::printf("pid %d of rank %d\n", ::getpid(), comm.rank());
     std::fflush(stdout);
-    if (comm.rank() == culprit) sleep(5);
+    if (comm.rank() == culprit) sleep(8);
     comm.barrier();
     return 0;
   }

@@ -59,14 +59,17 @@ std::int64_t Communicator::State::recover(const std::source_location& where) {
   const Item item{inputs, std::span(&output, 1)};
   const ReduceOptions how{.order = std::nullopt, .name = "recover", .where = where};
   const Call call = Call::all_gather();
-  const detail::OperationUse use(propagate(call, how, [&] {
-    auto made = make_operation(call, std::span(&item, 1), how);
-    static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
-    made->set_recovery();
-    note_options(*made, how);
-    return made;
-  }));
-  engine->run(use.operation());
+  std::optional<detail::OperationUse> use;
+  engine->run_recovery([&]() -> std::shared_ptr<detail::Operation> {
+    use.emplace(propagate(call, how, [&] {
+      auto made = make_operation(call, std::span(&item, 1), how);
+      static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
+      made->set_recovery();
+      note_options(*made, how);
+      return made;
+    }));
+    return use->operation();
+  });
   const std::int64_t lowest = *std::min_element(all.begin(), all.end());
   engine->continue_at(lowest);
   return lowest;

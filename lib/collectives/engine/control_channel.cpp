@@ -21,7 +21,7 @@ void ControlChannel::poll() {
       pair_messages_.push_back({received->source, control});
       continue;
     }
-    if (control.kind == ControlKind::leave || control.kind == ControlKind::last_abort)
+    if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.ends == Ends::job))
       left_ranks_.push_back({received->source, failure_of(control).text});
     if (control.epoch < epoch_) continue;
     Peer& peer = peers_[static_cast<std::size_t>(received->source)];
@@ -33,8 +33,6 @@ void ControlChannel::poll() {
         peer.status = control.text.data();
         continue;
       case ControlKind::abort:
-      case ControlKind::last_abort:
-      case ControlKind::loss:
       case ControlKind::leave: note_abort(control); continue;
       default: continue;
     }

@@ -51,7 +51,8 @@ ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const 
 
 ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
   ControlMessage control;
-  control.kind = !failure.is_loss ? ControlKind::abort : failure.is_abort ? ControlKind::last_abort : ControlKind::loss;
+  control.kind = ControlKind::abort;
+  control.ends = failure.ends;
   control.epoch = epoch;
   control.sequence = sequence;
   control.code = failure.code;
@@ -67,9 +68,7 @@ Failure failure_of(const ControlMessage& control) {
   return {control.code,
           control.text.data(),
           {control.culprit, control.replica, control.operation.data(), control.failed_sequence},
-          control.kind >= ControlKind::last_abort && control.kind <= ControlKind::leave,
-          control.kind == ControlKind::last_abort,
-          control.kind == ControlKind::leave};
+          control.ends};
 }
 
 Summary merge(const Summary& a, const Summary& b) {

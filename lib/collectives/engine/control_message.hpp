@@ -17,26 +17,33 @@
 
 namespace lockstep::detail {
 
+/// What a failure ends.
+enum class Ends : std::uint8_t {
+  epoch,              ///< the operations that are under way
+  recovery,           ///< the same, among them Communicator::recover on the rank that failed
+  job,                ///< all: the rank that failed prints the reason and aborts the job
+  communicator,       ///< the communicator, on all ranks: a rank is gone
+  communicator_here,  ///< the same, on this rank, which tells the others
+};
+
 /// The failure that ends an epoch, as every rank throws it.
 struct Failure {
   Code code = Code::unavailable;
   std::string text;
   ErrorContext context;
-  bool is_loss = false;   ///< a rank is gone: the communicator does not work any more, on any rank
-  bool is_abort = false;  ///< a loss whose rank prints the reason and aborts the job
-  bool is_leave = false;  ///< a loss that the other ranks do not know yet
+  Ends ends = Ends::epoch;
 
+  /// Whether the communicator does not work any more.
+  [[nodiscard]] bool is_loss() const noexcept { return ends >= Ends::job; }
   [[nodiscard]] Error error() const { return Error(code, text, context); }
 };
 
 enum class ControlKind : std::uint32_t {
-  header,      ///< part of the agreement on one operation
-  heartbeat,   ///< the sender waits in this operation; sent only when that takes long
-  status,      ///< the sender waits in an operation of another communicator; sent only when that takes long
-  abort,       ///< the end of an epoch
-  last_abort,  ///< the end of the last epoch: the sender is about to abort the job
-  loss,        ///< the end of the last epoch: a rank is gone
-  leave,       ///< the sender has destroyed its communicator; sent to the ranks that would wait for it
+  header,     ///< part of the agreement on one operation
+  heartbeat,  ///< the sender waits in this operation; sent only when that takes long
+  status,     ///< the sender waits in an operation of another communicator; sent only when that takes long
+  abort,      ///< the end of an epoch
+  leave,      ///< the sender has destroyed its communicator; sent to the ranks that would wait for it
   // between two ranks, without epochs; `sequence` is the number of the send and receive
   offer,       ///< the sender's descriptor
   acceptance,  ///< by the receiver, which agrees
@@ -61,11 +68,12 @@ struct ControlMessage {
   static constexpr std::size_t text_bytes = 480;
 
   ControlKind kind = ControlKind::header;
+  Ends ends = Ends::epoch;  // of an abort
   std::uint32_t round = 0;  // of a header; in a heartbeat, the sender's progress in the operation
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
   Summary summary;                // header
-  Code code = Code::unavailable;  // abort, and what follows it here; also refusal and withdrawal
+  Code code = Code::unavailable;  // abort, leave, refusal, withdrawal; and what follows it here
   std::int32_t culprit = -1;      // in a heartbeat: a rank to which a debugger is attached
   std::int32_t replica = -1;
   std::int32_t awaited = -1;  // in a heartbeat: a rank whose data the sender awaits

@@ -107,7 +107,7 @@ void Engine::send_leave() noexcept {
     const std::vector<int> targets = agreement_->header_targets();
     const Failure failure{Code::unavailable,
                           fmt::format("rank {} has exited: it has destroyed its communicator", transport_->rank()),
-                          queue_.context_of(transport_->rank())};
+                          queue_.context_of(transport_->rank()), Ends::communicator_here};
     transport_->expect_last_messages(static_cast<int>(targets.size()));
     for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);
   } catch (const std::exception& error) {
@@ -120,7 +120,7 @@ void Engine::end_for_ever(const std::string& text) noexcept {
   if (transport_->size() == 1 || epoch_.lost() || !transport_->is_alive() || !this_thread_may_call()) return;
   try {
     epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} aborted: {}", transport_->rank(), text),
-                           queue_.context_of(transport_->rank()), true, true});
+                           queue_.context_of(transport_->rank()), Ends::job});
   } catch (const std::exception& error) {
     log_warning("{}: the other ranks do not get the reason for the end of this rank: {}", options_.name, error.what());
   }
@@ -175,6 +175,18 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
   } else if (operation->error() != nullptr) {
     const MutexLock lock(mutex_);
     throw_error_of(*operation);
+  }
+}
+
+void Engine::run_recovery(const std::function<std::shared_ptr<Operation>()>& next_try) {
+  for (;;) {
+    const std::shared_ptr<Operation> recovery = next_try();
+    try {
+      return run(recovery);
+    } catch (const Error&) {
+      const MutexLock lock(mutex_);
+      if (recovery->error() == nullptr || recovery->error() != epoch_.ended_before_recovery()) throw;
+    }
   }
 }
 
@@ -434,7 +446,11 @@ void Engine::drive_head() {
   if (const auto& lost = epoch_.lost()) {
     const Failure failure{Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost->text),
                           lost->context};
-    lost->is_loss ? epoch_.end(failure) : epoch_.end_everywhere(failure);  // a loss is known to all ranks
+    if (lost->is_loss()) {
+      epoch_.end(failure);  // all ranks know it
+    } else {
+      epoch_.end_everywhere(failure);
+    }
     return;
   }
   Operation& head = queue_.head();
@@ -475,12 +491,13 @@ void Engine::drive_head() {
 
 /// Another rank has sent `failure`.
 void Engine::end_by(Failure failure) {
-  if (failure.is_loss && !failure.is_abort) report_lost_rank();
-  if (std::exchange(failure.is_leave, false)) {  // only few ranks know
+  if (failure.is_loss() && failure.ends != Ends::job) report_lost_rank();
+  if (failure.ends == Ends::communicator_here) {
+    failure.ends = Ends::communicator;
     failure.text = fmt::format("{}: {}", queue_.text_of(queue_.head()), failure.text);
     epoch_.end_everywhere(failure);
   } else {
-    epoch_.end(failure);
+    epoch_.end_by_other_rank(failure);
   }
 }
 

@@ -26,6 +26,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -98,6 +99,9 @@ class Engine final : private JobMember {
   [[nodiscard]] std::int64_t completed();
   /// The caller knows of the failure that no thread of this rank has thrown yet, if there is one.
   void acknowledge_failure();
+  /// Runs an operation of Communicator::recover. If it fails because another rank had failed before that came to its
+  /// own recover, another one is run.
+  void run_recovery(const std::function<std::shared_ptr<Operation>()>& next_try);
   /// All ranks call it with one value: from here on their next operations are the same again.
   void continue_at(std::int64_t completed);
 

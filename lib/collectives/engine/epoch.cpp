@@ -9,8 +9,8 @@
 
 namespace lockstep::detail {
 
-void Epoch::end(const Failure& failure) {
-  if (failure.is_loss) lose(failure);
+SharedError Epoch::end(const Failure& failure) {
+  if (failure.is_loss()) lose(failure);
   // other ranks may have begun to work on the head before this rank knows that all have come
   if (head_may_be_shared()) {
     agreement_.abandon();
@@ -32,9 +32,17 @@ void Epoch::end(const Failure& failure) {
   control_.enter_epoch(number_);
   transport_.enter_epoch(number_);
   end_if_aborted();  // nothing of the new epoch can be under way
+  return error;
 }
 
-void Epoch::end_everywhere(const Failure& failure) {
+void Epoch::end_by_other_rank(const Failure& failure) {
+  auto error = end(failure);
+  if (failure.ends == Ends::epoch && !lost_) ended_before_recovery_ = std::move(error);
+}
+
+void Epoch::end_everywhere(Failure failure) {
+  const bool is_recovery = !queue_.is_empty() && queue_.head().descriptor().is_recovery;
+  if (is_recovery && failure.ends == Ends::epoch) failure.ends = Ends::recovery;
   send_abort(number_, queue_.sequence(), failure);
   // this rank reads the message that the others get
   end(failure_of(abort_message(number_, queue_.sequence(), failure)));

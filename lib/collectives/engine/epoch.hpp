@@ -40,6 +40,8 @@ class Epoch {
   [[nodiscard]] bool is_sound() const noexcept { return unobserved_ == nullptr && pending_.empty() && !lost_; }
   /// The failure that ended operations of this rank and that none of its threads has thrown yet; null if there is none.
   [[nodiscard]] const SharedError& unobserved() const noexcept { return unobserved_; }
+  /// The last failure of another rank that was not in Communicator::recover and after which the communicator works.
+  [[nodiscard]] const SharedError& ended_before_recovery() const noexcept { return ended_before_recovery_; }
   /// A thread of this rank knows it.
   void acknowledge() noexcept {
     unobserved_ = nullptr;
@@ -52,10 +54,12 @@ class Epoch {
   }
 
   /// Ends the epoch here: all its operations fail. If this rank had aborted it, the two failures are one, and the
-  /// caller of `abort` knows.
-  void end(const Failure& failure);
+  /// caller of `abort` knows. Returns the error of the operations.
+  SharedError end(const Failure& failure);
+  /// As `end`, with the failure that another rank has sent.
+  void end_by_other_rank(const Failure& failure);
   /// Ends the epoch here and on the other ranks.
-  void end_everywhere(const Failure& failure);
+  void end_everywhere(Failure failure);
   /// Aborts for a caller that knows of the failure; see Engine::abort.
   /// The other ranks throw an Error with `code`.
   void abort(const std::string& text, const std::source_location& where, Code code = Code::unavailable);
@@ -85,6 +89,7 @@ class Epoch {
   std::uint64_t number_ = 0;
   std::deque<Failure> pending_;  // aborts of this rank: the first ends the present epoch, the second the next one, ...
   SharedError unobserved_;
+  SharedError ended_before_recovery_;
   std::optional<Failure> lost_;
   PropagationMark::Pointer mark_ = std::make_shared<int>();  // in every Error that all ranks know
   std::exception_ptr known_foreign_;  // the last exception of another type that they know; kept, so it stays unique

@@ -101,7 +101,7 @@ std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::tim
   std::vector<std::string_view> texts;
   for (const Gone* const one : awaited) texts.push_back(one->text);
   return Failure{Code::unavailable, fmt::format("{}: {}", queue_.text_of(queue_.head()), fmt::join(texts, "; ")),
-                 queue_.context_of(awaited.front()->rank), true};
+                 queue_.context_of(awaited.front()->rank), Ends::communicator};
 }
 
 }  // namespace lockstep::detail

@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -62,6 +63,12 @@ class Scripted final : public Operation {
 std::shared_ptr<Operation> scripted(Scripted::Script script = {}) {
   auto operation = std::make_shared<Scripted>(std::move(script));
   static_cast<void>(operation->try_acquire());
+  return operation;
+}
+
+std::shared_ptr<Operation> recovery() {
+  auto operation = scripted();
+  operation->set_recovery();
   return operation;
 }
 
@@ -302,14 +309,36 @@ TEST(EngineRetry, of_different_operations_is_refused_until_all_ranks_recover) {
       expect_all(error_of([&] { engine.run(scripted()); }),
                  {"mismatch:", "rank 0 had completed 1, rank 1 2", "Communicator::recover"});
     }
-    auto recovery = std::make_shared<Scripted>(Scripted::Script{});
-    static_cast<void>(recovery->try_acquire());
-    recovery->set_recovery();
-    engine.run(recovery);
+    engine.run(recovery());
     engine.continue_at(3);
     EXPECT_EQ(engine.completed(), 3);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(error_of([&] { engine.run(scripted()); }), "none");
     EXPECT_EQ(engine.completed(), 6);
+  });
+}
+
+TEST(EngineRecovery, does_not_throw_a_failure_that_another_rank_had_before) {
+  on_engines(3, {.fail_ms = 20'000}, [](Engine& engine, int rank) {
+    if (rank == 2) {
+      std::this_thread::sleep_for(milliseconds(200));  // the others wait in their recovery
+      engine.abort("late failure", std::source_location::current());
+    }
+    int tries = 0;
+    engine.run_recovery([&] {
+      ++tries;
+      return recovery();
+    });
+    EXPECT_EQ(tries, rank == 2 ? 1 : 2);
+    EXPECT_EQ(error_of([&] { engine.run(scripted()); }), "none");
+  });
+}
+
+TEST(EngineRecovery, throws_its_own_failure_on_all_ranks) {
+  on_engines(3, {.fail_ms = 2000}, [](Engine& engine, int rank) {
+    if (rank == 2) std::this_thread::sleep_for(milliseconds(3000));
+    expect_all(error_of([&] { engine.run_recovery(recovery); }), {"deadline_exceeded:", "waiting for rank 2"});
+    engine.run_recovery(recovery);
+    EXPECT_EQ(error_of([&] { engine.run(scripted()); }), "none");
   });
 }
 

@@ -50,9 +50,10 @@ class NodeCopy final : public NodeOperation {
  public:
   NodeCopy(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
            const std::vector<HostItem>& items, const NodeTuning& tuning)
-      : NodeOperation(descriptor, layout, group, items, without_outputs(items),
-                      cut_rounds(items, ReduceOp::sum, 1, tuning.round_bytes),
-                      roles_of(descriptor, layout, group.rank()), tuning) {
+      : NodeOperation(
+            descriptor, layout, group, items, without_outputs(items),
+            [this, bytes = tuning.round_bytes] { return cut_rounds(this->items(), ReduceOp::sum, 1, bytes); },
+            roles_of(descriptor, layout, group.rank()), tuning) {
     // own inputs first, then those of the producers in rotated order
     if (inputs_of(rank()) > 0) sources_.push_back(rank());
     const auto& producers = roles().producers;
@@ -61,8 +62,7 @@ class NodeCopy final : public NodeOperation {
     sources_.insert(sources_.end(), producers.begin(), after);
     int inputs = 0;
     for (const int count : roles().inputs) inputs += count;
-    std::size_t bytes = 0;
-    for (const HostItem& item : items) bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
+    const std::size_t bytes = bytes_of_one_input(items);
     // inputs and outputs of all ranks together
     const int writers = descriptor.traits().outputs == Place::root ? 1 : layout.ranks();
     const auto copies = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(writers + 1);

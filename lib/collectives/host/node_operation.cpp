@@ -11,6 +11,12 @@
 
 namespace lockstep::detail {
 
+std::size_t bytes_of_one_input(std::span<const HostItem> items) {
+  std::size_t bytes = 0;
+  for (const HostItem& item : items) bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
+  return bytes;
+}
+
 ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
   const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;
   const bool fits = rounds.size() == 1 && bytes <= ControlBlock::payload_bytes;
@@ -18,8 +24,8 @@ ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_in
 }
 
 NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-                             std::vector<HostItem> items, std::span<const HostItem> published,
-                             std::vector<NodeRound> rounds, NodeRoles roles, const NodeTuning& tuning)
+                             std::vector<HostItem> items, std::span<const HostItem> published, Cut cut, NodeRoles roles,
+                             const NodeTuning& tuning)
     : Operation(descriptor),
       layout_(layout),
       group_(group),
@@ -27,12 +33,24 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       work_(group, roles_.producers, roles_.consumers),
       rank_(group.rank()),
       items_(std::move(items)),
-      rounds_(std::move(rounds)),
-      control_block_use_(
-          control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning)),
+      input_bytes_(bytes_of_one_input(items_)),
+      cut_(std::move(cut)),
       own_(group, published, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
-  for (const NodeRound& round : rounds_) most_round_bytes_ = std::max(most_round_bytes_, round.input_bytes);
+  if (input_bytes_ > ControlBlock::payload_bytes) return;
+  need_rounds();
+  control_block_use_ =
+      control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning);
+}
+
+/// The list is long for large items, and most callers' memory is used in place, without it.
+void NodeOperation::need_rounds() {
+  if (!rounds_.empty()) return;
+  rounds_ = cut_();
+  for (const NodeRound& round : rounds_) {
+    most_round_bytes_ = std::max(most_round_bytes_, round.input_bytes);
+    most_result_bytes_ = std::max(most_result_bytes_, round.most_result_bytes);
+  }
 }
 
 void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
@@ -56,6 +74,7 @@ void NodeOperation::arrive(std::uint64_t tag, Arrival& arrival) {
     stage_inputs(rounds_.front(), own_payload(), Staging::everything);
     return;
   }
+  need_rounds();
   group_.reserve_inputs(2 * staging_stride(rank_));
   const NodeMemory& staging = group_.staging().inputs;
   arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging.data(), 2 * staging_stride(rank_)));
@@ -73,6 +92,7 @@ void NodeOperation::start(Transport&, Workspace&) {
     all_staged = all_staged && staged;
   }
   mode_ = !any_staged ? Mode::direct : (all_staged && control_block_use_.fits ? Mode::flat : Mode::staged);
+  if (mode_ == Mode::staged) need_rounds();
 }
 
 // Clocks: in round k a rank does its work and ticks (2k + 1 ticks since its arrival), then prepares its inputs of the
@@ -115,9 +135,11 @@ bool NodeOperation::advance(Transport&, Workspace&) {
 /// input.
 DataProgress NodeOperation::progress(const Transport&) const noexcept {
   DataProgress progress{.count = group_.steps_of_all()};
+  if (mode_ == Mode::direct) progress.total_bytes = input_bytes_;
+  if (mode_ != Mode::staged) return progress;
   for (std::size_t i = 0; i < rounds_.size(); ++i) {
     progress.total_bytes += rounds_[i].input_bytes;
-    if (mode_ != Mode::direct && i < round_) progress.moved_bytes += rounds_[i].input_bytes;
+    if (i < round_) progress.moved_bytes += rounds_[i].input_bytes;
   }
   return progress;
 }

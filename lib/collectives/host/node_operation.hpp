@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct ControlBlockUse {
 };
 [[nodiscard]] ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs,
                                                 const NodeTuning& tuning);
+
+[[nodiscard]] std::size_t bytes_of_one_input(std::span<const HostItem> items);
 
 /// The number of inputs of each rank, and the ranks whose memory is read.
 struct NodeRoles {
@@ -54,10 +57,13 @@ class NodeOperation : public Operation {
   bool survives_faults() const noexcept final { return true; }
 
  protected:
-  /// `rounds` are used for memory that must be staged. `published` are the buffers of `items` that others may touch.
+  using Cut = std::function<std::vector<NodeRound>()>;
+
+  /// `cut` returns the rounds, which are used for memory that must be staged and for what fits on the control blocks;
+  /// it is called when they are first needed. `published` are the buffers of `items` that others may touch.
   NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
-                std::vector<HostItem> items, std::span<const HostItem> published, std::vector<NodeRound> rounds,
-                NodeRoles roles, const NodeTuning& tuning);
+                std::vector<HostItem> items, std::span<const HostItem> published, Cut cut, NodeRoles roles,
+                const NodeTuning& tuning);
 
   [[nodiscard]] const ReplicaLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] NodeGroup& group() const noexcept { return group_; }
@@ -68,7 +74,10 @@ class NodeOperation : public Operation {
   [[nodiscard]] bool goes_on(std::size_t bytes) { return work_.goes_on(bytes); }
   /// The same at once, on any thread.
   [[nodiscard]] bool is_abandoned() const { return work_.is_abandoned(); }
+  /// Empty as long as all memory is used in place.
   [[nodiscard]] const std::vector<NodeRound>& rounds() const noexcept { return rounds_; }
+  /// The most bytes of the results of one owner in one round.
+  [[nodiscard]] std::size_t most_result_bytes() const noexcept { return most_result_bytes_; }
   [[nodiscard]] int inputs_of(int rank) const { return roles_.inputs[static_cast<std::size_t>(rank)]; }
   /// Index of the present round.
   [[nodiscard]] std::size_t round_index() const noexcept { return round_; }
@@ -108,6 +117,7 @@ class NodeOperation : public Operation {
   /// none.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
+  void need_rounds();
   [[nodiscard]] std::byte* own_payload() const {
     return group_.own_control_block().payloads[work_.slot()].bytes.data();
   }
@@ -124,9 +134,12 @@ class NodeOperation : public Operation {
   NodeWork work_;
   const int rank_;
   const std::vector<HostItem> items_;
-  const std::vector<NodeRound> rounds_;
-  std::size_t most_round_bytes_ = 64;  ///< bytes of one input of each item in one round
-  const ControlBlockUse control_block_use_;
+  const std::size_t input_bytes_;  ///< of one input of each item
+  const Cut cut_;
+  std::vector<NodeRound> rounds_;
+  std::size_t most_round_bytes_ = 64;   ///< bytes of one input of each item in one round
+  std::size_t most_result_bytes_ = 64;  ///< bytes of the results of one owner in one round
+  ControlBlockUse control_block_use_;
   OwnTable own_;
   std::vector<PeerTable> peers_;
   bool has_looked_up_ = false;

@@ -61,19 +61,19 @@ class NodeReduce final : public NodeOperation {
  public:
   NodeReduce(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
              const std::vector<HostItem>& items, const NodeTuning& tuning, std::shared_ptr<ParallelLoop> loop)
-      : NodeOperation(descriptor, layout, group, items, published(descriptor, items),
-                      cut(descriptor, layout, items, tuning.round_bytes), roles_of(layout, group.rank()), tuning),
+      : NodeOperation(
+            descriptor, layout, group, items, published(descriptor, items),
+            [this, bytes = tuning.round_bytes] {
+              return cut(this->descriptor(), this->layout(), this->items(), bytes);
+            },
+            roles_of(layout, group.rank()), tuning),
         loop_(std::move(loop)),
         scatters_(is_scatter(descriptor)),
         merges_(fold_merges_of_leaves({0, layout.replicas()})) {
-    for (const NodeRound& round : rounds()) most_result_bytes_ = std::max(most_result_bytes_, round.most_result_bytes);
     inputs_.resize(static_cast<std::size_t>(layout.replicas()));
-    std::size_t list_bytes = 0;
-    for (const HostItem& item : items) {
-      functions_.push_back(reduce_function(descriptor.op, item.dtype));
-      list_bytes += static_cast<std::size_t>(item.count()) * size_of(item.dtype);
-    }
+    for (const HostItem& item : items) functions_.push_back(reduce_function(descriptor.op, item.dtype));
     // inputs and outputs of all ranks together
+    const std::size_t list_bytes = bytes_of_one_input(items);
     const auto replicas = static_cast<std::size_t>(layout.replicas());
     leaves_caches_ = list_bytes > last_level_cache_bytes() / (scatters_ ? replicas + 1 : 2 * replicas);
   }
@@ -140,7 +140,7 @@ class NodeReduce final : public NodeOperation {
       if (slice.empty()) continue;
       const auto address =
           static_cast<NodeAddress>(group().control_block(owner).results.value.load(std::memory_order_relaxed));
-      copy_out(slice, results_of_round(group().resolve(owner, address, 2 * most_result_bytes_)));
+      copy_out(slice, results_of_round(group().resolve(owner, address, 2 * most_result_bytes())));
     }
   }
 
@@ -273,15 +273,15 @@ class NodeReduce final : public NodeOperation {
   }
 
   [[nodiscard]] std::byte* results_of_round(std::byte* results) const {
-    return results + (round_index() % 2) * most_result_bytes_;
+    return results + (round_index() % 2) * most_result_bytes();
   }
 
   void make_results() {
-    group().reserve_results(2 * most_result_bytes_);
+    group().reserve_results(2 * most_result_bytes());
     const NodeMemory& results = group().staging().results;
     // before the tick that publishes them
     group().own_control_block().results.value.store(
-        static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes_)),
+        static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes())),
         std::memory_order_relaxed);
   }
 
@@ -303,7 +303,6 @@ class NodeReduce final : public NodeOperation {
   const std::vector<std::uint8_t> merges_;
   std::vector<ReduceFunction> functions_;  // by item
   bool leaves_caches_ = false;             ///< the list is so large that nothing of it stays in the caches
-  std::size_t most_result_bytes_ = 64;     ///< bytes of the results of one owner in one round
 
   // kept between runs
   std::vector<PreparedFold> direct_;

@@ -45,7 +45,6 @@ namespace lockstep {
 namespace {
 
 namespace mpi = detail::mpi;
-using Clock = std::chrono::steady_clock;
 
 /// A write beyond the limit on the size of files (ulimit -f) then fails, and its error names the file.
 void ignore_file_size_signal() noexcept {
@@ -80,24 +79,12 @@ struct StartError {
 
 /// A duplicate of MPI_COMM_WORLD. Collective. Throws Error(deadline_exceeded).
 mpi::Comm wait_for_all_ranks(const detail::Settings& settings) {
-  const Clock::time_point since = Clock::now();
   mpi::PendingDuplicate duplicate(MPI_COMM_WORLD);
-  bool has_warned = false;
-  for (int polls = 0; !duplicate.test(); ++polls) {
-    constexpr int yields = 1000;
-    polls < yields ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
-    const auto waited = Clock::now() - since;
-    if (waited > settings.fail_after) {
-      exists = false;
-      throw Error(Code::deadline_exceeded,
-                  fmt::format("Environment: timed out after {} s waiting for all ranks of the job; at least one rank "
-                              "has not created its Environment",
-                              detail::seconds(settings.fail_after)),
-                  {-1, -1, detail::environment_operation, -1});
-    }
-    if (waited <= settings.warn_after || std::exchange(has_warned, true)) continue;
-    detail::log_warning("Environment: this rank has waited {:.1f} s for all ranks of the job to create theirs",
-                        detail::seconds(waited));
+  try {
+    detail::await_all_ranks([&] { return duplicate.test(); }, settings, detail::environment_operation);
+  } catch (const Error&) {
+    exists = false;
+    throw;
   }
   return duplicate.take();
 }

@@ -8,8 +8,11 @@
 #include "base/mutex.hpp"
 #include "base/process.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "cluster/settings.hpp"
 
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::detail {
@@ -32,5 +35,9 @@ struct Job {
 [[nodiscard]] std::shared_ptr<Job> job_of_this_process();
 /// Sets it; null ends it. Called by Environment.
 void set_job(std::shared_ptr<Job> job);
+
+/// Calls `test` until it returns true, because all ranks of the job have created their `object`. Warns once, and throws
+/// Error(deadline_exceeded), by the time limits of `settings`.
+void await_all_ranks(const std::function<bool()>& test, const Settings& settings, std::string_view object);
 
 }  // namespace lockstep::detail

@@ -5,11 +5,15 @@
 
 #include "base/check.hpp"
 #include "bindings/mpi/mpi.hpp"
+#include "bindings/mpi/pending.hpp"
 #include "cluster/cluster_tasks.hpp"
+#include "cluster/job.hpp"
+#include "cluster/settings.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -20,14 +24,18 @@ namespace {
 constexpr std::string_view mpi_resolver = "MpiClusterResolver";
 using HostName = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
+/// Collective. Throws Error(deadline_exceeded).
 std::vector<HostName> names_of_hosts(int ranks) {
   HostName own{};
   int length = 0;
-  detail::mpi::check(MPI_Get_processor_name(own.data(), &length), "MPI_Get_processor_name");
+  {
+    const auto inside = detail::mpi::serialize();
+    detail::mpi::check(MPI_Get_processor_name(own.data(), &length), "MPI_Get_processor_name");
+  }
+  detail::mpi::PendingAllGather gather(MPI_COMM_WORLD, ranks, own.data(), own.size());
+  detail::await_all_ranks([&] { return gather.test(); }, detail::settings_from_environment(), mpi_resolver);
   std::vector<HostName> all(static_cast<std::size_t>(ranks));
-  detail::mpi::check(MPI_Allgather(own.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all.data(), MPI_MAX_PROCESSOR_NAME,
-                                   MPI_CHAR, MPI_COMM_WORLD),
-                     "MPI_Allgather");
+  std::memcpy(all.data(), gather.all().data(), gather.all().size());
   return all;
 }
 
@@ -45,11 +53,13 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
     detail::throw_error(Code::failed_precondition, "{}: MPI is not initialized; create a lockstep::Environment first",
                         mpi_resolver);
   }
-  const auto inside = mpi::serialize();
   int rank = 0;
   int ranks = 0;
-  mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  {
+    const auto inside = mpi::serialize();
+    mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+    mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  }
   const std::vector<HostName> hosts = names_of_hosts(ranks);
   // from here on all ranks have the same data, so all throw the same errors
   detail::check_ports(options.port_base, ranks_of_one(hosts), mpi_resolver);

@@ -14,9 +14,11 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <thread>
 
 namespace lockstep {
 namespace {
@@ -49,6 +51,25 @@ TEST(MpiClusterResolver, assigns_ranks_to_jobs_and_to_a_strategy) {
   MultiWorkerMirroredStrategy strategy(MultiWorkerOptions{.cluster_resolver = resolver});
   EXPECT_EQ(strategy.cluster_resolver()->master(), resolver.master());
   EXPECT_EQ(is_chief(resolver.cluster_spec(), resolver.task_type(), resolver.task_id()), strategy.is_chief());
+}
+
+TEST(MpiClusterResolver, fails_in_time_if_a_rank_does_not_come) {
+  const Environment& environment = test::environment();
+  if (environment.size() == 1) GTEST_SKIP() << "there is no other rank";
+  const char* const former = std::getenv("LOCKSTEP_TIMEOUT");
+  const std::string limit = former != nullptr ? former : "";
+  ::setenv("LOCKSTEP_TIMEOUT", "1", 1);
+  if (environment.rank() == environment.size() - 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    const MpiClusterResolver late({});  // the others have left their names
+    EXPECT_EQ(late.cluster_spec().num_tasks("worker"), environment.size());
+  } else {
+    test::expect_error(Code::deadline_exceeded,
+                       {"MpiClusterResolver: timed out after 1 s", "has not created its MpiClusterResolver"},
+                       [] { MpiClusterResolver({}); });
+  }
+  limit.empty() ? ::unsetenv("LOCKSTEP_TIMEOUT") : ::setenv("LOCKSTEP_TIMEOUT", limit.c_str(), 1);
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(MpiClusterResolver, refuses_jobs_with_another_number_of_tasks_on_every_rank) {

@@ -23,10 +23,10 @@ struct MpiResolverOptions {
 /// launcher.
 class LOCKSTEP_API MpiClusterResolver : public ClusterResolver {
  public:
-  /// Collective over MPI_COMM_WORLD; all ranks pass the same options. Has no deadline, so create it right after the
-  /// Environment, at the start of `main`.
-  /// Throws Error(failed_precondition) if MPI is not active, and Error(invalid_argument), on all ranks, unless the jobs
-  /// have as many tasks as there are ranks.
+  /// Collective over MPI_COMM_WORLD; all ranks pass the same options.
+  /// Throws Error(failed_precondition) if MPI is not active; Error(deadline_exceeded) if some ranks have not come
+  /// within LOCKSTEP_TIMEOUT (300 s by default); and Error(invalid_argument), on all ranks, unless the jobs have as
+  /// many tasks as there are ranks.
   explicit MpiClusterResolver(const MpiResolverOptions& options = {});
 };
 

@@ -52,8 +52,10 @@ class Job:
         fail = float(self.cell['fail'])
         # without a file system for shared memory Open MPI connects the ranks by TCP, if its variables permit that
         is_full = self.cell['event'] == 'shm-full' and self.cell['moment'] == 'creation'
-        tcp = {'OMPI_MCA_btl': '^uct,openib,ofi', 'OMPI_MCA_btl_tcp_if_include': 'lo'} if is_full else {}
-        return {**os.environ, **tcp, 'LOCKSTEP_TIMEOUT': f'{fail / 3:g},{fail:g}', 'LOCKSTEP_RECORDER': f'512,{self.folder}/records',
+        mpi = {'OMPI_MCA_btl': '^uct,openib,ofi', 'OMPI_MCA_btl_tcp_if_include': 'lo'} if is_full else {}
+        if self.cell['event'] == 'shm-full' and not is_full:  # messages of Open MPI do not reserve their pages: SIGBUS
+            mpi = {f'OMPI_MCA_btl_{name}_backing_directory': os.path.join(self.folder, 't') for name in ('vader', 'sm')}
+        return {**os.environ, **mpi, 'LOCKSTEP_TIMEOUT': f'{fail / 3:g},{fail:g}', 'LOCKSTEP_RECORDER': f'512,{self.folder}/records',
                 MARK: self.folder, 'TMPDIR': os.path.join(self.folder, 't')}
 
     def start(self):

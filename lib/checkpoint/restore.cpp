@@ -48,8 +48,8 @@ Sum sum_of_equal(Sum value, unsigned count) {
   return value * static_cast<Sum>(left) + sum_of_equal(value, count - left);
 }
 
-/// Writes the share of replica `replica` (of `replicas`) of `total` to `target`, element by element, so that the
-/// canonical sum of all shares is exactly `total`. A share is total / replicas. For integers the first replicas get the
+/// Divides `total` into `replicas` shares, element by element, so that their canonical sum is exactly `total`, and
+/// writes the share of `replica` to `target`. A share is total / replicas. For integers the first replicas get the
 /// remainder. If floating-point quotients do not sum to `total`, replica 0 gets all of it and the others get 0. Not for
 /// bool.
 void write_exact_share(TensorView target, ConstTensorView total, int replica, int replicas) {

@@ -215,7 +215,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
                                                   {settings.recorder_entries, settings.recorder_directory},
                                                   std::move(family)});
   Communicator communicator(state);
-  // ranks may have given wrong values: found where all can see them
+  // a rank may have passed an invalid number: checked after the exchange, so that all ranks throw
   if (!layout && communicator.size() == 1) {
     state->layout = ReplicaLayout({options.local_replicas});
   } else if (!layout) {
@@ -237,7 +237,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   if (state->options.fail_after_total && fail_after_total < fail_after) {
     communicator.abort("fail_after_total is less than fail_after");
     detail::throw_error(Code::invalid_argument,
-                        "communicator \"{}\": fail_after_total is {} ms and fail_after {} ms; it must be at least that",
+                        "communicator \"{}\": fail_after_total is {} ms; it must be at least fail_after, {} ms",
                         options.name, fail_after_total.count(), fail_after.count());
   }
   return communicator;

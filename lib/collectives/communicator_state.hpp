@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a communicator, and the functions that make an operation of a call.
+// The state of a communicator, and the functions that make the operation for a call.
 
 #pragma once
 
@@ -43,7 +43,7 @@ namespace detail {
 // hidden, although its class is exported
 struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
-  class Creator;  // of a communicator that is made of this one
+  class Creator;  // makes a communicator from this one
 
   CommunicatorOptions options;
   std::optional<detail::cuda::WaitClaim> wait_claim;  // for fail_after
@@ -56,7 +56,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
 
-  detail::Mutex creation_mutex;  // held while this rank makes a communicator of this one: its calls stay together
+  detail::Mutex creation_mutex;  // held while this rank makes a communicator from this one, by several operations
   detail::Mutex gpu_mutex;       // held while the ranks negotiate
   std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
   std::string logged_notice LOCKSTEP_GUARDED_BY(gpu_mutex);
@@ -141,11 +141,11 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> find_or_make(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how);
-  /// Sets the caller's options for this use of `operation`, other than the call itself.
+  /// Sets the options of `how` that may differ each time the same call is made: the timeout and the caller's line.
   static void note_options(detail::Operation& operation, const ReduceOptions& how) noexcept;
   /// The order that the call, the communicator's options and LOCKSTEP_ORDER request together.
   [[nodiscard]] Order order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept;
-  /// Order::any if it is requested and the backend can reduce every item; else canonical, which any order includes.
+  /// Order::any if it is requested and the backend can reduce every item; else canonical, which Order::any permits.
   [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                const ReduceOptions& how) const;
   /// As order_of, on GPUs with NCCL.

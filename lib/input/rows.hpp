@@ -37,7 +37,8 @@ void gather_rows(const Leaves& leaves, std::span<const std::int64_t> rows,
 /// in number, dtype or inner shape of their tensors.
 void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResource>& memory, Leaves& result);
 
-/// Copies `rows` of a contiguous array of rows of `bytes` bytes to `target`.
+/// Copies the rows with the numbers `rows` to `target`, one after the other. `source` is a contiguous array of rows of
+/// `bytes` bytes.
 void gather_bytes(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target);
 
 /// Stacks elements, one at a time, as the rows of a new element. Memory grows with the number of elements that were

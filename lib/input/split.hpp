@@ -29,8 +29,8 @@ struct RowRange {
 [[nodiscard]] RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas,
                                 int replica) noexcept;
 
-/// Sizes of the chunks in which a rank takes its own stream of rows, cyclically: the sizes of the chunks of a full
-/// batch, beginning with that of replica `first`, the first one of the rank.
+/// Sizes of the chunks into which a rank divides its own stream of rows. They are used cyclically. They are the sizes
+/// of the chunks of a full batch, beginning with that of replica `first`, the lowest replica of the rank.
 [[nodiscard]] std::vector<std::int64_t> stream_chunks(std::int64_t full, int replicas, int first);
 /// Number of chunks of these sizes, taken cyclically, in a stream of `rows` rows. Some sizes may be 0, but not all.
 [[nodiscard]] std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t rows) noexcept;

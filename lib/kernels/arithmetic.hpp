@@ -29,7 +29,7 @@ template <class A>
 constexpr A minimum(A a, A b) noexcept {
   if constexpr (std::is_floating_point_v<A>) {
     using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
-    // equal operands differ at most in the sign of a zero, which the union of their bits keeps negative
+    // equal operands differ at most in the sign of a zero; then their bitwise OR is -0
     const A smaller = a < b ? a : (b < a ? b : std::bit_cast<A>(std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)));
     return a != a || b != b ? canonical_nan<A> : smaller;
   } else {

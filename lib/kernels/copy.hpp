@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies, through the caches or past them.
+// Copies by ordinary or by non-temporal stores.
 
 #pragma once
 
@@ -11,8 +11,8 @@ namespace lockstep::detail {
 
 /// How a copy uses the caches.
 enum class CopyKind : bool {
-  cached,    ///< as memcpy leaves them
-  streamed,  ///< written past the caches, with a store fence at the end: for data that is read much later, or on other
+  cached,    ///< by memcpy
+  streamed,  ///< by non-temporal stores, with a store fence at the end: for data that is read much later, or on other
              ///< cores
 };
 

@@ -33,8 +33,8 @@ struct Fold {
   std::span<void* const> outputs;        ///< each gets the result
   FoldResult result = FoldResult::finished;
   int replicas = 1;  ///< divisor of a finished mean
-  /// Whether outputs are written past the caches, followed by a store fence: for results that are not read before they
-  /// would have been evicted. Applies to outputs that can be aligned to whole vectors together with the first one.
+  /// Whether outputs are written by non-temporal stores, followed by a store fence: for results that the caches would
+  /// evict before they are read. Applies to outputs with the same offset from a vector boundary as the first one.
   bool stream = false;
 };
 

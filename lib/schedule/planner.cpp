@@ -99,7 +99,7 @@ class Estimate {
 struct Candidate {
   double estimate_us = 0;
   Radices radices;
-  bool is_well_known = false;  ///< walked even if many others have better estimates
+  bool is_well_known = false;  ///< its cost is determined even if many others have better estimates
   std::size_t place = 0;       ///< position before sorting
 };
 
@@ -110,8 +110,9 @@ class Planner {
 
   [[nodiscard]] ScheduleChoice best() {
     if (first_ == FirstStage::node && layout_.nodes() == 2) {
-      // two nodes that exchange whole slices send as many bytes as two that split them, in one step instead of two; the
-      // additions, twice as many, are hidden by the port that the ranks of a node share
+      // if two nodes exchange whole slices, they send as many bytes as if they split them, in one step instead of two;
+      // the time of the additions, which are twice as many, overlaps with the transfers through the shared port of the
+      // node
       add("n.r0");
       return priced(layout_, parameters_, candidates_.front().radices, bytes_);
     }
@@ -156,7 +157,8 @@ class Planner {
     return best_chunks(parameters_, schedule_load(schedule, bytes_, WalkedRanks::few).stages, bytes_).first;
   }
 
-  /// Walks a candidate; whether that was necessary.
+  /// Determines the cost of a candidate from the steps of its schedule, unless its estimate is already no better than
+  /// the best cost. Returns whether it did.
   bool walk(const Candidate& candidate) {
     if (best_ && candidate.estimate_us >= best_->time_us) return false;
     ScheduleChoice plan = priced(layout_, parameters_, candidate.radices, bytes_);

@@ -13,10 +13,10 @@ namespace lockstep::detail {
 namespace {
 
 constexpr std::string_view rule =
-    "a pattern is a list of stages separated by dots, nearest ranks first: n (the ranks of a node; only first), K "
-    "(each group of K ranks splits the data), rK (each of K ranks gets all of it), fK (as rK, repeated until all "
-    "ranks are joined; only last); K is an integer from 2 to 1000000, or 0 for all remaining ranks (not for f, and "
-    "only last); no splitting stage follows r or f; example: n.4.f4";
+    "a pattern is a list of stages separated by dots, nearest ranks first: n (the ranks of a node; first stage only), "
+    "K (each group of K ranks splits the data), rK (each of K ranks gets all of it), fK (as rK, repeated until all "
+    "ranks are joined; last stage only); K is an integer from 2 to 1000000, or 0 for all remaining ranks (not in fK, "
+    "and in the last stage only); no stage K may follow rK or fK; example: n.4.f4";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view part) {
   throw_error(Code::invalid_argument, "radices \"{}\": \"{}\" is invalid; {}", text, part, rule);

@@ -16,7 +16,7 @@ namespace lockstep::detail {
 enum class StageKind : std::uint8_t {
   node,       ///< splits the vector among the ranks of a node
   split,      ///< splits it among `radix` neighbours
-  replicate,  ///< every rank gets the whole vector from `radix` neighbours, once
+  replicate,  ///< gives all of it to each of `radix` neighbours
 };
 
 struct StageRadix {
@@ -27,9 +27,9 @@ struct StageRadix {
 
 using Radices = std::vector<StageRadix>;
 
-/// The number of groups that a stage makes of `below` groups. If fewer than half a group are left over when all groups
-/// are full, they join the last group, since few members could not serve the slices of many. Replicating stages have
-/// groups of nearly equal size instead.
+/// The number of groups into which a stage joins `below` groups. If fewer than half a group are left over when all
+/// groups are full, they join the last group, because in a small group each rank would have to handle the slices of
+/// several ranks of a full group. Replicating stages have groups of nearly equal size instead.
 [[nodiscard]] constexpr int groups_above(StageRadix stage, int below) noexcept {
   const int whole = below / stage.radix;
   const int rest = below % stage.radix;
@@ -38,11 +38,11 @@ using Radices = std::vector<StageRadix>;
 }
 
 /// A pattern of radices as text, nearest stage first, separated by dots: "n.4.4.f4".
-///   n    the ranks of a node share the work; only first
+///   n    the ranks of a node share the work; first stage only
 ///   K    split among K neighbours, K >= 2; 0: among all that are left
 ///   rK   replicate among K neighbours; r0: among all that are left
-///   fK   replicate among K neighbours repeatedly, until all ranks are joined: recursive doubling of radix K; only last
-/// No splitting stage may follow a replicating one, and no stage one of all that are left. Throws
+///   fK   replicate among K neighbours repeatedly, until all are joined: recursive doubling of radix K; last stage only
+/// No splitting stage may follow a replicating one, and no stage may follow one with K = 0. Throws
 /// Error(invalid_argument) that names the invalid part and the rule.
 class RadixPattern {
  public:

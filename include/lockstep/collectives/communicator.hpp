@@ -36,15 +36,15 @@ struct CommunicatorOptions {
   /// Wait after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
   std::optional<std::chrono::milliseconds> warn_after;
   /// Time without progress after which the operation fails on every rank: data that moves between ranks restarts it.
-  /// If a rank polls seldom, a pause counts as at most 1 s or, if that is longer, fail_after / 20. Default:
-  /// LOCKSTEP_TIMEOUT, else 300 s. It also bounds copies to and from GPUs outside of collectives, by the longest
-  /// timeout of all communicators of this process.
+  /// If this rank polls seldom, the time between two polls counts as at most 1 s or fail_after / 20, whichever is
+  /// longer. Default: LOCKSTEP_TIMEOUT, else 300 s. It also bounds copies to and from GPUs outside of collectives, by
+  /// the longest timeout of all communicators of this process.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
   /// LOCKSTEP_TIMEOUT, else unlimited.
   std::optional<std::chrono::milliseconds> fail_after_total;
   /// Order of reductions that do not request one. Default: canonical in host memory, NCCL's own (any) on GPUs.
-  /// LOCKSTEP_ORDER=canonical tightens every call; nothing relaxes one.
+  /// LOCKSTEP_ORDER=canonical makes every call canonical; no setting makes a canonical call less strict.
   std::optional<Order> order;
   /// Shown in errors.
   std::string name = "communicator";
@@ -55,11 +55,11 @@ struct ReduceOptions {
   std::optional<Order> order;
   /// Shown in errors, and compared between ranks if it is not empty.
   std::string_view name = {};
-  /// fail_after of this call alone; the first rank whose timeout ends fails it on every rank. Default, and if it is not
-  /// positive: the communicator's. Not used by send and recv.
+  /// fail_after of this call alone. When the timeout of one rank expires, the call fails on every rank. Default, and if
+  /// it is not positive: the communicator's. Not used by send and recv.
   std::optional<std::chrono::milliseconds> fail_after = {};
-  /// Line shown in errors as the place of this rank's call. It is not compared between ranks. Default: the line that
-  /// writes the options or, if a call has none, the call.
+  /// Line shown in errors as the place of this rank's call. It is not compared between ranks. Default: the line in
+  /// which the options are constructed or, for a call without options, the line of the call.
   std::source_location where = std::source_location::current();
 };
 
@@ -67,18 +67,20 @@ struct ReduceOptions {
 ///
 /// Every method that says Collective must be called by all ranks in the same order, with items of the same kind, dtype
 /// and shape. A difference is found before any data is used, and every rank throws Error(mismatch) with one text. If a
-/// rank does not call within the timeout, every rank throws Error(deadline_exceeded). It names the missing rank, and
-/// the operation in which that rank waits instead, if its communicator was made from this one or this one from it.
+/// rank does not call within the timeout, every rank throws Error(deadline_exceeded). It names the missing rank. If
+/// that rank waits in an operation of another communicator, and one of the two communicators was made from the other,
+/// the error names that operation, too.
 /// If a rank has ended, or has destroyed its communicator, calls that need it throw Error(unavailable), which names it,
-/// on every rank: on the node of that rank within a second, elsewhere when a rank of that node is in a call, too; the
-/// only rank of a node is noticed by the timeout if its process has ended, and at once if it has destroyed its
-/// communicator. A send or receive that waits for a rank of another node notices only by the timeout that this rank has
-/// destroyed its communicator, unless the rank sends messages to this one in every collective. After an error the
-/// communicator works again, unless a rank has ended or still uses another's memory: then every later call throws
-/// Error(unavailable) at once, which names the first failed rank. If some ranks had completed an operation that failed
-/// on others, every later call throws Error(mismatch) until all ranks call `recover`. After an error, reductions that
-/// permit any order use the canonical one in host memory. A debugger that is attached to a rank suspends the timeouts
-/// of the ranks of its node, and of the others if one of those waits with them. Every method can throw
+/// on every rank. Ranks of its node throw within a second. Ranks of other nodes throw as soon as a rank of its node is
+/// in a call, too. If it was the only rank of its node, they throw at once if it has destroyed its communicator, but
+/// only after the timeout if its process has ended. Exception: if a rank of another node has destroyed its
+/// communicator, a send or receive that waits for it fails only after the timeout, unless that rank sends messages to
+/// the waiting rank in every collective. After an error the communicator works again, unless a rank has ended or still
+/// uses another's memory: then every later call throws Error(unavailable) at once, which names the first failed rank.
+/// If some ranks had completed an operation that failed on others, every later call throws Error(mismatch) until all
+/// ranks call `recover`. After an error, reductions that permit any order use the canonical one in host memory. A
+/// debugger that is attached to a rank suspends the timeouts of the ranks of its node. If one of these waits in the
+/// same operation as ranks of other nodes, the timeouts of those are suspended, too. Every method can throw
 /// Error(invalid_argument) for errors that this rank alone can see; the other ranks then throw Error(unavailable) with
 /// the text.
 ///
@@ -89,15 +91,15 @@ struct ReduceOptions {
 /// all replicas are on one GPU; NCCL between one replica of each GPU, after a reduction of the replicas on each GPU;
 /// host memory if the ranks do not have one version of NCCL. If several ranks share a GPU, only the lowest of them
 /// joins NCCL; the tensors of the others go through host memory. Rank 0 logs a warning in both cases. That first call
-/// waits for all ranks even if it is asynchronous. A call reads its inputs as the work submitted before it to the
-/// streams of their devices leaves them; the results are written when it is complete. Without NCCL the inputs are
-/// copied to the host during the call. After an error the path is negotiated again.
+/// waits for all ranks even if it is asynchronous. A call reads its inputs after the work that was submitted to the
+/// streams of their devices before the call; the results are written when the call is complete. Without NCCL the inputs
+/// are copied to the host during the call. After an error the path is negotiated again.
 ///
-/// Shared handle: copies refer to the same group, and const is the handle's, as of a shared_ptr. Thread-safety: any
-/// thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only the main thread may call;
-/// other threads get Error(failed_precondition). Destroying the last handle while operations are pending waits for
-/// them, at most until the timeout; then this rank has left, and the other ranks may only destroy theirs. MPI_Finalize
-/// does the same to a communicator that still exists.
+/// Shared handle: copies refer to the same group, and a const handle does not make the group const, as with a
+/// shared_ptr. Thread-safety: any thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only
+/// the main thread may call; other threads get Error(failed_precondition). Destroying the last handle while operations
+/// are pending waits for them, at most until the timeout; then this rank has left, and the other ranks may only destroy
+/// theirs. MPI_Finalize does the same to a communicator that still exists.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.
@@ -114,9 +116,10 @@ class LOCKSTEP_API Communicator {
   /// Number of nodes of the ranks (groups that share memory).
   [[nodiscard]] int nodes() const noexcept;
 
-  /// A communicator over the same ranks with messages and a sequence of its own. Made by operations of this one, whose
-  /// timeout and errors they have; after an error this communicator works again as after any other. In host memory its
-  /// Order::any is the canonical one. Collective. Cost: two all_gathers of 120 bytes per replica at most.
+  /// A communicator over the same ranks with messages and a sequence of its own. It is made by operations of this
+  /// communicator, with the timeout and the errors of such operations; after an error this communicator works again, as
+  /// after any other error. In host memory its Order::any is the canonical one. Collective. Cost: two all_gathers of
+  /// 120 bytes per replica at most.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options,
                                        std::source_location where = std::source_location::current()) const;
 
@@ -131,18 +134,18 @@ class LOCKSTEP_API Communicator {
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the same view as an input, but must not overlap one partly.
   /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of it, in place if the buffers
-  /// are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; two crossings of a cache line,
-  /// one up to 2 KiB (movement-avoiding reduction; Peng et al., SC 2023). Between nodes (direct exchange; Thakur,
-  /// Rabenseifner, Gropp 2005): 2 (P-1) messages per rank, 2 (P-1)/P times the bytes of the partial sums that a rank
-  /// sends; P-1 messages of everything up to 2 KiB.
+  /// are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; synchronization by two cache
+  /// line transfers between cores, one after the other, or by one up to 2 KiB (movement-avoiding reduction; Peng et
+  /// al., SC 2023). Between nodes (direct exchange; Thakur, Rabenseifner, Gropp 2005): 2 (P-1) messages and 2 (P-1)/P
+  /// times the bytes of its partial sums per rank; up to 2 KiB, P-1 messages with all partial sums of the rank.
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op,
                                          const ReduceOptions& options = {}) const;
 
   /// The same, prepared: arguments, schedule and addresses are checked and computed once. Local; the runs are
   /// collective. Throws Error(invalid_argument) as all_reduce does, but does not abort the other ranks.
-  /// Calls that are not prepared are found by their arguments from the second time on; that costs a hash of all views
-  /// per call.
+  /// A repeated call that is not prepared also reuses these results, but computes a hash of all views each time to find
+  /// them.
   [[nodiscard]] Plan prepare_all_reduce(std::span<const Item> items, ReduceOp op,
                                         const ReduceOptions& options = {}) const;
 
@@ -154,14 +157,15 @@ class LOCKSTEP_API Communicator {
   /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n:
   /// replica r gets part r of the reduction. Collective.
   /// Cost on one node: every rank reads the parts of its replicas in all inputs and writes its outputs; memory and
-  /// crossings as for all_reduce.
+  /// synchronization as for all_reduce.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {}) const;
 
   /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
   /// Cost on one node: every rank reads all inputs and writes its outputs, in place if the inputs are in the arena
-  /// (outputs may be anywhere), else through staging memory; two crossings, one up to 2 KiB.
+  /// (outputs may be anywhere), else through staging memory; synchronization by two cache line transfers, one up to 2
+  /// KiB.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
@@ -211,8 +215,8 @@ class LOCKSTEP_API Communicator {
 
   /// As all_to_all, but the first extents of the parts may differ: local replica i sends `send_rows[i*R + s]` rows to
   /// replica s, and gets `receive_rows[i*R + r]` rows from replica r, one part after the other. With one replica per
-  /// rank these are the counts of MPI_Alltoallv, in rows. They are valid for all items, or there are as many again for
-  /// each item. All other extents, and the dtype, are the same everywhere. Collective.
+  /// rank these are the counts of MPI_Alltoallv, in rows. Either one list serves all items, or each item has its own,
+  /// one list after the other. All other extents, and the dtype, are the same everywhere. Collective.
   /// Senders and receivers are compared before a row moves: if they differ, every rank gets Error(mismatch) that names
   /// the first pair of replicas and both numbers, and the communicator still works. Cost: as all_to_all, after P-1
   /// messages of 8 bytes per pair of replicas and item, and ceil(log2 P) small ones (dissemination; Hensgen, Finkel,
@@ -223,8 +227,8 @@ class LOCKSTEP_API Communicator {
                                            std::span<const std::int64_t> receive_rows,
                                            const ReduceOptions& options = {}) const;
 
-  /// Outputs on every rank (at least one on each rank but the root; it sets dtype and shape there) get the one input of
-  /// rank `root`. Collective.
+  /// Copies the one input of rank `root` to all outputs of every rank. Each rank but the root has at least one output,
+  /// which determines dtype and shape on that rank. Collective.
   /// Cost on one node: every other rank reads the input and writes its outputs, as in all_gather; the root waits until
   /// they have, unless the tensors are small.
   void broadcast(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
@@ -240,9 +244,9 @@ class LOCKSTEP_API Communicator {
   /// data moves, and the message is consumed. Both ranks must call; if one of them does not within the timeout, both
   /// get Error(deadline_exceeded). Errors that this rank alone can see are Error(invalid_argument) here and
   /// Error(unavailable) there. `abort` does not end pending messages.
-  /// Complete when the receiver has agreed and the tensors have been copied or have left. Requests complete in any
-  /// order. Cost: an offer, an answer and the data: 3 messages, of which 2 are small. The tensors of both ranks may be
-  /// on GPUs; they go through pinned host memory even if NCCL is available, because messages are not ordered with the
+  /// Complete when the receiver has agreed and the tensors have been copied or sent. Requests complete in any order.
+  /// Cost: an offer, an answer and the data: 3 messages, of which 2 are small. The tensors of both ranks may be on
+  /// GPUs; they go through pinned host memory even if NCCL is available, because messages are not ordered with the
   /// collectives and the calls of NCCL have one order.
   void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,

@@ -22,7 +22,8 @@ class LOCKSTEP_API AllReduceCrossDeviceOps : public CrossDeviceOps {
   explicit AllReduceCrossDeviceOps(int num_packs = 1);
 
   [[nodiscard]] std::string describe() const override;
-  /// Canonical if the communicator's order is: by default in host memory and on one GPU, but not between GPUs.
+  /// True: sums are canonical whenever the communicator's order is. By default that order is canonical in host memory
+  /// and on one GPU, but not between GPUs.
   [[nodiscard]] bool is_canonical() const noexcept override { return true; }
 
  protected:

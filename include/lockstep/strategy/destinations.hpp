@@ -21,10 +21,10 @@
 
 namespace lockstep {
 
-/// The devices of a distributed value or a variable: all devices of the strategy, which get a copy each. Or one device,
-/// which gets the only copy.
-/// Converts implicitly from these and from the name of a device, which the receiving call parses.
-/// Only the place of a value matters: if its first component is in host memory, so are the copies, also if the devices
+/// The devices that get the result of a reduction: either one device, which gets the only copy; or those of a
+/// distributed value or a variable, that is, all devices of the strategy, each of which gets a copy.
+/// Converts implicitly from a device, a value, a variable, and the name of a device, which the receiving call parses.
+/// Only the place of a value matters: if its first component is in host memory, so are the copies, even if the devices
 /// are GPUs.
 class LOCKSTEP_API Destinations {
  public:

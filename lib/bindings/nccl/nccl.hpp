@@ -111,7 +111,7 @@ struct LibraryName {
 /// Names a file; "" stands for none. Returns false, and changes nothing, if NCCL has been opened already. Thread-safe.
 [[nodiscard]] bool name_library(const std::string& file);
 
-/// The file to open as NCCL. It cannot be named any more after this call. Thread-safe.
+/// The file to open as NCCL. After this call `name_library` returns false. Thread-safe.
 [[nodiscard]] LibraryName take_library_name();
 
 }  // namespace lockstep::detail::nccl

@@ -31,14 +31,15 @@ class RowCounts {
   std::size_t parts_;
 };
 
-/// The first rows of parts with `rows` rows that are stored one after the other. Throws Error(invalid_argument), which
-/// names `argument`, if their sum is above 2^63 - 1.
+/// The first row of each part, and the end of the last part, if parts with `rows` rows are stored one after the other.
+/// Throws Error(invalid_argument), which names `argument`, if their sum is above 2^63 - 1.
 [[nodiscard]] PartBegins begins_of(std::string_view argument, std::span<const std::int64_t> rows);
-/// The first rows of `parts` parts with one row each.
+/// The same for `parts` parts with one row each.
 [[nodiscard]] PartBegins even_begins(int parts);
 
-/// A shape without its first extent, and one with another first extent. Rank 1 at least.
+/// `shape`, which has at least one axis, without its first extent.
 [[nodiscard]] Shape row_shape(const Shape& shape);
+/// The shape of `rows` rows of shape `row`: `rows` prepended.
 [[nodiscard]] Shape with_rows(std::int64_t rows, const Shape& row);
 
 }  // namespace lockstep::detail

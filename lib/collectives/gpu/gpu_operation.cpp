@@ -44,8 +44,8 @@ bool UnevenRows::advance(Transport& transport, Workspace& workspace) {
   return true;
 }
 
-/// The message lists, by item and by replica of the client, where the parts of its input begin, then those of its
-/// output.
+/// The message has, for each item and each replica of the client, the first rows of the parts of the input, then those
+/// of the parts of the output.
 std::size_t UnevenRows::message_bytes(const ProxiedRank& client) const {
   const auto begins = static_cast<std::size_t>(group_.layout().replicas()) + 1;
   return items_.size() * client.replicas.size() * 2 * begins * sizeof(std::int64_t);

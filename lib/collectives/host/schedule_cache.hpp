@@ -45,7 +45,8 @@ class RankSchedule {
 
   [[nodiscard]] int stage_count() const noexcept { return schedule_.stages(); }
   [[nodiscard]] const Stage& stage(int index) const { return stages_[static_cast<std::size_t>(index)]; }
-  /// The first stage in which this rank has peers: there its own inputs are single replicas.
+  /// The first stage in which this rank has peers. Its own inputs to that stage are the tensors of its replicas; to
+  /// later stages, partial results.
   [[nodiscard]] int first_stage() const noexcept { return first_stage_; }
   /// The fold of the first stage if this rank reads all inputs of its node itself.
   [[nodiscard]] const StageFold& node_fold() const noexcept { return node_fold_; }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bound of waits for GPUs. This module knows no communicators and no settings: owners of deadlines claim a limit
-// here.
+// The time limit of waits for GPUs. This module does not depend on communicators or settings; each communicator
+// registers its timeout here instead.
 
 #pragma once
 

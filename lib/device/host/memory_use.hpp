@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that asynchronous operations read or write, so that it is not freed while they use it.
+// Keeps track of memory that asynchronous operations read or write, so that it is not freed while they use it.
 
 #pragma once
 

@@ -14,7 +14,7 @@ namespace {
 
 void free_on_heap(void* data, std::size_t) { ::operator delete(data, std::align_val_t{control_block_alignment}); }
 
-/// The objects that all ends keep alive together.
+/// The objects that the groups of all threads own jointly.
 struct Shared {
   explicit Shared(int size)
       : control_blocks(static_cast<std::size_t>(size)), departures(static_cast<std::size_t>(size)) {}

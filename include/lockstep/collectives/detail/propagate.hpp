@@ -27,8 +27,8 @@ enum class FoundBy : std::uint8_t {
 /// the object, which its copies have too. Local. Thread-safe.
 LOCKSTEP_API void propagate_current_exception(const Communicator& communicator, FoundBy found_by);
 
-/// Returns `local()`. What it throws reaches the other ranks of `target` once, through however many calls of this
-/// function it passes, and is thrown here with its type. `local` may contain collectives.
+/// Returns `local()`. An exception that it throws is rethrown here unchanged, and is propagated to the other ranks of
+/// `target` only once, even if calls of this function are nested. `local` may contain collectives.
 template <class Target, class Local>
 decltype(auto) propagate(Target& target, const Local& local, FoundBy found_by = FoundBy::this_rank) {
   try {

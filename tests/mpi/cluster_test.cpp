@@ -61,12 +61,12 @@ TEST(MpiClusterResolver, fails_in_time_if_a_rank_does_not_come) {
   ::setenv("LOCKSTEP_TIMEOUT", "1", 1);
   if (environment.rank() == environment.size() - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    const MpiClusterResolver late({});  // the others have left their names
+    const MpiClusterResolver late;  // the others have left their names
     EXPECT_EQ(late.cluster_spec().num_tasks("worker"), environment.size());
   } else {
     test::expect_error(Code::deadline_exceeded,
                        {"MpiClusterResolver: timed out after 1 s", "has not created its MpiClusterResolver"},
-                       [] { MpiClusterResolver({}); });
+                       [] { const MpiClusterResolver resolver; });
   }
   limit.empty() ? ::unsetenv("LOCKSTEP_TIMEOUT") : ::setenv("LOCKSTEP_TIMEOUT", limit.c_str(), 1);
   MPI_Barrier(MPI_COMM_WORLD);

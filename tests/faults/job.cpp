@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -44,6 +45,9 @@ class Job {
     } catch (const lockstep::Error& error) {
       has_failed = true;
       report_.error("error", error, begin_);
+    } catch (const std::bad_alloc&) {  // of this program's own memory, or of an argument
+      has_failed = true;
+      report_.shortage(begin_);
     } catch (const WrongResult& wrong) {
       report_.line("wrong", wrong.what());
       return Exit::wrong;

@@ -60,6 +60,11 @@ void Report::error(std::string_view at, const lockstep::Error& error, double beg
         ",\"text\":" + quoted(error.what()));
 }
 
+void Report::shortage(double begin) const {
+  write("{\"at\":\"error\",\"t\":" + std::to_string(now()) + ",\"begin\":" + std::to_string(begin) +
+        ",\"code\":\"bad_alloc\",\"rank\":-1,\"text\":\"out of memory\"");
+}
+
 void Report::event() const {
   std::ofstream(folder_ / "event.part") << std::to_string(now()) << ' ' << getpid() << '\n';
   std::filesystem::rename(folder_ / "event.part", folder_ / "event");

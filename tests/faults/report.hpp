@@ -24,6 +24,8 @@ class Report {
   void line(std::string_view at, std::string_view text = {}) const;
   /// Writes an error with its code and the rank that it names.
   void error(std::string_view at, const lockstep::Error& error, double begin) const;
+  /// Writes that this rank has got a std::bad_alloc.
+  void shortage(double begin) const;
   [[nodiscard]] double event_time() const;  ///< time of the event, 0 before it
   /// Writes that the event happens now. Thread-safe.
   void event() const;

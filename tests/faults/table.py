@@ -226,7 +226,8 @@ def of_a_shortage(_cell, _event, moment):
     """Lockstep does without, or every rank gets a typed error and the next operation works."""
     if moment in ('creation', 'shutdown'):
         return Expected(codes('right unavailable'), codes('right unavailable bad_alloc'), '', '', 8, 'any', 'any')
-    return Expected(codes('right unavailable'), codes('right unavailable bad_alloc'), '', '', QUICK_S, 'right', 'zero')
+    # a shortage of the program's own memory makes its rank leave out a call
+    return Expected(codes('right unavailable mismatch'), codes('right unavailable bad_alloc'), '', '', QUICK_S, 'right', 'zero')
 
 
 def of_a_cut(_cell, _event, moment):

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Agreement on the control blocks of a node: each rank writes its descriptor beside its arrival flag, and reads those
-// of all others. One crossing of a cache line.
+// of all others. One transfer of a cache line between cores.
 
 #pragma once
 

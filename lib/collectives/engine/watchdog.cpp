@@ -73,7 +73,7 @@ std::optional<Failure> Watchdog::check(std::uint64_t epoch) {
     if (!late_since_) late_since_ = now;
     if (clock_.may_fail(*late_since_)) return timeout(epoch);
   }
-  // a moment after the heartbeat, when those of the others have come
+  // a moment after this rank's heartbeat, so that those of the other ranks have arrived
   const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), fail_after() / 10);
   if (!has_warned_ && waited > warn_after() + answer_time) warn(epoch, waited);
   return std::nullopt;
@@ -88,8 +88,9 @@ void Watchdog::note_progress() {
   restart_clock();
 }
 
-/// Every rank that waits for long sends a heartbeat, and so does one that receives another's, once in each wait; later
-/// ones also say that data has moved on this rank, which may be all that a rank hears that waits for its results.
+/// A rank sends one heartbeat per wait: when it has waited for long, or when it receives that of another rank. Later
+/// ones report that data has moved on this rank. A rank that waits for the results of this one may get no other sign of
+/// progress.
 void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const Clock::duration interval = heartbeat_interval();
   const Clock::time_point now = clock_.now();
@@ -153,7 +154,7 @@ Watchdog::Clock::duration Watchdog::report_time() const noexcept {
 
 bool Watchdog::has_waited_long() const noexcept { return clock_.now() - *head_since_ > heartbeat_interval(); }
 
-/// The lowest rank that is here logs for all.
+/// Only the lowest rank that is not missing logs.
 void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
   has_warned_ = true;
   const auto missing = missing_ranks(epoch);
@@ -170,7 +171,7 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
 }
 
 std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
-  // all ranks are here, but data does not come; a rank that responds is not missing, although its data may be late
+  // all ranks have arrived, but data is missing; a rank that responds does not count as missing
   if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
     const std::vector<int> silent = silent_ranks(awaited, epoch);
     return silent.empty() && control_.is_reporter(transport_.rank()) ? silent_ranks_behind(awaited, epoch) : silent;

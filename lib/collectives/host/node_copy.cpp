@@ -4,9 +4,9 @@
 // broadcast, all_gather and gather inside a node, through shared memory: the consumers of an input copy it from where
 // it is; its producer only waits until all have. A barrier is the case without bytes.
 //
-// Up to `flat_bytes` from the control blocks: one crossing, and the producers do not wait for the consumers. Above that
-// in place: every byte is read and written once by each rank that wants it, and a second crossing releases the
-// producers.
+// Up to `flat_bytes` from the control blocks: one transfer of a cache line, and the producers do not wait for the
+// consumers. Above that in place: every byte is read and written once by each rank that wants it, and a second transfer
+// releases the producers.
 
 #include "base/processor.hpp"
 #include "collectives/call/host_item.hpp"

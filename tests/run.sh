@@ -134,7 +134,6 @@ lane_mpich() {
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
     creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 abi
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
-  check mpich-faults build-mpich --benchmark --suite faults
 }
 
 # The other compiler, its warnings and clang-tidy, with its address and undefined-behaviour sanitizers.

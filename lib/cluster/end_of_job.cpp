@@ -133,6 +133,12 @@ void leave_job(JobMember& member) noexcept {
   std::erase(all.list, &member);
 }
 
+void pass_last_barrier() noexcept {
+  Members& all = members();
+  const MutexLock lock(all.mutex);
+  for (JobMember* const member : all.list) member->on_last_barrier();
+}
+
 void report_unresponsive_rank(std::chrono::milliseconds deadline) noexcept {
   std::int64_t known = deadline_ms.load();
   while (deadline.count() < known && !deadline_ms.compare_exchange_weak(known, deadline.count())) {}

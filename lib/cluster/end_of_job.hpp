@@ -26,6 +26,9 @@ class JobMember {
 
   /// This process is about to abort the job: the other ranks get `text`. Bounded.
   virtual void on_abort(const std::string& text) noexcept = 0;
+  /// All ranks destroy their Environment, and have sent their last messages; the communicator of the Job still exists.
+  /// Bounded.
+  virtual void on_last_barrier() noexcept {}
   /// MPI is about to be finalized; MPI may still be called. Bounded.
   virtual void on_finalize() noexcept = 0;
 };
@@ -35,6 +38,8 @@ class JobMember {
 void join_job(JobMember& member);
 /// Waits while the member is being called.
 void leave_job(JobMember& member) noexcept;
+/// Calls `on_last_barrier` of all members.
+void pass_last_barrier() noexcept;
 
 /// A rank did not respond within `deadline`: the end of the job waits for it no longer than that. Thread-safe.
 void report_unresponsive_rank(std::chrono::milliseconds deadline) noexcept;

@@ -163,6 +163,7 @@ void finalize_within_deadline(mpi::Comm job, Watches processes, const FinalizeOp
     if (job.get() != MPI_COMM_NULL && job.size() > 1) {
       LastBarrier barrier(job.get(), processes);
       await_all(barrier, options);
+      pass_last_barrier();
     }
     timer.emplace(options.fail_after,
                   fmt::format("Environment: MPI_Finalize has not returned within {} s", seconds(options.fail_after)));

@@ -75,9 +75,12 @@ def a_dead_rank():
 
 
 def sigquit_writes(directory, log):
-    """Sends SIGQUIT to all ranks, which write to `log` what they log: mpirun has been seen to lose some of it."""
+    """Sends SIGQUIT to all ranks, which write to `log` what they log."""
+    def handle_sigquit():  # a shell ignores it in the programs that it starts in the background
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
     command = launcher.command + ["-n", "3", "sh", "-c", 'exec "$@" 2>>"$0"', log, recorded, "waits-for-signal"]
-    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=handle_sigquit,
                            env=dict(variables(directory), LOCKSTEP_TIMEOUT="60,100"))
     try:
         ranks = {}

@@ -107,6 +107,7 @@ class Job:
                 if present > last + self.cell['launcher_bound']:
                     self.result['launcher_stays'] = True
                     break
+        self.act()  # the job may have ended before the driver looked
         self.result['seconds'] = time.monotonic() - begin
         self.result['after_event'] = time.monotonic() - self.event[0] if self.event else None
 

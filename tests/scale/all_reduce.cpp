@@ -52,7 +52,7 @@ float canonical_sum(int ranks, std::size_t element) {
   return values.front();
 }
 
-struct Job {
+struct ScaledRank {
   int rank = 0;
   int ranks = 1;
   Transport& transport;
@@ -99,7 +99,7 @@ double run_native(std::vector<float>& values) {
 }
 
 /// Simulated microseconds of the slowest rank.
-double run(Job& job, const std::shared_ptr<const RankSchedule>& schedule, std::vector<float>& values) {
+double run(ScaledRank& job, const std::shared_ptr<const RankSchedule>& schedule, std::vector<float>& values) {
   const auto count = static_cast<std::int64_t>(values.size());
   const HostItem item{DType::f32, Shape{count}, {values.data()}, {values.data()}};
   const Descriptor descriptor =
@@ -112,7 +112,7 @@ double run(Job& job, const std::shared_ptr<const RankSchedule>& schedule, std::v
 }
 
 /// Returns the number of wrong elements over all ranks.
-long measure(Job& job, const std::string& radices, std::int64_t bytes) {
+long measure(ScaledRank& job, const std::string& radices, std::int64_t bytes) {
   std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
   for (std::size_t e = 0; e < values.size(); ++e) values[e] = leaf(job.rank, e);
   if (radices == "mpi") {
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
   long wrong = 0;
   {
     const auto transport = make_mpi_transport(MPI_COMM_WORLD, false);
-    Job job{transport->rank(), transport->size(), *transport, {}};
+    ScaledRank job{transport->rank(), transport->size(), *transport, {}};
     for (int i = 1; i < argc; ++i) {
       const std::string text(argv[i]);
       const std::size_t colon = text.find(':');

@@ -3,18 +3,47 @@
 
 #include "transport/mpi/inbox.hpp"
 
+#include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "cluster/end_of_job.hpp"
 
+#include <lockstep/base/error.hpp>
+
+#include <chrono>
 #include <iterator>
 #include <list>
+#include <string>
+#include <thread>
 #include <utility>
 
 namespace lockstep::detail {
 namespace {
 
-struct ClosedEnds {
+class ClosedEnds final : public JobMember {
+ public:
+  ClosedEnds() { join_job(*this); }
   Mutex mutex;
   std::list<ClosedEnd> list LOCKSTEP_GUARDED_BY(mutex);
+
+ private:
+  void on_abort(const std::string&) noexcept override {}
+  void on_finalize() noexcept override {}
+  /// Receives the last messages: UCX prints a warning about one that is never received.
+  void on_last_barrier() noexcept override {
+    try {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+      while (has_ends() && std::chrono::steady_clock::now() < until) {
+        free_silent_ends();
+        std::this_thread::yield();
+      }
+    } catch (const Error& error) {
+      log_warning("cannot receive the last messages of other ranks: {}", error.what());
+    }
+  }
+  [[nodiscard]] bool has_ends() {
+    const MutexLock lock(mutex);
+    return !list.empty();
+  }
 };
 
 /// Never destroyed: ends that are not silent when MPI is finalized are left to it.

@@ -40,8 +40,6 @@ class Agreement {
   [[nodiscard]] virtual Summary summary() const = 0;
   /// Whether `rank` is known to have arrived at this operation or a later one of this epoch.
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
-  /// Whether `has_come` tells of `rank` without a message.
-  [[nodiscard]] virtual bool sees(int rank) const = 0;
   /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
   /// The ranks that wait for a message of this one in every operation; as many send it one.

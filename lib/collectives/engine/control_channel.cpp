@@ -12,9 +12,7 @@
 namespace lockstep::detail {
 
 ControlChannel::ControlChannel(Transport& transport)
-    : transport_(transport),
-      reporter_distance_((transport.size() + most_reporters - 1) / most_reporters),
-      peers_(static_cast<std::size_t>(transport.size())) {}
+    : transport_(transport), peers_(static_cast<std::size_t>(transport.size())) {}
 
 void ControlChannel::poll() {
   while (const auto received = transport_.poll()) {
@@ -29,7 +27,7 @@ void ControlChannel::poll() {
     Peer& peer = peers_[static_cast<std::size_t>(received->source)];
     switch (control.kind) {
       case ControlKind::header: peer.headers.push_back(control); break;
-      case ControlKind::heartbeat: note_heartbeat(received->source, control); break;
+      case ControlKind::heartbeat: note_heartbeat(peer, control); break;
       case ControlKind::status:
         std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
         peer.status = control.text.data();
@@ -53,8 +51,7 @@ void ControlChannel::send_header(int target, std::uint64_t epoch, std::int64_t s
   transport_.post(target, encode(control));
 }
 
-void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat,
-                                    std::span<const int> awaited) {
+void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat) {
   ControlMessage control;
   control.kind = ControlKind::heartbeat;
   control.epoch = epoch;
@@ -62,18 +59,7 @@ void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, 
   control.round = static_cast<std::uint32_t>(heartbeat.progress);
   control.awaited = heartbeat.awaited;
   control.culprit = heartbeat.traced;
-  if (is_reporter(transport_.rank())) {
-    send_to_all(control);
-    return;
-  }
-  std::vector<bool> targets(peers_.size());
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    const Peer& peer = peers_[rank];
-    const bool has_asked = peer.heartbeat_epoch == epoch && peer.heartbeat_sequence == sequence;
-    targets[rank] = has_asked || is_reporter(static_cast<int>(rank));
-  }
-  for (const int rank : awaited) targets[static_cast<std::size_t>(rank)] = true;
-  send_to(targets, control);
+  send_to_all(control);
 }
 
 void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait) {
@@ -108,13 +94,11 @@ void ControlChannel::send_leave(int target, std::uint64_t epoch, std::int64_t se
   transport_.post_last(target, encode(control));
 }
 
-void ControlChannel::note_heartbeat(int rank, const ControlMessage& control) {
-  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   const bool is_first =
       std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) != std::tie(control.epoch, control.sequence);
   if ((!is_first && control.round != peer.heartbeat_progress) || control.culprit >= 0) {
     ++progress_heard_;
-    if (!is_reporter(rank) && is_reporter(transport_.rank())) ++progress_to_relay_;
     begin_wait();
   }
   std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) = std::tie(control.epoch, control.sequence);
@@ -130,14 +114,10 @@ void ControlChannel::note_abort(const ControlMessage& control) {
 }
 
 void ControlChannel::send_to_all(const ControlMessage& control) {
-  send_to(std::vector<bool>(peers_.size(), true), control);
-}
-
-void ControlChannel::send_to(const std::vector<bool>& targets, const ControlMessage& control) {
   const Message message = encode(control);
   std::exception_ptr first_error;
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (rank == transport_.rank() || !targets[static_cast<std::size_t>(rank)]) continue;
+    if (rank == transport_.rank()) continue;
     try {
       transport_.post(rank, message);
     } catch (...) {  // the following ranks get the message even if this one no longer exists

@@ -2,10 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The control messages of one rank, indexed by sender and kind; those of earlier epochs are dropped.
-//
-// Heartbeats: if every rank of a large job told every other one that it waits, P ranks would send P^2 messages. So some
-// ranks, at most 32, are reporters: these send their heartbeats to all ranks, and get those of all. A rank that is not
-// a reporter sends its own to the reporters, to the ranks whose data it awaits, and to the ranks that await its data.
 
 #pragma once
 
@@ -40,19 +36,12 @@ class ControlChannel {
   void send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round, const Summary& summary);
   /// What a rank says that waits in an operation.
   struct Heartbeat {
-    std::uint64_t progress = 0;  ///< DataProgress::count that it has seen, and progress_to_relay
+    std::uint64_t progress = 0;  ///< DataProgress::count that it has seen
     int awaited = -1;            ///< a rank whose data it awaits; -1: none
     int traced = -1;             ///< a rank to which a debugger is attached; -1 if it knows none
   };
-  /// This rank waits in operation `sequence`, for the data of `awaited`.
-  void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat,
-                      std::span<const int> awaited);
-  /// Whether every rank that waits sends `rank` its heartbeats, and gets those of `rank`.
-  [[nodiscard]] bool is_reporter(int rank) const noexcept { return rank % reporter_distance_ == 0; }
-  /// Whether `rank`, if it waits, sends this rank its heartbeats, although the two do not exchange data.
-  [[nodiscard]] bool hears_of(int rank) const noexcept { return is_reporter(transport_.rank()) || is_reporter(rank); }
-  /// For a reporter: how often ranks have said that data has moved that are not reporters; these do not tell all ranks.
-  [[nodiscard]] std::uint64_t progress_to_relay() const noexcept { return progress_to_relay_; }
+  /// To all ranks: this one waits in operation `sequence`.
+  void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
   /// To the ranks that wait in operation `sequence`, which is this rank's next one: where this rank waits. Once for
   /// each of their heartbeats, and when a long wait follows another.
   void send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait);
@@ -126,17 +115,12 @@ class ControlChannel {
   };
 
   void send_to_all(const ControlMessage& control);
-  /// Sends to each rank that is marked, even if sending to another one fails.
-  void send_to(const std::vector<bool>& targets, const ControlMessage& control);
-  void note_heartbeat(int rank, const ControlMessage& control);
+  void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);
 
-  static constexpr int most_reporters = 32;
   Transport& transport_;
-  const int reporter_distance_;
   std::uint64_t epoch_ = 0;
   std::uint64_t progress_heard_ = 0;
-  std::uint64_t progress_to_relay_ = 0;
   std::uint64_t wait_ = 1;
   std::uint64_t heard_in_ = 0;  // the wait of the last heartbeat
   std::string long_wait_;       // the last one; the peers that know it are marked

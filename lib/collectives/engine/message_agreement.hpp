@@ -23,7 +23,6 @@ class MessageAgreement final : public Agreement {
   [[nodiscard]] bool advance() override;
   [[nodiscard]] bool all_agree() const override { return summary_.differing.rank < 0; }
   [[nodiscard]] Summary summary() const override { return summary_; }
-  [[nodiscard]] bool sees(int) const override { return false; }
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override {
     return control_.has_come(rank, epoch, sequence);
   }
@@ -57,7 +56,6 @@ class HostsAgreement final : public Agreement {
   [[nodiscard]] bool advance() override;
   [[nodiscard]] bool all_agree() const override { return summary_.differing.rank < 0; }
   [[nodiscard]] Summary summary() const override { return summary_; }
-  [[nodiscard]] bool sees(int rank) const override { return member_of(rank) >= 0; }
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override;
   [[nodiscard]] std::int64_t last_sequence(int rank, std::uint64_t epoch) const override;
   [[nodiscard]] std::vector<int> header_targets() const override;

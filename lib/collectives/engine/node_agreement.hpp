@@ -23,7 +23,6 @@ class NodeAgreement final : public Agreement {
   [[nodiscard]] bool advance() override;
   [[nodiscard]] bool all_agree() const override { return !differs_; }
   [[nodiscard]] Summary summary() const override;
-  [[nodiscard]] bool sees(int) const override { return true; }
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const override {
     return last_sequence(rank, epoch) >= sequence;
   }

@@ -69,7 +69,7 @@ std::optional<Failure> Watchdog::check(std::uint64_t epoch) {
   send_heartbeat(epoch, waited);
   const auto total = options_.fail_after_total;
   if (total.count() > 0 && now - *head_since_ > total && clock_.may_fail(*head_since_ + total)) return total_timeout();
-  if (waited > fail_after() + report_time()) {
+  if (waited > fail_after()) {
     if (!late_since_) late_since_ = now;
     if (clock_.may_fail(*late_since_)) return timeout(epoch);
   }
@@ -96,15 +96,14 @@ void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const Clock::time_point now = clock_.now();
   const bool is_first =
       !last_heartbeat_ && (waited > interval || has_waited_long() || control_.has_heartbeat(epoch, queue_.sequence()));
-  const std::uint64_t progress = progress_ + control_.progress_to_relay();
-  const bool has_news = progress != sent_progress_ || traced_ >= 0;
+  const bool has_news = progress_ != sent_progress_ || traced_ >= 0;
   const bool is_due = sent_in_ != control_.wait() && (waited > interval || control_.has_heard());
   const bool may_repeat = last_heartbeat_ && now - *last_heartbeat_ > interval / 2;
   if (!is_first && !(may_repeat && (has_news || is_due))) return;
   last_heartbeat_ = now;
-  sent_progress_ = progress;
+  sent_progress_ = progress_;
   sent_in_ = control_.wait();
-  control_.send_heartbeat(epoch, queue_.sequence(), {progress, first_awaited_rank(epoch), traced_}, awaited_ranks());
+  control_.send_heartbeat(epoch, queue_.sequence(), {progress_, first_awaited_rank(epoch), traced_});
 }
 
 int Watchdog::find_traced_rank() {
@@ -147,11 +146,6 @@ Watchdog::Clock::duration Watchdog::heartbeat_interval() const noexcept {
   return std::min<Clock::duration>(warn_after(), fail_after() / 2);
 }
 
-Watchdog::Clock::duration Watchdog::report_time() const noexcept {
-  if (control_.is_reporter(transport_.rank())) return Clock::duration(0);
-  return std::min<Clock::duration>(std::chrono::seconds(1), fail_after() / 4);
-}
-
 bool Watchdog::has_waited_long() const noexcept { return clock_.now() - *head_since_ > heartbeat_interval(); }
 
 /// Only the lowest rank that is not missing logs.
@@ -174,14 +168,14 @@ std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
   // all ranks have arrived, but data is missing; a rank that responds does not count as missing
   if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
     const std::vector<int> silent = silent_ranks(awaited, epoch);
-    return silent.empty() && control_.is_reporter(transport_.rank()) ? silent_ranks_behind(awaited, epoch) : silent;
+    return silent.empty() ? silent_ranks_behind(awaited, epoch) : silent;
   }
   std::vector<int> missing;
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (rank == transport_.rank() || !(control_.hears_of(rank) || agreement_.sees(rank))) continue;
-    const bool has_come =
-        control_.has_come(rank, epoch, queue_.sequence()) || agreement_.has_come(rank, epoch, queue_.sequence());
-    if (!has_come) missing.push_back(rank);
+    if (rank == transport_.rank() || control_.has_come(rank, epoch, queue_.sequence()) ||
+        agreement_.has_come(rank, epoch, queue_.sequence()))
+      continue;
+    missing.push_back(rank);
   }
   return missing;
 }
@@ -227,7 +221,6 @@ std::string Watchdog::cause_of_wait(const std::vector<int>& missing, std::uint64
   }
   std::vector<int> all(static_cast<std::size_t>(transport_.size()));
   std::iota(all.begin(), all.end(), 0);
-  std::erase_if(all, [&](int rank) { return !control_.hears_of(rank); });
   if (const auto silent = silent_ranks(std::move(all), epoch); !silent.empty())
     cause += "; no heartbeat from " + ranks_phrase(silent);
   return cause;

@@ -62,8 +62,6 @@ class Watchdog {
   /// While a debugger is attached to a rank of this node, the deadline is suspended.
   void suspend_for_debugger();
   void warn(std::uint64_t epoch, Clock::duration waited);
-  /// The time that a rank waits longer than the reporters, which know more, for the failure that these send.
-  [[nodiscard]] Clock::duration report_time() const noexcept;
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// The other ranks whose data the head awaits.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
@@ -89,7 +87,7 @@ class Watchdog {
   std::optional<Clock::time_point> late_since_;  // when its deadline was seen to have passed
   std::optional<Clock::time_point> last_heartbeat_;
   std::uint64_t progress_ = 0;        // DataProgress::count
-  std::uint64_t sent_progress_ = 0;   // in the last heartbeat
+  std::uint64_t sent_progress_ = 0;   // the same in the last heartbeat
   std::uint64_t sent_in_ = 0;         // ControlChannel::wait of the last heartbeat
   std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard
   Clock::time_point last_look_;       // for debuggers

@@ -16,11 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <new>
@@ -79,12 +75,11 @@ std::shared_ptr<Operation> recovery() {
 struct Limits {
   int fail_ms = 1000;
   int total_ms = 0;
-  bool share_memory = true;
 };
 
 std::vector<std::unique_ptr<Engine>> engines(int ranks, Limits limits) {
   std::vector<std::unique_ptr<Engine>> made;
-  for (auto& transport : make_loopback_transports(ranks, limits.share_memory)) {
+  for (auto& transport : make_loopback_transports(ranks, true)) {
     EngineOptions options;
     options.warn_after = milliseconds(limits.fail_ms);
     options.fail_after = milliseconds(limits.fail_ms);
@@ -226,65 +221,6 @@ TEST(EngineDeadline, of_the_total_ends_an_operation_whose_data_moves) {
                                      .awaited = {1 - rank}});
     expect_all(error_of([&] { engine.run(operation); }),
                {"deadline_exceeded:", "not complete after 2.5 s", "fail_after_total", "(moved 1.0 of 4.0 KiB)"});
-  });
-}
-
-TEST(EngineHeartbeats, of_many_ranks_go_to_few_that_tell_all) {
-  constexpr int ranks = 70;
-  const auto transports = make_loopback_transports(ranks, false);
-  std::deque<ControlChannel> channels;
-  for (const auto& transport : transports) channels.emplace_back(*transport);
-  for (ControlChannel& channel : channels) channel.send_heartbeat(0, 0, {}, {});
-  for (int rank = 0; rank < ranks; ++rank) {
-    ControlChannel& channel = channels[static_cast<std::size_t>(rank)];
-    channel.poll();
-    int heard = 0;
-    for (int other = 0; other < ranks; ++other) heard += channel.has_heartbeat_of(other, 0, 0) ? 1 : 0;
-    if (channel.is_reporter(rank)) {
-      EXPECT_EQ(heard, ranks - 1);
-    } else {
-      EXPECT_LE(heard, 32);
-      EXPECT_GE(heard, 16);
-    }
-  }
-  // a rank answers one that awaits its data, and asks those whose data it awaits
-  EXPECT_FALSE(channels[1].is_reporter(1) || channels[1].is_reporter(2));
-  channels[1].send_heartbeat(0, 0, {}, std::array{2});
-  channels[2].poll();
-  EXPECT_TRUE(channels[2].has_heartbeat_of(1, 0, 0));
-  channels[2].send_heartbeat(0, 0, {}, {});
-  channels[1].poll();
-  EXPECT_TRUE(channels[1].has_heartbeat_of(2, 0, 0));
-}
-
-/// Ranks 35 and 36, of which one is a reporter, do not come.
-TEST(EngineHeartbeats, of_many_ranks_name_the_missing_ones_on_all) {
-  for (const bool share_memory : {true, false}) {
-    on_engines(40, {.fail_ms = 4000, .share_memory = share_memory}, [](Engine& engine, int rank) {
-      if (rank == 35 || rank == 36) return;
-      expect_all(error_of([&] { engine.run(scripted()); }), {"timed out after 4 s waiting for ranks 35, 36"});
-    });
-  }
-}
-
-/// The data of rank 39 moves, which only the reporters hear from it.
-TEST(EngineHeartbeats, of_many_ranks_tell_all_that_data_moves) {
-  std::atomic<bool> is_over{false};
-  on_engines(40, {.fail_ms = 4000, .share_memory = false}, [&](Engine& engine, int rank) {
-    const auto begin = Clock::now();
-    const auto moving = [&, count = std::uint64_t{0}]() mutable {
-      if (rank == 39 && Clock::now() - begin < milliseconds(8000)) ++count;
-      return DataProgress{count, 0, 0};
-    };
-    const auto operation =
-        scripted({.advance = [&] { return is_over.load(); }, .progress = moving, .awaited = {(rank + 1) % 40}});
-    if (rank == 0) {
-      engine.post(operation);
-      EXPECT_FALSE(engine.wait(*operation, begin + milliseconds(9000)));  // more than twice the deadline
-      is_over = true;
-    }
-    EXPECT_EQ(error_of([&] { rank == 0 ? static_cast<void>(engine.wait(*operation)) : engine.run(operation); }),
-              "none");
   });
 }
 

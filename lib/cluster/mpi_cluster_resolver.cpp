@@ -32,8 +32,9 @@ std::vector<HostName> names_of_hosts(int ranks) {
     const auto inside = detail::mpi::serialize();
     detail::mpi::check(MPI_Get_processor_name(own.data(), &length), "MPI_Get_processor_name");
   }
+  const detail::Settings settings = detail::settings_from_environment();
   detail::mpi::PendingAllGather gather(MPI_COMM_WORLD, ranks, own.data(), own.size());
-  detail::await_all_ranks([&] { return gather.test(); }, detail::settings_from_environment(), mpi_resolver);
+  detail::await_all_ranks([&] { return gather.test(); }, settings, mpi_resolver);
   std::vector<HostName> all(static_cast<std::size_t>(ranks));
   std::memcpy(all.data(), gather.all().data(), gather.all().size());
   return all;

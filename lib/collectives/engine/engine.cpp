@@ -179,13 +179,16 @@ void Engine::run(const std::shared_ptr<Operation>& operation) {
 }
 
 void Engine::run_recovery(const std::function<std::shared_ptr<Operation>()>& next_try) {
+  const Clock::time_point until = Clock::now() + options_.fail_after;
   for (;;) {
     const std::shared_ptr<Operation> recovery = next_try();
     try {
       return run(recovery);
-    } catch (const Error&) {
+    } catch (const Error& error) {
       const MutexLock lock(mutex_);
-      if (recovery->error() == nullptr || recovery->error() != epoch_.ended_before_recovery()) throw;
+      if (recovery->error() == nullptr || recovery->error() != epoch_.ended_before_recovery() || Clock::now() > until)
+        throw;
+      log_warning("{}: recover goes on after a failure of another rank: {}", options_.name, error.text());
     }
   }
 }
@@ -455,7 +458,8 @@ void Engine::drive_head() {
   }
   Operation& head = queue_.head();
   watchdog_.count_time();
-  if (const auto now = watchdog_.last_driven(); now - family_answered_ > std::chrono::milliseconds(50)) {
+  if (const auto now = watchdog_.last_driven();
+      now - family_answered_ > std::chrono::milliseconds(50) && watchdog_.has_waited(std::chrono::milliseconds(200))) {
     family_answered_ = now;
     options_.family->answer_for(*this, {queue_.text_of(head), watchdog_.has_waited_long()});
   }

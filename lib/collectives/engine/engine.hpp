@@ -100,7 +100,7 @@ class Engine final : private JobMember {
   /// The caller knows of the failure that no thread of this rank has thrown yet, if there is one.
   void acknowledge_failure();
   /// Runs an operation of Communicator::recover. If it fails because another rank had failed before that came to its
-  /// own recover, another one is run.
+  /// own recover, another one is run, for as long as the deadline.
   void run_recovery(const std::function<std::shared_ptr<Operation>()>& next_try);
   /// All ranks call it with one value: from here on their next operations are the same again.
   void continue_at(std::int64_t completed);

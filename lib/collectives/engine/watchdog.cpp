@@ -146,7 +146,7 @@ Watchdog::Clock::duration Watchdog::heartbeat_interval() const noexcept {
   return std::min<Clock::duration>(warn_after(), fail_after() / 2);
 }
 
-bool Watchdog::has_waited_long() const noexcept { return clock_.now() - *head_since_ > heartbeat_interval(); }
+bool Watchdog::has_waited_long() const noexcept { return has_waited(heartbeat_interval()); }
 
 /// Only the lowest rank that is not missing logs.
 void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {

@@ -43,6 +43,8 @@ class Watchdog {
   [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }
   /// Whether the head has waited for so long that this rank sends a heartbeat.
   [[nodiscard]] bool has_waited_long() const noexcept;
+  /// Whether the head has waited for longer than `time`.
+  [[nodiscard]] bool has_waited(Clock::duration time) const noexcept { return clock_.now() - *head_since_ > time; }
   /// The head is done.
   void reset() noexcept;
   /// After count_time, if the head is not done: sends a heartbeat and logs a warning when it is time for them. Returns

@@ -161,7 +161,7 @@ void CreationWait::look_at_arrivals(const char* call) {
   arrivals.receive(job_->comm.get());
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Attempt other = arrivals.known(members_[i], key_);
-    if (other.failed == number_) {
+    if (other.failed == number_ && other.number == number_) {
       const auto missing = other.missing_ranks();
       fail(fmt::format("rank {} has timed out{}; this rank waits in {}", i,
                        missing.empty() ? "" : " waiting for " + ranks_phrase(missing), call),

@@ -514,6 +514,7 @@ class Runner {
     int is_lost = 0;
     for (int tries = 0; is_lost == 0; ++tries) {
       try {
+        static_cast<void>(comm_->recover());
         comm_->barrier({.fail_after = 60s});
         break;
       } catch (const Error& error) {

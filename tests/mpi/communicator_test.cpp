@@ -41,7 +41,7 @@ extern "C" {
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm,
               MPI_Request* request) {
   note(count, type);
-  if (count > 100'000) std::this_thread::sleep_for(std::chrono::milliseconds(sleep_ms.exchange(0)));
+  if (count > 10'000) std::this_thread::sleep_for(std::chrono::milliseconds(sleep_ms.exchange(0)));
   return PMPI_Isend(data, count, type, target, tag, comm, request);
 }
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request* request) {

@@ -32,8 +32,8 @@ class Watchdog {
 
   /// All but `options` must outlive it.
   Watchdog(Transport& transport, ControlChannel& control, const Agreement& agreement, const OperationQueue& queue,
-           WatchdogOptions options)
-      : transport_(transport), control_(control), agreement_(agreement), queue_(queue), options_(std::move(options)) {}
+           const WatchdogOptions& options)
+      : transport_(transport), control_(control), agreement_(agreement), queue_(queue), options_(options) {}
 
   /// The head is driven now.
   void count_time();

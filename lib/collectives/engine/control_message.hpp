@@ -41,7 +41,7 @@ struct Failure {
 enum class ControlKind : std::uint32_t {
   header,     ///< part of the agreement on one operation
   heartbeat,  ///< the sender waits in this operation; sent only when that takes long
-  status,     ///< the sender waits in an operation of another communicator; sent only when that takes long
+  status,     ///< the sender waits in an operation of another communicator; answers a heartbeat
   abort,      ///< the end of an epoch
   leave,      ///< the sender has destroyed its communicator; sent to the ranks that would wait for it
   // between two ranks, without epochs; `sequence` is the number of the send and receive

@@ -209,7 +209,7 @@ void check_stopped_rank(const std::function<void()>& make, const std::function<C
     stopping.reset();
     std::optional<Communicator> made;
     int lost = 0;
-    for (int attempt = 0; attempt < 3 && !made; ++attempt) {
+    for (int attempt = 0; attempt < 6 && !made; ++attempt) {
       MPI_Barrier(MPI_COMM_WORLD);
       const std::string failure = error_of([&] { made = make_at_last(); });
       if (failure.find(" is lost since: ") != std::string::npos) lost = 1;

@@ -20,6 +20,7 @@ std::unique_ptr<NodeGroup> ProcessGroupOffer::take() { return nullptr; }
 void ProcessGroupOffer::withdraw() noexcept {}
 
 std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int) { return {}; }
+std::size_t page_bytes() noexcept { return 4096; }
 
 }  // namespace lockstep::detail
 

@@ -14,15 +14,9 @@
 #include <utility>
 
 namespace lockstep::detail {
-namespace {
-
-/// Smaller buffers use small pages: a huge page would be mostly empty, and few small pages cost little.
-constexpr std::size_t least_huge_bytes = std::size_t{64} << 10;
-
-}  // namespace
 
 Buffer::Buffer(std::size_t bytes) {
-  const std::size_t alignment = bytes >= least_huge_bytes ? huge_page_bytes : line_bytes;
+  const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : line_bytes;
   size_ = round_up(bytes, alignment);
   if (size_ == 0) return;
   block_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size_)));

@@ -12,8 +12,9 @@
 
 namespace lockstep::detail {
 
-/// A block of bytes, contents unspecified, aligned to 64 bytes. Larger blocks use huge pages if possible, since a rank
-/// that reads them through the kernel pays per page. Move-only.
+/// A block of bytes, contents unspecified, aligned to 64 bytes. Blocks of a huge page or more use huge pages if
+/// possible, since a rank that reads them through the kernel pays per page; smaller ones would leave them mostly empty.
+/// Move-only.
 class Buffer {
  public:
   Buffer() = default;

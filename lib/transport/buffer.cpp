@@ -4,16 +4,28 @@
 #include "transport/buffer.hpp"
 
 #include "base/leak.hpp"
-#include "base/processor.hpp"
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <new>
 #include <utility>
 
 namespace lockstep::detail {
+namespace {
+
+/// The number of the smallest size, a power of two, of at least `bytes` bytes.
+std::size_t class_of_demand(std::size_t bytes) noexcept {
+  return static_cast<std::size_t>(std::bit_width((bytes - 1) / line_bytes));
+}
+/// The number of the largest size that a buffer of `bytes` bytes has room for.
+std::size_t class_of_buffer(std::size_t bytes) noexcept {
+  return static_cast<std::size_t>(std::bit_width(bytes / line_bytes)) - 1;
+}
+
+}  // namespace
 
 Buffer::Buffer(std::size_t bytes) {
   const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : line_bytes;
@@ -32,25 +44,37 @@ void Buffer::leak() noexcept {
 void Buffer::Free::operator()(std::byte* block) const noexcept { std::free(block); }
 
 Buffer Workspace::take(std::size_t bytes) {
-  // the smallest spare buffer that is large enough
-  auto best = spare_.end();
-  for (auto it = spare_.begin(); it != spare_.end(); ++it) {
-    if (it->size() >= bytes && (best == spare_.end() || it->size() < best->size())) best = it;
-  }
-  if (best == spare_.end()) {
-    // none is large enough: free the largest one before allocating
-    const auto largest = std::max_element(spare_.begin(), spare_.end(),
-                                          [](const Buffer& a, const Buffer& b) { return a.size() < b.size(); });
-    if (largest != spare_.end()) spare_.erase(largest);
-    return Buffer(bytes);
-  }
-  Buffer buffer = std::move(*best);
-  spare_.erase(best);
+  if (bytes == 0) return {};
+  if (--takes_left_ == 0) free_unused();
+  const std::size_t index = class_of_demand(bytes);
+  if (index >= classes_.size()) throw std::bad_alloc();
+  SizeClass& of_size = classes_[index];
+  if (of_size.spare.empty()) return Buffer(line_bytes << index);
+  Buffer buffer = std::move(of_size.spare.back());
+  of_size.spare.pop_back();
+  of_size.unused = std::min(of_size.unused, of_size.spare.size());
   return buffer;
 }
 
 void Workspace::give_back(Buffer&& buffer) {
-  if (buffer.size() != 0) spare_.push_back(std::move(buffer));
+  if (buffer.size() != 0) classes_[class_of_buffer(buffer.size())].spare.push_back(std::move(buffer));
+}
+
+std::size_t Workspace::spare_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const SizeClass& of_size : classes_) {
+    for (const Buffer& buffer : of_size.spare) bytes += buffer.size();
+  }
+  return bytes;
+}
+
+void Workspace::free_unused() noexcept {
+  takes_left_ = least_history;
+  for (SizeClass& of_size : classes_) {
+    of_size.spare.resize(of_size.spare.size() - of_size.unused);
+    of_size.unused = of_size.spare.size();
+    takes_left_ += history * of_size.spare.size();
+  }
 }
 
 }  // namespace lockstep::detail

@@ -5,7 +5,12 @@
 
 #pragma once
 
+#include "base/processor.hpp"
+
+#include <array>
+#include <bit>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,15 +40,32 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Buffers that operations stage data in, kept between operations so that a steady program allocates nothing.
+/// Buffers that operations stage data in, kept between operations so that a steady program allocates nothing. Their
+/// sizes are powers of two. Of each size it keeps as many as were taken at one time in the recent past: after
+/// `least_history` takes, and `history` more for each buffer that is kept, those that were never taken are freed.
+/// `take` and `give_back` take constant time.
 class Workspace {
  public:
   /// A buffer of at least `bytes` bytes, contents unspecified.
   [[nodiscard]] Buffer take(std::size_t bytes);
   void give_back(Buffer&& buffer);
+  /// Bytes of the buffers that are kept, those that are taken excepted.
+  [[nodiscard]] std::size_t spare_bytes() const noexcept;
+
+  static constexpr std::size_t least_history = 1024;
+  static constexpr std::size_t history = 64;
 
  private:
-  std::vector<Buffer> spare_;
+  struct SizeClass {
+    std::vector<Buffer> spare;
+    std::size_t unused = 0;  // the fewest of them since the last call of free_unused
+  };
+
+  void free_unused() noexcept;
+
+  /// By size, from a cache line on.
+  std::array<SizeClass, std::numeric_limits<std::size_t>::digits - std::countr_zero(line_bytes)> classes_;
+  std::size_t takes_left_ = least_history;  // until the next call of free_unused
 };
 
 }  // namespace lockstep::detail

@@ -100,6 +100,8 @@ PairChannel::PairChannel(Transport& transport, ControlChannel& control, Recorder
 
 void PairChannel::post(const std::shared_ptr<PairOperation>& operation) {
   Peer& peer = peers_[operation->peer()];
+  if (!peer.is_busy) busy_.push_back(operation->peer());
+  peer.is_busy = true;
   if (under_way_ == 0) clock_.restart();
   const bool is_send = operation->role() == PairOperation::Role::send;
   const std::int64_t number = is_send ? peer.sends_posted++ : peer.receives_posted++;
@@ -140,7 +142,8 @@ void PairChannel::drive(Workspace& workspace) {
   });
   if (under_way_ == 0) return;
   const Clock::duration pause = clock_.drive(options_.fail_after);
-  for (auto& [rank, peer] : peers_) {
+  for (const int rank : busy_) {
+    Peer& peer = peers_[rank];
     for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
       for (auto& entry : *pending) entry.second.since += pause;
     }
@@ -152,6 +155,11 @@ void PairChannel::drive(Workspace& workspace) {
       watch(rank, *pending);
     }
   }
+  std::erase_if(busy_, [this](int rank) {
+    Peer& peer = peers_[rank];
+    peer.is_busy = !peer.sends.empty() || !peer.receives.empty();
+    return !peer.is_busy;
+  });
 }
 
 void PairChannel::take(int source, const ControlMessage& message, Workspace& workspace) {

@@ -96,6 +96,7 @@ class PairChannel {
   };
   using PendingByNumber = std::map<std::int64_t, Pending>;
   struct Peer {
+    bool is_busy = false;  // in busy_
     std::int64_t sends_posted = 0;
     std::int64_t receives_posted = 0;
     PendingByNumber sends;
@@ -124,6 +125,7 @@ class PairChannel {
   Recorder& recorder_;
   Options options_;
   std::map<int, Peer> peers_;
+  std::vector<int> busy_;       // the peers that had sends or receives since the last call of drive
   std::vector<Pending> voids_;  // empty transfers to receivers that had accepted
   std::size_t under_way_ = 0;
   DrivingClock clock_;

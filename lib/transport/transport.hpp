@@ -11,7 +11,6 @@
 #include "transport/buffer.hpp"
 #include "transport/shm/node_group.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,13 +22,12 @@
 
 namespace lockstep::detail {
 
-/// A small message of fixed size.
-inline constexpr std::size_t message_bytes = 1152;
-using Message = std::array<std::byte, message_bytes>;
+/// The most bytes of a message.
+inline constexpr std::size_t most_message_bytes = std::size_t{65} << 10;
 
 struct ReceivedMessage {
   int source = -1;
-  Message message;
+  std::span<const std::byte> bytes;  ///< until the next call of `poll`
 };
 
 /// Tells a group from all others, equally on all its ranks.
@@ -135,10 +133,12 @@ class Transport {
   [[nodiscard]] virtual bool has_free_threads() const noexcept = 0;
   [[nodiscard]] virtual bool this_thread_may_call() const = 0;
 
-  /// Sends `message` to `target`; the transport keeps a copy until it has left.
-  virtual void post(int target, const Message& message) = 0;
+  /// Sends `message` of at most `most_message_bytes` bytes to `target`; the transport keeps a copy until it has left.
+  virtual void post(int target, std::span<const std::byte> message) = 0;
   /// As `post`: the last message of this rank to `target`.
-  virtual void post_last(int target, const Message& message) { post(target, message); }
+  virtual void post_last(int target, std::span<const std::byte> message) { post(target, message); }
+  /// Whether all messages have left this rank: the others can receive them even if this rank does not call any more.
+  [[nodiscard]] virtual bool all_posted_left() { return true; }
   /// `count` ranks send this one a last message: until they have arrived, `close` keeps what they need.
   virtual void expect_last_messages(int count) noexcept { static_cast<void>(count); }
   /// The next message from any rank, if one has arrived.
@@ -164,6 +164,14 @@ class Transport {
   /// Whether the transfer is complete; its number is then free again. Throws Error(unavailable) if the backend reports
   /// a fault.
   [[nodiscard]] virtual bool test(Transfer transfer) = 0;
+  /// As `test` of each of `transfers`; a backend overrides it if it can test many at the cost of one. Appends the
+  /// indices of those that are complete to `complete`, in ascending order. If it throws, all whose numbers are free by
+  /// then are in there.
+  virtual void test_some(std::span<const Transfer> transfers, std::vector<std::size_t>& complete) {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      if (test(transfers[i])) complete.push_back(i);
+    }
+  }
 
   [[nodiscard]] virtual TransferCount count() const noexcept = 0;
 

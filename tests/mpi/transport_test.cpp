@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that are in flight when a transport is destroyed, and the transports created after it.
+// Messages that are in flight when a transport is destroyed, and the transports created after it; many transfers that
+// are tested at once.
 
 #include "bindings/mpi/mpi.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -16,23 +17,33 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+namespace {
+
+int test_calls = 0;  // of MPI
+
+}  // namespace
+
+extern "C" int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  ++test_calls;
+  return PMPI_Test(request, flag, status);
+}
 
 namespace lockstep::detail {
 namespace {
 
 constexpr auto timeout = std::chrono::seconds(10);
 
-Message message_of(int number) {
-  Message message{};
-  message.front() = static_cast<std::byte>(number);
-  return message;
-}
+using Message = std::array<std::byte, 8>;
+
+Message message_of(int number) { return {static_cast<std::byte>(number)}; }
 
 /// The first message that arrives.
 std::optional<int> next_message(Transport& transport) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < end) {
-    if (const auto received = transport.poll()) return static_cast<int>(received->message.front());
+    if (const auto received = transport.poll()) return static_cast<int>(received->bytes.front());
   }
   return std::nullopt;
 }
@@ -113,6 +124,51 @@ TEST(MpiTransport, takes_no_transfers_of_one_that_has_ended) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
+}
+
+/// What rank 0 sends in transfer `index`: nothing, some bytes, or several pieces.
+std::vector<std::byte> data_of(std::size_t index) {
+  const std::size_t bytes = index % 10 == 3 ? 0 : index % 50 == 7 ? (std::size_t{1300} << 10) + index : 8 * index + 8;
+  return std::vector<std::byte>(bytes, static_cast<std::byte>(index));
+}
+
+/// Tests the transfers once, and removes those that are complete.
+void test_once(Transport& transport, std::vector<Transfer>& open) {
+  std::vector<std::size_t> complete;
+  transport.test_some(open, complete);
+  for (auto index = complete.rbegin(); index != complete.rend(); ++index)
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(*index));
+}
+
+TEST(MpiTransport, tests_many_transfers_in_few_calls) {
+  constexpr std::size_t count = 300;
+  constexpr std::size_t empty = count / 10;
+  const auto transport = make_mpi_transport(MPI_COMM_WORLD, false);
+  std::vector<std::vector<std::byte>> data;
+  for (std::size_t i = 0; i < count; ++i) data.push_back(data_of(i));
+  std::vector<Transfer> open;
+  if (transport->rank() == 1) {
+    for (auto& each : data) {
+      each.assign(each.size(), std::byte{255});
+      open.push_back(transport->receive(0, each));
+    }
+    test_once(*transport, open);
+    EXPECT_EQ(open.size(), count - empty);
+    test_calls = 0;
+    for (int poll = 0; poll < 100; ++poll) test_once(*transport, open);
+    EXPECT_EQ(test_calls, 0);
+    EXPECT_EQ(open.size(), count - empty);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);  // rank 0 sends only now
+  if (transport->rank() == 0) {
+    for (const auto& each : data) open.push_back(transport->send(1, each));
+  }
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (!open.empty() && std::chrono::steady_clock::now() < end) test_once(*transport, open);
+  EXPECT_TRUE(open.empty());
+  for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(data[i], data_of(i)) << "transfer " << i;
+  EXPECT_EQ(transport->count().moved_bytes, transport->count().started_bytes);
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 }  // namespace

@@ -14,29 +14,25 @@ std::span<std::byte> Transfers::new_buffer(Workspace& workspace, std::size_t byt
 
 const std::byte* Transfers::receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes) {
   const std::span<std::byte> buffer = new_buffer(workspace, bytes);
-  receives_.push_back({transport.receive(source, buffer), source});
+  receives_.add(transport.receive(source, buffer), source);
   return buffer.data();
 }
 
 void Transfers::send(Transport& transport, int target, std::span<const std::byte> data) {
-  sends_.push_back(transport.send(target, data));
+  sends_.add(transport.send(target, data), target);
 }
 
 bool Transfers::all_received(Transport& transport) {
-  std::erase_if(receives_, [&](const Receive& receive) { return transport.test(receive.transfer); });
-  return receives_.empty();
+  receives_.test(transport);
+  return receives_.is_empty();
 }
 
 bool Transfers::all_sent(Transport& transport) {
-  std::erase_if(sends_, [&](Transfer transfer) { return transport.test(transfer); });
-  return sends_.empty();
+  sends_.test(transport);
+  return sends_.is_empty();
 }
 
-std::vector<int> Transfers::awaited_ranks() const {
-  std::vector<int> ranks;
-  for (const Receive& receive : receives_) ranks.push_back(receive.source);
-  return ranks;
-}
+std::vector<int> Transfers::awaited_ranks() const { return {receives_.numbers().begin(), receives_.numbers().end()}; }
 
 void Transfers::release(Workspace& workspace) {
   for (auto& buffer : buffers_) workspace.give_back(std::move(buffer));
@@ -44,10 +40,9 @@ void Transfers::release(Workspace& workspace) {
 }
 
 void Transfers::abandon(Transport& transport) noexcept {
-  std::vector<Transfer> transfers = std::move(sends_);
-  for (const Receive& receive : receives_) transfers.push_back(receive.transfer);
-  sends_.clear();
-  receives_.clear();
+  std::vector<Transfer> transfers = sends_.take();
+  const std::vector<Transfer> receives = receives_.take();
+  transfers.insert(transfers.end(), receives.begin(), receives.end());
   transport.abandon(transfers, std::move(buffers_));
   buffers_.clear();
 }

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "collectives/engine/open_transfers.hpp"
 #include "collectives/engine/operation.hpp"
 #include "transport/transport.hpp"
 
@@ -36,14 +37,9 @@ class Transfers {
   void abandon(Transport& transport) noexcept;
 
  private:
-  struct Receive {
-    Transfer transfer;
-    int source;
-  };
-
   std::vector<Buffer> buffers_;
-  std::vector<Receive> receives_;
-  std::vector<Transfer> sends_;
+  OpenTransfers receives_;  // with their sources
+  OpenTransfers sends_;     // with their targets
 };
 
 }  // namespace lockstep::detail

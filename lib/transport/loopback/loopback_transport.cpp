@@ -39,7 +39,7 @@ class Hub {
 
   struct Inbox {
     Mutex mutex;
-    std::deque<ReceivedMessage> messages LOCKSTEP_GUARDED_BY(mutex);
+    std::deque<std::pair<int, Bytes>> messages LOCKSTEP_GUARDED_BY(mutex);                       // with source
     std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
   };
 
@@ -125,19 +125,22 @@ class LoopbackTransport final : public Transport {
     std::erase_if(inbox.data, [epoch](const auto& entry) { return entry.first.second < epoch; });
   }
 
-  void post(int target, const Message& message) override {
+  void post(int target, std::span<const std::byte> message) override {
+    LOCKSTEP_CHECK(message.size() <= most_message_bytes);
     Hub::Inbox& inbox = hub_->inbox(target);
+    Bytes copy(message.begin(), message.end());
     const MutexLock lock(inbox.mutex);
-    inbox.messages.push_back({rank_, message});
+    inbox.messages.emplace_back(rank_, std::move(copy));
   }
 
   std::optional<ReceivedMessage> poll() override {
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
     if (inbox.messages.empty()) return std::nullopt;
-    ReceivedMessage received = inbox.messages.front();
+    const int source = inbox.messages.front().first;
+    received_ = std::move(inbox.messages.front().second);
     inbox.messages.pop_front();
-    return received;
+    return ReceivedMessage{source, received_};
   }
 
   Transfer send(int target, std::span<const std::byte> data) override {
@@ -165,6 +168,18 @@ class LoopbackTransport final : public Transport {
     if (!complete_[index]) return false;
     free_.push_back(index);
     return true;
+  }
+  void test_some(std::span<const Transfer> transfers, std::vector<std::size_t>& complete) override {
+    const auto is_open = [this](Transfer each) { return each != sent && !complete_[static_cast<std::size_t>(each)]; };
+    if (std::any_of(transfers.begin(), transfers.end(), is_open)) {
+      match(receives_, epoch_);
+      match(receives_aside_, aside);
+    }
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      if (is_open(transfers[i])) continue;
+      if (transfers[i] != sent) free_.push_back(static_cast<std::size_t>(transfers[i]));
+      complete.push_back(i);
+    }
   }
 
   TransferCount count() const noexcept override { return count_; }
@@ -263,6 +278,7 @@ class LoopbackTransport final : public Transport {
   }
 
   std::shared_ptr<Hub> hub_;
+  Bytes received_;  // the last message
   int rank_;
   std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;

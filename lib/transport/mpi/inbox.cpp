@@ -3,6 +3,7 @@
 
 #include "transport/mpi/inbox.hpp"
 
+#include "base/leak.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "cluster/end_of_job.hpp"
@@ -10,8 +11,10 @@
 #include <lockstep/base/error.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <iterator>
 #include <list>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -63,13 +66,22 @@ ClosedEnds& closed_ends() {
 }  // namespace
 
 Inbox::Inbox(MPI_Comm comm, int tag, std::uint64_t number) : comm_(comm), tag_(tag), number_(number) {
+  for (auto& incoming : incoming_) incoming.reset(new Incoming);  // contents unspecified
   start_receiving();
 }
 
 Inbox::~Inbox() {
   if (request_ == MPI_REQUEST_NULL || !mpi::is_active()) return;
   MPI_Cancel(&request_);
-  MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  // a message that has begun to arrive is not cancelled, and does not end if its sender is stopped or dead
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  for (int is_complete = 0; is_complete == 0;) {
+    MPI_Test(&request_, &is_complete, MPI_STATUS_IGNORE);
+    if (is_complete == 0 && std::chrono::steady_clock::now() > until) {
+      leak(incoming_[0].release());
+      return;
+    }
+  }
 }
 
 std::optional<ReceivedMessage> Inbox::poll() {
@@ -78,18 +90,22 @@ std::optional<ReceivedMessage> Inbox::poll() {
     MPI_Status status;
     mpi::check(MPI_Test(&request_, &flag, &status), "MPI_Test");
     if (flag == 0) return std::nullopt;
-    const bool is_for_us = incoming_.number == number_;
-    if (is_for_us && incoming_.is_last != 0) ++last_messages_;
-    ReceivedMessage received{status.MPI_SOURCE, incoming_.message};
+    int bytes = 0;
+    mpi::check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    std::swap(incoming_[0], incoming_[1]);
     start_receiving();
-    if (is_for_us) return received;
+    const Incoming& received = *incoming_[1];
+    if (received.head.number != number_) continue;
+    if (received.head.is_last != 0) ++last_messages_;
+    return ReceivedMessage{status.MPI_SOURCE,
+                           std::span(received.bytes).first(static_cast<std::size_t>(bytes) - sizeof(WireHead))};
   }
 }
 
 void Inbox::start_receiving() {
-  mpi::check(
-      MPI_Irecv(&incoming_, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, MPI_ANY_SOURCE, tag_, comm_, &request_),
-      "MPI_Irecv");
+  mpi::check(MPI_Irecv(incoming_[0].get(), static_cast<int>(sizeof(Incoming)), MPI_BYTE, MPI_ANY_SOURCE, tag_, comm_,
+                       &request_),
+             "MPI_Irecv");
 }
 
 void free_when_silent(ClosedEnd&& end) {

@@ -9,18 +9,19 @@
 #include "transport/mpi/context.hpp"
 #include "transport/transport.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
 namespace lockstep::detail {
 
-/// A message on the wire. MPI may reuse the context of a freed communicator for the next one while a message of the old
-/// one is in flight: each transport has a number, and ignores messages with another number.
-struct WireMessage {
+/// The first bytes of a message on the wire. MPI may reuse the context of a freed communicator for the next one while a
+/// message of the old one is in flight: each transport has a number, and ignores messages with another number.
+struct WireHead {
   std::uint64_t number;
   std::uint64_t is_last;  ///< of its sender
-  Message message;
 };
 
 /// Receives the messages to one rank; their sources are ranks of `comm`. Called with `mpi::serialize()` held.
@@ -43,7 +44,11 @@ class Inbox {
   int tag_;
   std::uint64_t number_;
   int last_messages_ = 0;
-  WireMessage incoming_{};
+  struct Incoming {
+    WireHead head;
+    std::array<std::byte, most_message_bytes> bytes;
+  };
+  std::array<std::unique_ptr<Incoming>, 2> incoming_;  // the first one is being received, the other one was returned
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 

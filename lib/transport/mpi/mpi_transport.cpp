@@ -113,8 +113,14 @@ class MpiTransport final : public Transport {
   }
   bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
 
-  void post(int target, const Message& message) override { post({number_, 0, message}, target); }
-  void post_last(int target, const Message& message) override { post({number_, 1, message}, target); }
+  void post(int target, std::span<const std::byte> message) override { post({number_, 0}, message, target); }
+  void post_last(int target, std::span<const std::byte> message) override { post({number_, 1}, message, target); }
+  bool all_posted_left() override {
+    if (outgoing_.empty()) return true;
+    const auto lock = mpi::serialize();
+    forget_complete();
+    return outgoing_.empty();
+  }
   void expect_last_messages(int count) noexcept override { last_messages_ = count; }
 
   std::optional<ReceivedMessage> poll() override {
@@ -141,14 +147,17 @@ class MpiTransport final : public Transport {
 
   bool test(Transfer transfer) override {
     const auto lock = mpi::serialize();
-    Slot& slot = slots_[static_cast<std::size_t>(transfer)];
-    // pieces complete in order, or nearly so
-    for (; slot.complete < slot.requests.size(); ++slot.complete) {
-      if (!is_complete(slot.requests[slot.complete])) return false;
-      count_complete(slot);
+    return test_pieces(transfer);
+  }
+  void test_some(std::span<const Transfer> transfers, std::vector<std::size_t>& complete) override {
+    if (transfers.empty()) return;
+    const auto lock = mpi::serialize();
+    test_first_pieces(transfers);
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
+      const bool is_open = slot.complete < slot.requests.size() && slot.requests[slot.complete] != MPI_REQUEST_NULL;
+      if (!is_open && test_pieces(transfers[i])) complete.push_back(i);  // goes on with the other pieces
     }
-    free_slot(transfer);
-    return true;
   }
 
   TransferCount count() const noexcept override { return count_; }
@@ -181,6 +190,7 @@ class MpiTransport final : public Transport {
       for (const Transfer transfer : transfers) {
         Slot& slot = slots_[static_cast<std::size_t>(transfer)];
         for (std::size_t i = slot.complete; i < slot.requests.size(); ++i) {
+          if (slot.requests[i] == MPI_REQUEST_NULL) continue;
           if (slot.kind == Kind::receive) mpi::check(MPI_Cancel(&slot.requests[i]), "MPI_Cancel");
           requests.push_back(slot.requests[i]);
         }
@@ -200,8 +210,8 @@ class MpiTransport final : public Transport {
 
  private:
   struct Outgoing {
-    WireMessage wire_message;
-    MPI_Request request;
+    std::vector<std::byte> bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
   };
   enum class Kind : std::uint8_t { send, receive, aside, collective };
   struct Slot {
@@ -216,13 +226,28 @@ class MpiTransport final : public Transport {
     return ranks_.slot == 0 ? context_rank : members_.at(context_rank);
   }
 
-  void post(const WireMessage& message, int target) {
+  void post(const WireHead& head, std::span<const std::byte> message, int target) {
+    LOCKSTEP_CHECK(message.size() <= most_message_bytes);
     const auto lock = mpi::serialize();
-    while (!outgoing_.empty() && is_complete(outgoing_.front().request)) outgoing_.pop_front();
-    Outgoing& out = outgoing_.emplace_back(Outgoing{message, MPI_REQUEST_NULL});
-    mpi::check(MPI_Isend(&out.wire_message, static_cast<int>(sizeof(WireMessage)), MPI_BYTE, context_rank(target),
+    forget_complete();
+    Outgoing& out = outgoing_.emplace_back();
+    if (!spare_.empty()) {
+      out.bytes = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    out.bytes.resize(sizeof(head) + message.size());
+    std::memcpy(out.bytes.data(), &head, sizeof(head));
+    std::copy(message.begin(), message.end(), out.bytes.begin() + sizeof(head));
+    mpi::check(MPI_Isend(out.bytes.data(), static_cast<int>(out.bytes.size()), MPI_BYTE, context_rank(target),
                          tags_.of_messages(), comm_, &out.request),
                "MPI_Isend");
+  }
+
+  /// Frees the memory of the messages that have left, in the order in which they were posted.
+  void forget_complete() {
+    for (; !outgoing_.empty() && is_complete(outgoing_.front().request); outgoing_.pop_front()) {
+      if (spare_.size() < most_spare) spare_.push_back(std::move(outgoing_.front().bytes));
+    }
   }
 
   std::pair<Transfer, std::vector<MPI_Request>*> new_slot(Kind kind, std::size_t bytes) {
@@ -289,7 +314,38 @@ class MpiTransport final : public Transport {
     });
   }
 
+  bool test_pieces(Transfer transfer) {
+    Slot& slot = slots_[static_cast<std::size_t>(transfer)];
+    // pieces complete in order, or nearly so
+    for (; slot.complete < slot.requests.size(); ++slot.complete) {
+      if (!is_complete(slot.requests[slot.complete])) return false;
+      count_complete(slot);
+    }
+    free_slot(transfer);
+    return true;
+  }
+
+  /// Tests the first open piece of each transfer. A request that is complete becomes MPI_REQUEST_NULL.
+  void test_first_pieces(std::span<const Transfer> transfers) {
+    tested_.clear();
+    for (const Transfer transfer : transfers) {
+      const Slot& slot = slots_[static_cast<std::size_t>(transfer)];
+      tested_.push_back(slot.complete < slot.requests.size() ? slot.requests[slot.complete] : MPI_REQUEST_NULL);
+    }
+    tested_indices_.resize(tested_.size());
+    int count = 0;
+    const int code = MPI_Testsome(static_cast<int>(tested_.size()), tested_.data(), &count, tested_indices_.data(),
+                                  MPI_STATUSES_IGNORE);
+    // also after a fault, when those that are complete are not known by their indices
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
+      if (slot.complete < slot.requests.size()) slot.requests[slot.complete] = tested_[i];
+    }
+    mpi::check(code, "MPI_Testsome");
+  }
+
   static bool is_complete(MPI_Request& request) {
+    if (request == MPI_REQUEST_NULL) return true;
     int flag = 0;
     mpi::check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
     return flag != 0;
@@ -318,6 +374,7 @@ class MpiTransport final : public Transport {
   /// Progress is seen by whole pieces; the cost of a piece is that of a message.
   static constexpr std::size_t most_piece_bytes = std::size_t{512} << 10;
   static constexpr unsigned polls_per_look = 16;
+  static constexpr std::size_t most_spare = 8;
 
   MpiRanks ranks_;
   MPI_Comm comm_;
@@ -334,11 +391,14 @@ class MpiTransport final : public Transport {
   std::unique_ptr<NodeGroup> group_;
   int last_messages_ = 0;  // of other ranks, to be received before the context and the tags are free again
   std::unique_ptr<Inbox> inbox_;
-  std::deque<Outgoing> outgoing_;  // a deque: growing and shrinking at its ends moves no elements
+  std::deque<Outgoing> outgoing_;              // a deque: growing and shrinking at its ends moves no elements
+  std::vector<std::vector<std::byte>> spare_;  // memory of messages that have left
   std::deque<Slot> slots_;
   std::vector<std::size_t> free_slots_;
   std::size_t slots_in_use_ = 0;
   TransferCount count_;
+  std::vector<MPI_Request> tested_;  // of the last test_first_pieces, with the indices that it found
+  std::vector<int> tested_indices_;
   std::vector<MPI_Request> unfinished_;  // of transfers that could not be started whole
   StaleTransfers stale_;
   unsigned polls_ = 0;

@@ -3,6 +3,7 @@
 
 #include "schedule/cost_model.hpp"
 
+#include "schedule/agreement_pattern.hpp"
 #include "schedule/canonical_tree.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::int64_t fineness = 65536;
 constexpr double part_bytes = 1.0 / fineness;
 constexpr double zero_copy_bytes = 65536;  // messages of at least this size are received without CPU time
+constexpr double least_slice_bytes = 4096;
 constexpr int all_walked = 128;
 constexpr int walked_of_node = 16;
 
@@ -178,6 +180,64 @@ std::vector<int> nodes_of(const MixedRadix& schedule, WalkedRanks walked) {
   return nodes;
 }
 
+/// Numbers of vectors in a step of the agreement that joins neighbouring groups of ranks: the most of any group.
+struct JoinedVectors {
+  double largest = 0;  ///< in the part of one of the groups that are joined
+  double touched = 0;  ///< loaded and stored by the sums
+};
+
+/// `bounds` are the first ranks of the groups, and their end; `joined` those of the groups to which they are joined.
+JoinedVectors joined_vectors(const RankLayout& layout, const std::vector<int>& bounds, const std::vector<int>& joined) {
+  const auto blocks = [&](int first, int last) {
+    const auto replica = [&](int rank) { return layout.first_replica[static_cast<std::size_t>(rank)]; };
+    return static_cast<double>(aligned_blocks(replica(first), replica(last), layout.replicas()).size());
+  };
+  JoinedVectors most;
+  std::size_t group = 0;
+  for (std::size_t whole = 0; whole + 1 < joined.size(); ++whole) {
+    double touched = blocks(joined[whole], joined[whole + 1]);
+    const bool is_one = bounds[group + 1] == joined[whole + 1];
+    for (; bounds[group] < joined[whole + 1]; ++group) {
+      const double part = blocks(bounds[group], bounds[group + 1]);
+      most.largest = std::max(most.largest, part);
+      touched += part;
+    }
+    if (!is_one) most.touched = std::max(most.touched, touched);
+  }
+  return most;
+}
+
+/// The leaders that have the most messages: the first of the last groups of each round, which differ in size.
+std::vector<int> busiest_leaders(const AgreementPattern& pattern) {
+  std::vector<int> leaders{0};
+  for (std::size_t round = 0; round < pattern.round_count(); ++round) {
+    const std::vector<int>& groups = pattern.groups(round);
+    for (std::size_t back = 2; back <= std::min<std::size_t>(7, groups.size()); ++back)
+      leaders.push_back(groups[groups.size() - back]);
+  }
+  return leaders;
+}
+
+/// The part of the agreement inside the nodes: all ranks of a node arrive at its leader, which adds their data, and
+/// later passes the result on.
+double agreement_in_nodes_us(const RankLayout& layout, const CostParameters& p, double data_bytes) {
+  double most_us = 0;
+  for (std::size_t node = 0; node + 1 < layout.first_rank.size(); ++node) {
+    const int ranks = layout.first_rank[node + 1] - layout.first_rank[node];
+    if (ranks == 1) continue;
+    double us = 2 * p.node_latency_us;
+    if (data_bytes > 0) {
+      std::vector<int> bounds(static_cast<std::size_t>(ranks) + 1);
+      std::iota(bounds.begin(), bounds.end(), layout.first_rank[node]);
+      const JoinedVectors vectors = joined_vectors(layout, bounds, {bounds.front(), bounds.back()});
+      const double read = (ranks - 1) * vectors.largest;  // by the leader; the result is read once by each rank
+      us += (read + 1) * data_bytes / (p.node_gbs * 1e3) + vectors.touched * data_bytes / (p.memory_gbs * 1e3);
+    }
+    most_us = std::max(most_us, us);
+  }
+  return most_us;
+}
+
 }  // namespace
 
 ScheduleLoad schedule_load(const MixedRadix& schedule, std::int64_t bytes, WalkedRanks walked) {
@@ -213,6 +273,55 @@ double schedule_us(const CostParameters& p, const std::vector<StageLoad>& stages
               load.added_bytes / segments / (p.memory_gbs * 1e3);
   }
   return one_us + (segments - 1) * std::max(port_us, cpu_us);
+}
+
+AgreementCost agreement_cost(const RankLayout& layout, const CostParameters& p, std::int64_t data_bytes) {
+  const int nodes = layout.nodes();
+  if (layout.ranks() == 1) return {};
+  if (nodes == 1) return {p.node_latency_us, 0, 0};  // every rank reads the descriptors of all others
+  const AgreementPattern pattern(nodes);
+  std::vector<std::vector<AgreementRound>> rounds;
+  for (const int leader : busiest_leaders(pattern)) rounds.push_back(pattern.rounds(leader));
+
+  const auto data = static_cast<double>(data_bytes);
+  AgreementCost cost{agreement_in_nodes_us(layout, p, data), 0, 0};
+  const auto ranks_of = [&](const std::vector<int>& groups) {
+    std::vector<int> bounds;
+    for (const int node : groups) bounds.push_back(layout.first_rank[static_cast<std::size_t>(node)]);
+    return bounds;
+  };
+  std::vector<std::int64_t> messages(rounds.size());
+  std::vector<double> bytes(rounds.size());
+  for (std::size_t round = 0; round < rounds.front().size(); ++round) {
+    StageLoad load{.largest_bytes = agreement_header_bytes, .leaves_node = true};
+    if (data_bytes > 0) {
+      const JoinedVectors vectors =
+          joined_vectors(layout, ranks_of(pattern.groups(round)), ranks_of(pattern.groups(round + 1)));
+      load.largest_bytes += vectors.largest * data;
+      load.added_bytes = vectors.touched * data;
+    }
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const AgreementRound& own = rounds[i][round];
+      load.sends = std::max(load.sends, static_cast<double>(own.targets.size()));
+      load.receives = std::max(load.receives, static_cast<double>(own.sources.size()) - 1);
+      messages[i] += static_cast<std::int64_t>(own.targets.size());
+      bytes[i] += static_cast<double>(own.targets.size()) * load.largest_bytes;
+    }
+    load.port_bytes = std::max(load.sends, load.receives) * load.largest_bytes;
+    cost.time_us += stage_us(p, load, 1);
+  }
+  cost.messages = *std::max_element(messages.begin(), messages.end());
+  cost.bytes = std::llround(*std::max_element(bytes.begin(), bytes.end()));
+  return cost;
+}
+
+double node_reduce_us(const CostParameters& p, int ranks, std::int64_t bytes, NodeReads reads) {
+  const auto whole = static_cast<double>(bytes);
+  const bool is_sliced = reads == NodeReads::slices;
+  const double own = is_sliced ? std::max(whole / ranks, std::min(whole, least_slice_bytes)) : whole;
+  const double moved = (ranks - 1) * own * (is_sliced ? 2 : 1);
+  const int crossings = is_sliced ? 2 : 1;  // the arrival of all ranks; the end of their work
+  return crossings * p.node_latency_us + moved / (p.node_gbs * 1e3) + (ranks + 1) * own / (p.memory_gbs * 1e3);
 }
 
 }  // namespace lockstep::detail

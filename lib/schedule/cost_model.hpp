@@ -13,6 +13,10 @@
 // into segments takes the time of one segment, and for each further segment the larger of its port time and its CPU
 // time.
 //
+// The agreement that precedes the schedule is priced the same way: each of its rounds is a stage in which the leaders
+// of the nodes exchange headers. Inside a node it is one transfer of a cache line through shared memory to the leader,
+// and one back.
+//
 // Based on LogGP (Alexandrov et al. 1995); the terms of a stage were fitted to simulations with SimGrid's SMPI. The
 // model has no noise, no switches and no skewed arrival: use it to compare schedules, not to predict microseconds.
 
@@ -68,5 +72,32 @@ enum class WalkedRanks : std::uint8_t {
 [[nodiscard]] double stage_us(const CostParameters& parameters, const StageLoad& load, int segments);
 /// The time of all stages for a vector that is cut into `segments`.
 [[nodiscard]] double schedule_us(const CostParameters& parameters, const std::vector<StageLoad>& stages, int segments);
+
+/// Size of a message of the agreement without data.
+inline constexpr int agreement_header_bytes = 40;
+
+/// The cost of the agreement of all ranks on a call.
+struct AgreementCost {
+  double time_us = 0;
+  std::int64_t messages = 0;  ///< number of messages sent by the leader that sends most
+  std::int64_t bytes = 0;     ///< number of bytes sent by the leader that sends most
+  friend bool operator==(const AgreementCost&, const AgreementCost&) = default;
+};
+
+/// The cost of the agreement of ranks whose nodes share memory. `data_bytes` is the size of the vector that travels
+/// with it, 0 if none does: then a message has a header and one vector for each block of the canonical tree that its
+/// sender holds. Each round has the price of its busiest leader and of its largest message. Costs O(nodes) without
+/// data, O(P log P) with data.
+[[nodiscard]] AgreementCost agreement_cost(const RankLayout& layout, const CostParameters& parameters,
+                                           std::int64_t data_bytes = 0);
+
+/// The memory that the ranks of a node read in an all-reduce without messages.
+enum class NodeReads : std::uint8_t {
+  inputs,  ///< all inputs, beside the descriptors of the agreement
+  slices,  ///< one slice of all inputs, whose sum is written to all outputs
+};
+
+/// The time of an all-reduce of `bytes` bytes in the shared memory of one node of `ranks` ranks, agreement included.
+[[nodiscard]] double node_reduce_us(const CostParameters& parameters, int ranks, std::int64_t bytes, NodeReads reads);
 
 }  // namespace lockstep::detail

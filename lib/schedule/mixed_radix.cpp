@@ -129,6 +129,27 @@ std::int64_t MixedRadix::slice_count(int rank, int stage) const {
   return count;
 }
 
+bool MixedRadix::is_even() const {
+  for (int stage = 0; stage < stages(); ++stage) {
+    const Level& level = levels_[static_cast<std::size_t>(stage)];
+    if (level.kind == StageKind::replicate) return false;
+    for (int group = 0; group < level.groups; ++group) {
+      if (members(stage, group) != level.radix) return false;
+    }
+  }
+  return true;
+}
+
+ElementRange MixedRadix::last_slice(int rank, ElementRange all) const {
+  int child = rank;
+  for (int stage = 0; stage < stages(); ++stage) {
+    const int group = parent(stage, child);
+    all = share_of(stage, group, child - first_child(stage, group), all);
+    child = group;
+  }
+  return all;
+}
+
 std::vector<int> MixedRadix::representative_ranks() const {
   constexpr int between = 16;
   std::vector<int> ranks;

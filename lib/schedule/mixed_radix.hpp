@@ -102,6 +102,15 @@ class MixedRadix {
   [[nodiscard]] StageStep step(int rank, int stage, ElementRange all) const;
   /// Number of slices that `rank` owns when `stage` begins: 1, except in groups that are not full.
   [[nodiscard]] std::int64_t slice_count(int rank, int stage) const;
+  /// Whether all stages split, and all groups have as many members as slices: then every rank owns one slice after the
+  /// last stage.
+  [[nodiscard]] bool is_even() const;
+  /// That slice.
+  [[nodiscard]] ElementRange last_slice(int rank, ElementRange all) const;
+  /// Whether two ranks are in one group of `level`, one of those that stage `level` joins.
+  [[nodiscard]] bool are_together(int rank, int other, int level) const {
+    return group_of(rank, level) == group_of(other, level);
+  }
   /// Ranks among which every kind of load occurs: those at both ends of the first and the last groups of every level,
   /// and a few between.
   [[nodiscard]] std::vector<int> representative_ranks() const;

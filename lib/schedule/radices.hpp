@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ enum class StageKind : std::uint8_t {
 struct StageRadix {
   StageKind kind = StageKind::split;
   int radix = 0;  ///< 0: all that are left; for a node stage: set from the layout
-  friend bool operator==(const StageRadix&, const StageRadix&) = default;
+  friend auto operator<=>(const StageRadix&, const StageRadix&) = default;
 };
 
 using Radices = std::vector<StageRadix>;

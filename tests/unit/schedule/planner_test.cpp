@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "schedule/planner.hpp"
+#include "schedule/agreement_pattern.hpp"
 
 #include "support/quick.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lockstep::detail {
 namespace {
@@ -76,6 +81,87 @@ TEST(CostModel, grows_with_bytes_latency_and_ranks) {
   far.latency_us = 5;
   EXPECT_NEAR(priced(layout, far, radices, 4096).time_us - priced(layout, {}, radices, 4096).time_us, 6 * 4, 1e-9);
   EXPECT_GT(cost_of(even_rank_layout(128, 128), "4.4.0", 4096).time_us, cost_of(layout, "4.4.0", 4096).time_us);
+}
+
+/// Every rank is a node.
+AgreementCost agreement_of(int nodes, std::int64_t data_bytes = 0) {
+  return agreement_cost(even_rank_layout(nodes, nodes), {}, data_bytes);
+}
+
+TEST(AgreementCost, agrees_with_small_cases_computed_by_hand) {
+  const double header = 40 / 12.5e3;
+  // one header each way: latency, overheads of sender and receiver
+  const double of_two = 1 + 0.25 + header + 0.25;
+  EXPECT_NEAR(agreement_of(2).time_us, of_two, 1e-9);
+  EXPECT_EQ(agreement_of(2).messages, 1);
+  EXPECT_EQ(agreement_of(2).bytes, 40);
+  // three sends, of which the last is on the way while the others are received
+  const double of_four = 1 + 3 * 0.25 + header + 0.25;
+  EXPECT_NEAR(agreement_of(4).time_us, of_four, 1e-9);
+  // five groups in one round
+  EXPECT_NEAR(agreement_of(5).time_us, 1 + 4 * 0.25 + header + 0.25, 1e-9);
+  EXPECT_EQ(agreement_of(5).messages, 4);
+  // 4 * 4 * 4 * 2
+  EXPECT_NEAR(agreement_of(128).time_us, 3 * of_four + of_two, 1e-9);
+  EXPECT_EQ(agreement_of(128).messages, 10);
+  EXPECT_EQ(agreement_of(128).bytes, 400);
+  // inside the nodes: to the leader and back
+  EXPECT_NEAR(agreement_cost(even_rank_layout(1024, 128), {}).time_us, 3 * of_four + of_two + 2 * 0.2, 1e-9);
+  EXPECT_NEAR(agreement_cost(even_rank_layout(3, 2), {}).time_us, of_two + 2 * 0.2, 1e-9);
+  EXPECT_NEAR(agreement_cost(even_rank_layout(8, 1), {}).time_us, 0.2, 1e-9);
+  EXPECT_EQ(agreement_of(1), AgreementCost{});
+}
+
+TEST(AgreementCost, counts_the_data_that_travels_with_the_headers) {
+  const double data = 4096;
+  const double message = (40 + data) / 12.5e3;
+  const double of_two = 1 + 0.25 + message + 0.25 + 3 * data / 40e3;
+  EXPECT_NEAR(agreement_of(2, 4096).time_us, of_two, 1e-9);
+  EXPECT_EQ(agreement_of(2, 4096).bytes, 40 + 4096);
+  // the port limits the round: all three messages end together, after two overheads
+  const double of_four = 1 + 0.25 + 3 * message + 2 * 0.25 + 5 * data / 40e3;
+  EXPECT_NEAR(agreement_of(4, 4096).time_us, of_four, 1e-9);
+  EXPECT_NEAR(agreement_of(8, 4096).time_us, of_four + of_two, 1e-9);
+  // the leader reads the vector of the other rank, adds both, and the result is read once
+  EXPECT_NEAR(agreement_cost(even_rank_layout(4, 2), {}, 4096).time_us,
+              of_two + 2 * 0.2 + 2 * data / 20e3 + 3 * data / 40e3, 1e-9);
+  // three ranks of a node hold two blocks of the tree: both are sent
+  EXPECT_EQ(agreement_cost(even_rank_layout(6, 2), {}, 4096).bytes, 40 + 2 * 4096);
+}
+
+TEST(AgreementCost, counts_the_messages_of_the_busiest_leader_of_all) {
+  for (int nodes = 2; nodes <= 300; ++nodes) {
+    std::size_t most = 0;
+    std::vector<StageLoad> loads;
+    const AgreementPattern pattern(nodes);
+    for (int node = 0; node < nodes; ++node) {
+      std::size_t messages = 0;
+      const auto rounds = pattern.rounds(node);
+      loads.resize(rounds.size());
+      for (std::size_t round = 0; round < rounds.size(); ++round) {
+        StageLoad& load = loads[round];
+        messages += rounds[round].targets.size();
+        load.leaves_node = true;
+        load.largest_bytes = 40;
+        load.sends = std::max(load.sends, static_cast<double>(rounds[round].targets.size()));
+        load.receives = std::max(load.receives, static_cast<double>(rounds[round].sources.size()) - 1);
+        load.port_bytes = 40 * std::max(load.sends, load.receives);
+      }
+      most = std::max(most, messages);
+    }
+    EXPECT_EQ(agreement_of(nodes).messages, static_cast<std::int64_t>(most)) << nodes;
+    EXPECT_NEAR(agreement_of(nodes).time_us, schedule_us({}, loads, 1), 1e-9) << nodes;
+  }
+}
+
+TEST(CostModel, prices_the_shared_memory_of_one_node) {
+  // the inputs of three other ranks, and four inputs and a result in memory
+  EXPECT_NEAR(node_reduce_us({}, 4, 2048, NodeReads::inputs), 0.2 + 3 * 2048 / 20e3 + 5 * 2048 / 40e3, 1e-9);
+  // a quarter of them, and the result to three other ranks
+  const double slice = 1 << 18;
+  EXPECT_NEAR(node_reduce_us({}, 4, 1 << 20, NodeReads::slices), 0.4 + 6 * slice / 20e3 + 5 * slice / 40e3, 1e-9);
+  // no slice is smaller than a page
+  EXPECT_EQ(node_reduce_us({}, 4, 4096, NodeReads::slices), node_reduce_us({}, 4, 16384, NodeReads::slices));
 }
 
 TEST(Planner, is_never_slower_than_halving_doubling_or_direct_exchange) {

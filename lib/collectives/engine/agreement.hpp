@@ -33,7 +33,8 @@ class Agreement {
   [[nodiscard]] bool is_shown() const noexcept { return open_ && do_is_shown(); }
   /// All operations of earlier epochs are over for this rank.
   virtual void enter_epoch(std::uint64_t) noexcept {}
-  /// Makes progress without waiting; returns whether all ranks have arrived.
+  /// Makes progress without waiting; returns whether all ranks have arrived. If they make the same call, its carried
+  /// data has then been delivered.
   [[nodiscard]] virtual bool advance() = 0;
   /// After the last step: whether all ranks make the same call.
   [[nodiscard]] virtual bool all_agree() const = 0;
@@ -42,8 +43,14 @@ class Agreement {
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
   /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
-  /// The ranks that wait for a message of this one in every operation; as many send it one.
-  [[nodiscard]] virtual std::vector<int> header_targets() const { return {}; }
+  /// The ranks that wait for a message of this one in every operation, and the number of ranks that send it one.
+  struct HeaderPeers {
+    std::vector<int> targets;
+    int sources = 0;
+  };
+  [[nodiscard]] virtual HeaderPeers header_peers() const { return {}; }
+  /// Whether this rank waits for messages, not for memory of the node.
+  [[nodiscard]] virtual bool awaits_messages() const noexcept { return false; }
   /// This rank abandons the operation; a rank that arrives late must not touch its memory.
   virtual void abandon() noexcept = 0;
 

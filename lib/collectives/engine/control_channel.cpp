@@ -6,17 +6,42 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <tuple>
 
 namespace lockstep::detail {
 
-ControlChannel::ControlChannel(Transport& transport)
-    : transport_(transport), peers_(static_cast<std::size_t>(transport.size())) {}
+namespace {
+
+std::span<const std::byte> bytes_of(const ControlMessage& control) { return std::as_bytes(std::span(&control, 1)); }
+
+}  // namespace
+
+ControlChannel::ControlChannel(Transport& transport) : transport_(transport) {}
+
+const ControlChannel::Peer& ControlChannel::peer(int rank) const {
+  static const Peer unheard;
+  const auto found = peers_.find(rank);
+  return found == peers_.end() ? unheard : found->second;
+}
 
 void ControlChannel::poll() {
   while (const auto received = transport_.poll()) {
-    const ControlMessage control = decode(received->message);
+    ControlKind kind{};
+    std::memcpy(&kind, received->bytes.data(), sizeof(kind));
+    if (kind == ControlKind::header) {
+      AgreementHeader header;
+      std::memcpy(&header, received->bytes.data(), sizeof(header));
+      if (header.epoch < epoch_) continue;
+      const auto data = received->bytes.subspan(sizeof(header));
+      headers_.push_back({received->source, header, {data.begin(), data.end()}});
+      Peer& peer = peers_[received->source];
+      std::tie(peer.seen_epoch, peer.seen_sequence) = std::tie(header.epoch, header.sequence);
+      continue;
+    }
+    ControlMessage control;
+    std::memcpy(&control, received->bytes.data(), sizeof(control));
     if (control.kind >= ControlKind::offer) {
       pair_messages_.push_back({received->source, control});
       continue;
@@ -24,9 +49,9 @@ void ControlChannel::poll() {
     if (control.kind == ControlKind::leave || (control.kind == ControlKind::abort && control.ends == Ends::job))
       left_ranks_.push_back({received->source, failure_of(control).text});
     if (control.epoch < epoch_) continue;
-    Peer& peer = peers_[static_cast<std::size_t>(received->source)];
+    Peer& peer = peers_[received->source];
     switch (control.kind) {
-      case ControlKind::header: peer.headers.push_back(control); break;
+      case ControlKind::summary: summaries_.emplace_back(received->source, control); break;
       case ControlKind::heartbeat: note_heartbeat(peer, control); break;
       case ControlKind::status:
         std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
@@ -40,15 +65,15 @@ void ControlChannel::poll() {
   }
 }
 
-void ControlChannel::send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,
-                                 const Summary& summary) {
+void ControlChannel::send_summary(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,
+                                  const Summary& summary) {
   ControlMessage control;
-  control.kind = ControlKind::header;
+  control.kind = ControlKind::summary;
   control.epoch = epoch;
   control.sequence = sequence;
   control.round = round;
   control.summary = summary;
-  transport_.post(target, encode(control));
+  send_to(target, control);
 }
 
 void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat) {
@@ -65,17 +90,16 @@ void ControlChannel::send_heartbeat(std::uint64_t epoch, std::int64_t sequence, 
 void ControlChannel::send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait) {
   if (wait.is_long && wait.operation != long_wait_) {
     long_wait_ = wait.operation;
-    for (Peer& peer : peers_) peer.knows_status = false;
+    for (auto& [rank, peer] : peers_) peer.knows_status = false;
   }
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  for (auto& [rank, peer] : peers_) {
     if (peer.knows_status || peer.heartbeat_epoch != epoch || peer.heartbeat_sequence != sequence) continue;
     peer.knows_status = true;
-    transport_.post(rank, encode(status_message(epoch, sequence, wait.operation)));
+    send_to(rank, status_message(epoch, sequence, wait.operation));
   }
 }
 
-void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, encode(control)); }
+void ControlChannel::send_to(int target, const ControlMessage& control) { transport_.post(target, bytes_of(control)); }
 
 std::optional<ControlChannel::PairMessage> ControlChannel::take_pair_message() {
   if (pair_messages_.empty()) return std::nullopt;
@@ -91,7 +115,7 @@ void ControlChannel::send_abort(std::uint64_t epoch, std::int64_t sequence, cons
 void ControlChannel::send_leave(int target, std::uint64_t epoch, std::int64_t sequence, const Failure& failure) {
   ControlMessage control = abort_message(epoch, sequence, failure);
   control.kind = ControlKind::leave;
-  transport_.post_last(target, encode(control));
+  transport_.post_last(target, bytes_of(control));
 }
 
 void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
@@ -106,6 +130,7 @@ void ControlChannel::note_heartbeat(Peer& peer, const ControlMessage& control) {
   peer.heartbeat_wait = heard_in_ = wait_;
   peer.knows_status = false;
   peer.awaited = control.awaited;
+  latest_heartbeat_ = std::max(latest_heartbeat_, {control.epoch, control.sequence});
 }
 
 void ControlChannel::note_abort(const ControlMessage& control) {
@@ -114,12 +139,11 @@ void ControlChannel::note_abort(const ControlMessage& control) {
 }
 
 void ControlChannel::send_to_all(const ControlMessage& control) {
-  const Message message = encode(control);
   std::exception_ptr first_error;
   for (int rank = 0; rank < transport_.size(); ++rank) {
     if (rank == transport_.rank()) continue;
     try {
-      transport_.post(rank, message);
+      send_to(rank, control);
     } catch (...) {  // the following ranks get the message even if this one no longer exists
       if (!first_error) first_error = std::current_exception();
     }
@@ -127,14 +151,26 @@ void ControlChannel::send_to_all(const ControlMessage& control) {
   if (first_error) std::rethrow_exception(first_error);
 }
 
-std::optional<Summary> ControlChannel::take_header(int source, std::uint64_t epoch, std::int64_t sequence,
-                                                   std::uint32_t round) {
-  auto& headers = peers_[static_cast<std::size_t>(source)].headers;
-  while (!headers.empty() && headers.front().epoch < epoch) headers.pop_front();
-  if (headers.empty() || headers.front().epoch > epoch) return std::nullopt;
-  LOCKSTEP_CHECK(headers.front().sequence == sequence && headers.front().round == round);
-  const Summary summary = headers.front().summary;
-  headers.pop_front();
+std::optional<ControlChannel::Header> ControlChannel::take_header(int source, std::uint64_t epoch,
+                                                                  std::int64_t sequence, std::uint32_t round) {
+  const auto found = std::find_if(headers_.begin(), headers_.end(), [&](const Header& each) {
+    return each.source == source && each.header.epoch == epoch;
+  });
+  if (found == headers_.end()) return std::nullopt;
+  LOCKSTEP_CHECK(found->header.sequence == sequence && found->header.round == round);
+  Header header = std::move(*found);
+  headers_.erase(found);
+  return header;
+}
+
+std::optional<Summary> ControlChannel::take_summary(int source, std::uint64_t epoch, std::int64_t sequence,
+                                                    std::uint32_t round) {
+  const auto found = std::find_if(summaries_.begin(), summaries_.end(),
+                                  [&](const auto& each) { return each.first == source && each.second.epoch == epoch; });
+  if (found == summaries_.end()) return std::nullopt;
+  LOCKSTEP_CHECK(found->second.sequence == sequence && found->second.round == round);
+  const Summary summary = found->second.summary;
+  summaries_.erase(found);
   return summary;
 }
 
@@ -144,40 +180,43 @@ const Failure* ControlChannel::abort_record(std::uint64_t epoch, std::int64_t se
 }
 
 bool ControlChannel::has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  return std::tie(peer.seen_epoch, peer.seen_sequence) >= std::tie(epoch, sequence);
+  const Peer& from = peer(rank);
+  return std::tie(from.seen_epoch, from.seen_sequence) >= std::tie(epoch, sequence);
 }
 
 bool ControlChannel::has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
-    return peer.heartbeat_epoch == epoch && peer.heartbeat_sequence == sequence;
+  // a wait asks in every poll, and usually all heartbeats are of earlier operations
+  const std::pair asked{epoch, sequence};
+  if (latest_heartbeat_ <= asked) return latest_heartbeat_ == asked;
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) {
+    return each.second.heartbeat_epoch == epoch && each.second.heartbeat_sequence == sequence;
   });
 }
 
 bool ControlChannel::has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  return peer.heartbeat_wait == wait_ &&
-         std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) >= std::tie(epoch, sequence);
+  const Peer& from = peer(rank);
+  return from.heartbeat_wait == wait_ &&
+         std::tie(from.heartbeat_epoch, from.heartbeat_sequence) >= std::tie(epoch, sequence);
 }
 
 int ControlChannel::awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  const bool is_of_operation = std::tie(peer.heartbeat_epoch, peer.heartbeat_sequence) == std::tie(epoch, sequence);
-  return is_of_operation && peer.heartbeat_wait == wait_ ? peer.awaited : -1;
+  const Peer& from = peer(rank);
+  const bool is_of_operation = std::tie(from.heartbeat_epoch, from.heartbeat_sequence) == std::tie(epoch, sequence);
+  return is_of_operation && from.heartbeat_wait == wait_ ? from.awaited : -1;
 }
 
 std::string_view ControlChannel::status(int rank, std::uint64_t epoch, std::int64_t sequence) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  return std::tie(peer.status_epoch, peer.status_sequence) == std::tie(epoch, sequence) ? peer.status
+  const Peer& from = peer(rank);
+  return std::tie(from.status_epoch, from.status_sequence) == std::tie(epoch, sequence) ? from.status
                                                                                         : std::string_view();
 }
 
-std::int64_t ControlChannel::last_sequence(int rank) const {
-  return peers_[static_cast<std::size_t>(rank)].seen_sequence;
-}
+std::int64_t ControlChannel::last_sequence(int rank) const { return peer(rank).seen_sequence; }
 
 void ControlChannel::enter_epoch(std::uint64_t epoch) {
   epoch_ = epoch;
+  std::erase_if(headers_, [&](const Header& each) { return each.header.epoch < epoch; });
+  std::erase_if(summaries_, [&](const auto& each) { return each.second.epoch < epoch; });
   aborts_.erase(aborts_.begin(), aborts_.lower_bound(epoch));
 }
 

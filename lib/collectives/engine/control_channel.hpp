@@ -8,6 +8,7 @@
 #include "collectives/engine/control_message.hpp"
 #include "transport/transport.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -33,7 +35,10 @@ class ControlChannel {
   /// Takes all messages that have arrived.
   void poll();
 
-  void send_header(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round, const Summary& summary);
+  /// `message` is an AgreementHeader and the data that travels with it.
+  void send_header(int target, std::span<const std::byte> message) { transport_.post(target, message); }
+  void send_summary(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,
+                    const Summary& summary);
   /// What a rank says that waits in an operation.
   struct Heartbeat {
     std::uint64_t progress = 0;  ///< DataProgress::count that it has seen
@@ -67,9 +72,16 @@ class ControlChannel {
   /// The next message about a send and receive between its sender and this rank.
   [[nodiscard]] std::optional<PairMessage> take_pair_message();
 
+  struct Header {
+    int source;
+    AgreementHeader header;
+    std::vector<std::byte> data;
+  };
   /// The header that `source` sent for this round of this operation, if it has arrived.
-  [[nodiscard]] std::optional<Summary> take_header(int source, std::uint64_t epoch, std::int64_t sequence,
-                                                   std::uint32_t round);
+  [[nodiscard]] std::optional<Header> take_header(int source, std::uint64_t epoch, std::int64_t sequence,
+                                                  std::uint32_t round);
+  [[nodiscard]] std::optional<Summary> take_summary(int source, std::uint64_t epoch, std::int64_t sequence,
+                                                    std::uint32_t round);
   /// The failure with which a rank aborted `epoch` in operation `sequence` or before; null if none has. Operations that
   /// all ranks entered earlier are still completed.
   [[nodiscard]] const Failure* abort_record(std::uint64_t epoch, std::int64_t sequence) const;
@@ -100,7 +112,6 @@ class ControlChannel {
 
  private:
   struct Peer {
-    std::deque<ControlMessage> headers;
     std::uint64_t seen_epoch = 0;
     std::int64_t seen_sequence = -1;
     std::uint64_t heartbeat_epoch = 0;
@@ -114,17 +125,23 @@ class ControlChannel {
     std::string status;
   };
 
+  [[nodiscard]] const Peer& peer(int rank) const;
   void send_to_all(const ControlMessage& control);
   void note_heartbeat(Peer& peer, const ControlMessage& control);
   void note_abort(const ControlMessage& control);
 
   Transport& transport_;
+  /// Epoch and sequence of the latest operation of which a heartbeat has come from any rank.
+  std::pair<std::uint64_t, std::int64_t> latest_heartbeat_{0, -1};
   std::uint64_t epoch_ = 0;
   std::uint64_t progress_heard_ = 0;
   std::uint64_t wait_ = 1;
   std::uint64_t heard_in_ = 0;  // the wait of the last heartbeat
   std::string long_wait_;       // the last one; the peers that know it are marked
-  std::vector<Peer> peers_;
+  std::map<int, Peer> peers_;   // those that have been heard of
+  // of this epoch or a later one; a rank is at most one operation ahead of those that wait for it
+  std::vector<Header> headers_;
+  std::vector<std::pair<int, ControlMessage>> summaries_;  // with source
   std::deque<PairMessage> pair_messages_;
   std::vector<Left> left_ranks_;
   struct Abort {

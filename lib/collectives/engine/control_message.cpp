@@ -28,18 +28,6 @@ Side lowest_differing(const Side& reference, std::initializer_list<const Side*> 
 
 }  // namespace
 
-Message encode(const ControlMessage& control) {
-  Message message{};
-  std::memcpy(message.data(), &control, sizeof(control));
-  return message;
-}
-
-ControlMessage decode(const Message& message) {
-  ControlMessage control;
-  std::memcpy(&control, message.data(), sizeof(control));
-  return control;
-}
-
 ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what) {
   ControlMessage control;
   control.kind = ControlKind::status;

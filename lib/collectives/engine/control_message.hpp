@@ -39,7 +39,8 @@ struct Failure {
 };
 
 enum class ControlKind : std::uint32_t {
-  header,     ///< part of the agreement on one operation
+  header,     ///< part of the agreement on one operation: AgreementHeader
+  summary,    ///< part of it if calls differ
   heartbeat,  ///< the sender waits in this operation; sent only when that takes long
   status,     ///< the sender waits in an operation of another communicator; answers a heartbeat
   abort,      ///< the end of an epoch
@@ -64,15 +65,27 @@ struct Summary {
   Side differing;
 };
 
+/// What a set of ranks has called, and whether they agree. The data that travels with the agreement follows it.
+struct AgreementHeader {
+  ControlKind kind = ControlKind::header;
+  std::uint32_t round = 0;
+  std::uint64_t epoch = 0;
+  std::int64_t sequence = 0;
+  std::uint64_t hash = 0;     ///< of the descriptor of each of these ranks, if they agree
+  std::uint64_t differs = 0;  ///< whether they do not
+};
+static_assert(std::is_trivially_copyable_v<AgreementHeader>);
+
+/// Every other message.
 struct ControlMessage {
   static constexpr std::size_t text_bytes = 480;
 
-  ControlKind kind = ControlKind::header;
+  ControlKind kind = ControlKind::summary;
   Ends ends = Ends::epoch;  // of an abort
-  std::uint32_t round = 0;  // of a header; in a heartbeat, the sender's progress in the operation
+  std::uint32_t round = 0;  // of a summary; in a heartbeat, the sender's progress in the operation
   std::uint64_t epoch = 0;
   std::int64_t sequence = 0;
-  Summary summary;                // header
+  Summary summary;
   Code code = Code::unavailable;  // abort, leave, refusal, withdrawal; and what follows it here
   std::int32_t culprit = -1;      // in a heartbeat: a rank to which a debugger is attached
   std::int32_t replica = -1;
@@ -82,10 +95,8 @@ struct ControlMessage {
   std::array<char, text_bytes> text{};
 };
 static_assert(std::is_trivially_copyable_v<ControlMessage>);
-static_assert(sizeof(ControlMessage) <= message_bytes);
+static_assert(sizeof(ControlMessage) <= most_message_bytes);
 
-[[nodiscard]] Message encode(const ControlMessage& control);
-[[nodiscard]] ControlMessage decode(const Message& message);
 [[nodiscard]] ControlMessage status_message(std::uint64_t epoch, std::int64_t sequence, const std::string& what);
 /// `sequence`: the first operation that the sender does not complete.
 [[nodiscard]] ControlMessage abort_message(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);

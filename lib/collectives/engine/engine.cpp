@@ -31,9 +31,8 @@ int spins_before_yield(const Transport& transport, int local_replicas) {
 
 std::unique_ptr<Agreement> make_agreement(Transport& transport, ControlChannel& control) {
   if (NodeGroup* const group = transport.node_group()) return std::make_unique<NodeAgreement>(*group);
-  if (NodeGroup* const group = transport.local_group())
-    return std::make_unique<HostsAgreement>(control, *group, transport.rank(), transport.node_leaders());
-  return std::make_unique<MessageAgreement>(control, transport.rank(), transport.size());
+  return std::make_unique<MessageAgreement>(control, transport.local_group(), transport.rank(),
+                                            transport.node_leaders());
 }
 
 }  // namespace
@@ -104,11 +103,11 @@ void Engine::depart() noexcept {
 void Engine::send_leave() noexcept {
   if (!transport_->is_alive() || !this_thread_may_call()) return;
   try {
-    const std::vector<int> targets = agreement_->header_targets();
+    const auto [targets, sources] = agreement_->header_peers();
     const Failure failure{Code::unavailable,
                           fmt::format("rank {} has exited: it has destroyed its communicator", transport_->rank()),
                           queue_.context_of(transport_->rank()), Ends::communicator_here};
-    transport_->expect_last_messages(static_cast<int>(targets.size()));
+    transport_->expect_last_messages(sources);
     for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);
   } catch (const std::exception& error) {
     log_warning("{}: the other ranks do not learn that this rank leaves: {}", options_.name, error.what());
@@ -351,12 +350,13 @@ std::unique_ptr<NewGroup> Engine::begin_group() {
 
 // ---- completion of the head of the queue: the ranks agree on it, then a waiting thread advances it
 
-/// Does what `drive` does again and again, without looking at clock and messages: as long as all ranks come in time, no
+/// Does what `drive` does again and again, without looking at clock and failures: as long as all ranks come in time, no
 /// rank has anything else to say. Returns whether that was so; if not, the operation is the head of the queue, as far
 /// as it has come.
 bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   const MutexLock lock(mutex_);
-  if (!queue_.is_empty() || !epoch_.is_sound() || !has_node_group_) {
+  const bool may_run = has_node_group_ || (pairs_.is_empty() && transport_->is_alive());
+  if (!may_run || !queue_.is_empty() || !epoch_.is_sound()) {
     enqueue(operation);
     return false;
   }
@@ -364,9 +364,14 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   queue_.place(*operation);
   Backoff backoff(spins_);
   try {
-    agreement_->open(epoch_.number(), queue_.sequence(), *operation);
-    bool has_come = agreement_->advance();
-    while (!has_come && backoff.pause_briefly()) has_come = agreement_->advance();
+    bool has_come = false;
+    if (has_node_group_ || !is_aborted_by_message()) {
+      agreement_->open(epoch_.number(), queue_.sequence(), *operation);
+      do {
+        if (agreement_->awaits_messages() && is_aborted_by_message()) break;
+        has_come = agreement_->advance();
+      } while (!has_come && backoff.pause_briefly());
+    }
     if (has_come && agreement_->all_agree()) {
       agreement_->close();
       operation->agree();
@@ -384,6 +389,13 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     stop_head(error);
   }
   return false;
+}
+
+/// Takes the messages that have arrived; whether one of them ends the next operation. A rank that comes late can find
+/// the headers of the other ranks together with their abort.
+bool Engine::is_aborted_by_message() {
+  control_.poll();
+  return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr;
 }
 
 void Engine::run_progress(const std::stop_token& stop) {

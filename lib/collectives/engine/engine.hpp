@@ -60,7 +60,7 @@ class Engine final : private JobMember {
   /// ranks that wait for it fail.
   ~Engine() override;
 
-  /// Posts and waits. On a node with shared memory, an empty queue is served by the calling thread at once.
+  /// Posts and waits. If the queue is empty, the calling thread serves it at once.
   void run(const std::shared_ptr<Operation>& operation);
   /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
   void post(const std::shared_ptr<Operation>& operation);
@@ -126,6 +126,7 @@ class Engine final : private JobMember {
   void run_progress(const std::stop_token& stop);
 
   [[nodiscard]] bool run_at_once(const std::shared_ptr<Operation>& operation);
+  [[nodiscard]] bool is_aborted_by_message() LOCKSTEP_REQUIRES(mutex_);
   void enqueue(const std::shared_ptr<Operation>& operation) LOCKSTEP_REQUIRES(mutex_);
   void start_progress_thread() LOCKSTEP_REQUIRES(mutex_);
   void drive() LOCKSTEP_REQUIRES(mutex_);

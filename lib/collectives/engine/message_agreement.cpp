@@ -3,151 +3,242 @@
 
 #include "collectives/engine/message_agreement.hpp"
 
-#include "schedule/dissemination.hpp"
+#include "base/check.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace lockstep::detail {
 
-void MessageAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
-  epoch_ = epoch;
-  sequence_ = sequence;
-  round_ = 0;
-  summary_ = {};
-  summary_.lowest = {rank_, head.descriptor()};
-  send();
-}
-
-bool MessageAgreement::advance() {
-  while (round_ < dissemination_rounds(size_)) {
-    const int source = dissemination_source(rank_, round_, size_);
-    const auto received = control_.take_header(source, epoch_, sequence_, static_cast<std::uint32_t>(round_));
-    if (!received) return false;
-    summary_ = merge(summary_, *received);
-    ++round_;
-    send();
-  }
-  return true;
-}
-
-void MessageAgreement::send() {
-  if (round_ >= dissemination_rounds(size_)) return;
-  control_.send_header(dissemination_target(rank_, round_, size_), epoch_, sequence_,
-                       static_cast<std::uint32_t>(round_), summary_);
-}
-
-std::vector<int> MessageAgreement::header_targets() const {
-  std::vector<int> targets;
-  for (int round = 0; round < dissemination_rounds(size_); ++round)
-    targets.push_back(dissemination_target(rank_, round, size_));
-  return targets;
-}
-
 static_assert(sizeof(Summary) <= ControlBlock::verdict_bytes);
+static_assert(sizeof(AgreementHeader) + most_carried_bytes <= most_message_bytes);
+static_assert(most_carried_bytes <= ControlBlock::payload_bytes);
 
-HostsAgreement::HostsAgreement(ControlChannel& control, NodeGroup& group, int rank, std::span<const int> node_leaders)
-    : control_(control), group_(group), node_(group) {
-  const int leader = node_leaders[static_cast<std::size_t>(rank)];
+MessageAgreement::MessageAgreement(ControlChannel& control, NodeGroup* group, int rank,
+                                   std::span<const int> node_leaders)
+    : control_(control), group_(group), rank_(rank) {
+  if (group_ != nullptr) node_.emplace(*group_);
+  const auto leader_of = [&](int other) {
+    return group_ == nullptr ? other : node_leaders[static_cast<std::size_t>(other)];
+  };
+  int node = 0;
   for (int other = 0; other < static_cast<int>(node_leaders.size()); ++other) {
-    const int leader_of_other = node_leaders[static_cast<std::size_t>(other)];
-    if (leader_of_other == leader) members_.push_back(other);
-    if (leader_of_other != other) continue;
-    if (other == leader) node_index_ = static_cast<int>(leaders_.size());
+    if (leader_of(other) == leader_of(rank)) members_.push_back(other);
+    if (leader_of(other) != other) continue;
+    if (other == leader_of(rank)) node = static_cast<int>(leaders_.size());
     leaders_.push_back(other);
   }
+  if (leader_of(rank) == rank) rounds_ = AgreementPattern(static_cast<int>(leaders_.size())).rounds(node);
 }
 
-void HostsAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
+void MessageAgreement::enter_epoch(std::uint64_t epoch) noexcept {
+  if (node_) node_->enter_epoch(epoch);
+}
+
+void MessageAgreement::abandon() noexcept {
+  if (node_) node_->abandon();
+}
+
+void MessageAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
+  head_ = &head;
   epoch_ = epoch;
   sequence_ = sequence;
   tag_ = operation_tag(epoch, sequence);
-  round_ = 0;
+  differs_ = false;
   summary_ = {};
   phase_ = Phase::in_node;
-  node_.open(epoch, sequence, head);
+  if (node_) {
+    node_->open(epoch, sequence, head);
+  } else {
+    begin_headers();
+  }
 }
 
-bool HostsAgreement::advance() {
+bool MessageAgreement::advance() {
   if (phase_ == Phase::in_node) {
-    if (!node_.advance()) return false;
-    phase_ = Phase::between_nodes;
-    if (group_.rank() == 0) {
-      summary_ = node_.summary();
-      for (Side* const side : {&summary_.lowest, &summary_.differing}) {
-        if (side->rank >= 0) side->rank = members_[static_cast<std::size_t>(side->rank)];
-      }
-      send_to_leader();
+    if (!node_->advance()) return false;
+    if (group_->rank() == 0) {
+      begin_headers();
+    } else {
+      phase_ = Phase::result_of_leader;
     }
   }
-  if (phase_ == Phase::between_nodes) {
-    if (!(group_.rank() == 0 ? advance_between_nodes() : read_verdict())) return false;
-    phase_ = Phase::known;
+  if (phase_ == Phase::headers && !advance_headers()) return false;
+  if (phase_ == Phase::summaries && !advance_summaries()) return false;
+  if (phase_ == Phase::result_of_leader && !read_verdict()) return false;
+  return true;
+}
+
+// ---- headers
+
+void MessageAgreement::begin_headers() {
+  phase_ = Phase::headers;
+  round_ = next_ = 0;
+  differs_ = node_ && !node_->all_agree();
+  carried_ = differs_ || rounds_.empty() ? nullptr : head_->carried();
+  message_.resize(sizeof(AgreementHeader) + (carried_ != nullptr ? carried_->own_bytes() : 0));
+  if (carried_ != nullptr) {
+    carried_->pack(part().data());
+    if (members_.size() > 1) {
+      parts_.assign(1, part().data());
+      for (int member = 1; member < group_->size(); ++member)
+        parts_.push_back(group_->control_block(member).payloads[ControlBlock::slot_of(tag_)].bytes.data());
+      joined_.resize(sizeof(AgreementHeader) + carried_->bytes_after(0));
+      carried_->join(0, parts_, joined_.data() + sizeof(AgreementHeader));
+      std::swap(message_, joined_);
+    }
+  }
+  send_header();
+}
+
+void MessageAgreement::send_header() {
+  if (round_ == rounds_.size()) return;
+  if (differs_) message_.resize(sizeof(AgreementHeader));
+  const AgreementHeader header{.round = static_cast<std::uint32_t>(round_),
+                               .epoch = epoch_,
+                               .sequence = sequence_,
+                               .hash = head_->descriptor().hash,
+                               .differs = differs_ ? 1U : 0U};
+  std::memcpy(message_.data(), &header, sizeof(header));
+  headers_.assign(rounds_[round_].sources.size(), std::nullopt);
+  for (const int target : rounds_[round_].targets) control_.send_header(leader(target), message_);
+}
+
+bool MessageAgreement::advance_headers() {
+  for (; round_ < rounds_.size(); ++round_, next_ = 0, send_header()) {
+    const AgreementRound& round = rounds_[round_];
+    for (; next_ < round.sources.size(); ++next_) {
+      if (static_cast<int>(next_) == round.group) continue;
+      headers_[next_] =
+          control_.take_header(leader(round.sources[next_]), epoch_, sequence_, static_cast<std::uint32_t>(round_));
+      if (!headers_[next_]) return false;
+      const AgreementHeader& header = headers_[next_]->header;
+      differs_ = differs_ || header.differs != 0 || header.hash != head_->descriptor().hash;
+    }
+    if (carried_ != nullptr && !differs_ && round.sources.size() > 1) join_parts(round);
+  }
+  if (differs_) {
+    begin_summaries();
+  } else {
+    conclude();
   }
   return true;
 }
 
-bool HostsAgreement::advance_between_nodes() {
-  const auto nodes = static_cast<int>(leaders_.size());
-  while (round_ < dissemination_rounds(nodes)) {
-    const int source = dissemination_source(node_index_, round_, nodes);
-    const auto received = control_.take_header(leaders_[static_cast<std::size_t>(source)], epoch_, sequence_,
-                                               static_cast<std::uint32_t>(round_));
-    if (!received) return false;
-    summary_ = merge(summary_, *received);
-    ++round_;
-    send_to_leader();
+void MessageAgreement::join_parts(const AgreementRound& round) {
+  parts_.clear();
+  for (std::size_t group = 0; group < round.sources.size(); ++group) {
+    const std::span<const std::byte> of_group =
+        headers_[group] ? std::span(std::as_const(headers_[group]->data)) : part();
+    LOCKSTEP_CHECK(of_group.size() == carried_->part_bytes(round_ + 1, group));
+    parts_.push_back(of_group.data());
   }
-  publish_verdict();
+  joined_.resize(sizeof(AgreementHeader) + carried_->bytes_after(round_ + 1));
+  carried_->join(round_ + 1, parts_, joined_.data() + sizeof(AgreementHeader));
+  std::swap(message_, joined_);
+}
+
+// ---- descriptors, if calls differ
+
+void MessageAgreement::begin_summaries() {
+  phase_ = Phase::summaries;
+  round_ = next_ = 0;
+  if (node_) {
+    summary_ = node_->summary();
+    for (Side* const side : {&summary_.lowest, &summary_.differing}) {
+      if (side->rank >= 0) side->rank = members_[static_cast<std::size_t>(side->rank)];
+    }
+  } else {
+    summary_.lowest = {rank_, head_->descriptor()};
+  }
+  send_summary();
+}
+
+void MessageAgreement::send_summary() {
+  if (round_ == rounds_.size()) return;
+  for (const int target : rounds_[round_].targets)
+    control_.send_summary(leader(target), epoch_, sequence_, static_cast<std::uint32_t>(round_), summary_);
+}
+
+bool MessageAgreement::advance_summaries() {
+  for (; round_ < rounds_.size(); ++round_, next_ = 0, send_summary()) {
+    const AgreementRound& round = rounds_[round_];
+    for (; next_ < round.sources.size(); ++next_) {
+      if (static_cast<int>(next_) == round.group) continue;
+      const auto received =
+          control_.take_summary(leader(round.sources[next_]), epoch_, sequence_, static_cast<std::uint32_t>(round_));
+      if (!received) return false;
+      summary_ = merge(summary_, *received);
+    }
+  }
+  LOCKSTEP_CHECK(summary_.differing.rank >= 0);
+  conclude();
   return true;
 }
 
-void HostsAgreement::send_to_leader() {
-  const auto nodes = static_cast<int>(leaders_.size());
-  if (round_ >= dissemination_rounds(nodes)) return;
-  const int target = dissemination_target(node_index_, round_, nodes);
-  control_.send_header(leaders_[static_cast<std::size_t>(target)], epoch_, sequence_,
-                       static_cast<std::uint32_t>(round_), summary_);
+// ---- the result, inside the node
+
+void MessageAgreement::conclude() {
+  phase_ = Phase::known;
+  if (members_.size() > 1) publish_verdict();
+  if (carried_ != nullptr && !differs_) carried_->deliver(part().data());
 }
 
-void HostsAgreement::publish_verdict() {
-  ControlBlock::Verdict& verdict = group_.own_control_block().verdicts[ControlBlock::slot_of(tag_)];
-  verdict.agree = all_agree() ? 1 : 0;
-  if (!all_agree()) std::memcpy(verdict.summary.data(), &summary_, sizeof(summary_));
-  group_.at_flag();
+/// Of this operation. The leader of the node has its own part elsewhere, and the other members have read the result of
+/// the operation before the last one when they arrive at this one.
+std::byte* MessageAgreement::payload_of_leader() const {
+  return group_->control_block(0).payloads[ControlBlock::slot_of(tag_)].bytes.data();
+}
+
+void MessageAgreement::publish_verdict() {
+  ControlBlock::Verdict& verdict = group_->own_control_block().verdicts[ControlBlock::slot_of(tag_)];
+  verdict.agree = differs_ ? 0 : 1;
+  if (differs_) std::memcpy(verdict.summary.data(), &summary_, sizeof(summary_));
+  if (carried_ != nullptr && !differs_) std::copy(part().begin(), part().end(), payload_of_leader());
+  group_->at_flag();
   verdict.tag.store(tag_, std::memory_order_release);
 }
 
-bool HostsAgreement::read_verdict() {
-  group_.at_flag();
-  const ControlBlock::Verdict& verdict = group_.control_block(0).verdicts[ControlBlock::slot_of(tag_)];
+bool MessageAgreement::read_verdict() {
+  group_->at_flag();
+  const ControlBlock::Verdict& verdict = group_->control_block(0).verdicts[ControlBlock::slot_of(tag_)];
   if (verdict.tag.load(std::memory_order_acquire) != tag_) return false;
-  if (verdict.agree == 0) std::memcpy(&summary_, verdict.summary.data(), sizeof(summary_));
+  phase_ = Phase::known;
+  differs_ = verdict.agree == 0;
+  if (differs_) {
+    std::memcpy(&summary_, verdict.summary.data(), sizeof(summary_));
+  } else if (CarriedData* const carried = head_->carried()) {
+    carried->deliver(payload_of_leader());
+  }
   return true;
 }
 
-std::vector<int> HostsAgreement::header_targets() const {
-  std::vector<int> targets;
-  if (group_.rank() != 0) return targets;
-  const auto nodes = static_cast<int>(leaders_.size());
-  for (int round = 0; round < dissemination_rounds(nodes); ++round)
-    targets.push_back(leaders_[static_cast<std::size_t>(dissemination_target(node_index_, round, nodes))]);
-  return targets;
+// ---- which ranks have come
+
+MessageAgreement::HeaderPeers MessageAgreement::header_peers() const {
+  HeaderPeers peers;
+  for (const AgreementRound& round : rounds_) {
+    for (const int target : round.targets) peers.targets.push_back(leader(target));
+    peers.sources += static_cast<int>(round.sources.size()) - 1;
+  }
+  return peers;
 }
 
-int HostsAgreement::member_of(int rank) const {
+int MessageAgreement::member_of(int rank) const {
+  if (!node_) return -1;
   const auto found = std::find(members_.begin(), members_.end(), rank);
   return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
 }
 
-bool HostsAgreement::has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const {
+bool MessageAgreement::has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const {
   const int member = member_of(rank);
-  return member >= 0 ? node_.has_come(member, epoch, sequence) : control_.has_come(rank, epoch, sequence);
+  return member >= 0 ? node_->has_come(member, epoch, sequence) : control_.has_come(rank, epoch, sequence);
 }
 
-std::int64_t HostsAgreement::last_sequence(int rank, std::uint64_t epoch) const {
+std::int64_t MessageAgreement::last_sequence(int rank, std::uint64_t epoch) const {
   const int member = member_of(rank);
-  return member >= 0 ? node_.last_sequence(member, epoch) : control_.last_sequence(rank);
+  return member >= 0 ? node_->last_sequence(member, epoch) : control_.last_sequence(rank);
 }
 
 }  // namespace lockstep::detail

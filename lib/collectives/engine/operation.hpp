@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "collectives/engine/carried_data.hpp"
 #include "collectives/engine/control_message.hpp"
 #include "transport/buffer.hpp"
 #include "transport/shm/control_block.hpp"
@@ -76,6 +77,8 @@ class Operation {
     static_cast<void>(tag);
     static_cast<void>(arrival);
   }
+  /// The data that travels with the agreement, if all of it does; else null.
+  [[nodiscard]] virtual CarriedData* carried() noexcept { return nullptr; }
   /// All ranks agree: data may move. Called once per life.
   virtual void start(Transport& transport, Workspace& workspace) = 0;
   /// Moves on without waiting; whether all is done and the outputs are written.

@@ -14,6 +14,7 @@ class Staged final : public Operation {
       : Operation(descriptor), copies_(std::move(copies)), inner_(std::move(inner)) {}
 
   void arrive(std::uint64_t tag, Arrival& arrival) override { inner_->arrive(tag, arrival); }
+  CarriedData* carried() noexcept override { return inner_->carried(); }
   void start(Transport& transport, Workspace& workspace) override { inner_->start(transport, workspace); }
   bool advance(Transport& transport, Workspace& workspace) override {
     if (!hosts_are_done_) {

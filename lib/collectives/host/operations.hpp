@@ -9,6 +9,7 @@
 #include <lockstep/cluster/replica_layout.hpp>
 
 #include "collectives/call/host_item.hpp"
+#include "collectives/engine/carried_data.hpp"
 #include "collectives/engine/operation.hpp"
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/host/schedule_cache.hpp"
@@ -16,6 +17,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace lockstep::detail {
@@ -52,6 +54,15 @@ struct NodeTuning {
                                                                    std::shared_ptr<const RankSchedule> schedule,
                                                                    int rank, std::vector<HostItem> items,
                                                                    NodeGroup* group = nullptr);
+
+/// Whether the data of this operation travels with the agreement: it does if it is small. The same on all ranks that
+/// agree.
+[[nodiscard]] bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items);
+
+/// Such an operation. `group` is that of the local ranks in a job of several nodes; null if ranks share no memory.
+[[nodiscard]] std::shared_ptr<Operation> make_carried(const Descriptor& descriptor,
+                                                      std::shared_ptr<const CarrySteps> steps, NodeGroup* group,
+                                                      std::vector<HostItem> items);
 
 /// An all_reduce in any order by the transport's own reduction. The accumulation type of every item must be one of the
 /// transport's has_native_all_reduce.

@@ -6,6 +6,7 @@
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
 #include "support/gpu_ranks.hpp"
+#include "support/nodes.hpp"
 #include "support/pair_cases.hpp"
 #include "support/quick.hpp"
 
@@ -38,6 +39,20 @@ TEST_P(GpuCollectives, have_the_bits_of_the_hosts_through_host_memory) {
     check_requests(comm, device_of);
   });
   EXPECT_EQ(fakes.nccl().calls().count("comm_init_rank"), 0);
+}
+
+/// Small host copies travel with the agreement between nodes.
+TEST(GpusOfSeveralNodes, have_the_bits_of_the_hosts_through_host_memory) {
+  for (const bool share_memory : {true, false}) {
+    const FakeGpus fakes({.devices = 4}, {.absent = "it is not installed"});
+    on_nodes({{0, 0, 2, 3}, {1, 1, 1, 1}}, {share_memory}, [](Communicator& comm) {
+      const DeviceOf device_of = gpus_of_rank(comm.rank(), 1);
+      check_all_reduce(comm, ReduceOp::sum, {}, device_of);
+      check_every_part_collective(comm, device_of);
+      check_broadcast(comm, comm.size() - 1, device_of);
+      check_reduce_scatter(comm, device_of);
+    });
+  }
 }
 
 /// Values whose sums and products are exact in every type, so that every order gives the same bits.

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/carried_data.hpp"
+
+#include "schedule/agreement_pattern.hpp"
+#include "schedule/canonical_tree.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace lockstep::detail {
+
+CarrySteps::CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, int rank)
+    : layout_(std::move(layout)), rank_(rank) {
+  std::vector<int> first_ranks;  // of each node, and P at the end
+  for (int other = 0; other < layout_.ranks(); ++other) {
+    const int leader = node_leaders[static_cast<std::size_t>(other)];
+    if (leader == other) first_ranks.push_back(other);
+    if (leader != first_ranks.back()) return;
+  }
+  const auto nodes = static_cast<int>(first_ranks.size());
+  const AgreementPattern pattern(nodes);
+  first_ranks.push_back(layout_.ranks());
+  if (nodes < 2) return;
+  are_possible_ = true;
+  const auto note_blocks = [&](int first, int last) {
+    const auto blocks = aligned_blocks(layout_.first(first), layout_.first(last), layout_.replicas());
+    most_blocks_ = std::max(most_blocks_, blocks.size());
+  };
+  for (int other = 0; other < layout_.ranks(); ++other) note_blocks(other, other + 1);
+  for (int node = 0; node < nodes; ++node) {
+    const auto ranks_of = [&](int member) { return first_ranks[static_cast<std::size_t>(member)]; };
+    note_blocks(ranks_of(node), ranks_of(node + 1));
+    std::vector<std::vector<int>> steps;
+    steps.emplace_back();
+    most_ranks_ = std::max(most_ranks_, static_cast<std::size_t>(ranks_of(node + 1) - ranks_of(node)));
+    for (int member = ranks_of(node); member <= ranks_of(node + 1); ++member) steps.back().push_back(member);
+    std::size_t messages = 0;
+    for (const AgreementRound& round : pattern.rounds(node)) {
+      messages += round.sources.size() - 1;
+      note_blocks(ranks_of(round.bounds.front()), ranks_of(round.bounds.back()));
+      std::transform(round.bounds.begin(), round.bounds.end(), std::back_inserter(steps.emplace_back()), ranks_of);
+    }
+    messages_ = std::max(messages_, messages);
+    if (ranks_of(node) == rank_) bounds_ = std::move(steps);
+  }
+}
+
+}  // namespace lockstep::detail

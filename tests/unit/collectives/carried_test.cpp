@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small operations, whose data travels with the agreement.
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/collectives/schedule_model.hpp>
+
+#include "collectives/engine/carried_data.hpp"
+#include "collectives/engine/engine.hpp"
+#include "collectives/make_communicator.hpp"
+#include "support/collective_cases.hpp"
+#include "support/nodes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+const std::vector<NodeLayout> layouts{
+    {{0, 1}, {1, 1}},
+    {{0, 1, 2}, {2, 1, 3}},
+    {{0, 0, 2, 2}, {1, 1, 1, 1}},
+    {{0, 0, 0, 3}, {1, 2, 1, 1}},
+    {{0, 1, 1, 3, 3}, {1, 1, 1, 1, 1}},
+    {{0, 1, 2, 3, 4, 5, 6}, {1, 1, 1, 1, 1, 1, 1}},
+    {{0, 0, 2, 3, 3, 5, 6, 7, 7, 9, 9}, {1, 3, 1, 1, 2, 1, 1, 1, 1, 1, 1}},
+    {{0, 1, 0, 1}, {1, 1, 1, 1}},  // the ranks of a node are not consecutive
+};
+
+class CarriedData : public testing::TestWithParam<bool> {};
+
+TEST_P(CarriedData, has_the_bits_of_data_that_follows_the_agreement) {
+  for (const NodeLayout& layout : layouts) {
+    for (const bool share_memory : {true, false})
+      on_nodes(layout, {share_memory, GetParam()}, [](Communicator& comm) { check_every_collective(comm); });
+  }
+}
+
+TEST_P(CarriedData, survives_mismatches_of_every_size) {
+  for (const bool share_memory : {true, false}) {
+    on_nodes({{0, 0, 2, 3, 3, 5}, {1, 1, 1, 1, 1, 1}}, {share_memory, GetParam()}, [](Communicator& comm) {
+      for (const std::size_t count : {1U, 1000U, 100'000U}) {
+        for (const std::size_t other : {2U, 900U, 90'000U}) {
+          for (int odd = 0; odd < comm.size(); ++odd) {
+            std::vector<float> values(comm.rank() == odd ? other : count, 1.0F);
+            const std::vector<float> before = values;
+            try {
+              comm.all_reduce(std::span(values), ReduceOp::sum);
+              FAIL() << "no mismatch";
+            } catch (const Error& error) {
+              EXPECT_EQ(error.code(), Code::mismatch) << error.what();
+              EXPECT_EQ(error.context().rank, std::max(odd, 1)) << error.what();
+            }
+            EXPECT_EQ(values, before);
+          }
+          std::vector<float> values(count, 1.0F);
+          comm.all_reduce(std::span(values), ReduceOp::sum);
+          EXPECT_EQ(values, std::vector<float>(count, static_cast<float>(comm.size())));
+        }
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Carries, CarriedData, testing::Bool(),
+                         [](const auto& parameter) { return parameter.param ? "yes" : "no"; });
+
+/// A rank that comes after the deadline of the others gets their error, although it finds their headers.
+TEST_P(CarriedData, is_not_delivered_to_a_rank_that_is_late) {
+  for (const NodeLayout& layout : {NodeLayout{{0, 1}, {1, 1}}, NodeLayout{{0, 1, 2, 3, 4, 5}, {1, 1, 1, 1, 1, 1}},
+                                   NodeLayout{{0, 0, 2, 2}, {1, 1, 1, 1}}}) {
+    for (const bool is_barrier : {false, true}) {
+      std::atomic<int> failed{0};
+      on_nodes(layout, {.carries = GetParam()}, [&](Communicator& comm) {
+        std::vector<float> values(10, 1.0F);
+        const ReduceOptions soon{.order = std::nullopt, .name = {}, .fail_after = std::chrono::milliseconds(400)};
+        comm.barrier();
+        if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+        try {
+          is_barrier ? comm.barrier(soon) : comm.all_reduce(std::span(values), ReduceOp::sum, soon);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Code::deadline_exceeded) << error.what();
+          ++failed;
+        }
+        EXPECT_EQ(comm.recover(), 1);
+        comm.all_reduce(std::span(values), ReduceOp::sum);
+        EXPECT_EQ(values, std::vector<float>(10, static_cast<float>(comm.size())));
+      });
+      EXPECT_EQ(failed, static_cast<int>(layout.leaders.size()));
+    }
+  }
+}
+
+TEST(SmallOperation, between_nodes_is_one_exchange) {
+  on_nodes({{0, 0, 2, 2}, {1, 1, 1, 1}}, {}, [](Communicator& comm) {
+    const auto transferred = [&] { return CommunicatorAccess::engine(comm).transport().count().completed; };
+    const auto before = transferred();
+    std::vector<float> values(1000, 1.0F);
+    comm.all_reduce(std::span(values), ReduceOp::sum);
+    comm.broadcast(std::span(values), 1);
+    static_cast<void>(comm.all_gather(comm.rank()));
+    EXPECT_EQ(transferred(), before);
+    EXPECT_EQ(selected_schedule(comm, 4000, BufferKind::arena), "with the agreement");
+    values.resize(100'000);
+    EXPECT_NE(selected_schedule(comm, 400'000, BufferKind::arena), "with the agreement");
+  });
+}
+
+TEST(CarrySteps, cover_all_ranks_and_know_the_blocks_of_a_part) {
+  const ReplicaLayout even(std::vector<int>(16, 1));
+  const std::vector<int> leaders{0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
+  const detail::CarrySteps leader(even, leaders, 4);
+  ASSERT_TRUE(leader.are_possible());
+  EXPECT_EQ(leader.most_blocks(), 1U);
+  EXPECT_EQ(leader.bounds(), (std::vector<std::vector<int>>{{4, 5, 6, 7, 8}, {0, 4, 8, 12, 16}}));
+  EXPECT_TRUE(detail::CarrySteps(even, leaders, 5).bounds().empty());
+  EXPECT_FALSE(detail::CarrySteps(even, std::vector<int>(16, 0), 0).are_possible()) << "one node";
+  EXPECT_GT(detail::CarrySteps(ReplicaLayout({3, 3, 3}), std::vector<int>{0, 1, 2}, 0).most_blocks(), 1U);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -225,9 +225,12 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   }
   detail::ScheduleOptions chosen = schedules;
   if (chosen.radices.empty()) chosen.radices = settings.radices;
-  state->schedules = std::make_shared<detail::ScheduleCache>(
-      state->layout, state->engine->transport().node_leaders(), state->rank, chosen,
-      state->engine->transport().local_group() != nullptr ? detail::NodePath::memory : detail::NodePath::messages);
+  detail::Transport& made = state->engine->transport();
+  const detail::NodePath path = made.local_group() != nullptr ? detail::NodePath::memory : detail::NodePath::messages;
+  state->schedules =
+      std::make_shared<detail::ScheduleCache>(state->layout, made.node_leaders(), state->rank, chosen, path);
+  if (schedules.carries && made.node_group() == nullptr)
+    state->carry_steps = detail::make_carry_steps(state->layout, made.node_leaders(), state->rank, path);
   if (fail_after.count() <= 0 || warn_after.count() <= 0) {
     communicator.abort("fail_after or warn_after is not positive");
     detail::throw_error(Code::invalid_argument,

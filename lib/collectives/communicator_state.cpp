@@ -22,6 +22,8 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   const Order order = order_of(call, checked, how);
   auto descriptor = detail::make_descriptor(call, order, checked, how.name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
+  if (is_carried(call, descriptor, checked))
+    return detail::make_carried(descriptor, carry_steps, engine->transport().local_group(), std::move(checked));
   if (const auto schedule = schedule_of(call, checked)) {
     detail::add_schedule(descriptor, schedule->fingerprint(), schedules->forced_radices());
     detail::NodeGroup* const group = schedule->begins_in_node() ? engine->transport().local_group() : nullptr;
@@ -114,12 +116,23 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
   }
 }
 
+bool Communicator::State::is_carried(const Call& call, const detail::Descriptor& descriptor,
+                                     std::span<const detail::HostItem> items) const {
+  if (carry_steps == nullptr) return false;
+  // the radices that the environment requests are compared between ranks with the schedule
+  if (call.traits().has_schedules() && !schedules->forced_radices().empty()) return false;
+  return detail::is_carried(descriptor, *carry_steps, items);
+}
+
 std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
     const Call& call, const std::vector<detail::HostItem>& items) const {
-  if (!call.traits().has_schedules()) return nullptr;
+  if (schedules == nullptr) return nullptr;
   std::int64_t bytes = 0;
   for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
-  return schedules->find(bytes);
+  const detail::Traits& kind = call.traits();
+  if (kind.reduces()) return kind.has_own_outputs() ? schedules->find_even(bytes) : schedules->find(bytes);
+  const bool is_all_gather = kind.gathers() && kind.outputs == detail::Place::ranks && !kind.has_rows();
+  return is_all_gather ? schedules->find_even(bytes * layout.replicas()) : nullptr;
 }
 
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,
@@ -147,14 +160,15 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
   }
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
                             how.name,  items};
-  if (call.traits().in_node != detail::NodeAlgorithm::none) {
+  const bool has_key = !call.traits().has_rows();
+  if (has_key) {
     const detail::MutexLock lock(mutex);
     auto found = cache.find(key);
     if (found && found->try_acquire()) return found;
   }
   auto made = propagate(call, how, [&] { return make_operation(call, items, how); });
   static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
-  if (made->is_reusable()) {
+  if (has_key && made->is_reusable()) {
     const detail::MutexLock lock(mutex);
     cache.add(key, made);
   }

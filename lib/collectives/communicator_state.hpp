@@ -10,6 +10,7 @@
 #include "base/mutex.hpp"
 #include "collectives/call/host_copies.hpp"
 #include "collectives/call/host_item.hpp"
+#include "collectives/engine/carried_data.hpp"
 #include "collectives/engine/engine.hpp"
 #include "collectives/engine/parallel_loop.hpp"
 #include "collectives/gpu/group.hpp"
@@ -51,7 +52,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   ReplicaLayout layout;
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
-  std::shared_ptr<detail::ScheduleCache> schedules;
+  std::shared_ptr<detail::ScheduleCache> schedules;       // null until the numbers of replicas are known
+  std::shared_ptr<const detail::CarrySteps> carry_steps;  // the same; and null if no data travels with the agreement
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
@@ -133,6 +135,9 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// Host copies of those tensors of a message that are on GPUs; null if there are none.
   [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
                                                                    std::span<detail::HostItem> checked) const;
+  /// Whether the data of the call travels with the agreement.
+  [[nodiscard]] bool is_carried(const Call& call, const detail::Descriptor& descriptor,
+                                std::span<const detail::HostItem> items) const;
   /// Null: direct exchange, or the shared memory of the node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const;

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_reduce by the mixed-radix schedules of schedule/mixed_radix.
+// Collectives by the mixed-radix schedules of schedule/mixed_radix: an all_reduce is a reduce-scatter and an
+// all-gather. A reduce has the messages of the all-gather that lead to the root. A reduce_scatter and an all_gather are
+// one of the two phases, with the parts of the replicas in the order of the slices that the ranks own; their schedules
+// are even.
 //
 // The vector is cut into segments, each of which goes through all stages; the addition of one segment overlaps with the
 // messages of another, and work inside the node with messages between nodes. A rank starts the steps of its segments in
@@ -13,6 +16,7 @@
 //
 // Cost: see schedule/mixed_radix; and at most 3 n bytes of staging memory, less with more segments.
 
+#include "collectives/engine/open_transfers.hpp"
 #include "collectives/host/mixed_radix_folds.hpp"
 #include "collectives/host/operations.hpp"
 
@@ -37,6 +41,55 @@ ElementRange segment_of(std::int64_t size, std::int64_t index, std::int64_t segm
 
 enum class Phase : std::uint8_t { reduce_scatter, all_gather };
 
+/// The phases that a collective has.
+struct Phases {
+  bool reduces;
+  bool gathers;
+};
+Phases phases_of(const Traits& kind) { return {kind.reduces(), !kind.has_own_outputs()}; }
+
+/// The address of element `elements` of each tensor.
+template <class Pointer>
+std::vector<Pointer> advanced(const std::vector<Pointer>& tensors, std::int64_t elements, DType dtype) {
+  std::vector<Pointer> parts;
+  parts.reserve(tensors.size());
+  for (const Pointer tensor : tensors) parts.push_back(at(tensor, elements, dtype));
+  return parts;
+}
+
+/// The items as the schedule sees them: for a reduce_scatter and an all_gather one per replica and item, in the order
+/// of the slices of their ranks. Those of an all_gather are bytes without inputs; `own_parts` has the inputs of this
+/// rank, by item, and null for others.
+std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedule, int rank,
+                                      std::vector<HostItem> items, std::vector<const void*>& own_parts) {
+  if (phases.reduces && phases.gathers) return items;
+  const RankLayout& layout = schedule.layout();
+  std::vector<HostItem> parts;
+  for (const int owner : schedule.ranks_by_slice()) {
+    const auto at_owner = static_cast<std::size_t>(owner);
+    for (int replica = layout.first_replica[at_owner]; replica < layout.first_replica[at_owner + 1]; ++replica) {
+      const auto local = static_cast<std::size_t>(replica - layout.first_replica[at_owner]);
+      for (const HostItem& item : items) {
+        HostItem part;
+        if (phases.gathers) {
+          part.dtype = DType::u8;
+          part.shape = Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
+          own_parts.push_back(owner == rank ? item.inputs[local] : nullptr);
+          part.outputs = advanced(item.outputs, item.part_begin(replica), item.dtype);
+        } else {
+          const std::int64_t count = item.count() / layout.replicas();
+          part.dtype = item.dtype;
+          part.shape = Shape{count};
+          part.inputs = advanced(item.inputs, replica * count, item.dtype);
+          if (owner == rank) part.outputs.push_back(item.outputs[local]);
+        }
+        parts.push_back(std::move(part));
+      }
+    }
+  }
+  return parts;
+}
+
 /// One step of one segment: a stage in one of the phases.
 struct PlannedStep {
   std::size_t segment;
@@ -48,7 +101,7 @@ struct PlannedStep {
 
 /// The steps of this rank, in an order that is the same on all ranks. With `shares_node` the results of the first stage
 /// are written inside the node, so that stage has no all-gather.
-std::vector<PlannedStep> order_steps(const RankSchedule& schedule, bool shares_node) {
+std::vector<PlannedStep> order_steps(const RankSchedule& schedule, Phases phases, bool shares_node) {
   const int stages = schedule.stage_count();
   std::vector<PlannedStep> order;
   for (int segment = 0; segment < schedule.segments(); ++segment) {
@@ -58,6 +111,7 @@ std::vector<PlannedStep> order_steps(const RankSchedule& schedule, bool shares_n
       const int stage = phase == Phase::reduce_scatter ? index : 2 * stages - 1 - index;
       const bool replicates = schedule.radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
       if (!schedule.stage(stage).has_peers) continue;
+      if (phase == Phase::reduce_scatter ? !phases.reduces : !phases.gathers) continue;
       if (phase == Phase::all_gather && (replicates || (shares_node && stage == 0))) continue;
       order.push_back(
           {static_cast<std::size_t>(segment), stage, phase, steps++, segment + segments_between_stages * index});
@@ -74,9 +128,10 @@ class MixedRadixExchange final : public Operation {
   MixedRadixExchange(const Descriptor& descriptor, std::shared_ptr<const RankSchedule> schedule, int rank,
                      std::vector<HostItem> items, NodeGroup* group)
       : Operation(descriptor),
+        phases_(phases_of(descriptor.traits())),
         schedule_(std::move(schedule)),
         rank_(rank),
-        reduction_(descriptor.op, std::move(items)),
+        reduction_(descriptor.op, scheduled_items(phases_, *schedule_, rank, std::move(items), own_parts_)),
         writer_(reduction_),
         folder_(*schedule_, reduction_, writer_, rank) {
     if (group != nullptr && group->size() > 1) make_node(*group);
@@ -90,9 +145,10 @@ class MixedRadixExchange final : public Operation {
     shares_node_ = node_ && node_->start();
     const auto& radices = schedule_->radices();
     const auto first_message = radices.begin() + (shares_node_ ? 1 : 0);
-    const bool gathers = first_message != radices.end() && first_message->kind != StageKind::replicate;
+    const bool gathers =
+        phases_.gathers && first_message != radices.end() && first_message->kind != StageKind::replicate;
     const std::size_t bytes = reduction_.result_bytes();
-    std::byte* packed = shares_node_ ? node_->results(bytes) : nullptr;
+    std::byte* packed = shares_node_ && phases_.gathers ? node_->results(bytes) : nullptr;
     if (gathers && packed == nullptr) {
       packed_results_ = workspace.take(bytes);
       packed = packed_results_.data();
@@ -100,7 +156,8 @@ class MixedRadixExchange final : public Operation {
     NodeStage* const node = shares_node_ ? &*node_ : nullptr;
     writer_.start(packed, node);
     folder_.start(node);
-    order_ = order_steps(*schedule_, shares_node_);
+    has_own_parts_ = phases_.reduces;
+    order_ = order_steps(*schedule_, phases_, shares_node_);
     for (int i = 0; i < schedule_->segments(); ++i)
       segments_.push_back(SegmentState{Segment(segment_of(reduction_.space.size(), i, schedule_->segments()))});
     for (const PlannedStep& planned : order_) ++segments_[planned.segment].left;
@@ -112,24 +169,20 @@ class MixedRadixExchange final : public Operation {
     while (moved) {
       moved = false;
       for (Step& step : under_way_) {
-        std::erase_if(step.receives, [&](const Receive& receive) { return transport.test(receive.transfer); });
-        if (!step.receives.empty() || !complete(step, workspace)) continue;
+        step.receives.test(transport);
+        if (!step.receives.is_empty() || !complete(step, workspace)) continue;
         step.is_complete = true;
         moved = true;
       }
       std::erase_if(under_way_, [](const Step& step) { return step.is_complete; });
       moved = post_ready_steps(transport, workspace) || moved;
     }
-    std::erase_if(sends_, [&](const Send& send) {
-      if (!transport.test(send.transfer)) return false;
-      --segments_[send.segment].open_sends;
-      return true;
-    });
+    for (const int segment : sends_.test(transport)) --segments_[static_cast<std::size_t>(segment)].open_sends;
     for (SegmentState& each : segments_) {
       if (each.segment.has_buffers() && each.left == 0 && each.open_sends == 0) each.segment.release(workspace);
     }
-    if (next_ < order_.size() || !under_way_.empty()) return false;
-    if (!has_left_node() || !sends_.empty()) return false;
+    if (next_ < order_.size() || !under_way_.empty() || !has_own_parts_) return false;
+    if (!has_left_node() || !sends_.is_empty()) return false;
     if (shares_node_) node_->require_outputs();
     workspace.give_back(std::move(packed_results_));
     return true;
@@ -144,7 +197,7 @@ class MixedRadixExchange final : public Operation {
   std::vector<int> awaited_ranks() const override {
     std::vector<int> ranks;
     for (const Step& step : under_way_) {
-      for (const Receive& receive : step.receives) ranks.push_back(receive.source);
+      ranks.insert(ranks.end(), step.receives.numbers().begin(), step.receives.numbers().end());
     }
     if (shares_node_ && ranks.empty()) {
       for (const int member : node_->unfinished()) ranks.push_back(rank_of(member));
@@ -155,17 +208,14 @@ class MixedRadixExchange final : public Operation {
   }
 
   bool abandon(Transport& transport) noexcept override {
-    std::vector<Transfer> transfers;
+    std::vector<Transfer> transfers = sends_.take();
     std::vector<Buffer> buffers;
-    for (const Send& send : sends_) transfers.push_back(send.transfer);
-    for (const Step& step : under_way_) {
-      for (const Receive& receive : step.receives) transfers.push_back(receive.transfer);
-    }
+    for (const Step& step : under_way_)
+      transfers.insert(transfers.end(), step.receives.transfers().begin(), step.receives.transfers().end());
     buffers.push_back(std::move(packed_results_));
     for (SegmentState& each : segments_) {
       for (Buffer& buffer : each.segment.take_buffers()) buffers.push_back(std::move(buffer));
     }
-    sends_.clear();
     under_way_.clear();
     // other ranks of the node may be at work before this one has started
     if (node_) node_->abandon(!transfers.empty());
@@ -175,14 +225,6 @@ class MixedRadixExchange final : public Operation {
   bool survives_faults() const noexcept override { return true; }
 
  private:
-  struct Receive {
-    Transfer transfer;
-    int source;
-  };
-  struct Send {
-    Transfer transfer;
-    std::size_t segment;
-  };
   struct SegmentState {
     Segment segment;
     int done = 0;  // number of completed steps
@@ -192,7 +234,7 @@ class MixedRadixExchange final : public Operation {
   /// A step whose messages are posted.
   struct Step {
     PlannedStep planned;
-    std::vector<Receive> receives;
+    OpenTransfers receives;              // with their sources
     std::vector<SliceInputs> slices;     // in the reduce-scatter phase
     std::vector<ElementRange> arriving;  // in the all-gather phase
     bool is_complete = false;
@@ -209,6 +251,7 @@ class MixedRadixExchange final : public Operation {
   /// segment is complete.
   bool post_ready_steps(Transport& transport, Workspace& workspace) {
     bool posted = false;
+    if (!has_own_parts_ && !write_own_parts()) return false;
     for (; next_ < order_.size() && segments_[order_[next_].segment].done == order_[next_].index; ++next_) {
       const PlannedStep& planned = order_[next_];
       if (shares_node_ && planned.stage == 0) {
@@ -219,6 +262,17 @@ class MixedRadixExchange final : public Operation {
       posted = true;
     }
     return posted;
+  }
+
+  /// An all_gather begins with the parts of this rank. False if another rank of the node has abandoned the operation.
+  bool write_own_parts() {
+    if (shares_node_ && !node_->begin_work()) return false;
+    for (std::size_t item = 0; item < own_parts_.size(); ++item) {
+      if (own_parts_[item] != nullptr) writer_.write(item, own_parts_[item]);
+    }
+    if (shares_node_ && !node_->end_work()) return false;
+    has_own_parts_ = true;
+    return true;
   }
 
   /// The first stage in memory: folds this rank's slices of the node's inputs. False if another rank of the node has
@@ -246,7 +300,7 @@ class MixedRadixExchange final : public Operation {
       for (const SliceStep& slice : work.slices) receive_results(step, slice, transport);
       for (const SliceStep& slice : work.slices) send_results(step, slice, transport);
     }
-    if (!step.receives.empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
+    if (!step.receives.is_empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
   }
 
   /// False if the step writes to other ranks of the node, and one of them has abandoned the operation.
@@ -291,7 +345,7 @@ class MixedRadixExchange final : public Operation {
       if (bytes == 0) continue;
       const std::span<std::byte> buffer = segment_of_step(step).new_buffer(bytes, workspace);
       inputs.received[group] = buffer.data();
-      step.receives.push_back({transport.receive(source.peer, buffer), source.peer});
+      step.receives.add(transport.receive(source.peer, buffer), source.peer);
     }
   }
 
@@ -310,21 +364,30 @@ class MixedRadixExchange final : public Operation {
 
   // messages of the all-gather phase: results, in place in the packed results
 
+  /// Whether `rank` gets results in the all-gather of `stage`: in a reduce only those that pass them on to the root.
+  [[nodiscard]] bool wants_results(int rank, int stage) const {
+    return descriptor().root < 0 || schedule_->are_together(rank, descriptor().root, stage);
+  }
+
   void receive_results(Step& step, const SliceStep& slice, Transport& transport) {
+    if (!wants_results(rank_, step.planned.stage)) return;
     for (const auto& source : slice.sends) {
       if (source.elements.size() == 0) continue;
-      step.receives.push_back({transport.receive(source.peer, writer_.packed(source.elements)), source.peer});
+      step.receives.add(transport.receive(source.peer, writer_.packed(source.elements)), source.peer);
       step.arriving.push_back(source.elements);
     }
   }
 
   void send_results(const Step& step, const SliceStep& slice, Transport& transport) {
     if (slice.kept.size() == 0) return;
-    for (const auto& target : slice.receives) send(step, target.peer, writer_.packed(slice.kept), transport);
+    for (const auto& target : slice.receives) {
+      if (wants_results(target.peer, step.planned.stage))
+        send(step, target.peer, writer_.packed(slice.kept), transport);
+    }
   }
 
   void send(const Step& step, int target, std::span<const std::byte> data, Transport& transport) {
-    sends_.push_back({transport.send(target, data), step.planned.segment});
+    sends_.add(transport.send(target, data), static_cast<int>(step.planned.segment));
     ++segments_[step.planned.segment].open_sends;
   }
 
@@ -336,7 +399,7 @@ class MixedRadixExchange final : public Operation {
     for (int member = 0; member < group.size(); ++member) {
       const int first = rank_ - group.rank();
       const auto rank = static_cast<std::size_t>(first) + static_cast<std::size_t>(member);
-      replicas.push_back(layout.first_replica[rank + 1] - layout.first_replica[rank]);
+      replicas.push_back(phases_.reduces ? layout.first_replica[rank + 1] - layout.first_replica[rank] : 0);
     }
     node_.emplace(group, reduction_.items, descriptor().op, std::move(replicas));
   }
@@ -349,7 +412,7 @@ class MixedRadixExchange final : public Operation {
     if (!shares_node_) return true;
     node_->finish();
     if (!node_->have_all_finished()) return false;
-    if (node_->all_seen() || has_taken_results_) return true;
+    if (!phases_.gathers || node_->all_seen() || has_taken_results_) return true;
     if (!node_->begin_work()) return false;
     const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());
     for (const SegmentState& each : segments_) {
@@ -369,8 +432,11 @@ class MixedRadixExchange final : public Operation {
       writer_.deliver_unseen(slice.kept, results);
   }
 
+  const Phases phases_;
   const std::shared_ptr<const RankSchedule> schedule_;
   int rank_;
+  std::vector<const void*> own_parts_;  // of an all_gather, by item; null for parts of other ranks
+  bool has_own_parts_ = false;
   const ReductionSpace reduction_;
   ResultWriter writer_;
   PartialFolder folder_;
@@ -382,7 +448,7 @@ class MixedRadixExchange final : public Operation {
   std::vector<PlannedStep> order_;
   std::size_t next_ = 0;  // index in order_ of the next step
   std::vector<Step> under_way_;
-  std::vector<Send> sends_;
+  OpenTransfers sends_;  // with their segments
 };
 
 }  // namespace

@@ -88,6 +88,18 @@ std::vector<void*> ResultWriter::places_of(const TensorRange& range) const {
   return places;
 }
 
+void ResultWriter::write(std::size_t item, const void* source) const {
+  const std::int64_t start = reduction_.space.start(item);
+  const DType dtype = result_dtype(reduction_.op, reduction_.items[item].dtype);
+  for (const TensorRange& range : reduction_.turns({start, start + reduction_.items[item].count()}, 2)) {
+    const auto bytes = static_cast<std::size_t>(range.end - range.begin) * size_of(dtype);
+    for (void* const place : places_of(range)) {
+      if (node_ != nullptr && !node_->goes_on(2 * bytes)) return;
+      std::memcpy(place, at(source, range.begin, dtype), bytes);
+    }
+  }
+}
+
 void ResultWriter::deliver(ElementRange elements) const {
   for (const TensorRange& range : reduction_.turns(elements, 2)) {
     const auto goes_on = [&] { return node_ == nullptr || node_->goes_on(2 * reduction_.bytes_of(range)); };

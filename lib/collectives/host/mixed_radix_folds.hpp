@@ -99,6 +99,8 @@ class ResultWriter {
   [[nodiscard]] std::span<std::byte> packed(ElementRange elements) const {
     return {packed_ + reduction_.results.offset(elements.begin), reduction_.results.bytes(elements)};
   }
+  /// Writes item `item`, as it is at `source`, to the packed results and the outputs.
+  void write(std::size_t item, const void* source) const;
   /// Copies packed results to the outputs.
   void deliver(ElementRange elements) const;
   /// Copies the packed results of another rank to this rank's outputs that the other rank could not write.

@@ -4,11 +4,11 @@
 #include "collectives/host/schedule_cache.hpp"
 
 #include "base/check.hpp"
-#include "schedule/planner.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <numeric>
 
 namespace lockstep::detail {
 namespace {
@@ -32,11 +32,36 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
   return result;
 }
 
+/// Large parts go from each node to every other directly, in one step; small ones in stages of radix 8 at most, where
+/// the number of nodes has such factors. Powers of two come first, because they keep the nodes of the tree whole.
+Radices even_radices(const RankLayout& layout, NodePath path, std::int64_t bytes) {
+  constexpr std::int64_t least_direct_bytes = 8192;
+  Radices radices;
+  const int ranks_of_node = layout.ranks() / layout.nodes();
+  if (ranks_of_node > 1)
+    radices.push_back({path == NodePath::memory ? StageKind::node : StageKind::split, ranks_of_node});
+  int left = layout.nodes();
+  if (bytes / layout.ranks() < least_direct_bytes) {
+    for (const int factor : {8, 4, 2, 3, 5, 7}) {
+      for (; left % factor == 0 && left > factor; left /= factor) radices.push_back({StageKind::split, factor});
+    }
+  }
+  radices.push_back({StageKind::split, left});
+  return radices;
+}
+
 /// FNV-1a.
 std::uint64_t fingerprint_of(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
+}
+
+/// The size for which schedules of `bytes` bytes are planned: the next power of two.
+std::int64_t planned_bytes(std::int64_t bytes) {
+  const auto size_class =
+      static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(8, bytes) - 1)));
+  return std::int64_t{1} << std::min(size_class, 44);
 }
 
 }  // namespace
@@ -61,6 +86,11 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int 
     stage.shipped = aligned_blocks(work.bounds[group], work.bounds[group + 1], layout_->replicas());
     for (const Block& block : stage.shipped) stage.shipped_merges.push_back(fold_merges_of_leaves(block));
   }
+  if (!schedule_.is_even()) return;
+  const int ranks = layout_->ranks();
+  ranks_by_slice_.resize(static_cast<std::size_t>(ranks));
+  for (int owner = 0; owner < ranks; ++owner)
+    ranks_by_slice_[static_cast<std::size_t>(schedule_.last_slice(owner, {0, ranks}).begin)] = owner;
 }
 
 StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage, ElementRange elements) const {
@@ -78,29 +108,60 @@ ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> n
   if (!options.radices.empty()) forced_.emplace(options.radices);
 }
 
+std::shared_ptr<const CarrySteps> make_carry_steps(const ReplicaLayout& layout, std::span<const int> node_leaders,
+                                                   int rank, NodePath path) {
+  if (path == NodePath::memory) return std::make_shared<CarrySteps>(layout, node_leaders, rank);
+  std::vector<int> ranks(static_cast<std::size_t>(layout.ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return std::make_shared<CarrySteps>(layout, ranks, rank);
+}
+
+std::optional<ScheduleChoice> planned_schedule(const RankLayout& layout, std::int64_t bytes, NodePath path) {
+  if (layout.ranks() <= 2 || layout.nodes() == 1) return std::nullopt;
+  const bool shares_nodes = path == NodePath::memory && layout.nodes() < layout.ranks();
+  ScheduleChoice plan =
+      plan_all_reduce(layout, {}, planned_bytes(bytes), shares_nodes ? FirstStage::node : FirstStage::any);
+  if (plan.radices.size() == 1 && plan.segments == 1) return std::nullopt;
+  return plan;
+}
+
 std::shared_ptr<const RankSchedule> ScheduleCache::find(std::int64_t bytes) {
   if (layout_->ranks() == 1) return nullptr;
-  if (!forced_ && (layout_->ranks() == 2 || layout_->nodes() == 1)) return nullptr;
-  const auto size_class =
-      static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(8, bytes) - 1)));
+  const std::int64_t planned = planned_bytes(bytes);
   const MutexLock lock(mutex_);
-  const auto known = plans_.find(size_class);
+  const auto known = plans_.find(planned);
   if (known != plans_.end()) return known->second;
-  return plans_[size_class] = plan(std::int64_t{1} << std::min(size_class, 44));
+  return plans_[planned] = plan(planned);
+}
+
+bool ScheduleCache::is_even() const {
+  const auto has_equal_steps = [](const std::vector<int>& bounds) {
+    const auto is_uneven = [&](int a, int b) { return b - a != bounds[1] - bounds[0]; };
+    return std::adjacent_find(bounds.begin(), bounds.end(), is_uneven) == bounds.end();
+  };
+  return has_equal_steps(layout_->first_replica) && has_equal_steps(layout_->first_rank);
+}
+
+std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes) {
+  const int nodes = layout_->nodes();
+  if (layout_->ranks() == 2 || nodes == 1 || !is_even()) return nullptr;
+  const MutexLock lock(mutex_);
+  const Radices radices = even_radices(*layout_, path_, bytes);
+  auto& schedule = even_[radices];
+  if (!schedule) schedule = std::make_shared<RankSchedule>(layout_, rank_, radices, 1);
+  return schedule;
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) const {
-  const CostParameters parameters;
-  ScheduleChoice plan;
+  std::optional<ScheduleChoice> plan;
   if (forced_) {
-    plan = priced(*layout_, parameters, forced_->stages(layout_->ranks(), layout_->nodes()), bytes, options_.segments);
+    plan = priced(*layout_, {}, forced_->stages(layout_->ranks(), layout_->nodes()), bytes, options_.segments);
   } else {
-    const bool shares_nodes = path_ == NodePath::memory && layout_->nodes() < layout_->ranks();
-    plan = plan_all_reduce(*layout_, parameters, bytes, shares_nodes ? FirstStage::node : FirstStage::any);
-    if (plan.radices.size() == 1 && plan.segments == 1) return nullptr;
+    plan = planned_schedule(*layout_, bytes, path_);
+    if (!plan) return nullptr;
   }
-  return std::make_shared<RankSchedule>(layout_, rank_, plan.radices,
-                                        options_.segments != 0 ? options_.segments : plan.segments);
+  return std::make_shared<RankSchedule>(layout_, rank_, plan->radices,
+                                        options_.segments != 0 ? options_.segments : plan->segments);
 }
 
 }  // namespace lockstep::detail

@@ -4,7 +4,14 @@
 #include <lockstep/collectives/schedule_model.hpp>
 
 #include "base/check.hpp"
+#include "collectives/engine/control_message.hpp"
+#include "collectives/host/schedule_cache.hpp"
+#include "collectives/selection.hpp"
+#include "schedule/cost_model.hpp"
 #include "schedule/planner.hpp"
+#include "schedule/radices.hpp"
+
+#include <optional>
 
 namespace lockstep {
 namespace {
@@ -18,6 +25,35 @@ void check_positive(std::string_view name, double value) {
   if (value > 0 && value <= 1e9) return;  // not so for a NaN
   detail::throw_error(Code::invalid_argument, "simulate_all_reduce: {} is {}; give a number above 0, at most 10^9",
                       name, value);
+}
+
+static_assert(sizeof(detail::AgreementHeader) == detail::agreement_header_bytes);
+
+/// See `carried_bytes`.
+std::optional<std::int64_t> carried_bytes_on(const detail::RankLayout& layout, std::int64_t bytes) {
+  // the sizes that cannot be carried do without the steps, which take time proportional to the ranks
+  if (bytes > static_cast<std::int64_t>(detail::most_carried_bytes)) return std::nullopt;
+  const detail::ModelledRanks ranks(layout);
+  return carried_bytes(*make_carry_steps(ranks.layout, ranks.node_leaders, 0, detail::NodePath::memory), bytes);
+}
+
+/// What lockstep runs on `layout`, at the rates of `parameters`; cut into `segments` segments if that is not 0.
+detail::ScheduleChoice priced_plan(const detail::RankLayout& layout, const detail::CostParameters& parameters,
+                                   std::int64_t bytes, int segments) {
+  const auto plan = planned_schedule(layout, bytes, detail::NodePath::memory);
+  if (segments == 0) segments = plan ? plan->segments : 1;
+  const auto direct = [&] { return detail::RadixPattern("0").stages(layout.ranks(), layout.nodes()); };
+  return priced(layout, parameters, plan ? plan->radices : direct(), bytes, segments);
+}
+
+/// What lockstep runs in the shared memory of one node.
+ModelledAllReduce priced_in_node(const detail::RankLayout& layout, const detail::CostParameters& parameters,
+                                 std::int64_t bytes) {
+  const bool is_small = detail::uses_control_blocks(detail::ModelledRanks(layout).layout, bytes, BufferKind::arena);
+  const auto reads = is_small ? detail::NodeReads::inputs : detail::NodeReads::slices;
+  return {.radices = is_small ? "control blocks" : "slices in place",
+          .time_us = node_reduce_us(parameters, layout.ranks(), bytes, reads),
+          .agreement_us = agreement_cost(layout, parameters).time_us};
 }
 
 }  // namespace
@@ -38,16 +74,23 @@ ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64
   parameters.overhead_us = cluster.overhead_us;
   parameters.memory_gbs = cluster.memory_gbs;
   const detail::RankLayout layout = detail::even_rank_layout(cluster.ranks, cluster.nodes);
-  detail::ScheduleChoice plan;
-  if (radices.empty() && segments == 0) {
-    plan = detail::plan_all_reduce(layout, parameters, bytes);
-  } else {
-    const auto stages = radices.empty() ? detail::plan_all_reduce(layout, parameters, bytes).radices
-                                        : detail::RadixPattern(radices).stages(cluster.ranks, cluster.nodes);
-    plan = detail::priced(layout, parameters, stages, bytes, segments);
+  const bool is_chosen = radices.empty() && segments == 0;
+  if (is_chosen && cluster.nodes == 1 && cluster.ranks > 1) return priced_in_node(layout, parameters, bytes);
+  if (const auto data = is_chosen ? carried_bytes_on(layout, bytes) : std::nullopt) {
+    const detail::AgreementCost all = agreement_cost(layout, parameters, *data);
+    return {"with the agreement", 1, all.time_us, all.time_us, all.messages, all.bytes};
   }
-  return {detail::to_string(plan.radices), plan.segments, plan.time_us, plan.load.messages * plan.segments,
-          plan.load.bytes};
+  const detail::AgreementCost agreement = agreement_cost(layout, parameters);
+  const detail::ScheduleChoice plan =
+      radices.empty() ? priced_plan(layout, parameters, bytes, segments)
+                      : priced(layout, parameters, detail::RadixPattern(radices).stages(cluster.ranks, cluster.nodes),
+                               bytes, segments);
+  return {detail::to_string(plan.radices),
+          plan.segments,
+          agreement.time_us + plan.time_us,
+          agreement.time_us,
+          agreement.messages + plan.load.messages * plan.segments,
+          agreement.bytes + plan.load.bytes};
 }
 
 }  // namespace lockstep

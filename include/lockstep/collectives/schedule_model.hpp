@@ -29,20 +29,32 @@ struct ModelledCluster {
 
 /// One all_reduce on a ModelledCluster.
 struct ModelledAllReduce {
-  std::string radices;        ///< radices of the stages, nearest ranks first; n: the ranks of a node, r: replicating
+  /// Radices of the stages, nearest ranks first; n: the ranks of a node, r: replicating. If the data travels in the
+  /// messages by which the ranks agree on the call, "with the agreement"; on one node, "control blocks" or "slices in
+  /// place": what `selected_schedule` says.
+  std::string radices;
   int segments = 1;           ///< number of segments of the vector, whose stages overlap
   double time_us = 0;         ///< time of the slowest rank
-  std::int64_t messages = 0;  ///< messages of the rank that sends most
-  std::int64_t bytes = 0;     ///< bytes of the rank that sends most
+  double agreement_us = 0;    ///< part of `time_us` until all ranks agree on the call; all of it if data travels there
+  std::int64_t messages = 0;  ///< messages of the rank that sends most, those of the agreement included
+  std::int64_t bytes = 0;     ///< bytes of the rank that sends most, those of the agreement included
 };
 
-/// The time of an all_reduce of `bytes` bytes per rank, with the radices that lockstep's planner chooses, or with
-/// `radices` if that is not empty, in the form of LOCKSTEP_RADICES ("2.2.f2"); cut into `segments` segments, or into
-/// the best number if that is 0. Local. Thread-safe. Throws Error(invalid_argument) that names the field, its value and
-/// the rule. Cost: milliseconds at 100000 ranks; grows with the radices and the logarithm of the ranks, plus one pass
-/// over them. The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules
-/// generalise Thakur, Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). It ignores noise, congestion
-/// inside the network and skewed arrival, so trust its ratios more than its microseconds.
+/// The time of what lockstep runs for an all_reduce in canonical order of one f32 tensor of `bytes` bytes per rank: the
+/// agreement of all ranks on the call with the data, if that is small, else the agreement and then the schedule that
+/// `selected_schedule` names. If `radices`, in the form of LOCKSTEP_RADICES ("2.2.f2"), is not empty: the agreement and
+/// then that schedule, cut into `segments` segments, or into the best number if that is 0. If only `segments` is given:
+/// the agreement and then the planner's radices, cut into that number.
+///
+/// The rates of `cluster` change the time and not the choice, since lockstep does not measure its network. The ranks of
+/// a node share memory; LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY have no effect. On one node, the buffers are in the
+/// arena.
+///
+/// Local. Thread-safe. Throws Error(invalid_argument) that names the field, its value and the rule. Cost: milliseconds
+/// at 100000 ranks; grows with the radices and the logarithm of the ranks, plus a few passes over them. The model is
+/// LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules generalise Thakur,
+/// Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). It ignores noise, congestion inside the network and
+/// skewed arrival, so trust its ratios more than its microseconds.
 [[nodiscard]] LOCKSTEP_API ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64_t bytes,
                                                                  std::string_view radices = {}, int segments = 0);
 
@@ -58,6 +70,8 @@ enum class BufferKind : std::uint8_t {
 ///   "control blocks"                      in a node: inputs are copied to control blocks; every rank adds all of them
 ///   "slices in place"                     in a node: the owner of a slice reads all inputs and writes all outputs
 ///   "slices through staging, 4 rounds"    the same, with copies of memory that other ranks cannot map
+///   "with the agreement"                  between nodes: the data is in the messages by which the ranks agree on the
+///                                         call, so there is one exchange; the two below are a second one
 ///   "direct exchange"                     by messages: every rank receives its slice from all others, and sends them
 ///   the sum "radices 4.2.8.r4, 2 segments"        by messages, in stages, as ModelledAllReduce writes them
 /// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY affect the result as they affect the call. Throws

@@ -95,6 +95,14 @@ struct ReduceOptions {
 /// streams of their devices before the call; the results are written when the call is complete. Without NCCL the inputs
 /// are copied to the host during the call. After an error the path is negotiated again.
 ///
+/// Cost between N nodes, or N ranks that share no memory: each collective begins with an exchange by which the ranks
+/// compare the call: about log4 N rounds, in each of which the lowest rank of a node sends 40 bytes to three others, as
+/// a rule (recursive multiplying; Ruefenacht, Bull, Booth 2017); inside a node two cache line transfers. The data of a
+/// small call travels in these messages, and there are no others, if a rank sends at most 64 KiB of it in all rounds: a
+/// reduction sends its partial sums in each message, a broadcast and a scatter the input of the root, the other
+/// collectives the inputs of all replicas passed on so far. The costs at each function are those of the data of larger
+/// calls.
+///
 /// Shared handle: copies refer to the same group, and a const handle does not make the group const, as with a
 /// shared_ptr. Thread-safety: any thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only
 /// the main thread may call; other threads get Error(failed_precondition). Destroying the last handle while operations
@@ -136,8 +144,9 @@ class LOCKSTEP_API Communicator {
   /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of it, in place if the buffers
   /// are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; synchronization by two cache
   /// line transfers between cores, one after the other, or by one up to 2 KiB (movement-avoiding reduction; Peng et
-  /// al., SC 2023). Between nodes (direct exchange; Thakur, Rabenseifner, Gropp 2005): 2 (P-1) messages and 2 (P-1)/P
-  /// times the bytes of its partial sums per rank; up to 2 KiB, P-1 messages with all partial sums of the rank.
+  /// al., SC 2023). Between nodes, in stages of radices k that the planner chooses (Thakur, Rabenseifner, Gropp 2005;
+  /// Ruefenacht, Bull, Booth 2017): the sum of k-1 over the stages in messages, twice for stages that split, and 2
+  /// (P-1)/P times the bytes of its partial sums per rank if all stages split.
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op,
                                          const ReduceOptions& options = {}) const;
@@ -149,7 +158,8 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Plan prepare_all_reduce(std::span<const Item> items, ReduceOp op,
                                         const ReduceOptions& options = {}) const;
 
-  /// As all_reduce, with outputs on rank `root` only. Collective.
+  /// As all_reduce, with outputs on rank `root` only. Collective. Cost between nodes: as all_reduce, but results go to
+  /// the root and the ranks that pass them on.
   void reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root,
                                      const ReduceOptions& options = {}) const;
@@ -157,7 +167,9 @@ class LOCKSTEP_API Communicator {
   /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n:
   /// replica r gets part r of the reduction. Collective.
   /// Cost on one node: every rank reads the parts of its replicas in all inputs and writes its outputs; memory and
-  /// synchronization as for all_reduce.
+  /// synchronization as for all_reduce. Between nodes of equal numbers of ranks and replicas: first in the memory of
+  /// the node, then one message to every other node with (1/P) of the bytes for each of P ranks, or log N steps for
+  /// small parts (recursive halving); else P-1 messages.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {}) const;
@@ -165,7 +177,7 @@ class LOCKSTEP_API Communicator {
   /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
   /// Cost on one node: every rank reads all inputs and writes its outputs, in place if the inputs are in the arena
   /// (outputs may be anywhere), else through staging memory; synchronization by two cache line transfers, one up to 2
-  /// KiB.
+  /// KiB. Between nodes as reduce_scatter, in reverse: each part crosses once to each node.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 

@@ -98,7 +98,8 @@ struct ReduceOptions {
 /// Cost between N nodes, or N ranks that share no memory: each collective begins with an exchange by which the ranks
 /// compare the call: about log4 N rounds, in each of which the lowest rank of a node sends 40 bytes to three others, as
 /// a rule (recursive multiplying; Ruefenacht, Bull, Booth 2017); inside a node two cache line transfers. The data of a
-/// small call travels in these messages, and there are no others, if a rank sends at most 64 KiB of it in all rounds: a
+/// small call travels in these messages, and there are no others, if a rank sends at most 64 KiB of it in all rounds,
+/// and no more than 16 KiB in one message where nodes have several ranks: a
 /// reduction sends its partial sums in each message, a broadcast and a scatter the input of the root, the other
 /// collectives the inputs of all replicas passed on so far. The costs at each function are those of the data of larger
 /// calls.

@@ -218,6 +218,11 @@ void Engine::acknowledge_failure() {
   epoch_.acknowledge();
 }
 
+void Engine::ignore_positions() {
+  const MutexLock lock(mutex_);
+  queue_.ignore_positions();
+}
+
 void Engine::continue_at(std::int64_t completed) {
   const MutexLock lock(mutex_);
   queue_.continue_at(completed);

@@ -105,6 +105,10 @@ class Engine final : private JobMember {
   /// All ranks call it with one value: from here on their next operations are the same again.
   void continue_at(std::int64_t completed);
 
+  /// Ranks that a failure has left at different operations need not recover: every sequence of operations that begins
+  /// after a failure is complete in itself. Before the first operation.
+  void ignore_positions();
+
   /// The epoch of an operation that is posted now.
   [[nodiscard]] std::uint64_t next_epoch();
 

@@ -13,7 +13,6 @@ namespace lockstep::detail {
 
 static_assert(sizeof(Summary) <= ControlBlock::verdict_bytes);
 static_assert(sizeof(AgreementHeader) + most_carried_bytes <= most_message_bytes);
-static_assert(most_carried_bytes <= ControlBlock::payload_bytes);
 
 MessageAgreement::MessageAgreement(ControlChannel& control, NodeGroup* group, int rank,
                                    std::span<const int> node_leaders)

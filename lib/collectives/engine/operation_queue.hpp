@@ -60,7 +60,12 @@ class OperationQueue {
   }
 
   /// Before the agreement on `operation`, the head or an operation that is to be done at once.
-  void place(Operation& operation) const noexcept { operation.place_after(completed_before_); }
+  void place(Operation& operation) const noexcept {
+    operation.place_after(compares_positions_ ? completed_before_ : 0);
+  }
+  /// From now on the ranks do not compare how many operations they had completed before an epoch. Before the first
+  /// operation.
+  void ignore_positions() noexcept { compares_positions_ = false; }
   /// Number of operations that are done, in all epochs. All ranks have the same in one epoch, unless a failure has
   /// ended the epoch before when some of them had completed more than others.
   [[nodiscard]] std::int64_t completed() const noexcept { return completed_before_ + sequence_; }
@@ -84,6 +89,7 @@ class OperationQueue {
   std::vector<std::shared_ptr<Operation>> operations_;  // short: a deque would allocate now and then for ever
   std::int64_t sequence_ = 0;
   std::int64_t completed_before_ = 0;  // operations of earlier epochs
+  bool compares_positions_ = true;
   MergeCount merges_;
 };
 

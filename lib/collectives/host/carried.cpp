@@ -283,15 +283,20 @@ class CarriedInputs final : public CarriedOperation {
   std::vector<std::size_t> offsets_;  // of each rank's inputs, and the end
 };
 
-/// The most bytes that a rank sends in all rounds, about. The parts of a reduction and the input of a root go to every
-/// target in every round; the inputs of all ranks grow to the whole. Too many if the leader of a node would add too
-/// much.
-std::size_t most_sent_bytes(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items) {
+/// The sizes that decide whether data is carried, on any rank.
+struct CarriedBytes {
+  std::size_t part = 0;  ///< of the largest part
+  std::size_t sent = 0;  ///< by a leader in all rounds, about
+};
+
+/// The parts of a reduction and the input of a root go to every target in every round; the inputs of all ranks grow to
+/// the whole.
+CarriedBytes carried_bytes(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items) {
   const Traits& kind = descriptor.traits();
   if (!kind.reduces()) {
     const int root_replica = descriptor.root < 0 ? -1 : steps.layout().first(descriptor.root);
     const std::size_t whole = contributed_bytes(descriptor, items, 0, steps.layout().replicas(), root_replica);
-    return kind.inputs == Place::root ? whole * steps.messages() : whole;
+    return {whole, kind.inputs == Place::root ? whole * steps.messages() : whole};
   }
   std::size_t bytes = 0;  // of one block
   for (const HostItem& item : items) {
@@ -300,7 +305,7 @@ std::size_t most_sent_bytes(const Descriptor& descriptor, const CarrySteps& step
     bytes += whole_lines(static_cast<std::size_t>(item.count()) * widest);
   }
   bytes *= steps.most_blocks();
-  return bytes * steps.most_ranks() > most_joined_bytes ? most_carried_bytes + 1 : bytes * steps.messages();
+  return {bytes, bytes * steps.messages()};
 }
 
 }  // namespace
@@ -308,7 +313,11 @@ std::size_t most_sent_bytes(const Descriptor& descriptor, const CarrySteps& step
 bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items) {
   const Traits& kind = descriptor.traits();
   if (!steps.are_possible() || kind.pattern == Pattern::barrier || kind.rows == Rows::own) return false;
-  return most_sent_bytes(descriptor, steps, items) <= most_carried_bytes;
+  const CarriedBytes bytes = carried_bytes(descriptor, steps, items);
+  // inside a node parts are on the control blocks, and the leader joins them alone
+  const bool fits_node = steps.most_ranks() == 1 || (bytes.part <= ControlBlock::payload_bytes &&
+                                                     bytes.part * steps.most_ranks() <= most_joined_bytes);
+  return fits_node && bytes.sent <= most_carried_bytes;
 }
 
 std::shared_ptr<Operation> make_carried(const Descriptor& descriptor, std::shared_ptr<const CarrySteps> steps,

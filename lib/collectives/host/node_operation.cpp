@@ -19,7 +19,7 @@ std::size_t bytes_of_one_input(std::span<const HostItem> items) {
 
 ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs, const NodeTuning& tuning) {
   const std::size_t bytes = static_cast<std::size_t>(most_inputs) * rounds.front().input_bytes;
-  const bool fits = rounds.size() == 1 && bytes <= ControlBlock::most_flat_bytes;
+  const bool fits = rounds.size() == 1 && bytes <= ControlBlock::payload_bytes;
   return {fits, fits && bytes <= std::max<std::size_t>(tuning.flat_bytes, 64)};
 }
 
@@ -37,7 +37,7 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       cut_(std::move(cut)),
       own_(group, published, descriptor.op),
       peers_(static_cast<std::size_t>(layout.ranks())) {
-  if (input_bytes_ > ControlBlock::most_flat_bytes) return;
+  if (input_bytes_ > ControlBlock::payload_bytes) return;
   need_rounds();
   control_block_use_ =
       control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning);

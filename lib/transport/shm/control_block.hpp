@@ -59,8 +59,7 @@ struct ControlBlock {
   /// Adjacent operations use different slots, and so do operations of adjacent epochs: a slow rank may still read the
   /// slot of the operation before.
   static constexpr std::size_t slots = 4;
-  static constexpr std::size_t payload_bytes = 64 * 1024;
-  static constexpr std::size_t most_flat_bytes = 16 * 1024;  ///< of one rank in an operation inside one node
+  static constexpr std::size_t payload_bytes = 16 * 1024;
   static constexpr std::size_t descriptor_bytes = 384;
   static constexpr std::size_t verdict_bytes = 576;
 

@@ -231,7 +231,11 @@ TEST(Creation, by_duplicate_and_split_ends_in_time_when_a_rank_is_stopped) {
         const Communicator made = parent.duplicate(short_deadline(1000));
         static_cast<void>(made.split(rank() % 2, 0, short_deadline(1000)));
       },
-      [&] { return parent.duplicate(long_limit()); }, uses_messages());
+      [&] {
+        static_cast<void>(parent.recover());  // some ranks may have completed an operation in which others failed
+        return parent.duplicate(long_limit());
+      },
+      uses_messages());
 }
 
 TEST(Creation, from_a_programs_communicator_ends_in_time_when_a_rank_is_stopped) {

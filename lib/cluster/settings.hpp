@@ -21,16 +21,17 @@ struct Settings {
   bool share_memory = true;
   std::size_t recorder_entries = 512;  ///< of each communicator; 0: nothing is recorded
   std::string recorder_directory;      ///< empty: that of temporary files
-  std::string radices;                 ///< stages of every all_reduce; empty: chosen by the planner
+  std::string radices;                 ///< stages of every all_reduce and larger reduce; empty: chosen by the planner
 };
 
 /// Reads the environment.
 /// Throws Error(invalid_argument) that names the variable, its value and the rule.
 ///   LOCKSTEP_TIMEOUT=FAIL, WARN,FAIL or WARN,FAIL,TOTAL   seconds, decimals allowed, 0 < WARN <= FAIL <= TOTAL
 ///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
-///   LOCKSTEP_RADICES=LIST                stages of every all_reduce, in the syntax of schedule/radices
-///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
-///   LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the directory of
+///   LOCKSTEP_RADICES=LIST                stages of every all_reduce and larger reduce, in the syntax of
+///   schedule/radices LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different
+///   nodes LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the
+///   directory of
 ///                                        its files; 0: no recorder
 ///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several
 [[nodiscard]] Settings settings_from_environment();

@@ -29,23 +29,29 @@ CarrySteps::CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, 
     const auto blocks = aligned_blocks(layout_.first(first), layout_.first(last), layout_.replicas());
     most_blocks_ = std::max(most_blocks_, blocks.size());
   };
+  const auto ranks_of = [&](int node) { return first_ranks[static_cast<std::size_t>(node)]; };
   for (int other = 0; other < layout_.ranks(); ++other) note_blocks(other, other + 1);
-  for (int node = 0; node < nodes; ++node) {
-    const auto ranks_of = [&](int member) { return first_ranks[static_cast<std::size_t>(member)]; };
-    note_blocks(ranks_of(node), ranks_of(node + 1));
-    std::vector<std::vector<int>> steps;
-    steps.emplace_back();
+  for (int node = 0; node < nodes; ++node)
     most_ranks_ = std::max(most_ranks_, static_cast<std::size_t>(ranks_of(node + 1) - ranks_of(node)));
-    for (int member = ranks_of(node); member <= ranks_of(node + 1); ++member) steps.back().push_back(member);
-    std::size_t messages = 0;
-    for (const AgreementRound& round : pattern.rounds(node)) {
-      messages += round.sources.size() - 1;
-      note_blocks(ranks_of(round.bounds.front()), ranks_of(round.bounds.back()));
-      std::transform(round.bounds.begin(), round.bounds.end(), std::back_inserter(steps.emplace_back()), ranks_of);
-    }
-    messages_ = std::max(messages_, messages);
-    if (ranks_of(node) == rank_) bounds_ = std::move(steps);
+  for (std::size_t round = 0; round <= pattern.round_count(); ++round) {
+    const std::vector<int>& groups = pattern.groups(round);
+    for (std::size_t group = 0; group + 1 < groups.size(); ++group)
+      note_blocks(ranks_of(groups[group]), ranks_of(groups[group + 1]));
   }
+  // about: in each round the numbers of groups differ by one or two
+  for (const int node : {0, nodes - 1}) {
+    std::size_t messages = 0;
+    for (const AgreementRound& round : pattern.rounds(node)) messages += round.sources.size() - 1;
+    messages_ = std::max(messages_, messages);
+  }
+  // the steps of this rank
+  const auto own = std::find(first_ranks.begin(), first_ranks.end() - 1, rank_);
+  if (own == first_ranks.end() - 1) return;
+  const auto node = static_cast<int>(own - first_ranks.begin());
+  bounds_.emplace_back();
+  for (int member = ranks_of(node); member <= ranks_of(node + 1); ++member) bounds_.front().push_back(member);
+  for (const AgreementRound& round : pattern.rounds(node))
+    std::transform(round.bounds.begin(), round.bounds.end(), std::back_inserter(bounds_.emplace_back()), ranks_of);
 }
 
 }  // namespace lockstep::detail

@@ -148,7 +148,9 @@ class MixedRadixExchange final : public Operation {
     const bool gathers =
         phases_.gathers && first_message != radices.end() && first_message->kind != StageKind::replicate;
     const std::size_t bytes = reduction_.result_bytes();
-    std::byte* packed = shares_node_ && phases_.gathers ? node_->results(bytes) : nullptr;
+    // in a reduce only the root's node has outputs
+    const bool has_results = phases_.gathers && wants_results(rank_, 1);
+    std::byte* packed = shares_node_ && has_results ? node_->results(bytes) : nullptr;
     if (gathers && packed == nullptr) {
       packed_results_ = workspace.take(bytes);
       packed = packed_results_.data();
@@ -290,7 +292,7 @@ class MixedRadixExchange final : public Operation {
   }
 
   void post(const PlannedStep& planned, Transport& transport, Workspace& workspace) {
-    Step step{planned, {}, {}, {}};
+    Step& step = under_way_.emplace_back(Step{planned, {}, {}, {}});  // `abandon` finds its transfers
     const StageStep work = work_of(rank_, planned.stage, segments_[planned.segment].segment.elements());
     if (planned.phase == Phase::reduce_scatter) {
       for (const SliceStep& slice : work.slices)
@@ -300,7 +302,7 @@ class MixedRadixExchange final : public Operation {
       for (const SliceStep& slice : work.slices) receive_results(step, slice, transport);
       for (const SliceStep& slice : work.slices) send_results(step, slice, transport);
     }
-    if (!step.receives.is_empty() || !complete(step, workspace)) under_way_.push_back(std::move(step));
+    if (step.receives.is_empty() && complete(step, workspace)) under_way_.pop_back();
   }
 
   /// False if the step writes to other ranks of the node, and one of them has abandoned the operation.
@@ -401,7 +403,12 @@ class MixedRadixExchange final : public Operation {
       const auto rank = static_cast<std::size_t>(first) + static_cast<std::size_t>(member);
       replicas.push_back(phases_.reduces ? layout.first_replica[rank + 1] - layout.first_replica[rank] : 0);
     }
-    node_.emplace(group, reduction_.items, descriptor().op, std::move(replicas));
+    if (!phases_.gathers) {  // every rank writes its own outputs
+      published_ = reduction_.items;
+      for (HostItem& item : published_) item.outputs.clear();
+    }
+    node_.emplace(group, phases_.gathers ? reduction_.items : published_, descriptor().op, std::move(replicas),
+                  phases_.gathers ? reduction_.result_bytes() : 0);
   }
 
   [[nodiscard]] int rank_of(int member) const { return rank_ - node_->member() + member; }
@@ -412,7 +419,8 @@ class MixedRadixExchange final : public Operation {
     if (!shares_node_) return true;
     node_->finish();
     if (!node_->have_all_finished()) return false;
-    if (!phases_.gathers || node_->all_seen() || has_taken_results_) return true;
+    const bool has_outputs = phases_.gathers && (descriptor().root < 0 || descriptor().root == rank_);
+    if (!has_outputs || node_->all_seen() || has_taken_results_) return true;
     if (!node_->begin_work()) return false;
     const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());
     for (const SegmentState& each : segments_) {
@@ -440,6 +448,7 @@ class MixedRadixExchange final : public Operation {
   const ReductionSpace reduction_;
   ResultWriter writer_;
   PartialFolder folder_;
+  std::vector<HostItem> published_;  // what the other ranks of the node may touch, if that is not all
   std::optional<NodeStage> node_;
   bool shares_node_ = false;        // whether this operation runs the first stage in the node's shared memory
   bool has_taken_results_ = false;  // whether this rank has copied the results that other ranks could not write

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data of a mixed-radix all_reduce: the partial results that a rank packs, receives and folds, and the results that
+// The data of a mixed-radix exchange: the partial results that a rank packs, receives and folds, and the results that
 // it writes. mixed_radix_exchange.cpp has the order of the steps and the messages.
 
 #pragma once

@@ -29,13 +29,15 @@ std::vector<int> others_of(const NodeGroup& group) {
 
 }  // namespace
 
-NodeStage::NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas)
+NodeStage::NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas,
+                     std::size_t result_bytes)
     : group_(group),
       others_(others_of(group)),
       work_(group, others_, others_),
       items_(items),
       op_(op),
       replicas_(std::move(replicas)),
+      result_bytes_(result_bytes),
       own_(group, items, op),
       peers_(replicas_.size()),
       staging_(replicas_.size(), nullptr),
@@ -60,7 +62,8 @@ void NodeStage::arrive(std::uint64_t tag, Arrival& arrival) {
   arrival.flags = 0;
   if (own_.is_visible()) return;
   const std::size_t bytes = staged_bytes(member());
-  arrival.flags = has_room_to_stage(bytes) ? flag_staged : flag_refused;
+  const bool fits = result_bytes_ <= group_.most_staged_bytes() && has_room_to_stage(bytes);
+  arrival.flags = fits ? flag_staged : flag_refused;
   if (bytes == 0 || arrival.flags.get() == flag_refused) return;
   std::byte* const staging = group_.staging().inputs.data();
   arrival.staging = static_cast<std::uint64_t>(group_.address_of(staging, bytes));

@@ -24,12 +24,15 @@ inline constexpr std::uint32_t flag_staged = 1;
 /// The same, if the buffers are too large to be staged.
 inline constexpr std::uint32_t flag_refused = 2;
 
-/// Inputs of a rank are staged up to NodeGroup::most_staged_bytes. If it has more, or staging memory cannot be
-/// allocated, the ranks of its node exchange messages instead. Not thread-safe: the engine calls under its lock.
+/// Inputs of a rank, and results, are staged up to NodeGroup::most_staged_bytes. If it has more, or staging memory
+/// cannot be allocated, the ranks of its node exchange messages instead. Not thread-safe: the engine calls under its
+/// lock.
 class NodeStage {
  public:
-  /// `replicas[m]` is the number of replicas of member m of the group. `items` must outlive this.
-  NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas);
+  /// `replicas[m]` is the number of inputs per item of member m of the group, `result_bytes` the most that `results` is
+  /// asked for. `items` must outlive this.
+  NodeStage(NodeGroup& group, std::span<const HostItem> items, ReduceOp op, std::vector<int> replicas,
+            std::size_t result_bytes);
 
   /// This rank arrives at the operation: publishes the addresses of its buffers.
   void arrive(std::uint64_t tag, Arrival& arrival);
@@ -89,6 +92,7 @@ class NodeStage {
   std::span<const HostItem> items_;
   ReduceOp op_;
   std::vector<int> replicas_;
+  std::size_t result_bytes_;
   std::vector<std::size_t> item_offsets_;  ///< offset of each item in staging memory, per replica; one more than items
   OwnTable own_;
   std::vector<PeerTable> peers_;                  ///< by member

@@ -43,7 +43,7 @@ Radices even_radices(const RankLayout& layout, NodePath path, std::int64_t bytes
   int left = layout.nodes();
   if (bytes / layout.ranks() < least_direct_bytes) {
     for (const int factor : {8, 4, 2, 3, 5, 7}) {
-      for (; left % factor == 0 && left > factor; left /= factor) radices.push_back({StageKind::split, factor});
+      for (; left % factor == 0 && left > 8; left /= factor) radices.push_back({StageKind::split, factor});
     }
   }
   radices.push_back({StageKind::split, left});

@@ -161,7 +161,7 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_uniqu
   const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
   parts_->introduction = {segment->name(), begin + control_block_offset(begin),
                           static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(closed) - segment->data())};
-  // default-initialized: the payloads stay untouched, so that they take no memory until they are used
+  // default-initialized: payloads and descriptors need no values
   new (segment->data() + parts_->introduction.control_block) ControlBlock;
 }
 

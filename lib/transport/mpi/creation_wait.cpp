@@ -22,8 +22,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// On the wire: the sender makes its `number`-th communicator over the ranks of `key`; its creations up to `failed`
-/// have failed or are complete, and this one has failed if that is the same number.
+/// On the wire: the sender makes its `number`-th communicator over the ranks of `key`. Number `failed` is the last one
+/// of these that has failed on the sender; 0: none has.
 struct Attempt {
   std::uint64_t key = 0;
   std::uint64_t number = 0;
@@ -50,6 +50,14 @@ class Arrivals {
   [[nodiscard]] std::uint64_t count(std::uint64_t key) LOCKSTEP_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return ++own_[key];
+  }
+  void note_failed(std::uint64_t key, std::uint64_t number) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    own_failed_[key] = std::max(own_failed_[key], number);
+  }
+  [[nodiscard]] std::uint64_t last_failed(std::uint64_t key) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return own_failed_[key];
   }
 
   void send(MPI_Comm comm, const std::vector<int>& targets, const Attempt& attempt) LOCKSTEP_EXCLUDES(mutex_) {
@@ -96,7 +104,8 @@ class Arrivals {
     MPI_Request request;
   };
   Mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> own_ LOCKSTEP_GUARDED_BY(mutex_);  // creations of this rank, by key
+  std::map<std::uint64_t, std::uint64_t> own_ LOCKSTEP_GUARDED_BY(mutex_);         // creations of this rank, by key
+  std::map<std::uint64_t, std::uint64_t> own_failed_ LOCKSTEP_GUARDED_BY(mutex_);  // the last that failed, by key
   std::map<std::pair<int, std::uint64_t>, Attempt> known_ LOCKSTEP_GUARDED_BY(mutex_);  // by rank and key
   std::deque<Message> outgoing_ LOCKSTEP_GUARDED_BY(mutex_);
 };
@@ -122,6 +131,18 @@ CreationWait::CreationWait(MPI_Comm comm, CreationLimits limits) : limits_(std::
   }
   key_ = hash_of(members_);
   number_ = Arrivals::of_this_process().count(key_);
+}
+
+bool CreationWait::skip_if_failed() {
+  if (!job_) return false;
+  Arrivals& arrivals = Arrivals::of_this_process();
+  arrivals.receive(job_->comm.get());
+  const bool has_failed = std::any_of(members_.begin(), members_.end(), [&](int member) {
+    const Attempt other = arrivals.known(member, key_);
+    return member != own_rank_ && other.failed >= number_;
+  });
+  if (has_failed) number_ = arrivals.count(key_);
+  return has_failed;
 }
 
 void CreationWait::until(const std::function<bool()>& test, const char* call) {
@@ -173,7 +194,8 @@ void CreationWait::look_at_arrivals(const char* call) {
 
 void CreationWait::send_arrival() {
   if (!job_ || std::exchange(has_sent_arrival_, true)) return;
-  Arrivals::of_this_process().send(job_->comm.get(), other_members(), {key_, number_, number_ - 1});
+  Arrivals& arrivals = Arrivals::of_this_process();
+  arrivals.send(job_->comm.get(), other_members(), {key_, number_, arrivals.last_failed(key_)});
 }
 
 void CreationWait::send_failure(const std::vector<int>& missing) {
@@ -205,6 +227,7 @@ std::string CreationWait::text_of(const std::vector<int>& missing) const {
 }
 
 void CreationWait::fail(const std::string& text, int culprit) const {
+  if (job_) Arrivals::of_this_process().note_failed(key_, number_);
   throw Error(Code::deadline_exceeded, fmt::format("creation of {}: {}", limits_.name, text),
               {culprit, -1, "creation of a communicator", -1});
 }

@@ -31,6 +31,10 @@ class CreationWait {
   /// Local.
   CreationWait(MPI_Comm comm, CreationLimits limits);
 
+  /// Whether another rank has failed in this creation before this rank came to it, so that it cannot succeed any more.
+  /// Then this object is for the next creation. Local; does not wait.
+  [[nodiscard]] bool skip_if_failed();
+
   /// Calls `test` until it returns true. Throws Error(deadline_exceeded) when the deadline of the creation has passed;
   /// the text names `call`, the call of MPI that is not complete, and the missing ranks of `comm`, if there is a job.
   void until(const std::function<bool()>& test, const char* call);

@@ -445,6 +445,8 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
                                               const CreationLimits& limits) {
   LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
   CreationWait wait(comm, limits);
+  // the k-th MPI_Comm_idup of each rank belongs together: this rank makes up for those that other ranks have abandoned
+  while (wait.skip_if_failed()) static_cast<void>(mpi::PendingDuplicate(comm));
   mpi::PendingDuplicate duplicate(comm);
   wait.until([&] { return duplicate.test(); }, "MPI_Comm_idup");
   auto context = std::make_shared<Context>(duplicate.take());

@@ -53,12 +53,12 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleCache> schedules;       // null until the numbers of replicas are known
-  std::shared_ptr<const detail::CarrySteps> carry_steps;  // the same; and null if no data travels with the agreement
+  std::shared_ptr<const detail::CarrySteps> carry_steps;  // null until then, and if no data travels with the agreement
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
 
-  detail::Mutex creation_mutex;  // held while this rank makes a communicator from this one, by several operations
+  detail::Mutex creation_mutex;  // held during the operations by which a communicator is made from this one
   detail::Mutex gpu_mutex;       // held while the ranks negotiate
   std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
   std::string logged_notice LOCKSTEP_GUARDED_BY(gpu_mutex);
@@ -77,8 +77,8 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                                      const Call& call,
                                                                      std::vector<detail::HostItem> checked,
                                                                      const ReduceOptions& how);
-  /// The path between GPUs in this epoch; the local replicas are on `devices`. Collective if the ranks have not
-  /// negotiated it yet. Null if they have not, and `devices` is empty.
+  /// The path between GPUs in this epoch; the local replicas are on `devices`. If the ranks have not negotiated the
+  /// path yet, the function is collective; but if `devices` is empty then, it returns null instead.
   [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(
       std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after = std::nullopt);
   [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(
@@ -138,7 +138,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   /// Whether the data of the call travels with the agreement.
   [[nodiscard]] bool is_carried(const Call& call, const detail::Descriptor& descriptor,
                                 std::span<const detail::HostItem> items) const;
-  /// Null: direct exchange, or the shared memory of the node.
+  /// The schedule of the call; null for a direct exchange, and in the shared memory of a node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const;
   /// The operation that served the same call before, if it is free and has not failed; else a new one.

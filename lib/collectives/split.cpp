@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that are made of another one, by operations in its queue: they have its deadline, and a failure of
-// another rank ends the wait for it. The ranks exchange one record each, then whether each of them can do its part.
+// Makes communicators from another communicator, the parent, by operations in the parent's queue. So the parent's
+// deadline applies, and a failure of another rank ends the wait for that rank. The ranks first exchange one record
+// each, then votes: whether each rank can do its part.
 
 #include <lockstep/collectives/communicator.hpp>
 
@@ -43,7 +44,8 @@ std::vector<int> members_of_group(std::span<const CreationRecord> by_rank, int r
   return members;
 }
 
-/// MPI makes a communicator for the new group. On each rank the call is begun when all ranks are here.
+/// MPI makes a communicator for the new group. Each rank begins the MPI call when all ranks have arrived at the
+/// operation.
 class ContextOperation final : public detail::Operation {
  public:
   ContextOperation(const detail::Descriptor& descriptor, std::shared_ptr<detail::NewGroup> group)

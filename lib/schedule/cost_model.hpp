@@ -58,10 +58,10 @@ struct ScheduleLoad {
 
 /// The ranks whose steps are counted.
 enum class WalkedRanks : std::uint8_t {
-  few,             ///< the ranks of three nodes: a first estimate, never above the others
+  few,             ///< the ranks of three nodes: a first estimate, not above that of the other two
   all,             ///< every rank
-  representative,  ///< up to 128 ranks: all; above: the nodes at the ends of each level's groups and some between,
-                   ///< which the other nodes resemble; within 10 % of all
+  representative,  ///< up to 128 ranks: all; above: the nodes at both ends of the groups of each level, and some
+                   ///< nodes between that are typical of the others; the load is within 10 % of that of all
 };
 
 /// The load of `schedule` for a vector of `bytes` bytes, as if the vector could be cut anywhere.
@@ -85,9 +85,9 @@ struct AgreementCost {
 };
 
 /// The cost of the agreement of ranks whose nodes share memory. `data_bytes` is the size of the vector that travels
-/// with it, 0 if none does: then a message has a header and one vector for each block of the canonical tree that its
-/// sender holds. Each round has the price of its busiest leader and of its largest message. Costs O(nodes) without
-/// data, O(P log P) with data.
+/// with the agreement, 0 if there is none. With a vector, a message has a header and one vector for each block of the
+/// canonical tree that its sender holds. Each round has the price of its busiest leader and of its largest message.
+/// Costs O(nodes) without data, O(P log P) with data.
 [[nodiscard]] AgreementCost agreement_cost(const RankLayout& layout, const CostParameters& parameters,
                                            std::int64_t data_bytes = 0);
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The collectives of replicas that need the strategy's cross-device operations: all_gather, and all_reduce of sparse
-// values. The first local replica runs them for the rank, on the parts of all.
+// values. The first local replica runs the collective for the rank, on the parts of all local replicas.
 
 #include "context/replica_team.hpp"
 #include "context/step.hpp"

@@ -22,7 +22,7 @@ class ReplicaTeam;
 struct VariableState {
   /// The context in which a variable is used.
   enum class Place : std::uint8_t {
-    plain,          // one copy, in every context: of the default strategy, or of a OneDeviceStrategy
+    plain,          // any context: a variable of the default strategy or of a OneDeviceStrategy has one copy
     replica,        // in the step function of the variable's strategy
     update,         // in an update of one copy
     cross_replica,  // in the scope or a merge_call of its strategy, or outside of any

@@ -35,10 +35,10 @@ struct CommunicatorOptions {
   int local_replicas = 1;
   /// Wait after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
   std::optional<std::chrono::milliseconds> warn_after;
-  /// Time without progress after which the operation fails on every rank: data that moves between ranks restarts it.
-  /// If this rank polls seldom, the time between two polls counts as at most 1 s or fail_after / 20, whichever is
-  /// longer. Default: LOCKSTEP_TIMEOUT, else 300 s. It also bounds copies to and from GPUs outside of collectives, by
-  /// the longest timeout of all communicators of this process.
+  /// Time without progress after which the operation fails on every rank: the time starts again whenever data moves
+  /// between ranks. If this rank polls seldom, the time between two polls counts as at most 1 s or fail_after / 20,
+  /// whichever is longer. Default: LOCKSTEP_TIMEOUT, else 300 s. The longest fail_after of all communicators of this
+  /// process also bounds copies to and from GPUs outside of collectives.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
   /// LOCKSTEP_TIMEOUT, else unlimited.
@@ -55,8 +55,8 @@ struct ReduceOptions {
   std::optional<Order> order;
   /// Shown in errors, and compared between ranks if it is not empty.
   std::string_view name = {};
-  /// fail_after of this call alone. When the timeout of one rank expires, the call fails on every rank. Default, and if
-  /// it is not positive: the communicator's. Not used by send and recv.
+  /// fail_after of this call alone. When the timeout of one rank expires, the call fails on every rank. Default: the
+  /// communicator's fail_after, also if the value is not positive. Not used by send and recv.
   std::optional<std::chrono::milliseconds> fail_after = {};
   /// Line shown in errors as the place of this rank's call. It is not compared between ranks. Default: the line in
   /// which the options are constructed or, for a call without options, the line of the call.
@@ -67,48 +67,49 @@ struct ReduceOptions {
 ///
 /// Every method that says Collective must be called by all ranks in the same order, with items of the same kind, dtype
 /// and shape. A difference is found before any data is used, and every rank throws Error(mismatch) with one text. If a
-/// rank does not call within the timeout, every rank throws Error(deadline_exceeded). It names the missing rank. If
-/// that rank waits in an operation of another communicator, and one of the two communicators was made from the other,
-/// the error names that operation, too.
-/// If a rank has ended, or has destroyed its communicator, calls that need it throw Error(unavailable), which names it,
-/// on every rank. Ranks of its node throw within a second. Ranks of other nodes throw as soon as a rank of its node is
-/// in a call, too. If it was the only rank of its node, they throw at once if it has destroyed its communicator, but
-/// only after the timeout if its process has ended. Exception: if a rank of another node has destroyed its
-/// communicator, a send or receive that waits for it fails only after the timeout, unless that rank sends messages to
-/// the waiting rank in every collective. After an error the communicator works again, unless a rank has ended or still
-/// uses another's memory: then every later call throws Error(unavailable) at once, which names the first failed rank.
-/// If some ranks had completed an operation that failed on others, every later call throws Error(mismatch) until all
-/// ranks call `recover`. After an error, reductions that permit any order use the canonical one in host memory. A
-/// debugger that is attached to a rank suspends the timeouts of the ranks of its node. If one of these waits in the
-/// same operation as ranks of other nodes, the timeouts of those are suspended, too. Every method can throw
-/// Error(invalid_argument) for errors that this rank alone can see; the other ranks then throw Error(unavailable) with
-/// the text.
+/// rank does not call within the timeout, every rank throws Error(deadline_exceeded), which names the missing rank. If
+/// the missing rank waits in an operation of another communicator, and one of the two communicators was made from the
+/// other, the error names that operation, too.
+/// A rank departs when it ends or destroys its communicator. Calls that need a departed rank throw Error(unavailable),
+/// which names that rank, on every rank: on ranks of its node within a second, on ranks of other nodes as soon as
+/// another rank of its node is in a call, too. If the departed rank was the only rank of its node, the others throw at
+/// once if it has destroyed its communicator, but only after the timeout if its process has ended. Exception: if a rank
+/// has destroyed its communicator, a send or receive on another node that waits for that rank fails only after the
+/// timeout, unless the departed rank sends messages to the waiting rank in every collective.
+/// After an error the communicator works again, unless a rank has ended or still uses another's memory: then every
+/// later call throws Error(unavailable) at once, which names the first failed rank. If some ranks had completed an
+/// operation that failed on others, every later call throws Error(mismatch) until all ranks call `recover`. After an
+/// error, reductions that permit any order use the canonical one in host memory. A debugger that is attached to a rank
+/// suspends the timeouts of the ranks of its node. If a rank of this node waits in the same operation as ranks of other
+/// nodes, the timeouts of those other ranks are suspended, too. Every method can throw Error(invalid_argument) for
+/// errors that this rank alone can see; the other ranks then throw Error(unavailable) with the text of that error.
 ///
-/// GPUs: all tensors of a call are on GPUs, or none; those of one replica are on one device, the same in every call.
-/// Other places are Error(invalid_argument), and so are elements that the GPU of their view cannot reach: host memory
-/// that is not pinned, or memory of another GPU. A GPU that does not exist is Error(unavailable). Ranks that disagree
-/// throw Error(mismatch). At the first call on GPUs, broadcast excepted, the ranks negotiate the path: one kernel if
-/// all replicas are on one GPU; NCCL between one replica of each GPU, after a reduction of the replicas on each GPU;
-/// host memory if the ranks do not have one version of NCCL. If several ranks share a GPU, only the lowest of them
-/// joins NCCL; the tensors of the others go through host memory. Rank 0 logs a warning in both cases. That first call
-/// waits for all ranks even if it is asynchronous. A call reads its inputs after the work that was submitted to the
-/// streams of their devices before the call; the results are written when the call is complete. Without NCCL the inputs
-/// are copied to the host during the call. After an error the path is negotiated again.
+/// GPUs: all tensors of a call are on GPUs, or none; those of one replica are on one device, the same in every call. A
+/// call with tensors in other places throws Error(invalid_argument), and so does a call with elements that the GPU of
+/// their view cannot reach: host memory that is not pinned, or memory of another GPU. A call with a GPU that does not
+/// exist throws Error(unavailable). Ranks that disagree throw Error(mismatch). At the first call on GPUs, broadcast
+/// excepted, the ranks negotiate the path: one kernel if all replicas are on one GPU; NCCL between one replica of each
+/// GPU, after a reduction of the replicas on each GPU; host memory if the ranks do not have one version of NCCL. If
+/// several ranks share a GPU, only the lowest of them joins NCCL; the tensors of the others go through host memory.
+/// Rank 0 logs a warning if data goes through host memory. That first call waits for all ranks even if it is
+/// asynchronous. A call reads its inputs after the work that was submitted to the streams of their devices before the
+/// call; the results are written when the call is complete. Without NCCL the inputs are copied to the host during the
+/// call. After an error the path is negotiated again.
 ///
-/// Cost between N nodes, or N ranks that share no memory: each collective begins with an exchange by which the ranks
-/// compare the call: about log4 N rounds, in each of which the lowest rank of a node sends 40 bytes to three others, as
-/// a rule (recursive multiplying; Ruefenacht, Bull, Booth 2017); inside a node two cache line transfers. The data of a
-/// small call travels in these messages, and there are no others, if a rank sends at most 64 KiB of it in all rounds,
-/// and no more than 16 KiB in one message where nodes have several ranks: a
-/// reduction sends its partial sums in each message, a broadcast and a scatter the input of the root, the other
-/// collectives the inputs of all replicas passed on so far. The costs at each function are those of the data of larger
-/// calls.
+/// Cost between N nodes, or N ranks that share no memory: each collective begins with an exchange in which the ranks
+/// compare the call. Between nodes it takes about log4 N rounds, in each of which the lowest rank of a node sends 40
+/// bytes to three others, as a rule (recursive multiplying; Ruefenacht, Bull, Booth 2017); inside a node it takes two
+/// cache line transfers. The data of a small call travels in the messages of this exchange, and no others are sent. A
+/// call is small if no rank sends more than 64 KiB of the call's data in all rounds and, where nodes have several
+/// ranks, no more than 16 KiB in one message. In these messages a reduction sends its partial sums, a broadcast and a
+/// scatter the input of the root, and the other collectives the inputs of all replicas that have reached the sender.
+/// The costs stated at each function are those of calls that are not small.
 ///
 /// Shared handle: copies refer to the same group, and a const handle does not make the group const, as with a
 /// shared_ptr. Thread-safety: any thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only
 /// the main thread may call; other threads get Error(failed_precondition). Destroying the last handle while operations
-/// are pending waits for them, at most until the timeout; then this rank has left, and the other ranks may only destroy
-/// theirs. MPI_Finalize does the same to a communicator that still exists.
+/// are pending waits for them, at most until the timeout. Then this rank has departed: the other ranks can only destroy
+/// their handles. MPI_Finalize does the same to a communicator that still exists.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.
@@ -142,12 +143,13 @@ class LOCKSTEP_API Communicator {
   /// Replaces every output by the reduction of all replicas' inputs. Collective.
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the same view as an input, but must not overlap one partly.
-  /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of it, in place if the buffers
-  /// are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; synchronization by two cache
-  /// line transfers between cores, one after the other, or by one up to 2 KiB (movement-avoiding reduction; Peng et
-  /// al., SC 2023). Between nodes, in stages of radices k that the planner chooses (Thakur, Rabenseifner, Gropp 2005;
-  /// Ruefenacht, Bull, Booth 2017): the sum of k-1 over the stages in messages, twice for stages that split, and 2
-  /// (P-1)/P times the bytes of its partial sums per rank if all stages split.
+  /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of that slice, in place if the
+  /// buffers are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; the ranks synchronize by
+  /// two cache line transfers between cores, one after the other, or by one for at most 2 KiB per rank
+  /// (movement-avoiding reduction; Peng et al., SC 2023). Between nodes, in stages of radices k that the planner
+  /// chooses (Thakur, Rabenseifner, Gropp 2005; Ruefenacht, Bull, Booth 2017): a rank sends k-1 messages in a stage, or
+  /// twice as many if the stage splits the data. If all stages split, it sends 2 (P-1)/P times the bytes of its partial
+  /// sums in all (P ranks).
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op,
                                          const ReduceOptions& options = {}) const;
@@ -168,17 +170,17 @@ class LOCKSTEP_API Communicator {
   /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n:
   /// replica r gets part r of the reduction. Collective.
   /// Cost on one node: every rank reads the parts of its replicas in all inputs and writes its outputs; memory and
-  /// synchronization as for all_reduce. Between nodes of equal numbers of ranks and replicas: first in the memory of
-  /// the node, then one message to every other node with (1/P) of the bytes for each of P ranks, or log N steps for
-  /// small parts (recursive halving); else P-1 messages.
+  /// synchronization as for all_reduce. Between nodes of equal numbers of ranks and replicas: first a reduction in the
+  /// memory of each node; then each of the P ranks sends every other node one message with 1/P of the bytes, or small
+  /// parts are exchanged in log N steps (recursive halving). Otherwise P-1 messages.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {}) const;
 
   /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
   /// Cost on one node: every rank reads all inputs and writes its outputs, in place if the inputs are in the arena
-  /// (outputs may be anywhere), else through staging memory; synchronization by two cache line transfers, one up to 2
-  /// KiB. Between nodes as reduce_scatter, in reverse: each part crosses once to each node.
+  /// (outputs may be anywhere), else through staging memory; synchronization as for all_reduce. Between nodes as
+  /// reduce_scatter, in reverse: each part is sent once to each node.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
@@ -190,9 +192,9 @@ class LOCKSTEP_API Communicator {
   /// As all_gather, but the first extents of the inputs may differ: that of replica r is `rows[r]`; the other extents
   /// and the dtype are the same everywhere. Outputs (any number) have sum(rows) rows. Collective.
   /// `rows` has one entry per replica (R), valid for all items, or R for each item, one item after the other. It is
-  /// copied, equal on all ranks, and compared with the rest: ranks that differ get Error(mismatch). If no rank knows
-  /// the numbers of the others, all_gather them first. Cost (direct exchange): a rank sends its rows to P-1 others; one
-  /// step.
+  /// copied. It must be equal on all ranks, and is compared like the other arguments: ranks that differ get
+  /// Error(mismatch). If no rank knows the numbers of the others, all_gather them first. Cost (direct exchange): a rank
+  /// sends its rows to P-1 others; one step.
   void all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
                     const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
@@ -272,8 +274,8 @@ class LOCKSTEP_API Communicator {
   // The calls above on one tensor of this rank, which must have one replica; else Error(invalid_argument). broadcast,
   // send and recv take any number of replicas. A tensor is a named container (std::vector, std::array, ...), a
   // std::span, one element, or a view; ranges are 1-dimensional. Arguments that only the root uses are ignored on the
-  // other ranks, and may be empty there. Elements must live until the call, or its request, is complete. Collective as
-  // those. Cost: that of a call with one item.
+  // other ranks, and may be empty there. Elements must live until the call, or its request, is complete. Collective
+  // where the call above is. Cost: that of a call with one item.
 
   /// In place. The mean of integers is f64, so it needs the form with an output.
   void all_reduce(Elements values, ReduceOp op, const ReduceOptions& options = {}) const;
@@ -361,8 +363,8 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] std::int64_t recover(std::source_location where = std::source_location::current()) const;
 
   /// Aborts the current epoch on all ranks: each other rank gets Error(unavailable) with `text` from its present or
-  /// next operation, and so do the operations of this rank that are under way. The text there names the line `where`.
-  /// The communicator works again afterwards. Local: returns at once. Thread-safe.
+  /// next operation, and so do the operations of this rank that are under way. The error on the other ranks names the
+  /// line `where`. The communicator works again afterwards. Local: returns at once. Thread-safe.
   void abort(std::string_view text, std::source_location where = std::source_location::current()) const;
 
  private:
@@ -374,11 +376,11 @@ class LOCKSTEP_API Communicator {
 };
 
 /// A communicator over all ranks of the job (MPI_COMM_WORLD, duplicated). Collective, with the timeout of `options`.
-/// Throws Error(failed_precondition) if MPI is not initialised, which a lockstep::Environment does, or on a thread that
-/// may not enter MPI; Error(deadline_exceeded), which names the missing ranks, and the operation in which each waits
-/// instead if it is known; and Error(unavailable) if an earlier call was interrupted such that a message was lost.
-/// With an Environment, each rank gets each such error once, in this call or the next, and may then try again.
-/// Thread-safety: any thread; MPI_COMM_WORLD has one order of calls on all ranks.
+/// Throws Error(failed_precondition) if MPI is not initialised (a lockstep::Environment initialises MPI), or on a
+/// thread that may not enter MPI; Error(deadline_exceeded), which names the missing ranks and, if it is known, the
+/// operation in which each of them waits instead; and Error(unavailable) if an earlier call was interrupted such that a
+/// message was lost. With an Environment, each rank gets each such error once, in this call or the next, and may then
+/// try again. Thread-safety: any thread; MPI_COMM_WORLD has one order of calls on all ranks.
 [[nodiscard]] LOCKSTEP_API Communicator world_communicator(const CommunicatorOptions& options = {});
 
 /// A communicator of one rank, for programs without MPI. Local.

@@ -67,7 +67,8 @@ class LOCKSTEP_API Destinations {
 /// values that all replicas share.
 using ReducibleValue = std::variant<PerReplica<Tensor>, PerReplica<IndexedSlices>, Mirrored<Tensor>, Tensor, Variable>;
 
-/// Its result: Mirrored<IndexedSlices> for PerReplica<IndexedSlices>, Mirrored<Tensor> for all others.
+/// Result of batch_reduce_to for one value: Mirrored<IndexedSlices> for PerReplica<IndexedSlices>, Mirrored<Tensor> for
+/// all others.
 using ReducedValue = std::variant<Mirrored<Tensor>, Mirrored<IndexedSlices>>;
 
 struct ReducePair {

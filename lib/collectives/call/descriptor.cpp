@@ -42,8 +42,8 @@ void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
 }
 
-/// Whether a call was made in the library, for itself or for a caller whose line it does not know. Options that are
-/// default-constructed have the line of their declaration.
+/// Whether the line of a call is in the library: the library made the call for itself, or for a caller whose line it
+/// does not know. Options that are default-constructed have the line of their declaration.
 bool is_in_library(std::string_view path) noexcept {
   constexpr std::string_view this_file = "collectives/call/descriptor.cpp";
   constexpr std::string_view library = std::string_view(__FILE__).substr(0, sizeof(__FILE__) - 1 - this_file.size());
@@ -154,7 +154,7 @@ std::string describe(const Descriptor& descriptor) {
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
   if (descriptor.items == 1) {
-    // ranks with rows of their own agree on the shape of a row only
+    // if each rank has its own number of rows, the ranks agree only on the shape of a row
     const std::string_view unit = kind.rows == Rows::own ? "rows of " : "";
     text += fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
   } else if (kind.pattern != Pattern::barrier) {

@@ -16,7 +16,8 @@
 
 namespace lockstep::detail {
 
-/// Numbers of rows: `parts` of them for all items together, or `parts` for each item, one item after the other.
+/// Numbers of rows: either `parts` numbers, which apply to all items, or `parts` numbers for each item, one item after
+/// the other.
 class RowCounts {
  public:
   /// Throws Error(invalid_argument), which names `argument`, if there are too many or too few, or one is negative.

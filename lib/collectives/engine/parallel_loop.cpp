@@ -17,15 +17,15 @@ constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cas
 }  // namespace
 
 bool ParallelLoop::is_open() const noexcept {
-  // sequentially consistent, as is the store that opens the loop: a thread that is about to sleep sees it, or is seen
-  // and woken
+  // Sequentially consistent, as is the store that opens the loop: either a thread that is about to sleep sees the open
+  // loop, or the thread that opens the loop sees the sleeping thread and wakes it.
   const std::uint32_t turns = turns_.load(std::memory_order_seq_cst);
   return turn_of(next_.load(std::memory_order_relaxed)) < turns;
 }
 
 void ParallelLoop::help() noexcept {
   std::uint64_t next = next_.load(std::memory_order_acquire);
-  // acquires: a thread that sees the number of turns of a loop takes none of the loop before
+  // acquire: a thread that sees the number of turns of a loop cannot take a turn of the previous loop
   while (turn_of(next) < turns_.load(std::memory_order_acquire)) {
     const void* const object = object_.load(std::memory_order_relaxed);
     const Call call = call_.load(std::memory_order_relaxed);
@@ -42,7 +42,7 @@ void ParallelLoop::run_turns(std::uint32_t turns, const void* object, Call call)
     for (std::uint32_t turn = 0; turn < turns; ++turn) call(object, turn);
     return;
   }
-  // no thread is in a turn now, and none can be taken: those of the last loop are all done
+  // no thread is in a turn now, and no thread can take one: all turns of the last loop are done
   done_.store(0, std::memory_order_relaxed);
   turns_.store(0, std::memory_order_relaxed);
   object_.store(object, std::memory_order_relaxed);

@@ -24,7 +24,7 @@ namespace lockstep::detail {
 
 struct RecorderOptions {
   std::size_t entries = 0;     ///< operations that are kept, rounded up to a power of two; 0: none
-  std::string directory = {};  ///< of the files
+  std::string directory = {};  ///< directory of the record files
 };
 
 /// The two ends of a message between ranks.
@@ -32,15 +32,15 @@ enum class MessageEnd : std::uint8_t { none, send, receive };
 
 /// Functions that write are called under the engine's lock, so there is one writer at a time. `read` may run on any
 /// thread at the same time, also while a thread is stuck under that lock: it finds out which entries are rewritten
-/// meanwhile, and leaves them out. Memory is allocated by the constructor only, and by failures.
+/// meanwhile, and leaves them out. Only the constructor and the recording of failures allocate memory.
 class Recorder final : public RecordSource {
  public:
   /// Registers for write_record.
   Recorder(const std::string& name, const Transport& transport, const RecorderOptions& options);
   ~Recorder() override;
 
-  /// `operation` was posted. Another operation that was posted before may get the number `sequence`, if the epoch ends
-  /// meanwhile; its later stages correct that.
+  /// `operation` was posted. `sequence` is provisional: if the epoch ends meanwhile, another operation that was posted
+  /// before may get this number. `agree` and `finish` store the number that `operation` has then.
   void post(Operation& operation, std::uint64_t epoch, std::int64_t sequence) noexcept {
     if (entries_.empty()) return;
     write_entry(operation, epoch, sequence, no_peer, MessageEnd::none);
@@ -73,20 +73,21 @@ class Recorder final : public RecordSource {
   /// store is a release and each load an acquire, so a reader that sees a part of a newer operation also sees that the
   /// number has changed.
   struct alignas(64) Entry {
-    std::atomic<std::uint64_t> number{0};  // of the operation; 0: empty, or being written
+    std::atomic<std::uint64_t> number{0};  // number of the entry; 0: empty, or being written
     std::atomic<std::uint64_t> posted{0};  // time stamps; 0: not reached, or not read
     std::atomic<std::uint64_t> agreed{0};
     std::atomic<std::uint64_t> finished{0};
     std::atomic<std::int64_t> sequence{0};
     std::atomic<std::uint64_t> epoch{0};
-    std::atomic<std::uint64_t> call{0};    // number of its description
+    std::atomic<std::uint64_t> call{0};    // number of the Call that describes it
     std::atomic<std::uint32_t> status{0};  // Stage, and the code of the error
-    std::atomic<std::int32_t> peer{0};     // of a message, doubled, plus one for its receiver
+    std::atomic<std::int32_t> peer{0};     // 2 * rank of the peer, plus 1 if the message is received; -1: no message
   };
   static_assert(sizeof(Entry) == 64 || sizeof(Entry) == 128);
 
-  /// The descriptions of calls are shared by the operations that repeat a call. There are twice as many places as
-  /// entries, and an entry refers only to one of the last half of them: so it is never overwritten before the entry.
+  /// The description of a call. Operations that repeat a call share its description. There are twice as many
+  /// descriptions as entries, and an entry refers only to a description from the newer half of them, so a description
+  /// is never overwritten before the entries that refer to it.
   struct Call {
     static constexpr std::size_t words = (sizeof(Descriptor) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
     std::uint64_t number;  // all are accessed by atomic_ref

@@ -20,9 +20,9 @@
 namespace lockstep::detail {
 
 struct WatchdogOptions {
-  std::chrono::milliseconds warn_after;        ///< without progress; then the missing ranks are logged, once
-  std::chrono::milliseconds fail_after;        ///< without progress; an operation may have another
-  std::chrono::milliseconds fail_after_total;  ///< with progress; zero: unlimited
+  std::chrono::milliseconds warn_after;        ///< time without progress until the missing ranks are logged, once
+  std::chrono::milliseconds fail_after;        ///< time without progress until failure; an operation may have its own
+  std::chrono::milliseconds fail_after_total;  ///< time until failure even with progress; zero: unlimited
 };
 
 /// Not thread-safe: the engine calls under its lock.
@@ -48,8 +48,8 @@ class Watchdog {
   /// The head is done.
   void reset() noexcept;
   /// After count_time, if the head is not done: sends a heartbeat and logs a warning when it is time for them. Returns
-  /// the failure of the head if its deadline has passed. Data that moves restarts the deadline, on this rank or on one
-  /// whose heartbeats say so.
+  /// the failure of the head if its deadline has passed. The deadline is restarted by data that moves on this rank, or
+  /// on a rank whose heartbeats report it.
   [[nodiscard]] std::optional<Failure> check(std::uint64_t epoch);
 
  private:
@@ -67,11 +67,12 @@ class Watchdog {
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// The other ranks whose data the head awaits.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
-  /// One of them, if possible one that is silent; -1 if there is none.
+  /// One of awaited_ranks(), if possible one without a heartbeat; -1 if there is none.
   [[nodiscard]] int first_awaited_rank(std::uint64_t epoch) const;
-  /// Those of `ranks` of which no heartbeat has come in this wait.
+  /// Those of `ranks` from which no heartbeat has arrived in this wait.
   [[nodiscard]] std::vector<int> silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const;
-  /// The silent ones among `ranks` and the ranks for which these wait, directly or through others.
+  /// The ranks without a heartbeat in this wait among `ranks` and the ranks for which these wait, directly or through
+  /// others.
   [[nodiscard]] std::vector<int> silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const;
   [[nodiscard]] std::string cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const;
   [[nodiscard]] Failure timeout(std::uint64_t epoch) const;
@@ -84,7 +85,7 @@ class Watchdog {
   WatchdogOptions options_;
   DrivingClock clock_;
   std::optional<Clock::time_point> head_since_;  // when the head was first driven; none before
-  // of the head, if that is set
+  // the members below describe the wait of the head; valid if head_since_ is set
   Clock::time_point waits_since_;                // the last progress
   std::optional<Clock::time_point> late_since_;  // when its deadline was seen to have passed
   std::optional<Clock::time_point> last_heartbeat_;
@@ -92,8 +93,8 @@ class Watchdog {
   std::uint64_t sent_progress_ = 0;   // the same in the last heartbeat
   std::uint64_t sent_in_ = 0;         // ControlChannel::wait of the last heartbeat
   std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard
-  Clock::time_point last_look_;       // for debuggers
-  int traced_ = -1;                   // what was found then
+  Clock::time_point last_look_;       // time of the last call of find_traced_rank
+  int traced_ = -1;                   // result of that call; -1 again after reset()
   bool has_warned_ = false;
   bool has_named_debugger_ = false;
 };

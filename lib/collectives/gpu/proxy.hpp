@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that share a GPU: the rank that leads it is the proxy of the others in operations on GPUs.
+// Ranks that share a GPU: in operations on GPUs the rank that leads the GPU is the proxy of the others, its clients.
 //
-// 1. A client copies its inputs to pinned memory and sends them to the proxy. 2. The proxy copies them to its GPU,
-// where they, and room for the client's results, are treated as inputs and outputs of the proxy's own replicas. 3. The
-// proxy copies the results to pinned memory and sends them. 4. The client copies them to its outputs. So the client's
-// inputs and its results each cross the GPU's link twice and go once between the ranks. No thread waits in CUDA.
+// 1. A client copies its inputs to pinned memory and sends them to the proxy. 2. The proxy copies these inputs to its
+// GPU and allocates memory for the client's results there; the operation treats both like inputs and outputs of the
+// proxy's own replicas. 3. The proxy copies the results to pinned memory and sends them to the client. 4. The client
+// copies them to its outputs. So the client's inputs and its results each cross the GPU's link twice and go once
+// between the ranks. No thread waits in CUDA.
 
 #pragma once
 
@@ -32,7 +33,7 @@ struct ProxyTensor {
 };
 
 /// One of the two messages of an operation between a proxy and its client: the client's inputs one way, its results the
-/// other. Both ranks compute the layout of both. Tensors in memory, aligned to 64 bytes.
+/// other. Both ranks compute the layout of both messages. In a message each tensor is aligned to 64 bytes.
 struct ProxyMessage {
   std::vector<ProxyTensor> tensors;  ///< by item, then by replica
   std::size_t bytes = 0;
@@ -127,7 +128,7 @@ class ProxyServer {
   void add_inputs(std::vector<HostItem>& items, const AllocateScratch& scratch);
   /// Starts to copy the results to the host, after the work that is on the stream.
   void fetch_results();
-  /// Called after fetch_results: as ProxyClient's.
+  /// Called after fetch_results. Makes progress as ProxyClient::advance does.
   void advance(Transport& transport, bool may_send);
   [[nodiscard]] bool has_sent() const noexcept { return has_sent_; }
   /// Whether all messages are complete.
@@ -162,11 +163,12 @@ class Proxies {
   Proxies(const Descriptor& descriptor, const GpuGroup& group, std::span<const HostItem> items);
 
   void start(Transport& transport);
-  /// As a client: makes progress. Whether the messages are complete and the rest of the work is on the streams.
+  /// As a client: makes progress. Returns whether the messages are complete and the rest of the work is on the streams.
   [[nodiscard]] bool advance_clients(Transport& transport);
-  /// As a proxy: whether the inputs of all clients are among `items`, at GpuGroup::place_of.
+  /// As a proxy: makes progress. Returns whether the inputs of all clients are among `items`, at GpuGroup::place_of.
   [[nodiscard]] bool receive_inputs(Transport& transport, std::vector<HostItem>& items, const AllocateScratch& scratch);
-  /// As a proxy, when the results are on the streams: whether all clients' results have been sent.
+  /// As a proxy, when the results are on the streams: makes progress. Returns whether the results of all clients have
+  /// been sent.
   [[nodiscard]] bool send_results(Transport& transport);
   /// Called when the work on the streams has finished: frees the memory that no message may touch any more.
   void release() noexcept;

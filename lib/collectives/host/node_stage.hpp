@@ -43,7 +43,7 @@ class NodeStage {
   /// must not touch it. `input`, `outputs` and `results_of` are valid between this and `end_work`; the caller does not
   /// wait there.
   [[nodiscard]] bool begin_work();
-  /// As NodeWork's.
+  /// See NodeWork::goes_on.
   [[nodiscard]] bool goes_on(std::size_t bytes) { return work_.goes_on(bytes); }
   /// If false, one of the others has abandoned the operation meanwhile: what this rank has read may be wrong.
   [[nodiscard]] bool end_work() { return work_.end(); }
@@ -75,8 +75,8 @@ class NodeStage {
   /// since its arrival, so that the results of other ranks are not in it.
   void require_outputs() const { own_.require_outputs(group_); }
 
-  /// As Operation's, after the engine has marked the operation as abandoned. See NodeWork::abandon. `has_transfers`:
-  /// messages may still arrive in the results.
+  /// Part of Operation::abandon, called after the engine has marked the operation as abandoned. See NodeWork::abandon.
+  /// `has_transfers`: messages may still arrive in the results.
   void abandon(bool has_transfers) noexcept;
 
  private:

@@ -55,7 +55,8 @@ bool NodeWork::is_abandoned() const {
 bool NodeWork::end() {
   group_.own_control_block().working.value.store(0, std::memory_order_release);
   is_working_ = false;
-  // a read of memory that a producer's caller has changed precedes the check, as the mark precedes the change
+  // a producer's caller changes memory only after the producer has set `abandoned`: a read that has seen the change
+  // precedes this check, so the check sees `abandoned`
   std::atomic_thread_fence(std::memory_order_acquire);
   return !is_abandoned();
 }

@@ -9,9 +9,9 @@
 //    producer's caller may have changed what this rank has read. The operation then does not complete here: the failure
 //    of the producer, whose control message is under way, ends it.
 //
-// A rank that abandons an operation marks it, and waits until no consumer works on it: one turn, unless the consumer's
-// process is stopped. After a second the rank takes its outputs out of shared memory: what the consumer writes when it
-// continues, no rank reads.
+// A rank that abandons an operation sets `abandoned`, and waits until no consumer works on the operation. That takes
+// one turn, unless the consumer's process is stopped. After a second the rank takes its outputs out of shared memory,
+// so that no rank reads what the consumer writes when it continues.
 
 #pragma once
 
@@ -42,7 +42,7 @@ class NodeWork {
   [[nodiscard]] const Arrival& arrival_of(int member) const { return group_.control_block(member).arrivals[slot_]; }
 
   /// This rank is about to touch memory of the producers. If false, one of them has abandoned the operation, and this
-  /// rank must not touch it. The caller does not wait between this and `end`.
+  /// rank must not touch their memory. The caller does not wait between this and `end`.
   [[nodiscard]] bool begin();
   /// Between `begin` and `end`: `bytes` more are about to be read and written. If false, a producer has abandoned the
   /// operation, and the rest of the work must not be done. True outside of `begin` and `end`.
@@ -58,14 +58,15 @@ class NodeWork {
   /// Whether `member` has done `steps` steps since its arrival.
   [[nodiscard]] bool has_ticked(int member, std::size_t steps) const;
 
-  /// As Operation's, after the engine has marked the operation as abandoned: no rank begins to work on it any more.
-  /// Consumers that are working on it get one second to finish. If one does not, staging memory and `table` are leaked,
-  /// since it may still read them, and the outputs in `table` leave shared memory, since it may still write to them.
-  /// If the ranks are threads, none can be stopped alone: waits until they have finished, as for a mutex.
+  /// Part of Operation::abandon, called after the engine has marked the operation as abandoned: no rank begins to work
+  /// on it any more. Consumers that are working on it get one second to finish. If one does not, staging memory and
+  /// `table` are leaked, since it may still read them, and the outputs in `table` are taken out of shared memory, since
+  /// it may still write to them. If the ranks are threads, none can be stopped alone: waits until they have finished,
+  /// as for a mutex.
   void abandon(OwnTable& table) noexcept;
 
  private:
-  /// The consumers that still work on the operation after the second is over.
+  /// The consumers that still work on the operation after a wait of one second.
   [[nodiscard]] std::vector<int> await_consumers() const;
 
   NodeGroup& group_;

@@ -32,8 +32,9 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
   return result;
 }
 
-/// Large parts go from each node to every other directly, in one step; small ones in stages of radix 8 at most, where
-/// the number of nodes has such factors. Powers of two come first, because they keep the nodes of the tree whole.
+/// Each node sends large parts to every other node directly, in one step. Small parts are sent in stages of radix 8 at
+/// most, as far as the number of nodes has factors up to 8. Powers of two come first: they keep the blocks of the
+/// canonical tree whole.
 Radices even_radices(const RankLayout& layout, NodePath path, std::int64_t bytes) {
   constexpr std::int64_t least_direct_bytes = 8192;
   Radices radices;
@@ -75,7 +76,7 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int 
       fingerprint_(fingerprint_of(fmt::format("{} in {}", to_string(schedule_.radices()), segments_))) {
   for (int j = 0; j < schedule_.stages(); ++j) {
     Stage& stage = stages_.emplace_back();
-    const StageStep work = schedule_.step(rank, j, {0, 0});  // without elements: nothing to snap
+    const StageStep work = schedule_.step(rank, j, {0, 0});  // an empty range needs no ElementSpace::snapped
     stage.has_peers = work.bounds.size() > 2;
     if (!stage.has_peers) continue;
     first_stage_ = std::min(first_stage_, j);

@@ -21,9 +21,9 @@ namespace lockstep::detail::cuda {
 [[nodiscard]] void* take_pinned(std::size_t bytes, int device);
 void give_back_pinned(void* block, int device) noexcept;
 
-/// Tells where `data` is, if it cannot be accessed by the GPU `device`: "in memory of gpu:1"; empty if it can, as
-/// pinned and managed memory can by every GPU. A kernel that accesses other memory makes the device fail. Called under
-/// a CurrentDevice. Throws Error(unavailable) if CUDA fails.
+/// Returns where `data` is, such as "in memory of gpu:1", if the GPU `device` cannot access it; otherwise an empty
+/// string. Every GPU can access pinned and managed memory. A kernel that accesses other memory makes the device fail.
+/// Called under a CurrentDevice. Throws Error(unavailable) if CUDA fails.
 [[nodiscard]] std::string out_of_reach(const void* data, Device device);
 
 /// A resource of device memory in order with `stream`, a stream of `device`.

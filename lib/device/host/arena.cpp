@@ -32,7 +32,7 @@ constexpr std::size_t growth_bytes = std::size_t{1} << 20;
 /// The maximum reservation. Each process maps the arenas of all ranks of its node: this is enough for any program, and
 /// 100 of them still fit into an address space.
 constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
-/// Pages that leave sharing are copied this much at a time: between two steps the memory of the originals is freed.
+/// Pages that become private are copied this much at a time: between two steps the memory of the originals is freed.
 constexpr std::size_t unshare_step_bytes = std::size_t{64} << 20;
 /// The free ranges that are tried for a block that must begin on a page, before a larger one is taken.
 constexpr int most_tries = 8;
@@ -376,7 +376,7 @@ void Arena::unshare_pages(std::size_t begin, std::size_t end, Originals original
   }
 }
 
-/// Free ranges on pages that have left sharing are given to no block.
+/// Free ranges on pages that have become private are given to no block.
 void Arena::quarantine_free(std::size_t begin, std::size_t end) {
   for (auto next = first_overlap(free_by_offset_, begin, end); next != free_by_offset_.end();
        next = first_overlap(free_by_offset_, begin, end)) {
@@ -388,7 +388,7 @@ void Arena::quarantine_free(std::size_t begin, std::size_t end) {
   }
 }
 
-/// [begin, end) is free and has left sharing: its memory is given back, its addresses are not.
+/// [begin, end) is free and has become private: its memory is freed, but its addresses are not used again.
 void Arena::quarantine(std::size_t begin, std::size_t end) {
   add_range(quarantined_, begin, end);
   const std::size_t first = round_up(begin, page_bytes_);

@@ -56,9 +56,9 @@ class SharedSegment {
   [[nodiscard]] const SegmentName& name() const noexcept { return name_; }
   /// Backs [offset, offset + bytes), whole pages, with zeroed memory; returns false if the system is out of memory.
   [[nodiscard]] bool populate(std::size_t offset, std::size_t bytes) noexcept;
-  /// Gives this mapping a copy of its own of [offset, offset + bytes), whole pages, at the same address: other mappings
-  /// of the file no longer see its writes, nor it theirs. No write of another thread is lost on the way. Aborts the
-  /// process if the system is out of memory.
+  /// Gives this mapping a private copy of [offset, offset + bytes), whole pages, at the same address: other mappings of
+  /// the file no longer see writes of this mapping, and this mapping no longer sees theirs. No write of another thread
+  /// is lost on the way. Aborts the process if the system is out of memory.
   void make_private(std::size_t offset, std::size_t bytes) noexcept;
   /// In a child process: from now on its writes to [offset, offset + bytes), whole pages, are seen by no other process.
   void make_private_in_child(std::size_t offset, std::size_t bytes) noexcept;
@@ -80,7 +80,7 @@ class SharedSegment {
 
 /// A best-fit allocator over one segment; adjacent free ranges are merged. Thread-safe.
 ///
-/// A block of a page or more shares no page with other blocks, so that it can leave sharing without them.
+/// A block of a page or more shares no page with other blocks, so it can be made private without them.
 class Arena {
  public:
   /// Reserves at most `bytes`.
@@ -107,17 +107,17 @@ class Arena {
   /// The number of calls of `deallocate` so far.
   [[nodiscard]] std::uint64_t frees() const noexcept { return frees_.load(std::memory_order_acquire); }
 
-  /// Takes all pages of `ranges` out of sharing: another process may still write to them. They get private memory at
+  /// Makes all pages of `ranges` private, because another process may still write to them: they get private memory at
   /// the same addresses, with the same contents, and are never shared again; once they are freed, no block gets them.
-  /// Bytes outside of the ranges that are on their first or last pages leave sharing too: they belong to the same block
-  /// or to blocks of less than a page. What other processes have written there until now is kept, and they still read
-  /// what was written there until now. Ignores ranges outside of the arena. Aborts the process if the system is out of
-  /// memory. Cost: one copy of the pages.
+  /// The first and the last page of a range become private as a whole: their bytes outside of the range belong to the
+  /// same block or to blocks of less than a page. These bytes keep what other processes have written to them so far,
+  /// and other processes still read what was written to them so far. Ignores ranges outside of the arena. Aborts the
+  /// process if the system is out of memory. Cost: one copy of the pages.
   void unshare(std::span<const std::span<std::byte>> ranges) noexcept;
   /// Whether other processes can access [data, data + bytes).
   [[nodiscard]] bool is_shared(const void* data, std::size_t bytes) const noexcept;
-  /// The number of calls of `unshare` so far. It is counted before the first page leaves: as long as it has not
-  /// changed, memory that was shared still is, and other processes see the writes to it.
+  /// The number of calls of `unshare` so far. A call is counted before its first page becomes private: as long as the
+  /// number has not changed, memory that was shared still is, and other processes see the writes to it.
   [[nodiscard]] std::uint64_t unshares() const noexcept { return unshares_.load(std::memory_order_acquire); }
 
  private:
@@ -156,7 +156,7 @@ class Arena {
 
   mutable Mutex mutex_;
   Ranges free_by_offset_ LOCKSTEP_GUARDED_BY(mutex_);
-  Ranges private_ LOCKSTEP_GUARDED_BY(mutex_);      // pages that have left sharing
+  Ranges private_ LOCKSTEP_GUARDED_BY(mutex_);      // pages that `unshare` made private
   Ranges quarantined_ LOCKSTEP_GUARDED_BY(mutex_);  // freed parts of those pages
   std::set<std::pair<std::size_t, std::size_t>> free_by_size_ LOCKSTEP_GUARDED_BY(mutex_);  // (size, offset)
   std::size_t populated_ LOCKSTEP_GUARDED_BY(mutex_) = 0;  // everything below this offset is backed by memory

@@ -70,7 +70,7 @@ class MpiTransport final : public Transport {
       inbox_.reset();
     }
     // messages that are never received still refer to the communicator and to this object's memory, so both are leaked;
-    // then no other transport gets their context and tags while a message about a failure may be in flight
+    // a later transport then cannot get the same communicator and tags while a message about a failure is in flight
     leak(new std::shared_ptr<Context>(std::move(ranks_.context)));
     leak(new std::deque<Outgoing>(std::move(outgoing_)));
   }
@@ -336,7 +336,7 @@ class MpiTransport final : public Transport {
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(tested_.size()), tested_.data(), &count, tested_indices_.data(),
                                   MPI_STATUSES_IGNORE);
-    // also after a fault, when those that are complete are not known by their indices
+    // even after a fault, when the indices do not tell which requests are complete
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
       if (slot.complete < slot.requests.size()) slot.requests[slot.complete] = tested_[i];
@@ -371,7 +371,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  /// Progress is seen by whole pieces; the cost of a piece is that of a message.
+  /// Progress is counted in whole pieces; each piece costs as much as a message.
   static constexpr std::size_t most_piece_bytes = std::size_t{512} << 10;
   static constexpr unsigned polls_per_look = 16;
   static constexpr std::size_t most_spare = 8;
@@ -384,8 +384,8 @@ class MpiTransport final : public Transport {
   std::uint64_t number_;
   Tags tags_;
   int transfer_tag_;                      // in this epoch
-  std::vector<int> absent_ranks_;         // of a job
-  std::unordered_map<int, int> members_;  // ranks by their rank in the context; empty in slot 0, where they are equal
+  std::vector<int> absent_ranks_;         // absent ranks known so far; empty without a job
+  std::unordered_map<int, int> members_;  // ranks by rank in the context; empty in slot 0: the same ranks
   bool has_failed_ = false;
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
@@ -404,8 +404,8 @@ class MpiTransport final : public Transport {
   unsigned polls_ = 0;
 };
 
-/// For each rank of `comm`, the lowest rank of its node: from the Job, if all introductions have a leader from there.
-/// Collective.
+/// For each rank of `comm`, the lowest rank of its node. Uses the nodes of the Job if all introductions have a leader
+/// in it, otherwise asks MPI. Collective.
 std::vector<int> leaders_of(MPI_Comm comm, std::span<const Introduction> all) {
   std::unordered_map<int, int> lowest;  // by leader in the job
   std::vector<int> leaders;
@@ -416,7 +416,7 @@ std::vector<int> leaders_of(MPI_Comm comm, std::span<const Introduction> all) {
   return leaders;
 }
 
-/// This rank's node in the job; -1 if some rank of `comm` is not in the job.
+/// The leader of this rank's node, as a rank of the job; -1 if some rank of `comm` is not in the job.
 int leader_in_job(MPI_Comm comm, int rank) {
   const auto job = job_of_this_process();
   if (!job) return -1;

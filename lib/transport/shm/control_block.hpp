@@ -18,7 +18,8 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "control blocks a
 
 inline constexpr std::size_t control_block_alignment = 128;
 
-/// A number for one operation of a communicator: it grows with the sequence number, and with the epoch before that.
+/// A number for one operation of a communicator: greater in a later epoch, and within one epoch greater for a higher
+/// sequence number.
 [[nodiscard]] constexpr std::uint64_t operation_tag(std::uint64_t epoch, std::int64_t sequence) noexcept {
   return epoch << 40 | (static_cast<std::uint64_t>(sequence) + 1);
 }
@@ -27,8 +28,8 @@ inline constexpr std::size_t control_block_alignment = 128;
   return static_cast<std::int64_t>(tag & ((std::uint64_t{1} << 40) - 1)) - 1;
 }
 
-/// A word that is ordered by other words beside it. A rank that was stopped for long may still read it while its
-/// writer, which has abandoned the operation, writes it for a later one.
+/// A word whose accesses are ordered by the atomic words beside it. A rank that was stopped for long may still read it
+/// while its writer, which has abandoned the operation, writes it for a later one.
 template <class T>
 class LooseWord {
  public:

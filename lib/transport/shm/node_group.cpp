@@ -37,7 +37,7 @@ void NodeMemory::leak() noexcept {
 }
 
 void NodeGroup::reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes) {
-  bytes = std::max(bytes, page_bytes());  // so that no page of it leaves sharing together with a tensor
+  bytes = std::max(bytes, page_bytes());  // whole pages: none becomes private together with a tensor
   use.most_bytes = std::max(use.most_bytes, bytes);
   if (++use.count > staging_history) {
     if (memory.size() > 2 * use.most_bytes) memory = NodeMemory();

@@ -125,8 +125,8 @@ class NodeGroup {
 
   /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access it.
   [[nodiscard]] virtual NodeAddress address_of(const void* data, std::size_t bytes) const noexcept = 0;
-  /// How often memory of this process has left sharing. As long as this does not change, an address of `address_of`
-  /// stays valid.
+  /// Number of calls of `unshare` in this process. As long as it does not change, an address of `address_of` stays
+  /// valid.
   [[nodiscard]] virtual std::uint64_t unshares() const noexcept = 0;
   /// Whether `unshare` can separate the memory of this rank from a rank that does not stop to access it. If not, the
   /// ranks are threads of one process.
@@ -137,7 +137,7 @@ class NodeGroup {
   /// The bytes at `address` of `member`. Throws Error(internal) if they are not in that member's memory.
   [[nodiscard]] virtual std::byte* resolve(int member, NodeAddress address, std::size_t bytes) const = 0;
   /// Allocates memory for tables and staging; empty if the arena is full. Less than a page may be on one page with
-  /// tensors, and leave sharing with them.
+  /// tensors, and become private together with them.
   [[nodiscard]] virtual NodeMemory allocate(std::size_t bytes) const = 0;
   [[nodiscard]] NodeStaging& staging() noexcept { return staging_; }
   /// Makes staging memory at least `bytes` bytes large, in whole pages, and at most twice as large as the largest of

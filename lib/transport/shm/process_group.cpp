@@ -31,8 +31,8 @@ struct alignas(line_bytes) Closed {
   std::atomic<std::uint32_t> value{0};
 };
 
-/// A flag of this process, on pages that contain nothing but flags: tensors that leave sharing take no flag with them.
-/// Null if the arena is full.
+/// A flag of this process, on pages that contain nothing but flags, so that no flag becomes private together with a
+/// tensor. Null if the arena is full.
 Closed* new_flag() {
   constexpr std::size_t flags = 1024;  // 64 KiB: at least a page of any system
   static Mutex mutex;

@@ -21,10 +21,10 @@ enum class FoundBy : std::uint8_t {
   all_ranks,  ///< all of them, since all make the same checks; only a lack of memory (std::bad_alloc) is propagated
 };
 
-/// Called where an exception is handled: aborts the epoch of `communicator` on all ranks with the text of the
-/// exception (they throw Error(mismatch) if it is one, else Error(unavailable)), unless the other ranks know of it
-/// already or find it by themselves. From then on the exception counts as propagated; for an Error that is a mark in
-/// the object, which its copies have too. Local. Thread-safe.
+/// Called in an exception handler: aborts the epoch of `communicator` on all ranks with the text of the exception,
+/// unless the exception was propagated before, or all ranks find the failure by themselves. The other ranks throw
+/// Error(mismatch) if the exception is one, else Error(unavailable). From then on the exception counts as propagated;
+/// an Error is marked for this, and so are its copies. Local. Thread-safe.
 LOCKSTEP_API void propagate_current_exception(const Communicator& communicator, FoundBy found_by);
 
 /// Returns `local()`. An exception that it throws is rethrown here unchanged, and is propagated to the other ranks of

@@ -84,9 +84,9 @@ struct Found {
 /// step folder, or if a step folder without a manifest has files that a save does not write.
 [[nodiscard]] Found find_checkpoints(const Path& directory);
 
-/// Renames the finished folder `from` to the checkpoint of `step`, and syncs the directory. Then removes all but this
-/// checkpoint and the `keep` - 1 others with the highest steps (0: removes none), and the unfinished folders of earlier
-/// jobs.
+/// Renames the finished folder `from` to the checkpoint of `step`, and syncs the directory. Then removes the unfinished
+/// folders of earlier jobs and, if `keep` is not 0, all checkpoints but this one and the `keep` - 1 others with the
+/// highest steps.
 void commit(const Path& directory, const Path& from, std::int64_t step, int keep);
 
 }  // namespace lockstep::detail

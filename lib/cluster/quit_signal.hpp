@@ -11,9 +11,9 @@
 
 namespace lockstep::detail {
 
-/// Takes SIGQUIT on a thread of its own from `start` to its destruction, unless the program handles or ignores the
-/// signal. The constructor blocks it in the calling thread, so that threads which are made later, such as those of MPI,
-/// are never interrupted. Not thread-safe.
+/// Handles SIGQUIT on a thread of its own, from `start` to `stop` or the destructor, unless the program handles or
+/// ignores the signal. The constructor blocks the signal in the calling thread, so that threads which are made later,
+/// such as those of MPI, are never interrupted. Not thread-safe.
 class QuitSignal {
  public:
   QuitSignal() noexcept;
@@ -24,7 +24,8 @@ class QuitSignal {
 
   /// If the thread cannot be made, a warning is logged and the signal keeps its default action.
   void start() noexcept;
-  /// The signal has its former action again, here and on threads that are made later.
+  /// Restores the signal's former action, and unblocks the signal in the calling thread and so in threads made by it
+  /// later.
   void stop() noexcept;
 
  private:

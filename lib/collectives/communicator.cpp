@@ -250,7 +250,7 @@ Communicator CommunicatorAccess::make_internal(std::unique_ptr<detail::Transport
                                                const CommunicatorOptions& options, const ReplicaLayout& layout) {
   Communicator communicator = make(std::move(transport), options, layout);
   communicator.state_->wait_claim.reset();
-  communicator.state_->engine->ignore_positions();  // creations start anew after a failure, without recover
+  communicator.state_->engine->ignore_positions();  // a creation after a failure starts anew: recover is not needed
   return communicator;
 }
 

@@ -53,7 +53,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleCache> schedules;       // null until the numbers of replicas are known
-  std::shared_ptr<const detail::CarrySteps> carry_steps;  // null until then, and if no data travels with the agreement
+  std::shared_ptr<const detail::CarrySteps> carry_steps;  // null until `schedules` is set, or if calls carry no data
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
@@ -78,7 +78,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                                      std::vector<detail::HostItem> checked,
                                                                      const ReduceOptions& how);
   /// The path between GPUs in this epoch; the local replicas are on `devices`. If the ranks have not negotiated the
-  /// path yet, the function is collective; but if `devices` is empty then, it returns null instead.
+  /// path yet: returns null if `devices` is empty, else negotiates the path, which is collective.
   [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(
       std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after = std::nullopt);
   [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(

@@ -21,7 +21,7 @@ namespace lockstep::input {
 namespace cuda = detail::cuda;
 
 /// Memory of one GPU, allocated in the order of a stream that is used only for fetching. A block is reused only after
-/// the work that the replica's stream had when the block was freed.
+/// the replica's stream has done the work that it had when the block was freed.
 class FetchMemory final : public MemoryResource {
  public:
   explicit FetchMemory(Device device)

@@ -106,7 +106,7 @@ Pipeline Pipeline::repeat(std::int64_t times) const {
   if (times != forever) require_at_least(0, times, "repeat", "times");
   if (const IndexedRows* const rows = node_->indexed()) {
     std::shared_ptr<const RowOrder> order = repeated_order(rows->order, times);
-    static_cast<void>(order->cardinality());  // throws if there are too many
+    static_cast<void>(order->cardinality());  // throws if there are too many elements
     return Pipeline(indexed_node({rows->source, std::move(order)}));
   }
   NodePointer node = repeat_node(node_, times);

@@ -98,7 +98,7 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
   int threads_;
 };
 
-/// The rows of a Restriction; nothing if the source cannot be restricted.
+/// The part of `rows` that `restriction` selects; nothing if the source cannot be restricted to a part of its files.
 std::optional<IndexedRows> restricted_rows(const IndexedRows& rows, const Restriction& restriction) {
   std::shared_ptr<const RowSource> source = rows.source;
   if (restriction.files) source = source->of_files(*restriction.files);

@@ -5,13 +5,13 @@
 //
 // A message costs its sender and its receiver `overhead_us` of CPU time each, and takes a latency. All ranks of a node
 // share one full-duplex port to the network; inside the node a message is a copy. Adding k arrays touches k + 1 arrays
-// in memory. A stage in which each rank sends s messages, the largest of m bytes, and b bytes pass through the port
-// takes
-//   latency + max(overhead + b / port, s overhead + m / port) + receive,   at least (all messages) overhead
-// where `receive` is one overhead, or (s + 1) / 2 overheads if the port limits the stage and all messages end together;
-// messages of 64 KiB and more are received without CPU time. The times of the stages are added. A vector that is cut
-// into segments takes the time of one segment, and for each further segment the larger of its port time and its CPU
-// time.
+// in memory. In a stage let each rank send s messages, the largest of m bytes, and let b bytes pass through the port.
+// The stage takes
+//   latency + max(overhead + b / port, s overhead + m / port) + receive
+// but at least one overhead for each message that a rank sends or receives. `receive` is one overhead, or (s + 1) / 2
+// overheads if the port limits the stage and all messages end together; messages of 64 KiB and more are received
+// without CPU time. The times of the stages are added. A vector that is cut into segments takes the time of one
+// segment, and for each further segment the larger of its port time and its CPU time.
 //
 // The agreement that precedes the schedule is priced the same way: each of its rounds is a stage in which the leaders
 // of the nodes exchange headers. Inside a node it is one transfer of a cache line through shared memory to the leader,
@@ -58,10 +58,10 @@ struct ScheduleLoad {
 
 /// The ranks whose steps are counted.
 enum class WalkedRanks : std::uint8_t {
-  few,             ///< the ranks of three nodes: a first estimate, not above that of the other two
+  few,             ///< the ranks of three nodes: a first estimate, at most that of `all` or `representative`
   all,             ///< every rank
   representative,  ///< up to 128 ranks: all; above: the nodes at both ends of the groups of each level, and some
-                   ///< nodes between that are typical of the others; the load is within 10 % of that of all
+                   ///< typical nodes between these ends; the load is within 10 % of that of `all`
 };
 
 /// The load of `schedule` for a vector of `bytes` bytes, as if the vector could be cut anywhere.

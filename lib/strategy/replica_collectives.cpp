@@ -66,7 +66,7 @@ void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts
 
 namespace {
 
-/// Leaf k of all replicas, as the items of one collective.
+/// The leaves of all local replicas, as the items of one collective: entry k of a list has leaf k of each replica.
 struct MixedItems {
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<std::vector<TensorView>> outputs;

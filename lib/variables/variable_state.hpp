@@ -25,7 +25,7 @@ struct VariableState {
     plain,          // any context: a variable of the default strategy or of a OneDeviceStrategy has one copy
     replica,        // in the step function of the variable's strategy
     update,         // in an update of one copy
-    cross_replica,  // in the scope or a merge_call of its strategy, or outside of any
+    cross_replica,  // in the scope or a merge_call of its strategy, or outside of all scopes and steps
   };
   struct Use {
     Place place;
@@ -36,7 +36,7 @@ struct VariableState {
   VariableOptions options;     // as resolved at creation: never `automatic`, always with `trainable`
   std::vector<Tensor> copies;  // one per local replica
   std::vector<Tensor>
-      scratch;  // aggregate that a replica's write applies to a copy, by copy; allocated by the first write
+      scratch;  // by copy: aggregate of the values that all replicas write; allocated by the first write
 
   [[nodiscard]] bool is_on_read() const noexcept { return options.synchronization == VariableSynchronization::on_read; }
   [[nodiscard]] Tensor& copy(int local) { return copies[static_cast<std::size_t>(local)]; }
@@ -44,8 +44,8 @@ struct VariableState {
   [[nodiscard]] Use use() const;
   /// As use(); also throws Error(failed_precondition) if a step of another strategy would write a plain variable.
   [[nodiscard]] Use use_for_write() const;
-  /// Throws `error`. In cross-replica context it is first propagated to the other ranks, where the error may not occur;
-  /// in a step `run` propagates it.
+  /// Throws `error`. In cross-replica context the error is first propagated to the other ranks, because it may occur on
+  /// this rank only; in a step, `run` propagates it.
   [[noreturn]] void refuse(const Use& use, const Error& error) const;
 
   /// Writes the aggregate of all copies of all ranks to `target`. Cross-replica context. Collective.

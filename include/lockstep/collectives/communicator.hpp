@@ -33,12 +33,12 @@ namespace lockstep {
 struct CommunicatorOptions {
   /// Number of replicas of this rank, at least 1. Ranks may have different numbers.
   int local_replicas = 1;
-  /// Wait after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
+  /// Waiting time after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
   std::optional<std::chrono::milliseconds> warn_after;
   /// Time without progress after which the operation fails on every rank: the time starts again whenever data moves
-  /// between ranks. If this rank polls seldom, the time between two polls counts as at most 1 s or fail_after / 20,
-  /// whichever is longer. Default: LOCKSTEP_TIMEOUT, else 300 s. The longest fail_after of all communicators of this
-  /// process also bounds copies to and from GPUs outside of collectives.
+  /// between ranks. If this rank polls seldom, the part of each pause between two polls that exceeds both 1 s and
+  /// fail_after / 20 does not count. Default: LOCKSTEP_TIMEOUT, else 300 s. The longest fail_after of all communicators
+  /// of this process also bounds copies to and from GPUs outside of collectives.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
   /// LOCKSTEP_TIMEOUT, else unlimited.
@@ -71,27 +71,28 @@ struct ReduceOptions {
 /// the missing rank waits in an operation of another communicator, and one of the two communicators was made from the
 /// other, the error names that operation, too.
 /// A rank departs when it ends or destroys its communicator. Calls that need a departed rank throw Error(unavailable),
-/// which names that rank, on every rank: on ranks of its node within a second, on ranks of other nodes as soon as
-/// another rank of its node is in a call, too. If the departed rank was the only rank of its node, the others throw at
-/// once if it has destroyed its communicator, but only after the timeout if its process has ended. Exception: if a rank
-/// has destroyed its communicator, a send or receive on another node that waits for that rank fails only after the
-/// timeout, unless the departed rank sends messages to the waiting rank in every collective.
-/// After an error the communicator works again, unless a rank has ended or still uses another's memory: then every
+/// which names that rank, on every rank: on ranks of the departed rank's node within a second, on ranks of other nodes
+/// as soon as another rank of the departed rank's node is in a call, too. If the departed rank was the only rank of its
+/// node, the others throw at once if it has destroyed its communicator, but only after the timeout if its process has
+/// ended. Exception: if a rank has destroyed its communicator, a send or receive in which a rank of another node waits
+/// for it fails only after the timeout, unless the departed rank is one that sends a message to the waiting rank in
+/// every collective.
+/// After an error the communicator works again, unless a rank has ended or still uses another rank's memory: then every
 /// later call throws Error(unavailable) at once, which names the first failed rank. If some ranks had completed an
 /// operation that failed on others, every later call throws Error(mismatch) until all ranks call `recover`. After an
-/// error, reductions that permit any order use the canonical one in host memory. A debugger that is attached to a rank
-/// suspends the timeouts of the ranks of its node. If a rank of this node waits in the same operation as ranks of other
-/// nodes, the timeouts of those other ranks are suspended, too. Every method can throw Error(invalid_argument) for
-/// errors that this rank alone can see; the other ranks then throw Error(unavailable) with the text of that error.
+/// error, those reductions in host memory that permit any order use the canonical order. A debugger that is attached to
+/// a rank suspends the timeouts of the ranks of its node. If a rank of this node waits in the same operation as ranks
+/// of other nodes, the timeouts of those other ranks are suspended, too. Every method can throw Error(invalid_argument)
+/// for errors that this rank alone can see; the other ranks then throw Error(unavailable) with the text of that error.
 ///
 /// GPUs: all tensors of a call are on GPUs, or none; those of one replica are on one device, the same in every call. A
-/// call with tensors in other places throws Error(invalid_argument), and so does a call with elements that the GPU of
-/// their view cannot reach: host memory that is not pinned, or memory of another GPU. A call with a GPU that does not
-/// exist throws Error(unavailable). Ranks that disagree throw Error(mismatch). At the first call on GPUs, broadcast
-/// excepted, the ranks negotiate the path: one kernel if all replicas are on one GPU; NCCL between one replica of each
-/// GPU, after a reduction of the replicas on each GPU; host memory if the ranks do not have one version of NCCL. If
-/// several ranks share a GPU, only the lowest of them joins NCCL; the tensors of the others go through host memory.
-/// Rank 0 logs a warning if data goes through host memory. That first call waits for all ranks even if it is
+/// call whose tensors are placed differently throws Error(invalid_argument), and so does a call with elements that the
+/// GPU of their view cannot reach: host memory that is not pinned, or memory of another GPU. A call with a GPU that
+/// does not exist throws Error(unavailable). Ranks that disagree throw Error(mismatch). At the first call on GPUs,
+/// broadcast excepted, the ranks negotiate the path: one kernel if all replicas are on one GPU; NCCL between one
+/// replica of each GPU, after a reduction of the replicas on each GPU; host memory if the ranks do not have one version
+/// of NCCL. If several ranks share a GPU, only the lowest of them joins NCCL; the tensors of the others go through host
+/// memory. Rank 0 logs a warning if data goes through host memory. That first call waits for all ranks even if it is
 /// asynchronous. A call reads its inputs after the work that was submitted to the streams of their devices before the
 /// call; the results are written when the call is complete. Without NCCL the inputs are copied to the host during the
 /// call. After an error the path is negotiated again.
@@ -102,8 +103,8 @@ struct ReduceOptions {
 /// cache line transfers. The data of a small call travels in the messages of this exchange, and no others are sent. A
 /// call is small if no rank sends more than 64 KiB of the call's data in all rounds and, where nodes have several
 /// ranks, no more than 16 KiB in one message. In these messages a reduction sends its partial sums, a broadcast and a
-/// scatter the input of the root, and the other collectives the inputs of all replicas that have reached the sender.
-/// The costs stated at each function are those of calls that are not small.
+/// scatter send the input of the root, and the other collectives send all inputs that the sender has so far: its own,
+/// and those that it has received. The costs stated at each function are those of calls that are not small.
 ///
 /// Shared handle: copies refer to the same group, and a const handle does not make the group const, as with a
 /// shared_ptr. Thread-safety: any thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only
@@ -128,8 +129,8 @@ class LOCKSTEP_API Communicator {
 
   /// A communicator over the same ranks with messages and a sequence of its own. It is made by operations of this
   /// communicator, with the timeout and the errors of such operations; after an error this communicator works again, as
-  /// after any other error. In host memory its Order::any is the canonical one. Collective. Cost: two all_gathers of
-  /// 120 bytes per replica at most.
+  /// after any other error. On the new communicator, Order::any means the canonical order for tensors in host memory.
+  /// Collective. Cost: two all_gathers of 120 bytes per replica at most.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options,
                                        std::source_location where = std::source_location::current()) const;
 
@@ -144,8 +145,8 @@ class LOCKSTEP_API Communicator {
   /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
   /// result_dtype(op, dtype). An output may be the same view as an input, but must not overlap one partly.
   /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of that slice, in place if the
-  /// buffers are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory; the ranks synchronize by
-  /// two cache line transfers between cores, one after the other, or by one for at most 2 KiB per rank
+  /// buffers are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory. The ranks synchronize by
+  /// two cache line transfers between cores, one after the other; for at most 2 KiB per rank, one transfer is enough
   /// (movement-avoiding reduction; Peng et al., SC 2023). Between nodes, in stages of radices k that the planner
   /// chooses (Thakur, Rabenseifner, Gropp 2005; Ruefenacht, Bull, Booth 2017): a rank sends k-1 messages in a stage, or
   /// twice as many if the stage splits the data. If all stages split, it sends 2 (P-1)/P times the bytes of its partial
@@ -167,12 +168,13 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root,
                                      const ReduceOptions& options = {}) const;
 
-  /// Inputs have R*n elements (R replicas in all, first axis divisible by R), outputs, one per local replica, n:
-  /// replica r gets part r of the reduction. Collective.
+  /// Each input has R*n elements (R replicas in all, first axis divisible by R). There is one output of n elements for
+  /// each local replica: replica r gets part r of the reduction. Collective.
   /// Cost on one node: every rank reads the parts of its replicas in all inputs and writes its outputs; memory and
   /// synchronization as for all_reduce. Between nodes of equal numbers of ranks and replicas: first a reduction in the
   /// memory of each node; then each of the P ranks sends every other node one message with 1/P of the bytes, or small
-  /// parts are exchanged in log N steps (recursive halving). Otherwise P-1 messages.
+  /// parts are exchanged in log N steps (recursive halving). If the nodes differ in these numbers, each rank sends P-1
+  /// messages.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {}) const;
@@ -221,8 +223,9 @@ class LOCKSTEP_API Communicator {
                                         const ReduceOptions& options = {}) const;
 
   /// Part s of replica r's input becomes part r of replica s's output. Inputs have R parts of one length (first axis
-  /// divisible by R), one shape on all ranks; outputs, one per local replica, as many elements. An output may be the
-  /// same view as an input of any local replica; no two outputs may be the same. Collective.
+  /// divisible by R) and one shape on all ranks. There is one output for each local replica, with as many elements as
+  /// an input. An output may be the same view as an input of any local replica; no two outputs may be the same.
+  /// Collective.
   /// Cost (all messages posted at once; Thakur, Rabenseifner, Gropp 2005): P-1 messages and (P-1)/P times the bytes of
   /// its inputs per rank; one step.
   void all_to_all(std::span<const Item> items, const ReduceOptions& options = {}) const;
@@ -253,16 +256,16 @@ class LOCKSTEP_API Communicator {
   void barrier(const ReduceOptions& options = {}) const;
   [[nodiscard]] Request barrier_async(const ReduceOptions& options = {}) const;
 
-  /// Sends tensors to rank `target`, which receives them by the k-th recv from this rank if this is the k-th send to
-  /// it: each pair of ranks and direction has a sequence of its own, independent of the order of the collectives. The
+  /// Sends tensors to rank `target`. The k-th send from this rank to `target` matches the k-th recv there from this
+  /// rank: each pair of ranks and direction has a sequence of its own, independent of the order of the collectives. The
   /// lists must agree in number, dtypes and shapes; if they do not, both ranks get Error(mismatch) with one text, no
   /// data moves, and the message is consumed. Both ranks must call; if one of them does not within the timeout, both
-  /// get Error(deadline_exceeded). Errors that this rank alone can see are Error(invalid_argument) here and
-  /// Error(unavailable) there. `abort` does not end pending messages.
+  /// get Error(deadline_exceeded). Errors that this rank alone can see are Error(invalid_argument) on this rank and
+  /// Error(unavailable) on the other. `abort` does not end pending messages.
   /// Complete when the receiver has agreed and the tensors have been copied or sent. Requests complete in any order.
   /// Cost: an offer, an answer and the data: 3 messages, of which 2 are small. The tensors of both ranks may be on
-  /// GPUs; they go through pinned host memory even if NCCL is available, because messages are not ordered with the
-  /// collectives and the calls of NCCL have one order.
+  /// GPUs; they go through pinned host memory even if NCCL is available, because all ranks must make their NCCL calls
+  /// in one order, and a message has no place in the order of the collectives.
   void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,
                                    const ReduceOptions& options = {}) const;
@@ -271,11 +274,11 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request recv_async(std::span<const TensorView> tensors, int source,
                                    const ReduceOptions& options = {}) const;
 
-  // The calls above on one tensor of this rank, which must have one replica; else Error(invalid_argument). broadcast,
-  // send and recv take any number of replicas. A tensor is a named container (std::vector, std::array, ...), a
-  // std::span, one element, or a view; ranges are 1-dimensional. Arguments that only the root uses are ignored on the
-  // other ranks, and may be empty there. Elements must live until the call, or its request, is complete. Collective
-  // where the call above is. Cost: that of a call with one item.
+  // The calls above on one tensor of this rank. The rank must have one replica, else the call throws
+  // Error(invalid_argument); for broadcast, send and recv it may have any number of replicas. A tensor is a named
+  // container (std::vector, std::array, ...), a std::span, one element, or a view; ranges are 1-dimensional. Arguments
+  // that only the root uses are ignored on the other ranks, and may be empty there. Elements must live until the call,
+  // or its request, is complete. Collective where the call above is. Cost: that of a call with one item.
 
   /// In place. The mean of integers is f64, so it needs the form with an output.
   void all_reduce(Elements values, ReduceOp op, const ReduceOptions& options = {}) const;
@@ -357,9 +360,9 @@ class LOCKSTEP_API Communicator {
   /// of any rank, and sets the number of every rank to it. Some ranks can have completed the operation that failed
   /// elsewhere; as long as the numbers differ, every operation but this one throws Error(mismatch) on all ranks, so
   /// that a retry never combines two different steps. Resume the step whose number was the result; a rank whose own
-  /// number was higher repeats that many calls, with the original inputs. Collective: called by all ranks, without
-  /// outstanding requests. A failure that no call of this rank has thrown yet is not thrown any more. Throws as
-  /// all_gather.
+  /// number was higher by d repeats its last d completed calls, with the original inputs. Collective: called by all
+  /// ranks, without outstanding requests. A failure that no call of this rank has thrown yet is not thrown any more.
+  /// Throws as all_gather.
   [[nodiscard]] std::int64_t recover(std::source_location where = std::source_location::current()) const;
 
   /// Aborts the current epoch on all ranks: each other rank gets Error(unavailable) with `text` from its present or
@@ -380,7 +383,7 @@ class LOCKSTEP_API Communicator {
 /// thread that may not enter MPI; Error(deadline_exceeded), which names the missing ranks and, if it is known, the
 /// operation in which each of them waits instead; and Error(unavailable) if an earlier call was interrupted such that a
 /// message was lost. With an Environment, each rank gets each such error once, in this call or the next, and may then
-/// try again. Thread-safety: any thread; MPI_COMM_WORLD has one order of calls on all ranks.
+/// try again. Thread-safety: any thread, but all ranks must make their calls for MPI_COMM_WORLD in the same order.
 [[nodiscard]] LOCKSTEP_API Communicator world_communicator(const CommunicatorOptions& options = {});
 
 /// A communicator of one rank, for programs without MPI. Local.

@@ -47,7 +47,8 @@ class LOCKSTEP_API Optimizer {
   /// Does not allocate if gradients and parameters are on one device. Throws Error(invalid_argument), and writes
   /// nothing, if the number of gradients or of their elements is wrong, or if a gradient is not f32.
   void apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate);
-  /// The same with gradients on any device; a gradient on another device than its parameter is copied there.
+  /// The same with gradients on any device. A gradient that is not on the device of its parameter is copied to that
+  /// device.
   void apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate);
 
   /// Reduces this replica's own `gradients` over all replicas, in place and in one collective, and applies the result.

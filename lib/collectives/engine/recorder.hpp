@@ -39,8 +39,9 @@ class Recorder final : public RecordSource {
   Recorder(const std::string& name, const Transport& transport, const RecorderOptions& options);
   ~Recorder() override;
 
-  /// `operation` was posted. `sequence` is provisional: if the epoch ends meanwhile, another operation that was posted
-  /// before may get this number. `agree` and `finish` store the number that `operation` has then.
+  /// `operation` was posted. `sequence` is provisional: if the epoch ends before `operation` is complete, an operation
+  /// that was posted earlier may get this number instead. `agree` and `finish` store the number that `operation` has
+  /// when they are called.
   void post(Operation& operation, std::uint64_t epoch, std::int64_t sequence) noexcept {
     if (entries_.empty()) return;
     write_entry(operation, epoch, sequence, no_peer, MessageEnd::none);

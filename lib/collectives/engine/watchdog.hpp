@@ -35,7 +35,8 @@ class Watchdog {
            const WatchdogOptions& options)
       : transport_(transport), control_(control), agreement_(agreement), queue_(queue), options_(options) {}
 
-  /// The head is driven now.
+  /// Called whenever a thread drives the head, that is, tries to make progress on it: counts the time since the last
+  /// call, as DrivingClock describes.
   void count_time();
   /// All ranks have arrived at the head; the deadline of its data transfer starts now.
   void restart() noexcept;
@@ -71,8 +72,8 @@ class Watchdog {
   [[nodiscard]] int first_awaited_rank(std::uint64_t epoch) const;
   /// Those of `ranks` from which no heartbeat has arrived in this wait.
   [[nodiscard]] std::vector<int> silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const;
-  /// The ranks without a heartbeat in this wait among `ranks` and the ranks for which these wait, directly or through
-  /// others.
+  /// Takes `ranks` and the ranks for which these wait, directly or through others. Returns those from which no
+  /// heartbeat has arrived in this wait.
   [[nodiscard]] std::vector<int> silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const;
   [[nodiscard]] std::string cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const;
   [[nodiscard]] Failure timeout(std::uint64_t epoch) const;
@@ -87,7 +88,7 @@ class Watchdog {
   std::optional<Clock::time_point> head_since_;  // when the head was first driven; none before
   // the members below describe the wait of the head; valid if head_since_ is set
   Clock::time_point waits_since_;                // the last progress
-  std::optional<Clock::time_point> late_since_;  // when its deadline was seen to have passed
+  std::optional<Clock::time_point> late_since_;  // when the deadline was first seen to have passed
   std::optional<Clock::time_point> last_heartbeat_;
   std::uint64_t progress_ = 0;        // DataProgress::count
   std::uint64_t sent_progress_ = 0;   // the same in the last heartbeat

@@ -54,7 +54,7 @@ class GpuBroadcast final : public GpuOperation {
     return scratch(stream, bytes_of(bucket));
   }
 
-  /// Copies the inputs to the buffers of the source, `stream`.
+  /// Copies the inputs of the bucket `index` to its buffer. `stream` is a stream of the source.
   void load(std::size_t stream, std::size_t index) {
     const Bucket& bucket = buckets_[index];
     void* const buffer = buffers_[stream][index];

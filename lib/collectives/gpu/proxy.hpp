@@ -69,7 +69,7 @@ class PinnedBlock {
   bool is_in_use_ = false;
 };
 
-/// Memory on the GPU of a stream that lives as long as the operation.
+/// Allocates memory on the GPU of `stream`. The memory lives as long as the operation.
 using AllocateScratch = std::function<void*(std::size_t stream, std::size_t bytes)>;
 
 /// This rank as the client of one proxy in one operation. Driven under the engine's lock; `group` outlives it.
@@ -81,7 +81,8 @@ class ProxyClient {
 
   /// Starts to copy the inputs to the host, on streams that wait for those of the replicas.
   void start(Transport& transport);
-  /// Makes progress without waiting. Sends only if it `may_send`, since messages between two ranks are ordered.
+  /// Makes progress without waiting. `may_send` tells whether the clients before this one have sent; until then this
+  /// one does not send, because messages between two ranks are matched in the order in which they are sent.
   void advance(Transport& transport, bool may_send);
   [[nodiscard]] bool has_sent() const noexcept { return has_sent_; }
   /// Whether all messages are complete and the copies of the results are on the stream.

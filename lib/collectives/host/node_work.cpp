@@ -21,8 +21,9 @@ void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
       group_.own_control_block().step_counter.value.load(std::memory_order_relaxed);  // this rank is its only writer
 }
 
-/// Sequentially consistent on both sides: either this rank sees that the operation was abandoned, or the other rank
-/// sees that this one is working.
+/// This rank stores `working` and then loads `abandoned`; a producer stores `abandoned` and then loads `working`. All
+/// four are sequentially consistent: either this rank sees that the operation was abandoned, or the producer sees that
+/// this rank is working.
 bool NodeWork::begin() {
   group_.at_flag();
   group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
@@ -46,7 +47,7 @@ bool NodeWork::goes_on(std::size_t bytes) {
 }
 
 bool NodeWork::is_abandoned() const {
-  // a rank that was stopped for long may find the mark of a later operation
+  // `>=`: if this rank was stopped for long, the producer may have abandoned a later operation meanwhile
   return std::any_of(producers_.begin(), producers_.end(), [this](int producer) {
     return arrival_of(producer).abandoned.load(std::memory_order_seq_cst) >= tag_;
   });

@@ -24,7 +24,8 @@ struct ArrayPlace {
   int element_bytes = 0;
 };
 
-/// Divides `count` elements among threads: into packs of `lanes` elements as far as those are aligned in all arrays.
+/// Divides `count` elements among threads: into packs of `lanes` elements that are aligned in all arrays, after fewer
+/// than `lanes` single elements; if there are no such packs, into single elements.
 [[nodiscard]] Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays);
 
 struct FoldShape {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of GPUs, in order with streams, and pinned host memory; copies from or to a GPU.
+// Stream-ordered memory of GPUs, and pinned host memory; copies from or to a GPU.
 
 #pragma once
 
@@ -26,7 +26,7 @@ void give_back_pinned(void* block, int device) noexcept;
 /// Called under a CurrentDevice. Throws Error(unavailable) if CUDA fails.
 [[nodiscard]] std::string out_of_reach(const void* data, Device device);
 
-/// A resource of device memory in order with `stream`, a stream of `device`.
+/// A resource of stream-ordered device memory; `stream` is a stream of `device`.
 [[nodiscard]] std::shared_ptr<MemoryResource> stream_memory(int device, Stream stream);
 
 /// A resource of pinned memory, allocated by calls on `device`. Blocks have size classes, and up to `most_kept_bytes`
@@ -36,11 +36,11 @@ void give_back_pinned(void* block, int device) noexcept;
 /// Implements `lockstep::copy` for `bytes` > 0, if `source_device` or `target_device` is a GPU.
 void copy_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes);
 
-/// Starts a copy on `stream`, a stream of the current device. Source and target are memory of their GPU, or pinned.
-/// Throws Error(unavailable) if CUDA fails.
+/// Starts a copy on `stream`, a stream of the current device. The source is in memory of `source_gpu`, the target in
+/// memory of `target_gpu`; each may be in pinned memory instead. Throws Error(unavailable) if CUDA fails.
 void start_copy(void* target, int target_gpu, const void* source, int source_gpu, std::size_t bytes, Stream stream);
 
-/// Sets memory to zero, in order with the stream of `device`, a GPU.
+/// Sets memory to zero in stream order, on the stream of `device`, a GPU.
 void zero_bytes(void* target, Device device, std::size_t bytes);
 
 }  // namespace lockstep::detail::cuda

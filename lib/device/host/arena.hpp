@@ -33,8 +33,8 @@ struct SegmentName {
   std::int32_t file = -1;
 };
 
-/// A mapping; unmapped by the destructor. The first page of a segment belongs to this class: it contains the nonce, by
-/// which a process that opens the file can tell that it is the right one.
+/// A mapping of a segment; unmapped by the destructor. The first page of a segment belongs to this class. It contains
+/// the nonce, by which a process that opens the file recognizes the intended segment.
 class SharedSegment {
  public:
   static constexpr std::size_t header_bytes = 4096;
@@ -110,9 +110,9 @@ class Arena {
   /// Makes all pages of `ranges` private, because another process may still write to them: they get private memory at
   /// the same addresses, with the same contents, and are never shared again; once they are freed, no block gets them.
   /// The first and the last page of a range become private as a whole: their bytes outside of the range belong to the
-  /// same block or to blocks of less than a page. These bytes keep what other processes have written to them so far,
-  /// and other processes still read what was written to them so far. Ignores ranges outside of the arena. Aborts the
-  /// process if the system is out of memory. Cost: one copy of the pages.
+  /// same block or to blocks of less than a page. The contents that these bytes have now, written by this or by other
+  /// processes, are kept both in this process and for the other processes. Ignores ranges outside of the arena. Aborts
+  /// the process if the system is out of memory. Cost: one copy of the pages.
   void unshare(std::span<const std::span<std::byte>> ranges) noexcept;
   /// Whether other processes can access [data, data + bytes).
   [[nodiscard]] bool is_shared(const void* data, std::size_t bytes) const noexcept;

@@ -48,7 +48,8 @@ HWY_INLINE V nan_where_unordered(D d, V a, V b, V other) {
   return hn::IfThenElse(hn::And(hn::Eq(a, a), hn::Eq(b, b)), other, canonical_nans(d));
 }
 
-/// Each op has a bit set of the leaf counts for which it has a specialised kernel: more kernels take longer to compile.
+/// The leaf counts for which an op has a specialised kernel, as a bitset. Not all counts: each kernel takes time to
+/// compile.
 constexpr unsigned leaf_numbers(std::initializer_list<int> numbers) {
   unsigned bits = 0;
   for (const int number : numbers) bits |= 1u << number;

@@ -125,7 +125,7 @@ class MpiTransport final : public Transport {
 
   std::optional<ReceivedMessage> poll() override {
     const auto lock = mpi::serialize();
-    // no other message waits for stale ones
+    // only at some polls: no other message waits until stale messages are dropped
     if (stale_.has_work() && ++polls_ % polls_per_look == 0) stale_.advance(comm_);
     auto received = inbox_->poll();
     if (received) received->source = member(received->source);
@@ -336,7 +336,7 @@ class MpiTransport final : public Transport {
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(tested_.size()), tested_.data(), &count, tested_indices_.data(),
                                   MPI_STATUSES_IGNORE);
-    // even after a fault, when the indices do not tell which requests are complete
+    // done even after a fault, when the indices do not tell which requests are complete
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
       if (slot.complete < slot.requests.size()) slot.requests[slot.complete] = tested_[i];
@@ -385,7 +385,7 @@ class MpiTransport final : public Transport {
   Tags tags_;
   int transfer_tag_;                      // in this epoch
   std::vector<int> absent_ranks_;         // absent ranks known so far; empty without a job
-  std::unordered_map<int, int> members_;  // ranks by rank in the context; empty in slot 0: the same ranks
+  std::unordered_map<int, int> members_;  // ranks by rank in the context; empty in tag slot 0, where both are equal
   bool has_failed_ = false;
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
@@ -445,7 +445,8 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
                                               const CreationLimits& limits) {
   LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
   CreationWait wait(comm, limits);
-  // the k-th MPI_Comm_idup of each rank belongs together: this rank makes up for those that other ranks have abandoned
+  // MPI matches the k-th MPI_Comm_idup of each rank with the k-th of every other: this rank first makes the calls for
+  // creations that have failed on other ranks
   while (wait.skip_if_failed()) static_cast<void>(mpi::PendingDuplicate(comm));
   mpi::PendingDuplicate duplicate(comm);
   wait.until([&] { return duplicate.test(); }, "MPI_Comm_idup");

@@ -28,8 +28,9 @@ inline constexpr std::size_t control_block_alignment = 128;
   return static_cast<std::int64_t>(tag & ((std::uint64_t{1} << 40) - 1)) - 1;
 }
 
-/// A word whose accesses are ordered by the atomic words beside it. A rank that was stopped for long may still read it
-/// while its writer, which has abandoned the operation, writes it for a later one.
+/// A word whose accesses are ordered by the atomic words beside it. The word itself is atomic, too, because a rank that
+/// was stopped for long may still read it for an abandoned operation while its writer stores the value of a later
+/// operation.
 template <class T>
 class LooseWord {
  public:
@@ -78,11 +79,12 @@ struct ControlBlock {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
-  /// What the ranks of all nodes called: written by the first rank of this node for the others.
+  /// Whether the ranks of all nodes made the same call. The first rank of this node writes it for the other ranks of
+  /// the node.
   struct alignas(control_block_alignment) Verdict {
     std::atomic<std::uint64_t> tag{0};
     std::uint32_t agree = 0;
-    std::array<std::byte, verdict_bytes> summary;  ///< set if they disagree
+    std::array<std::byte, verdict_bytes> summary;  ///< set if the ranks disagree
   };
 
   std::array<Arrival, slots> arrivals;

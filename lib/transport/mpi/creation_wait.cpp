@@ -51,6 +51,10 @@ class Arrivals {
     const MutexLock lock(mutex_);
     return ++own_[key];
   }
+  [[nodiscard]] std::uint64_t count_duplicate(std::uint64_t key) LOCKSTEP_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return ++own_duplicates_[key];
+  }
   void note_failed(std::uint64_t key, std::uint64_t number) LOCKSTEP_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     own_failed_[key] = std::max(own_failed_[key], number);
@@ -104,8 +108,9 @@ class Arrivals {
     MPI_Request request;
   };
   Mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> own_ LOCKSTEP_GUARDED_BY(mutex_);         // creations of this rank, by key
-  std::map<std::uint64_t, std::uint64_t> own_failed_ LOCKSTEP_GUARDED_BY(mutex_);  // the last that failed, by key
+  std::map<std::uint64_t, std::uint64_t> own_ LOCKSTEP_GUARDED_BY(mutex_);             // creations of this rank, by key
+  std::map<std::uint64_t, std::uint64_t> own_duplicates_ LOCKSTEP_GUARDED_BY(mutex_);  // MPI_Comm_idup calls, by key
+  std::map<std::uint64_t, std::uint64_t> own_failed_ LOCKSTEP_GUARDED_BY(mutex_);      // the last that failed, by key
   std::map<std::pair<int, std::uint64_t>, Attempt> known_ LOCKSTEP_GUARDED_BY(mutex_);  // by rank and key
   std::deque<Message> outgoing_ LOCKSTEP_GUARDED_BY(mutex_);
 };
@@ -133,16 +138,19 @@ CreationWait::CreationWait(MPI_Comm comm, CreationLimits limits) : limits_(std::
   number_ = Arrivals::of_this_process().count(key_);
 }
 
-bool CreationWait::skip_if_failed() {
-  if (!job_) return false;
+bool CreationWait::count_duplicate() {
+  if (!job_) return true;
   Arrivals& arrivals = Arrivals::of_this_process();
   arrivals.receive(job_->comm.get());
-  const bool has_failed = std::any_of(members_.begin(), members_.end(), [&](int member) {
-    const Attempt other = arrivals.known(member, key_);
-    return member != own_rank_ && other.failed >= number_;
-  });
-  if (has_failed) number_ = arrivals.count(key_);
-  return has_failed;
+  const std::uint64_t begun = arrivals.count_duplicate(key_);
+  std::uint64_t failed_there = 0;
+  for (const int member : members_) failed_there = std::max(failed_there, arrivals.known(member, key_).failed);
+  // without failures, threads may make communicators over the same ranks at the same time
+  if (failed_there == 0 && arrivals.last_failed(key_) == 0) return true;
+  if (begun < number_) return false;
+  if (failed_there < number_) return true;
+  number_ = arrivals.count(key_);
+  return false;
 }
 
 void CreationWait::until(const std::function<bool()>& test, const char* call) {

@@ -31,9 +31,10 @@ class CreationWait {
   /// Local.
   CreationWait(MPI_Comm comm, CreationLimits limits);
 
-  /// Whether another rank has failed in this creation before this rank came to it, so that it cannot succeed any more.
-  /// Then this object is for the next creation. Local; does not wait.
-  [[nodiscard]] bool skip_if_failed();
+  /// This rank has begun an MPI_Comm_idup. Returns whether that is the call of this creation. If not, it belongs to an
+  /// earlier one that failed before this rank made its call, or other ranks had failed in this creation before: then
+  /// this object is for the next creation, and the caller makes another call. Local; does not wait.
+  [[nodiscard]] bool count_duplicate();
 
   /// Calls `test` until it returns true. Throws Error(deadline_exceeded) when the deadline of the creation has passed;
   /// the text names `call`, the call of MPI that is not complete, and the missing ranks of `comm`, if there is a job.

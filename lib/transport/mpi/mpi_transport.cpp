@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/leak.hpp"
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "bindings/mpi/mpi.hpp"
 #include "bindings/mpi/pending.hpp"
 #include "transport/mpi/context.hpp"
@@ -435,6 +436,31 @@ std::vector<T> exchange(MPI_Comm comm, int size, const T& own, CreationWait& wai
   return all;
 }
 
+/// The MPI_Comm_idup calls of creations that have failed. MPI matches the k-th call of each rank over a communicator,
+/// and Open MPI makes no progress if a rank begins a call before it has completed the one before.
+class AbandonedDuplicates {
+ public:
+  /// Never destroyed: MPI may still write to the memory of a call.
+  static AbandonedDuplicates& of_this_process() {
+    static auto& all = *new AbandonedDuplicates;
+    return all;
+  }
+  void keep(MPI_Comm original, std::unique_ptr<mpi::PendingDuplicate> pending) {
+    const MutexLock lock(mutex_);
+    pending_.emplace_back(original, std::move(pending));
+  }
+  /// Whether those over `original` are complete.
+  [[nodiscard]] bool are_complete(MPI_Comm original) {
+    const MutexLock lock(mutex_);
+    std::erase_if(pending_, [&](const auto& each) { return each.first == original && each.second->test(); });
+    return std::none_of(pending_.begin(), pending_.end(), [&](const auto& each) { return each.first == original; });
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::pair<MPI_Comm, std::unique_ptr<mpi::PendingDuplicate>>> pending_ LOCKSTEP_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number, std::unique_ptr<NodeGroup> group) {
@@ -445,12 +471,21 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory, 
                                               const CreationLimits& limits) {
   LOCKSTEP_CHECK(segment_bytes > 0 && segment_bytes % 8 == 0 && segment_bytes <= std::numeric_limits<int>::max());
   CreationWait wait(comm, limits);
-  // MPI matches the k-th MPI_Comm_idup of each rank with the k-th of every other: this rank first makes the calls for
-  // creations that have failed on other ranks
-  while (wait.skip_if_failed()) static_cast<void>(mpi::PendingDuplicate(comm));
-  mpi::PendingDuplicate duplicate(comm);
-  wait.until([&] { return duplicate.test(); }, "MPI_Comm_idup");
-  auto context = std::make_shared<Context>(duplicate.take());
+  AbandonedDuplicates& abandoned = AbandonedDuplicates::of_this_process();
+  std::unique_ptr<mpi::PendingDuplicate> pending;
+  while (true) {
+    wait.until([&] { return abandoned.are_complete(comm); }, "an earlier MPI_Comm_idup");
+    pending = std::make_unique<mpi::PendingDuplicate>(comm);
+    if (wait.count_duplicate()) break;
+    abandoned.keep(comm, std::move(pending));
+  }
+  try {
+    wait.until([&] { return pending->test(); }, "MPI_Comm_idup");
+  } catch (...) {
+    abandoned.keep(comm, std::move(pending));
+    throw;
+  }
+  auto context = std::make_shared<Context>(pending->take());
   const mpi::Comm& made = context->get();
   const int size = made.size();
   std::vector<int> all_ranks(static_cast<std::size_t>(size));

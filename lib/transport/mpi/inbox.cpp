@@ -66,7 +66,7 @@ ClosedEnds& closed_ends() {
 }  // namespace
 
 Inbox::Inbox(MPI_Comm comm, int tag, std::uint64_t number) : comm_(comm), tag_(tag), number_(number) {
-  for (auto& incoming : incoming_) incoming.reset(new Incoming);  // contents unspecified
+  for (auto& incoming : incoming_) incoming = std::make_unique_for_overwrite<Incoming>();
   start_receiving();
 }
 

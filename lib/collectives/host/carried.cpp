@@ -4,7 +4,7 @@
 // Small collectives whose data travels with the agreement. A reduction carries the partial results of the canonical
 // tree, all others the inputs of all ranks that have some, one after the other.
 //
-// Cost for n bytes: ceil(log4 N) messages of n bytes to each of at most 3 others for N nodes, per node; inside the node
+// Cost for n bytes: about log4 N messages of n bytes to each of about 3 others for N nodes, per node; inside the node
 // one copy in and one copy out of shared memory. A reduction has n the bytes of one input, times the blocks that a
 // group of ranks holds; a broadcast and a scatter n the bytes of the root; the others n the bytes of all inputs.
 
@@ -78,24 +78,7 @@ class CarriedReduction final : public CarriedOperation {
   }
 
   void pack(std::byte* part) override {
-    for (std::size_t b = 0; b < own_blocks_.size(); ++b) {
-      const Block& block = own_blocks_[b];
-      const ElementImage& image = reduction_.layout_of(block);
-      const auto own = static_cast<std::size_t>(block.first - first_replica());
-      const auto count = static_cast<std::size_t>(block.last - block.first);
-      for (std::size_t i = 0; i < reduction_.items.size(); ++i) {
-        const HostItem& item = reduction_.items[i];
-        std::byte* const target = part + image.offset(reduction_.space.start(i));
-        if (count == 1) {
-          copy(target, item.inputs[own], item.count(), item.dtype);
-          continue;
-        }
-        inputs_.clear();
-        for (std::size_t k = own; k < own + count; ++k) inputs_.push_back({item.inputs[k], false});
-        add(item, own_merges_[b], target, FoldResult::partial);
-      }
-      part += image.bytes(all());
-    }
+    pack_own_blocks(reduction_, first_replica(), own_blocks_, own_merges_, all(), part, inputs_);
   }
 
   void join(std::size_t step, std::span<const std::byte* const> parts, std::byte* joined) override {

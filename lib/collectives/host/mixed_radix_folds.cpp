@@ -132,6 +132,36 @@ void ResultWriter::copy(const TensorRange& range, const std::byte* packed, void*
               static_cast<std::size_t>(range.end - range.begin) * size_of(dtype));
 }
 
+void pack_own_blocks(const ReductionSpace& reduction, int first_replica, std::span<const Block> blocks,
+                     std::span<const std::vector<std::uint8_t>> merges, ElementRange elements, std::byte* next,
+                     std::vector<FoldInput>& inputs) {
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const ElementImage& layout = reduction.layout_of(blocks[b]);
+    const auto own = static_cast<std::size_t>(blocks[b].first - first_replica);
+    for (const TensorRange& range : reduction.space.pieces(elements)) {
+      const HostItem& item = reduction.items[range.item];
+      const std::int64_t count = range.end - range.begin;
+      void* const target = next + layout.offset(reduction.position_of(range)) - layout.offset(elements.begin);
+      if (is_leaf(blocks[b])) {
+        std::memcpy(target, at(item.inputs[own], range.begin, item.dtype),
+                    static_cast<std::size_t>(count) * size_of(item.dtype));
+        continue;
+      }
+      inputs.clear();
+      for (std::size_t i = own; i < own + merges[b].size(); ++i)
+        inputs.push_back({at(item.inputs[i], range.begin, item.dtype), false});
+      reduce({.op = reduction.op,
+              .dtype = item.dtype,
+              .inputs = inputs,
+              .merges = merges[b],
+              .outputs = std::span(&target, 1),
+              .result = FoldResult::partial},
+             count);
+    }
+    next += layout.bytes(elements);
+  }
+}
+
 PartialFolder::PartialFolder(const RankSchedule& schedule, const ReductionSpace& reduction, const ResultWriter& writer,
                              int rank)
     : schedule_(schedule),
@@ -151,7 +181,8 @@ std::span<const std::byte> PartialFolder::pack(Segment& segment, int stage, Elem
   const std::size_t bytes = reduction_.message_bytes(shipped, elements);
   if (stage == schedule_.first_stage()) {
     const std::span<std::byte> buffer = segment.new_buffer(bytes, workspace);
-    pack_leaves(schedule_.stage(stage), elements, buffer.data());
+    pack_own_blocks(reduction_, first_replica_, shipped, schedule_.stage(stage).shipped_merges, elements, buffer.data(),
+                    inputs_);
     return buffer;
   }
   const Partials& partials = segment.partials_of(elements);
@@ -164,30 +195,6 @@ std::span<const std::byte> PartialFolder::pack(Segment& segment, int stage, Elem
     next += size;
   }
   return buffer;
-}
-
-void PartialFolder::pack_leaves(const RankSchedule::Stage& stage, ElementRange elements, std::byte* next) {
-  for (std::size_t b = 0; b < stage.shipped.size(); ++b) {
-    const Block& block = stage.shipped[b];
-    const ElementImage& layout = reduction_.layout_of(block);
-    for (const TensorRange& range : reduction_.space.pieces(elements)) {
-      const HostItem& item = reduction_.items[range.item];
-      const std::int64_t count = range.end - range.begin;
-      std::byte* const target = next + layout.offset(reduction_.position_of(range)) - layout.offset(elements.begin);
-      const auto own = static_cast<std::size_t>(block.first - first_replica_);
-      if (is_leaf(block)) {
-        std::memcpy(target, at(item.inputs[own], range.begin, item.dtype),
-                    static_cast<std::size_t>(count) * size_of(item.dtype));
-        continue;
-      }
-      inputs_.clear();
-      for (std::size_t i = own; i < own + stage.shipped_merges[b].size(); ++i)
-        inputs_.push_back({at(item.inputs[i], range.begin, item.dtype), false});
-      void* const output = target;
-      add_inputs(item, stage.shipped_merges[b], std::span(&output, 1), FoldResult::partial, count);
-    }
-    next += layout.bytes(elements);
-  }
 }
 
 Partials PartialFolder::fold(Segment& segment, int stage, const SliceInputs& slice, Workspace& workspace) {

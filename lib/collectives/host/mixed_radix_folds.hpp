@@ -121,6 +121,13 @@ struct SliceInputs {
   std::vector<const std::byte*> received;  ///< by group of the stage; null for this rank's own group
 };
 
+/// Packs the partial results of `blocks`, which cover replicas of this rank only: one array after the other, from
+/// `next` on. `first_replica` is the first one of this rank, `merges` has the fold of each block. Single replicas are
+/// copied: outputs may be written while the message travels. `inputs` is memory to work in.
+void pack_own_blocks(const ReductionSpace& reduction, int first_replica, std::span<const Block> blocks,
+                     std::span<const std::vector<std::uint8_t>> merges, ElementRange elements, std::byte* next,
+                     std::vector<FoldInput>& inputs);
+
 /// Packs this rank's partial results into messages, and folds the partial results of a stage along the canonical
 /// tree.
 class PartialFolder {
@@ -146,9 +153,6 @@ class PartialFolder {
   /// The address of element `position` in the array of block `index` of `blocks`.
   [[nodiscard]] const std::byte* array_of(const Partials& partials, std::span<const Block> blocks, std::size_t index,
                                           std::int64_t position) const;
-  /// Packs the blocks that this rank's own replicas make. Single replicas are copied too: outputs may be written
-  /// while the message travels.
-  void pack_leaves(const RankSchedule::Stage& stage, ElementRange elements, std::byte* next);
   /// Sets inputs_, in id order: the partial results that other groups have sent, and those of this rank.
   void collect_inputs(const Segment& segment, int stage, const SliceInputs& slice, const TensorRange& range);
   void add_inputs(const HostItem& item, std::span<const std::uint8_t> merges, std::span<void* const> outputs,

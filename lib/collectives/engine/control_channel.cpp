@@ -16,6 +16,20 @@ namespace {
 
 std::span<const std::byte> bytes_of(const ControlMessage& control) { return std::as_bytes(std::span(&control, 1)); }
 
+/// The first entry that `source` sent in `epoch`, which must be of this operation and round, if there is one.
+template <class Entry>
+std::optional<Entry> take(std::vector<Entry>& entries, int source, std::uint64_t epoch, std::int64_t sequence,
+                          std::uint32_t round) {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& each) {
+    return each.source == source && each.header.epoch == epoch;
+  });
+  if (found == entries.end()) return std::nullopt;
+  LOCKSTEP_CHECK(found->header.sequence == sequence && found->header.round == round);
+  std::optional<Entry> entry = std::move(*found);
+  entries.erase(found);
+  return entry;
+}
+
 }  // namespace
 
 ControlChannel::ControlChannel(Transport& transport) : transport_(transport) {}
@@ -51,7 +65,7 @@ void ControlChannel::poll() {
     if (control.epoch < epoch_) continue;
     Peer& peer = peers_[received->source];
     switch (control.kind) {
-      case ControlKind::summary: summaries_.emplace_back(received->source, control); break;
+      case ControlKind::summary: summaries_.push_back({received->source, control}); break;
       case ControlKind::heartbeat: note_heartbeat(peer, control); break;
       case ControlKind::status:
         std::tie(peer.status_epoch, peer.status_sequence) = std::tie(control.epoch, control.sequence);
@@ -153,25 +167,13 @@ void ControlChannel::send_to_all(const ControlMessage& control) {
 
 std::optional<ControlChannel::Header> ControlChannel::take_header(int source, std::uint64_t epoch,
                                                                   std::int64_t sequence, std::uint32_t round) {
-  const auto found = std::find_if(headers_.begin(), headers_.end(), [&](const Header& each) {
-    return each.source == source && each.header.epoch == epoch;
-  });
-  if (found == headers_.end()) return std::nullopt;
-  LOCKSTEP_CHECK(found->header.sequence == sequence && found->header.round == round);
-  Header header = std::move(*found);
-  headers_.erase(found);
-  return header;
+  return take(headers_, source, epoch, sequence, round);
 }
 
 std::optional<Summary> ControlChannel::take_summary(int source, std::uint64_t epoch, std::int64_t sequence,
                                                     std::uint32_t round) {
-  const auto found = std::find_if(summaries_.begin(), summaries_.end(),
-                                  [&](const auto& each) { return each.first == source && each.second.epoch == epoch; });
-  if (found == summaries_.end()) return std::nullopt;
-  LOCKSTEP_CHECK(found->second.sequence == sequence && found->second.round == round);
-  const Summary summary = found->second.summary;
-  summaries_.erase(found);
-  return summary;
+  const auto taken = take(summaries_, source, epoch, sequence, round);
+  return taken ? std::optional(taken->header.summary) : std::nullopt;
 }
 
 const Failure* ControlChannel::abort_record(std::uint64_t epoch, std::int64_t sequence) const {
@@ -215,8 +217,9 @@ std::int64_t ControlChannel::last_sequence(int rank) const { return peer(rank).s
 
 void ControlChannel::enter_epoch(std::uint64_t epoch) {
   epoch_ = epoch;
-  std::erase_if(headers_, [&](const Header& each) { return each.header.epoch < epoch; });
-  std::erase_if(summaries_, [&](const auto& each) { return each.second.epoch < epoch; });
+  const auto is_old = [&](const auto& each) { return each.header.epoch < epoch; };
+  std::erase_if(headers_, is_old);
+  std::erase_if(summaries_, is_old);
   aborts_.erase(aborts_.begin(), aborts_.lower_bound(epoch));
 }
 

@@ -125,6 +125,10 @@ class ControlChannel {
     std::string status;
   };
 
+  struct SummaryMessage {
+    int source;
+    ControlMessage header;
+  };
   [[nodiscard]] const Peer& peer(int rank) const;
   void send_to_all(const ControlMessage& control);
   void note_heartbeat(Peer& peer, const ControlMessage& control);
@@ -141,7 +145,7 @@ class ControlChannel {
   std::map<int, Peer> peers_;   // those that have been heard of
   // of this epoch or a later one; a rank is at most one operation ahead of those that wait for it
   std::vector<Header> headers_;
-  std::vector<std::pair<int, ControlMessage>> summaries_;  // with source
+  std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
   std::vector<Left> left_ranks_;
   struct Abort {

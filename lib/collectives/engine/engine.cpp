@@ -373,7 +373,7 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
     if (has_node_group_ || !is_aborted_by_message()) {
       agreement_->open(epoch_.number(), queue_.sequence(), *operation);
       do {
-        if (agreement_->awaits_messages() && is_aborted_by_message()) break;
+        if (!has_node_group_ && agreement_->awaits_messages() && is_aborted_by_message()) break;
         has_come = agreement_->advance();
       } while (!has_come && backoff.pause_briefly());
     }

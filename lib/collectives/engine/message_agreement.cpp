@@ -104,17 +104,26 @@ void MessageAgreement::send_header() {
   for (const int target : rounds_[round_].targets) control_.send_header(leader(target), message_);
 }
 
+template <class Take>
+bool MessageAgreement::take_round(const Take& take) {
+  const AgreementRound& round = rounds_[round_];
+  for (; next_ < round.sources.size(); ++next_) {
+    if (static_cast<int>(next_) != round.group && !take(leader(round.sources[next_]))) return false;
+  }
+  return true;
+}
+
 bool MessageAgreement::advance_headers() {
+  const auto take = [this](int source) {
+    auto& received = headers_[next_];
+    received = control_.take_header(source, epoch_, sequence_, static_cast<std::uint32_t>(round_));
+    if (!received) return false;
+    differs_ = differs_ || received->header.differs != 0 || received->header.hash != head_->descriptor().hash;
+    return true;
+  };
   for (; round_ < rounds_.size(); ++round_, next_ = 0, send_header()) {
+    if (!take_round(take)) return false;
     const AgreementRound& round = rounds_[round_];
-    for (; next_ < round.sources.size(); ++next_) {
-      if (static_cast<int>(next_) == round.group) continue;
-      headers_[next_] =
-          control_.take_header(leader(round.sources[next_]), epoch_, sequence_, static_cast<std::uint32_t>(round_));
-      if (!headers_[next_]) return false;
-      const AgreementHeader& header = headers_[next_]->header;
-      differs_ = differs_ || header.differs != 0 || header.hash != head_->descriptor().hash;
-    }
     if (carried_ != nullptr && !differs_ && round.sources.size() > 1) join_parts(round);
   }
   if (differs_) {
@@ -161,15 +170,13 @@ void MessageAgreement::send_summary() {
 }
 
 bool MessageAgreement::advance_summaries() {
+  const auto take = [this](int source) {
+    const auto received = control_.take_summary(source, epoch_, sequence_, static_cast<std::uint32_t>(round_));
+    if (received) summary_ = merge(summary_, *received);
+    return received.has_value();
+  };
   for (; round_ < rounds_.size(); ++round_, next_ = 0, send_summary()) {
-    const AgreementRound& round = rounds_[round_];
-    for (; next_ < round.sources.size(); ++next_) {
-      if (static_cast<int>(next_) == round.group) continue;
-      const auto received =
-          control_.take_summary(leader(round.sources[next_]), epoch_, sequence_, static_cast<std::uint32_t>(round_));
-      if (!received) return false;
-      summary_ = merge(summary_, *received);
-    }
+    if (!take_round(take)) return false;
   }
   LOCKSTEP_CHECK(summary_.differing.rank >= 0);
   conclude();

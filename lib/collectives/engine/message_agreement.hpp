@@ -8,7 +8,7 @@
 // the descriptors, for the text of the error.
 //
 // Partners and number of the messages do not depend on what is called, and a rank sends all of them whatever it has
-// received: a rank that does not come delays exactly those that need its message. ceil(log4 nodes) rounds.
+// received: a rank that does not come delays exactly those that need its message. About log4 nodes rounds.
 
 #pragma once
 
@@ -47,6 +47,9 @@ class MessageAgreement final : public Agreement {
 
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
   [[nodiscard]] bool do_is_shown() const noexcept override { return !node_ || node_->is_shown(); }
+  /// Calls `take` with each source of this round that has not sent yet, until it returns false; whether all have sent.
+  template <class Take>
+  [[nodiscard]] bool take_round(const Take& take);
   void begin_headers();
   void send_header();
   [[nodiscard]] bool advance_headers();

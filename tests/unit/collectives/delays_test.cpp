@@ -7,8 +7,8 @@
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
+#include "support/nodes.hpp"
 #include "support/ranks.hpp"
-#include "transport/loopback/loopback_transport.hpp"
 #include "transport/shm/node_group.hpp"
 
 #include <gtest/gtest.h>
@@ -60,25 +60,19 @@ TEST(Delays, at_flags_change_nothing) {
 /// The same where each rank shares memory with some of the others only.
 TEST(Delays, at_flags_change_nothing_on_several_nodes) {
   for (const auto& leaders : {std::vector<int>{0, 0, 2, 2}, {0, 0, 0, 3}, {0, 1, 1, 3, 3}}) {
-    const std::vector<int> counts(leaders.size(), 1);
-    auto transports = detail::make_loopback_transports(leaders, true);
-    std::vector<std::jthread> threads;
-    for (auto& transport : transports) {
-      threads.emplace_back([&transport, &counts] {
-        Communicator comm = CommunicatorAccess::make(std::move(transport), {}, ReplicaLayout(counts));
-        CommunicatorAccess::set_test_hooks(comm, &delays);
-        check_every_collective(comm);
-        std::minstd_rand sizes(7);  // the same on all ranks
-        for (int i = 0; i < 200; ++i) {
-          std::vector<std::int64_t> values(1 + sizes() % (sizes() % 3 == 0 ? 20 : 5000));
-          for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<std::int64_t>(k) * comm.rank() + i;
-          comm.all_reduce(std::span(values), ReduceOp::sum);
-          const std::int64_t ranks = comm.size();
-          for (std::size_t k = 0; k < values.size(); ++k)
-            ASSERT_EQ(values[k], static_cast<std::int64_t>(k) * ranks * (ranks - 1) / 2 + ranks * i);
-        }
-      });
-    }
+    on_nodes({leaders, std::vector<int>(leaders.size(), 1)}, {}, [](Communicator& comm) {
+      CommunicatorAccess::set_test_hooks(comm, &delays);
+      check_every_collective(comm);
+      std::minstd_rand sizes(7);  // the same on all ranks
+      for (int i = 0; i < 200; ++i) {
+        std::vector<std::int64_t> values(1 + sizes() % (sizes() % 3 == 0 ? 20 : 5000));
+        for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<std::int64_t>(k) * comm.rank() + i;
+        comm.all_reduce(std::span(values), ReduceOp::sum);
+        const std::int64_t ranks = comm.size();
+        for (std::size_t k = 0; k < values.size(); ++k)
+          ASSERT_EQ(values[k], static_cast<std::int64_t>(k) * ranks * (ranks - 1) / 2 + ranks * i);
+      }
+    });
   }
 }
 

@@ -86,7 +86,8 @@ struct Traits {
   [[nodiscard]] constexpr bool has_own_outputs() const noexcept { return outputs == Place::replicas; }
   /// The input of every replica is cut into R parts.
   [[nodiscard]] constexpr bool has_parts() const noexcept { return scatters() || is_all_to_all(); }
-  /// Mixed-radix schedules serve it, and the reductions of MPI and NCCL, which have an order of their own.
+  /// LOCKSTEP_RADICES determines its schedule at every size; and the reductions of MPI and NCCL, which have an order of
+  /// their own, can serve it.
   [[nodiscard]] constexpr bool has_schedules() const noexcept { return reduces() && outputs == Place::ranks; }
 };
 

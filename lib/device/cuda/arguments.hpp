@@ -25,7 +25,7 @@ struct ArrayPlace {
 };
 
 /// Divides `count` elements among threads: into packs of `lanes` elements that are aligned in all arrays, after fewer
-/// than `lanes` single elements; if there are no such packs, into single elements.
+/// than `lanes` single elements. If no elements can be divided so, every element is a single one.
 [[nodiscard]] Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays);
 
 struct FoldShape {

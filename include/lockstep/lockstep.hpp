@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All of lockstep but `interop/`, whose headers need a foreign library.
+// Includes all public headers of lockstep except `interop/`, whose headers need the headers of other libraries.
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only exception type of lockstep. An error that all ranks can detect is thrown on all ranks, with the same code
-// and text.
+// The only exception type of lockstep. If all ranks can detect an error, all ranks throw it, with the same code and
+// text.
 
 #pragma once
 
@@ -24,28 +24,28 @@ struct PropagationMark;
 enum class Code : std::uint8_t {
   invalid_argument,     ///< an argument that is wrong in every state of the program
   failed_precondition,  ///< a valid call in the wrong context, scope or state
-  unimplemented,        ///< a combination that is not implemented
-  mismatch,             ///< ranks called different operations; no data was moved
-  deadline_exceeded,    ///< the operation timed out, because a rank or a device did not respond
+  unimplemented,        ///< a combination of arguments that is not implemented
+  mismatch,             ///< ranks called different operations, or with different arguments; no data was moved
+  deadline_exceeded,    ///< the operation timed out because a rank or a device did not respond
   unavailable,          ///< a backend is missing, or another rank failed or was lost
   out_of_range,         ///< past the end of the data
   data_loss,            ///< corrupt or truncated data
   internal,             ///< internal error (a bug in lockstep)
 };
 
-/// The name of `code` as it appears in texts: "mismatch", "deadline_exceeded", ...
+/// The name of `code` in error texts: "mismatch", "deadline_exceeded", ...
 /// Local. Thread-safe.
 LOCKSTEP_API std::string_view to_string(Code code) noexcept;
 
 /// Where an error arose. Unknown members are -1 or empty.
 struct ErrorContext {
-  int rank = -1;               ///< rank that caused the error or is missing; not the rank that throws
+  int rank = -1;               ///< rank that caused the error, or for which the operation waited
   int replica = -1;            ///< global replica id
-  std::string operation;       ///< "all_reduce", or the name given by the caller
+  std::string operation;       ///< name that the caller gave to the operation; without such a name: "all_reduce", ...
   std::int64_t sequence = -1;  ///< sequence number of the operation on its communicator
 };
 
-/// The exception. `what()` is `<code>: <text>`. Copyable, as exceptions must be.
+/// The exception. `what()` returns `<code>: <text>`. Copyable, as exceptions must be.
 class LOCKSTEP_API Error : public std::runtime_error {
  public:
   Error(Code code, const std::string& text, ErrorContext context = {});
@@ -65,7 +65,7 @@ class LOCKSTEP_API Error : public std::runtime_error {
   Code code_;
   std::string text_;
   ErrorContext context_;
-  std::shared_ptr<const void> propagated_on_;  // identifies the communicator whose ranks all know of this error
+  std::shared_ptr<const void> propagated_on_;  // identifies the communicator that propagated this error, or null
 };
 
 }  // namespace lockstep

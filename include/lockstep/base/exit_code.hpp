@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exit codes of lockstep's programs, and of a job that the library aborts. Programs of users may return the same.
+// The exit codes of lockstep's programs, and of a job that the library aborts. Programs of users may return the same
+// codes.
 
 #pragma once
 
-/// mpirun returns the code with which the library has aborted the job, or the code of the first rank that returned
-/// another one than 0. A rank that is killed by a signal, or calls abort(), has the code of its signal there.
+/// mpirun returns the code with which the library aborted the job. If the library did not abort it, mpirun returns the
+/// code of the first rank whose exit code is not 0. If a signal killed that rank (abort() sends SIGABRT), mpirun
+/// returns the code of the signal.
 namespace lockstep::exit_code {
 
-/// All is done.
+/// The program has done all its work.
 inline constexpr int success = 0;
 /// An exception has ended the program, or a result is wrong.
 inline constexpr int failure = 1;
@@ -17,9 +19,9 @@ inline constexpr int failure = 1;
 inline constexpr int usage = 2;
 /// Data or a checkpoint is missing or corrupt.
 inline constexpr int bad_data = 5;
-/// A rank has exited, has died, or did not respond before the deadline (EX_UNAVAILABLE of <sysexits.h>).
+/// A rank exited, died, or did not respond before the deadline (EX_UNAVAILABLE of <sysexits.h>).
 inline constexpr int unavailable = 69;
-/// The state is saved, and the job is to be started again (EX_TEMPFAIL).
+/// The program has saved its state, and must be started again to continue (EX_TEMPFAIL of <sysexits.h>).
 inline constexpr int saved = 75;
 
 }  // namespace lockstep::exit_code

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves a strategy's variables and input position to files and restores them, at any number of ranks.
+// Saves the variables and the input position of a strategy to files, and restores them at any number of ranks.
 //
 //   Checkpoint checkpoint(strategy);
 //   checkpoint.track("model", parameters).track("optimizer", *optimizer).track("input", iterator);
@@ -11,11 +11,11 @@
 //     if ((step + 1) % 1000 == 0) checkpoint.save(directory, step + 1);
 //   }
 //
-// A checkpoint is a folder "step-000000001000" with two files: state.safetensors is a plain safetensors file with all
-// tensors; manifest.json has the step, layout, checksums, and the state that is not a tensor. The saved value of a
-// variable is the value that is read in cross-replica context, under the variable's name. So the file does not depend
-// on the ranks, and can be restored at another number of ranks or replicas, under another strategy, or under none.
-// README.md beside this header describes restarts.
+// A checkpoint is a folder, such as "step-000000001000", with two files. state.safetensors is a plain safetensors file
+// with all tensors. manifest.json has the step, the replica layout, the checksums, and all state that is not a tensor.
+// The tensor of a variable has the value that the program reads in cross-replica context. So a checkpoint can be
+// restored at another number of ranks or replicas, under another strategy, or without a strategy. README.md in the
+// folder of this header describes restarts.
 
 #pragma once
 
@@ -40,26 +40,29 @@ namespace lockstep {
 class Strategy;
 
 struct CheckpointOptions {
-  /// Number of complete checkpoints that a save keeps in the directory: the one just saved and those with the highest
-  /// steps; it removes the others. 0: keeps all. Default 5.
+  /// Number of complete checkpoints that remain in the directory after a save: the checkpoint just saved, and those
+  /// with the highest steps. The save removes all other complete checkpoints. 0: a save removes no complete checkpoint.
+  /// Default 5.
   int keep_last = 5;
-  /// If the state has at least this many bytes, every rank writes a slice of the file, so all ranks must share the
-  /// directory; otherwise rank 0 writes alone. Default 64 MiB. Use SIZE_MAX if only rank 0 sees the directory.
+  /// Size in bytes from which on the state is written in parallel: each rank writes a slice of the file, so all ranks
+  /// must share the directory. A smaller state is written by rank 0 only. Default 64 MiB. If only rank 0 sees the
+  /// directory, use SIZE_MAX.
   std::size_t parallel_bytes = std::size_t{64} << 20;
 };
 
-/// Which names of a checkpoint must be tracked.
+/// The names in a checkpoint that must be tracked when the checkpoint is restored.
 enum class RestoredNames : std::uint8_t {
-  all,      ///< all of them; the default
-  tracked,  ///< none: objects that are not tracked are ignored
+  all,      ///< every name; the default
+  tracked,  ///< no name: saved objects that are not tracked are ignored
 };
 
 struct RestoreOptions {
   RestoredNames names = RestoredNames::all;
 };
 
-/// A save in progress. Move-only. If it is destroyed before `wait`, the destructor waits for this rank's writing and
-/// logs a failure; if all ranks write, the checkpoint is not completed then.
+/// A save in progress. Move-only. If a PendingSave is destroyed before `wait`, the destructor waits until this rank has
+/// written its data. If the write failed, or if all ranks write slices, the checkpoint remains incomplete, and the
+/// destructor logs a warning.
 class LOCKSTEP_API PendingSave {
  public:
   class Implementation;
@@ -68,9 +71,9 @@ class LOCKSTEP_API PendingSave {
   PendingSave& operator=(PendingSave&&) noexcept;
   ~PendingSave();
 
-  /// Waits until everything is on the disk, and returns the checkpoint's folder. Collective, in cross-replica context
-  /// or outside of every scope; must be called before the next save or restore.
-  /// Throws as `Checkpoint::save`, on all ranks, and again in every further call.
+  /// Waits until the checkpoint is on the disk, and returns the path of its folder. Collective, in cross-replica
+  /// context or outside of every scope; must be called before the next save or restore of the same Checkpoint.
+  /// Throws the errors of `Checkpoint::save`, on all ranks. Every further call throws the same error again.
   std::string wait();
 
  private:
@@ -79,41 +82,43 @@ class LOCKSTEP_API PendingSave {
 
 /// Saves and restores a set of named objects.
 ///
-/// Restored at the same number of replicas, training continues bit for bit as if it had not been interrupted, whatever
-/// the assignment of replicas to ranks: the copies of variables that are synchronized on read are saved too, as
-/// "<name>.replicas" with one row per replica. At another number of replicas, or from a file without copies, every copy
-/// gets the saved value, except for aggregation sum: each copy gets value / replicas, the first replicas get the
-/// remainder of integers, and if floating-point quotients do not sum to the value exactly, replica 0 gets all of it. So
-/// the total is always the saved one.
+/// If a checkpoint is restored at the same number of replicas, training continues bit for bit as if it had not been
+/// interrupted, even if the replicas are distributed over other ranks. For this purpose, a save also stores all copies
+/// of the variables that are synchronized on read, as the tensor "<name>.replicas" with one row per replica.
+/// If the number of replicas is different, or if the file has no copies, a restore writes the saved value to every
+/// copy. The exception is aggregation sum, for which the copies get shares that sum to exactly the saved value. A share
+/// is value / replicas; for integers, the first replicas also get the remainder. If floating-point shares do not sum to
+/// exactly the saved value, replica 0 gets the whole value and the other replicas get 0.
 /// Move-only.
-/// Thread-safety: one thread at a time; under MPI_THREAD_FUNNELED the main one.
+/// Thread-safety: one thread at a time; under MPI_THREAD_FUNNELED only the main thread.
 class LOCKSTEP_API Checkpoint {
  public:
-  /// State of an object that is not a variable: numbers that are equal on all ranks, and one number for each local
-  /// replica, or none.
+  /// State of an object that is not a variable.
   struct Words {
-    std::vector<std::uint64_t> common;
-    std::vector<std::uint64_t> of_replica;
+    std::vector<std::uint64_t> common;      ///< numbers that are equal on all ranks
+    std::vector<std::uint64_t> of_replica;  ///< one number for each local replica, or empty
   };
   class Implementation;
 
-  /// Local. The strategy must outlive it. Throws Error(invalid_argument) for a negative keep_last.
+  /// Local. The strategy must outlive the Checkpoint. Throws Error(invalid_argument) for a negative keep_last.
   explicit Checkpoint(Strategy& strategy, const CheckpointOptions& options = {});
-  /// For variables created outside of every scope, which have one copy. Only this rank saves and restores.
+  /// For variables that were created outside of every scope; such a variable has one copy. Saves and restores involve
+  /// only this rank. Throws as above.
   explicit Checkpoint(const CheckpointOptions& options = {});
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();
 
-  /// Adds `object` to the saved objects, as `name`. Local; all ranks track the same objects in the same order. `object`
-  /// is
-  ///   - a variable, saved as `name`;
-  ///   - an optimizer or a metric, whose `state()` returns variables; or a tree of variables (a vector, map, tuple or
-  ///     opted-in struct). Each variable is saved as "name/<its own name>", with "_1", "_2" if that is taken;
-  ///   - a Generator or a DistributedIterator. It is kept by reference and must outlive the checkpoint, and must not be
-  ///     used by another thread during a save or restore.
-  /// A generator created in a scope continues each replica's stream. At a larger number of replicas, those with ids
-  /// that were not saved begin their streams from the start.
+  /// Adds `object` to the saved objects, under the name `name`. Local; all ranks must track the same objects in the
+  /// same order. `object` is one of these:
+  ///   - A variable. Its saved name is `name`.
+  ///   - An optimizer or a metric, whose `state()` returns variables; or a tree of variables (a vector, map, tuple or
+  ///     opted-in struct). Each variable is saved as "name/<name of the variable>". If that name is taken, the suffix
+  ///     "_1" or "_2" and so on is added.
+  ///   - A Generator or a DistributedIterator. The Checkpoint keeps a reference to the object. So the object must
+  ///     outlive the Checkpoint, and no other thread may use the object during a save or restore.
+  /// If a generator was created in a scope, a restore continues the stream of each replica. If there are more replicas
+  /// than at the save, the streams of the additional replicas begin from the start.
   /// Throws Error(invalid_argument) for a name that is taken, empty, not UTF-8, or reserved ("__metadata__", and names
   /// that end in ".replicas").
   template <class T>
@@ -144,56 +149,62 @@ class LOCKSTEP_API Checkpoint {
     return *this;
   }
 
-  /// Saves all tracked objects as the checkpoint `step` of `directory`, and returns the checkpoint's folder. Creates
-  /// the directory if it does not exist; replaces a checkpoint of the same step. Collective, in cross-replica context
-  /// or outside of every scope, with the same arguments on all ranks. Only one job at a time may use a directory. The
-  /// checkpoint is written to a folder with another name, synced to the disk, and renamed atomically: if the job is
-  /// killed at any moment, earlier checkpoints are intact.
-  /// Memory: all copies of variables that are synchronized on read; mirrored variables are written from their own
-  /// memory.
-  /// Throws the same Error on all ranks, and creates no checkpoint then: invalid_argument for an on_read variable
-  /// without aggregation (unless it is plain, see Variable), a negative step, or an invalid path; failed_precondition
-  /// if writing is not allowed, or in a step function; unavailable if there is no space.
+  /// Saves all tracked objects as the checkpoint of step `step` in `directory`, and returns the path of the
+  /// checkpoint's folder. Creates the directory if it does not exist, and replaces an existing checkpoint of the same
+  /// step. Collective, in cross-replica context or outside of every scope, with the same arguments on all ranks. Only
+  /// one job at a time may use a directory. The save writes a folder with a temporary name, syncs the folder to the
+  /// disk, and renames it atomically. So even if the job is killed during the save, the earlier checkpoints are intact.
+  /// Memory: all copies of the variables that are synchronized on read. Mirrored variables in host memory are written
+  /// without a copy.
+  /// If the save fails, it creates no checkpoint, and all ranks throw the same Error: invalid_argument for an on_read
+  /// variable without aggregation (unless it is plain, see Variable), a negative step, or an invalid path;
+  /// failed_precondition if the process may not write to the directory, or if the call is in a step function;
+  /// unavailable if there is no space on the disk.
   std::string save(const std::string& directory, std::int64_t step);
 
-  /// Saves in the background: returns once the state has been copied, so that variables may change again. Collective.
-  /// If rank 0 writes alone, the checkpoint is complete as soon as it is written; if all ranks write,
-  /// `PendingSave::wait` completes it.
-  /// Memory: a copy of the data that this rank writes (all of the state, or its slice), which the next call reuses.
-  /// Only one save may be in progress: throws Error(failed_precondition) before `wait` of the previous one.
+  /// Saves in the background. Returns when the state has been copied; from then on the variables may change.
+  /// Collective. If rank 0 writes the whole state, the checkpoint is complete as soon as rank 0 has written it. If all
+  /// ranks write slices, the checkpoint is complete only after `PendingSave::wait`.
+  /// Memory: as `save`, and a copy of the data that this rank writes (the whole state, or this rank's slice). The next
+  /// call reuses the memory of this copy.
+  /// Only one save may be in progress: throws Error(failed_precondition) if `wait` of the previous save has not been
+  /// called.
   [[nodiscard]] PendingSave save_async(const std::string& directory, std::int64_t step);
 
-  /// Restores all tracked objects from `path`: a checkpoint's folder, or a safetensors file of any origin with the
-  /// tracked names. Returns the step; -1 for a plain file, which has none. Collective, in cross-replica context or
-  /// outside of every scope. Reads and checks everything before it changes anything: either all tracked objects change,
-  /// or none.
-  /// Memory: a second copy of the restored tensors on each rank, until it returns. Generators and iterators can be
-  /// restored from a folder only.
-  /// Throws the same Error on all ranks, with file, tensor and reason: invalid_argument for a path that does not exist,
-  /// a name that is missing in the file or is not tracked, and a dtype or shape other than the variable's;
-  /// failed_precondition if a file may not be read; data_loss if it is truncated or damaged; mismatch if ranks see
-  /// different files.
+  /// Restores all tracked objects from `path`, which is the folder of a checkpoint, or a safetensors file of any
+  /// program with the tracked names. Returns the step of the checkpoint; returns -1 for a plain file, because it has no
+  /// step. Collective, in cross-replica context or outside of every scope. Reads and checks all data before it changes
+  /// any object. So if the restore fails, no object has changed.
+  /// Memory: a second copy of the restored tensors on each rank, until the call returns. Generators and iterators can
+  /// be restored from a folder only.
+  /// All ranks throw the same Error, with file, tensor and reason: invalid_argument if the path does not exist, if a
+  /// tracked name is not in the file, if a name in the file is not tracked (see RestoreOptions), or if the dtype or
+  /// shape of a tensor is not that of the variable; failed_precondition if the process may not read a file, or if the
+  /// call is in a step function; data_loss if a file is truncated or damaged; mismatch if ranks see different files.
   std::int64_t restore(const std::string& path, const RestoreOptions& options = {});
   /// Restores the checkpoint of step `step` in `directory`.
   std::int64_t restore(const std::string& directory, std::int64_t step, const RestoreOptions& options = {});
-  /// Restores the checkpoint with the highest step in `directory`, as rank 0 sees it, and returns the step. If there is
-  /// no checkpoint or no directory, changes nothing and returns nothing. Skips step folders without a manifest, whose
-  /// saves were not complete, and warns once on rank 0 of those with a higher step than the restored one.
-  /// Throws also Error(invalid_argument) if the directory has no checkpoints but other entries, or if a step folder
-  /// without a manifest has files that are not of a checkpoint; names that begin with a dot are ignored.
+  /// Restores the checkpoint with the highest step that rank 0 sees in `directory`, and returns the step. If there is
+  /// no checkpoint, or no directory, changes no object and returns std::nullopt. A step folder without a manifest is
+  /// the rest of a save that was not completed; it is skipped. If the step of such a folder is higher than the restored
+  /// step, rank 0 logs one warning.
+  /// Throws as `restore`. Also throws Error(invalid_argument) if the directory is not empty but has no step folder, or
+  /// if a step folder without a manifest has files that do not belong to a checkpoint. Names that begin with a dot are
+  /// ignored.
   std::optional<std::int64_t> restore_latest(const std::string& directory, const RestoreOptions& options = {});
 
-  /// The folder of the complete checkpoint with the highest step; nothing if there is none. Local.
+  /// Path of the folder of the complete checkpoint with the highest step; std::nullopt if `directory` has no complete
+  /// checkpoint. Local.
   [[nodiscard]] static std::optional<std::string> latest(const std::string& directory);
-  /// Steps of all complete checkpoints, ascending. Local.
+  /// Steps of all complete checkpoints in `directory`, ascending. Local.
   [[nodiscard]] static std::vector<std::int64_t> steps(const std::string& directory);
 
  private:
   struct WordsObject {
     std::string kind;
     std::function<Words()> read;
-    /// Checks the words, and throws if they are invalid; the returned function assigns them to the object and does not
-    /// throw.
+    /// Checks the words, and throws if they are invalid. Returns a function that assigns the words to the object and
+    /// does not throw.
     std::function<std::function<void()>(const Words&)> prepare;
   };
   void add_variable(const std::string& name, const Variable& variable);

@@ -15,21 +15,22 @@ namespace lockstep {
 
 struct SafetensorsFile {
   std::map<std::string, Tensor> tensors;
-  /// The format's __metadata__: free text by key.
+  /// The entry __metadata__ of the file: texts by key.
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads a whole file, written by any program. Local.
+/// Reads a whole safetensors file, which any program may have written. Local.
 /// Memory: that of the tensors.
-/// Throws Error with file, tensor and reason: invalid_argument if the file does not exist, failed_precondition if it
-/// may not be read, data_loss if it is truncated, damaged or not a safetensors file, unimplemented for element types
-/// that lockstep does not support and for more than Shape::max_rank axes.
+/// Throws Error with file, tensor and reason: invalid_argument if the file does not exist; failed_precondition if the
+/// process may not read the file; data_loss if the file is truncated, damaged or not a safetensors file; unimplemented
+/// if a tensor has an element type that lockstep does not support, or more than Shape::max_rank axes.
 [[nodiscard]] LOCKSTEP_API SafetensorsFile load_safetensors(const std::string& file);
 
-/// Writes `content` to `file`, which is replaced atomically once everything is on the disk. Local: call it on one rank.
-/// Tensors may be on GPUs.
-/// Throws Error with the file's name: invalid_argument if the folder does not exist or a name is not UTF-8,
-/// failed_precondition if writing is not allowed, unavailable if there is no space; `file` is unchanged then.
+/// Writes `content` to `file`. If `file` exists, it is replaced atomically, after the new content has been written to
+/// the disk. Local; only one rank may write a given file. Tensors may be on GPUs.
+/// Throws Error with the file's name, and leaves `file` unchanged: invalid_argument if the folder does not exist or a
+/// name is not UTF-8; failed_precondition if the process may not write the file; unavailable if there is no space on
+/// the disk.
 LOCKSTEP_API void save_safetensors(const std::string& file, const SafetensorsFile& content);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processors, memory and devices of this host, and which of them this process may use.
+// The processors, the memory and the devices of this host, and which processors this process may use.
 
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace lockstep {
 
-/// A NUMA node: memory, and the processors near to it.
+/// A NUMA node: a part of the memory, and the processors that are near to this memory.
 struct NumaNode {
-  int number = 0;               ///< the operating system's number
+  int number = 0;               ///< number that the operating system gives to the node
   std::vector<int> processors;  ///< processors of this NUMA node that this process may use
   std::uint64_t bytes = 0;      ///< size of the memory; 0 if unknown
 };
@@ -24,25 +24,25 @@ struct NumaNode {
 /// A device of this host other than its processors.
 struct LocalDevice {
   Device device;
-  std::string name;    ///< the vendor's name for it
+  std::string name;    ///< name that the vendor gives to the device
   int numa_node = -1;  ///< nearest NUMA node; -1 if unknown
 };
 
-/// A processor is a hardware thread: a core with two hardware threads has two processors.
+/// The topology of this host. A processor is a hardware thread: a core with two hardware threads has two processors.
 struct HostTopology {
   std::vector<int> processors;       ///< processors that this process may run on, ascending
   int processors_of_host = 0;        ///< number of processors of the host
   int cores = 0;                     ///< number of cores that have at least one of `processors`
   int cores_of_host = 0;             ///< number of cores of the host
-  std::vector<NumaNode> numa_nodes;  ///< NUMA nodes of `processors`; at least one
-  std::vector<LocalDevice> devices;  ///< devices found by the backends of this build; none today
+  std::vector<NumaNode> numa_nodes;  ///< NUMA nodes that have some of `processors`; at least one node
+  std::vector<LocalDevice> devices;  ///< always empty at present: no backend reports devices
 };
 
-/// Reads this host and the calling thread's allowed processors with hwloc; takes some milliseconds. Local. Throws
-/// Error(unavailable) if hwloc fails.
+/// Reads the topology of this host, and the processors on which the calling thread may run, with hwloc; takes some
+/// milliseconds. Local. Throws Error(unavailable) if hwloc fails.
 [[nodiscard]] LOCKSTEP_API HostTopology host_topology();
 
-/// "2 of 64 cores (processors 0-1,32), 1 NUMA node". Local.
+/// The topology as text: "2 of 64 cores (processors 0-1,32), 1 NUMA node". Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const HostTopology& topology);
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// Global replica ids 0..R-1, assigned to ranks in contiguous ranges; every rank has at least one.
+/// Global replica ids 0..R-1, assigned to ranks in contiguous ranges; every rank has at least one replica.
 class LOCKSTEP_API ReplicaLayout {
  public:
   /// One rank with one replica.
@@ -25,7 +25,7 @@ class LOCKSTEP_API ReplicaLayout {
   [[nodiscard]] int replicas() const noexcept { return first_.back(); }
   /// Number of replicas of a rank.
   [[nodiscard]] int count(int rank) const { return counts_.at(static_cast<std::size_t>(rank)); }
-  /// First replica id of a rank; `first(ranks())` is `replicas()`.
+  /// Lowest replica id of a rank; `first(ranks())` is `replicas()`.
   [[nodiscard]] int first(int rank) const { return first_.at(static_cast<std::size_t>(rank)); }
   /// The rank of a replica. Throws std::out_of_range for an id that does not exist.
   [[nodiscard]] int rank_of(int replica) const;
@@ -37,7 +37,7 @@ class LOCKSTEP_API ReplicaLayout {
   std::vector<int> first_;  // ranks() + 1 entries
 };
 
-/// "[2, 1, 1]". Local.
+/// The replica counts as text: "[2, 1, 1]". Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const ReplicaLayout& layout);
 
 }  // namespace lockstep

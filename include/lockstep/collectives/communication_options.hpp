@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of a strategy's collectives, under tf.distribute's names.
+// Options of a strategy's collectives, with the names of tf.distribute.
 
 #pragma once
 
@@ -18,17 +18,18 @@ namespace lockstep {
 
 /// The implementation that moves data between replicas.
 enum class CommunicationImplementation : std::uint8_t {
-  automatic,  ///< chosen by the devices
-  ring,       ///< host memory and network, also for tensors on GPUs; the schedule depends on the size
+  automatic,  ///< lockstep chooses by the devices of the values
+  ring,       ///< host memory and network, also for tensors on GPUs; the size determines the schedule
   nccl,       ///< NCCL, between GPUs
 };
 
 /// "AUTO", "RING" or "NCCL". Local.
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(CommunicationImplementation implementation) noexcept;
-/// The implementation of that name, in any case of letters. Local. Throws Error(invalid_argument) that lists the names.
+/// The implementation with the name `name`, in any case of letters. Local. Throws Error(invalid_argument), which lists
+/// the names, if no implementation has this name.
 [[nodiscard]] LOCKSTEP_API CommunicationImplementation parse_communication_implementation(std::string_view name);
 
-/// A number of bytes that is at least 0; the constructor throws Error(invalid_argument) otherwise.
+/// A number of bytes, at least 0. The constructor throws Error(invalid_argument) for a negative number.
 class PackBytes {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): a checked number
@@ -43,7 +44,8 @@ class PackBytes {
   std::int64_t bytes_;
 };
 
-/// A positive number of seconds, or none; the constructor throws Error(invalid_argument) otherwise.
+/// A positive number of seconds, or no number. The constructor throws Error(invalid_argument) for a number that is not
+/// positive.
 class TimeoutSeconds {
  public:
   constexpr TimeoutSeconds() = default;
@@ -62,7 +64,7 @@ class TimeoutSeconds {
   std::optional<double> seconds_;
 };
 
-/// An implementation, given as enumerator or by name.
+/// An implementation, given as an enumerator or as a name.
 class ImplementationChoice {
  public:
   // NOLINTBEGIN(google-explicit-constructor): as PackBytes
@@ -77,31 +79,33 @@ class ImplementationChoice {
   CommunicationImplementation value_;
 };
 
-/// Made as `CommunicationOptions{.bytes_per_pack = 50 << 20, .timeout_seconds = 60, .implementation = "RING"}`; an
-/// invalid member throws Error(invalid_argument) at once. Must be equal on all ranks, except for `where`. No member
-/// changes a result.
+/// Example: `CommunicationOptions{.bytes_per_pack = 50 << 20, .timeout_seconds = 60, .implementation = "RING"}`. An
+/// invalid member throws Error(invalid_argument) at once. All members except `where` must be equal on all ranks. If
+/// reductions use the canonical order, no member changes a result.
 struct CommunicationOptions {
-  /// A batch is reduced in packs of at least this many bytes, last values first, each with a collective of its own. At
-  /// least 0. Default: 0, one collective for all. Small packs start earlier, large ones cost fewer messages.
+  /// A batch is divided into packs of at least this many bytes. Each pack is reduced by its own collective, the last
+  /// values of the batch first. At least 0. Default: 0, which leaves the number of packs to the cross-device operations
+  /// (by default one). Small packs start earlier; large packs need fewer messages.
   PackBytes bytes_per_pack = 0;
-  /// Deadline of each collective: a positive number of seconds, std::nullopt for the strategy's. Default: none.
+  /// Timeout of each collective: a positive number of seconds. Default: std::nullopt, which means the timeout of the
+  /// strategy.
   TimeoutSeconds timeout_seconds = {};
-  /// An enumerator, or its name: AUTO, RING, NCCL. NCCL throws Error(unavailable) for values that are not on GPUs,
-  /// and if NCCL cannot connect the GPUs of the ranks.
+  /// An enumerator, or the name AUTO, RING or NCCL. With NCCL, collectives throw Error(unavailable) if values are not
+  /// on GPUs, or if NCCL cannot connect the GPUs of the ranks.
   ImplementationChoice implementation = CommunicationImplementation::automatic;
-  /// Line shown in errors as the place of this rank's call; it may differ between ranks. Default: the line that writes
-  /// the options or, if a call has none, the call.
+  /// Source line of this rank's call, for error texts; may differ between ranks. Default: the line that constructs the
+  /// options; for a call without options, the line of the call.
   std::source_location where = std::source_location::current();
 
-  /// These options, except that members of `other` that are not the defaults, and the line of `other`, take precedence.
-  /// Local.
+  /// Returns a copy of these options in which some members are replaced by those of `other`: all members of `other`
+  /// that do not have their defaults, and `where`. Local.
   [[nodiscard]] LOCKSTEP_API CommunicationOptions merged(const CommunicationOptions& other) const;
-  /// Whether all members have their defaults. Local.
+  /// Whether all members except `where` have their defaults. Local.
   [[nodiscard]] bool is_default() const noexcept {
     return bytes_per_pack == 0 && !timeout_seconds.has_value() &&
            implementation == CommunicationImplementation::automatic;
   }
-  /// `timeout_seconds` as a deadline, at least a millisecond. Local.
+  /// `timeout_seconds` in milliseconds, rounded up; std::nullopt if it is not set. Local.
   [[nodiscard]] LOCKSTEP_API std::optional<std::chrono::milliseconds> deadline() const;
 };
 

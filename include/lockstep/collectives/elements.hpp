@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call on one tensor takes: a range of elements, one element, or a view.
+// The argument types of calls on one tensor. An argument is a range of elements, one element, or a view.
 
 #pragma once
 
@@ -20,12 +20,12 @@ template <class R>
 concept ElementRange =
     requires(R& range) { std::span(range); } && Element<typename decltype(std::span(std::declval<R&>()))::element_type>;
 
-/// One that a call may keep using after it has returned: a named container, or a span.
+/// A range whose elements a call may use after the call has returned: a named container, or a span.
 template <class R>
 concept LastingElementRange =
     ElementRange<R> && (std::is_lvalue_reference_v<R> || std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>);
 
-/// The tensor that a call reads. Refers to elements that the caller owns. A value.
+/// The tensor that a call reads. Refers to elements that the caller owns. Value type.
 class ConstElements {
  public:
   // NOLINTBEGIN(google-explicit-constructor): calls take ranges, elements and views as they are
@@ -46,7 +46,7 @@ class ConstElements {
   ConstTensorView view_;
 };
 
-/// The tensor that a call writes, or reads and writes. As ConstElements.
+/// The tensor that a call writes, or reads and writes. Refers to elements that the caller owns. Value type.
 class Elements {
  public:
   // NOLINTBEGIN(google-explicit-constructor): as ConstElements

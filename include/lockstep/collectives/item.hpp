@@ -9,12 +9,14 @@
 
 namespace lockstep {
 
-/// One tensor of a collective: the inputs of this rank's replicas, and the outputs for its result on this rank.
-/// The views belong to the operation until it completes; the spans themselves are copied.
+/// One tensor of a collective: the inputs of this rank's replicas, and the outputs for the result on this rank. The
+/// elements of the views belong to the operation until it completes. The call copies the views, so the two lists of
+/// views need to be valid only during the call.
 struct Item {
-  /// One per local replica, in id order; of broadcast and scatter one, on the root only.
+  /// One input per local replica, in the order of replica ids. For broadcast and scatter: one input on the root, none
+  /// on other ranks.
   std::span<const ConstTensorView> inputs;
-  /// All get the result, or each its own; how many there are is said at each collective.
+  /// The comment of each collective states the number of outputs, and whether all outputs get the same result.
   std::span<const TensorView> outputs;
 };
 

@@ -12,10 +12,10 @@
 
 namespace lockstep {
 
-/// A prepared collective, made by `Communicator::prepare_all_reduce`: checks, schedule and addresses are determined
-/// once, and a run allocates no memory and makes no system call unless it must wait. The caller owns the buffers, which
-/// must stay allocated at the same addresses as long as the plan is run. Move-only. Thread-safety: one thread at a
-/// time.
+/// A prepared collective, made by `Communicator::prepare_all_reduce`. The checks are made, and the schedule and the
+/// addresses are computed, only once. A run allocates no memory, and makes no system call unless it must wait. The
+/// caller owns the buffers, which must stay allocated at the same addresses until the last run is complete. Move-only.
+/// Thread-safety: one thread at a time.
 class LOCKSTEP_API Plan {
  public:
   Plan(Plan&&) noexcept;
@@ -24,10 +24,10 @@ class LOCKSTEP_API Plan {
   Plan& operator=(const Plan&) = delete;
   ~Plan();
 
-  /// Does what the prepared call does, and throws what it throws. Collective; a rank may call the unprepared form
-  /// instead. Throws Error(failed_precondition) if a buffer in the arena was freed after the preparation, or if an
-  /// asynchronous run of this plan is not complete. After an Error the plan can be run again if the communicator is
-  /// still usable.
+  /// Has the same effect and the same errors as the call that was prepared. Collective; other ranks may make that call
+  /// without a plan instead. Throws Error(failed_precondition) if a buffer in the arena was freed after the
+  /// preparation, or if an asynchronous run of this plan is not complete. After an Error, the plan can be run again if
+  /// the communicator can still be used.
   void run();
   /// As `run`, asynchronously. Collective.
   [[nodiscard]] Request run_async();

@@ -11,12 +11,13 @@
 #include <memory>
 
 namespace lockstep {
-/// Completion of one asynchronous operation. Collectives of one communicator complete in the order in which they were
-/// posted; sends and receives complete in any order. Move-only. Destroying a request that is not complete waits for it,
-/// bounded by the communicator's deadline, and logs its error. Thread-safety: one thread at a time.
+/// A pending asynchronous operation. The collectives of one communicator complete in the order in which they were
+/// posted; sends and receives complete in any order. Move-only. If a request is destroyed before its operation is
+/// complete, the destructor waits for the operation, at most until the communicator's timeout, and logs an error of the
+/// operation. Thread-safety: one thread at a time.
 class LOCKSTEP_API Request {
  public:
-  /// A request that is complete.
+  /// A request without an operation, which is complete.
   Request() noexcept;
   Request(Request&&) noexcept;
   Request& operator=(Request&&) noexcept;
@@ -24,19 +25,20 @@ class LOCKSTEP_API Request {
   Request& operator=(const Request&) = delete;
   ~Request();
 
-  /// Waits until the operation is complete; its outputs are then written. A second call returns at once.
-  /// Throws the operation's error: mismatch, deadline_exceeded, unavailable. The outputs are then unspecified, the
-  /// inputs unchanged.
+  /// Waits until the operation is complete; then its outputs are written. A second call returns at once.
+  /// Throws the error of the operation: mismatch, deadline_exceeded, unavailable. After an error the outputs are
+  /// unspecified, and the inputs are unchanged.
   void wait();
   /// Waits at most `duration`, and returns whether the operation is complete. Throws as wait().
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds duration);
-  /// Makes `stream`, a cudaStream_t, wait for the operation instead of the host: later work on the stream sees the
-  /// outputs and may overwrite the inputs. Returns when the rest of the operation is enqueued on the GPUs, which
-  /// requires that all earlier operations are complete. An operation that needs the host until its end, because it is
-  /// not on GPUs or does not use NCCL, is complete on return. The request stays valid: wait() still reports the result.
-  /// If the operation fails, the work on `stream` continues with unspecified outputs. `stream` must not be destroyed; a
-  /// default stream is that of the thread's current device. Throws as wait(), and Error(unavailable) with CUDA's
-  /// message if a CUDA call fails; the request is then unchanged.
+  /// Makes `stream` (a cudaStream_t) wait for the operation; the host does not wait. Work that is submitted to the
+  /// stream after this call sees the outputs and may overwrite the inputs. The call returns when all earlier operations
+  /// are complete and the rest of this operation is enqueued on the GPUs. If the operation is not on GPUs, or does not
+  /// use NCCL, it needs the host until its end; then it is complete when the call returns. The request stays valid, and
+  /// wait() still reports the result. If the operation fails, the work on `stream` continues with unspecified outputs.
+  /// `stream` must not have been destroyed. A default stream is the default stream of the thread's current device.
+  /// Throws as wait(). If a CUDA call fails, throws Error(unavailable) with CUDA's message, and the request is
+  /// unchanged.
   void wait(void* stream);
   /// Advances the operation without waiting, and returns whether it is complete. Throws as wait().
   [[nodiscard]] bool test();

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Estimates the cost of an all_reduce on a cluster that need not exist, by a cost model that follows the steps that
-// lockstep would run; and reports the algorithm that lockstep chooses for a size, on a communicator or on such a
-// cluster. For choosing machines and for understanding the choices of lockstep; moves no data.
+// For the choice of machines, and to understand the choices of lockstep. simulate_all_reduce estimates the time of an
+// all_reduce on a described cluster, by a cost model of the steps that lockstep would run. selected_schedule returns
+// the algorithm that lockstep chooses for a size, on a communicator or on a described cluster. No function moves data.
 
 #pragma once
 
@@ -16,70 +16,80 @@
 
 namespace lockstep {
 
-/// Description of a cluster. Each node has ranks / nodes ranks, some nodes have one more; each node has one port to a
-/// network without bottlenecks of its own. Each rank has one replica.
+/// Description of a cluster, which need not exist. If `ranks` is not divisible by `nodes`, some nodes have one rank
+/// more than the others. Each node has one port to a network that has no bottlenecks of its own. Each rank has one
+/// replica.
 struct ModelledCluster {
   int ranks = 2;              ///< 1 to 1000000
   int nodes = 2;              ///< 1 to `ranks`
-  double latency_us = 1;      ///< between nodes, above 0
-  double gbit = 100;          ///< 10^9 bits per second and direction of each node's port, above 0
+  double latency_us = 1;      ///< latency of a message between nodes, above 0
+  double gbit = 100;          ///< bandwidth of a node's port per direction, 10^9 bits per second, above 0
   double overhead_us = 0.25;  ///< processor time of each send and each receive, above 0
-  double memory_gbs = 40;     ///< 10^9 bytes per second that one rank loads and stores while it adds, above 0
+  double memory_gbs = 40;     ///< loads and stores of one rank that adds, 10^9 bytes per second, above 0
 };
 
 /// One all_reduce on a ModelledCluster.
 struct ModelledAllReduce {
-  /// Radices of the stages, nearest ranks first; n: the ranks of a node, r: replicating. If the data travels in the
-  /// messages by which the ranks agree on the call, "with the agreement"; on one node, "control blocks" or "slices in
-  /// place": what `selected_schedule` says.
+  /// Radices of the stages, nearest ranks first, in the form of LOCKSTEP_RADICES: n for the ranks of a node, K for a
+  /// stage that splits the data among K ranks, rK for a stage that replicates among K ranks. Without stages, the name
+  /// of the algorithm as in `selected_schedule`: "with the agreement" or, on one node, "control blocks" or "slices in
+  /// place".
   std::string radices;
-  int segments = 1;           ///< number of segments of the vector, whose stages overlap
+  int segments = 1;           ///< number of segments of the vector; the stages of different segments overlap
   double time_us = 0;         ///< time of the slowest rank
-  double agreement_us = 0;    ///< part of `time_us` until all ranks agree on the call; all of it if data travels there
-  std::int64_t messages = 0;  ///< messages of the rank that sends most, those of the agreement included
-  std::int64_t bytes = 0;     ///< bytes of the rank that sends most, those of the agreement included
+  double agreement_us = 0;    ///< part of `time_us` for the agreement; equal to `time_us` if it carries the data
+  std::int64_t messages = 0;  ///< messages of the rank that sends most, including the agreement
+  std::int64_t bytes = 0;     ///< bytes of the rank that sends most, including the agreement
 };
 
-/// The time of what lockstep runs for an all_reduce in canonical order of one f32 tensor of `bytes` bytes per rank: the
-/// agreement of all ranks on the call with the data, if that is small, else the agreement and then the schedule that
-/// `selected_schedule` names. If `radices`, in the form of LOCKSTEP_RADICES ("2.2.f2"), is not empty: the agreement and
-/// then that schedule, cut into `segments` segments, or into the best number if that is 0. If only `segments` is given:
-/// the agreement and then the planner's radices, cut into that number.
+/// Estimates the time of an all_reduce, in canonical order, of one f32 tensor of `bytes` bytes per rank. Every
+/// all_reduce begins with the agreement, in which all ranks compare their calls.
+///   - Without `radices` and `segments`, the estimate is for what lockstep would run. The messages of the agreement
+///     carry the data if it is small. Otherwise, the algorithm that `selected_schedule` names follows the agreement.
+///   - With `radices`, in the form of LOCKSTEP_RADICES ("2.2.f2"), a schedule with these radices follows the agreement.
+///     It has `segments` segments; if `segments` is 0, it has the number of segments that takes the least time.
+///   - With `segments` only, a schedule with the radices of the planner and `segments` segments follows the agreement.
 ///
-/// The rates of `cluster` change the time and not the choice, since lockstep does not measure its network. The ranks of
-/// a node share memory; LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY have no effect. On one node, the buffers are in the
-/// arena.
+/// The rates of `cluster` affect the time but not the schedule that lockstep chooses, because lockstep does not measure
+/// its network. The ranks of a node share memory. On one node, all buffers are in the arena. LOCKSTEP_RADICES and
+/// LOCKSTEP_SHARED_MEMORY have no effect.
 ///
-/// Local. Thread-safe. Throws Error(invalid_argument) that names the field, its value and the rule. Cost: milliseconds
-/// at 100000 ranks; grows with the radices and the logarithm of the ranks, plus a few passes over them. The model is
-/// LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules generalise Thakur,
-/// Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). It ignores noise, congestion inside the network and
-/// skewed arrival, so trust its ratios more than its microseconds.
+/// Local. Thread-safe. Throws Error(invalid_argument), which names the field, its value and the rule. Cost:
+/// milliseconds at 100000 ranks; grows with the radices and the logarithm of the ranks, plus a few passes over all
+/// ranks. The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules
+/// generalise Thakur, Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). The model ignores noise,
+/// congestion inside the network, and ranks that arrive late. So the ratios of its times are more reliable than the
+/// times.
 [[nodiscard]] LOCKSTEP_API ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64_t bytes,
                                                                  std::string_view radices = {}, int segments = 0);
 
 /// Kind of memory of a call's buffers.
 enum class BufferKind : std::uint8_t {
   arena,  ///< memory that the ranks of a node share
-  other,  ///< malloc and the like
+  other,  ///< any other memory, such as that of malloc
 };
 
-/// The algorithm of an all_reduce in canonical order of one f32 tensor of `bytes` bytes per replica on `communicator`,
-/// if the buffers of all ranks are of one kind:
-///   "alone"                               there is one rank
-///   "control blocks"                      in a node: inputs are copied to control blocks; every rank adds all of them
-///   "slices in place"                     in a node: the owner of a slice reads all inputs and writes all outputs
-///   "slices through staging, 4 rounds"    the same, with copies of memory that other ranks cannot map
-///   "with the agreement"                  between nodes: the data is in the messages by which the ranks agree on the
-///                                         call, so there is one exchange; the two below are a second one
-///   "direct exchange"                     by messages: every rank receives its slice from all others, and sends them
-///   the sum "radices 4.2.8.r4, 2 segments"        by messages, in stages, as ModelledAllReduce writes them
-/// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY affect the result as they affect the call. Throws
-/// Error(invalid_argument) for a negative size.
+/// The algorithm of an all_reduce, in canonical order, of one f32 tensor of `bytes` bytes per replica on
+/// `communicator`, if the buffers of all ranks are of kind `buffers`. The result is one of these texts (the numbers are
+/// examples):
+///   "alone"                             there is one rank
+///   "control blocks"                    in shared memory: each rank copies its inputs to its control block, and adds
+///                                       the inputs of all ranks
+///   "slices in place"                   in shared memory: each rank reads its slice of all inputs, and writes its
+///                                       slice of all outputs
+///   "slices through staging, 4 rounds"  as "slices in place", but the data is copied to and from staging memory,
+///                                       because other ranks cannot map the buffers
+///   "with the agreement"                by messages: the messages of the agreement carry the data
+///   "direct exchange"                   by messages after the agreement: each rank receives its slice from all other
+///                                       ranks, adds, and sends the result to them
+///   "radices 4.2.8.r4, 2 segments"      by messages after the agreement, in stages with these radices (see
+///                                       ModelledAllReduce::radices)
+/// Local. Thread-safe. LOCKSTEP_RADICES and LOCKSTEP_SHARED_MEMORY affect the result in the same way as they affect an
+/// all_reduce. Throws Error(invalid_argument) for a negative size.
 [[nodiscard]] LOCKSTEP_API std::string selected_schedule(const Communicator& communicator, std::int64_t bytes,
                                                          BufferKind buffers);
-/// The same on a described cluster, whose ranks have one replica each. Its rates do not matter: lockstep does not
-/// measure its network. Throws as simulate_all_reduce.
+/// The algorithm that the function above would return on a described cluster. The rates of `cluster` have no effect,
+/// because lockstep does not measure its network. Throws as simulate_all_reduce.
 [[nodiscard]] LOCKSTEP_API std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes,
                                                          BufferKind buffers);
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The context of this thread: none (the default strategy), cross-replica context (a scope, a merge, an update), or
-// replica context (the step function). A thread that the user starts has none, even if its parent is inside a scope.
+// The context of a thread. A thread is in cross-replica context (in a scope, a merge or an update), in replica context
+// (in a step function), or in no context; in no context, the default strategy applies. A thread that the user starts is
+// in no context, even if the thread that started it is in a scope.
 
 #pragma once
 
@@ -10,11 +11,11 @@
 
 namespace lockstep {
 
-/// Whether get_strategy() returns a strategy other than the default one. Local.
+/// Whether, on this thread, get_strategy() returns a strategy other than the default strategy. Local.
 [[nodiscard]] LOCKSTEP_API bool has_strategy() noexcept;
 
-/// True in a scope and in a function passed to `merge_call` or `update`; false in a step function and outside of all
-/// these. Local.
+/// True in a scope, and in a function that was passed to `merge_call` or `update`. False in a step function, and
+/// outside of every scope. Local.
 [[nodiscard]] LOCKSTEP_API bool in_cross_replica_context() noexcept;
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interface of a replica to its step function.
+// The replica, as its step function sees it.
 
 #pragma once
 
@@ -40,20 +40,20 @@ struct StepAccess;
 
 namespace detail {
 
-/// One replica's side of a merge_call: its arguments, and the place of its part of the result.
+/// The arguments of one replica in a merge_call, and the location where its part of the result is written.
 struct MergePart {
-  const std::type_info* type = nullptr;  // type of arguments and result, compared before they are used
+  const std::type_info* type = nullptr;  // type of the arguments and the result; compared between replicas before use
   void* arguments = nullptr;
   void* result = nullptr;
 };
 
-/// A borrowed callable, run once by the first local replica with the parts of all.
+/// A reference to a callable. The first local replica calls it once, with the MergeParts of all local replicas.
 struct MergeFunction {
   void* object = nullptr;
   void (*call)(void* object, std::span<const MergePart> parts, Strategy& strategy) = nullptr;
 };
 
-/// Saves this thread's context and restores it in its destructor.
+/// The constructor saves the context of this thread, and the destructor restores it.
 class LOCKSTEP_API SavedContext {
  public:
   SavedContext() noexcept;
@@ -62,11 +62,11 @@ class LOCKSTEP_API SavedContext {
   ~SavedContext();
 
  private:
-  alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // no allocation: updates are frequent
+  alignas(void*) std::array<std::byte, 6 * sizeof(void*)> bytes_;  // inline, because updates must not allocate
 };
 
-/// Makes the GPU `device` this thread's current CUDA device, and restores the previous one in its destructor. No effect
-/// for a CPU. Throws Error(unavailable) with CUDA's text on failure.
+/// The constructor makes the GPU `device` the current CUDA device of this thread, and the destructor restores the
+/// previous device. No effect if `device` is a CPU. Throws Error(unavailable) with CUDA's text on failure.
 class LOCKSTEP_API CurrentGpu {
  public:
   explicit CurrentGpu(Device device);
@@ -75,10 +75,10 @@ class LOCKSTEP_API CurrentGpu {
   ~CurrentGpu();
 
  private:
-  int before_ = -1;  // none was replaced
+  int before_ = -1;  // -1: the current device was not replaced
 };
 
-/// Sets the update context of one replica's own component for its lifetime.
+/// Puts this thread in update context, for the component of `replica` only. The destructor restores the former context.
 class LOCKSTEP_API ReplicaUpdate {
  public:
   explicit ReplicaUpdate(const ReplicaContext& replica);
@@ -89,47 +89,55 @@ class LOCKSTEP_API ReplicaUpdate {
 
 }  // namespace detail
 
-/// The replica that a step function computes. `run` makes it and passes it to the function; valid until the function
-/// returns.
+/// The replica that a step function computes. `run` creates the object and passes it to the step function; it is valid
+/// until the step function returns.
 ///
-/// Every replica of the strategy, on all ranks, makes the calls marked "All replicas" in the same order: the local
-/// replicas meet, and the first of them (the thread that called `run`) does the work for this rank. If a replica misses
-/// a call, all get an error and none hangs: Error(failed_precondition) as soon as that replica returns from the step or
-/// makes another kind of call, Error(deadline_exceeded) after the communicator's deadline.
-/// Thread-safety: only the replica's own thread. Elsewhere these calls throw Error(failed_precondition): outside `run`,
-/// in another replica ("mismatching ReplicaContext"), in another strategy ("mismatching Strategy").
+/// All replicas of the strategy, on all ranks, must make the calls marked "All replicas" in the same order. In such a
+/// call, the local replicas wait for each other; then the first local replica (the thread that called `run`) does the
+/// work for this rank. If a replica omits a call, no replica hangs, and all replicas get an error. The error is
+/// Error(failed_precondition) as soon as that replica returns from the step function or makes another kind of call. If
+/// neither happens before the communicator's timeout, the error is Error(deadline_exceeded).
+/// Thread-safety: only the thread of the replica. These calls throw Error(failed_precondition) outside of `run`, in the
+/// step function of another replica ("mismatching ReplicaContext"), and in a step of another strategy ("mismatching
+/// Strategy").
 class LOCKSTEP_API ReplicaContext {
  public:
   ReplicaContext(const ReplicaContext&) = delete;
   ReplicaContext& operator=(const ReplicaContext&) = delete;
 
-  /// The global id, 0 <= id < num_replicas_in_sync(). Local.
+  /// The global id of this replica, 0 <= id < num_replicas_in_sync(). Local.
   [[nodiscard]] int replica_id_in_sync_group() const noexcept { return replica_; }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return replicas_; }
-  /// The replica's number on this rank, from 0. Local.
+  /// The number of this replica among the replicas of its rank, from 0. Local.
   [[nodiscard]] int local_replica() const noexcept { return local_; }
-  /// False if a dataset had no rows for this replica in this step: one of the arguments of `run` is a PerReplica value
-  /// whose component here consists of tensors without rows. The replica must still make all collective calls. Local.
+  /// False if a dataset had no rows for this replica in this step: an argument of `run` is a PerReplica value, and in
+  /// the component of this replica all tensors have no rows. The replica must still make all collective calls. Local.
   [[nodiscard]] bool has_data() const noexcept { return has_data_; }
-  /// The device of this replica. In a step a GPU is the thread's current CUDA device. Local.
+  /// The device of this replica. If it is a GPU, it is the current CUDA device of the thread during the step. Local.
   [[nodiscard]] std::span<const Device> devices() const noexcept { return {&device_, 1}; }
-  /// The stream of this replica's GPU, a cudaStream_t; null on a CPU. lockstep's operations on the replica's tensors
-  /// are ordered with it, so kernels that are launched on it need no further synchronization with collectives before
-  /// and after them. Must not be destroyed. Local. Any thread. Throws Error(unavailable) if CUDA cannot create it.
+  /// The stream of this replica's GPU (a cudaStream_t); null on a CPU. The stream orders lockstep's operations on the
+  /// tensors of this replica. So kernels that the program launches on this stream need no further synchronization with
+  /// earlier and later collectives. The program must not destroy the stream. Local. Any thread. Throws
+  /// Error(unavailable) if CUDA cannot create the stream.
   [[nodiscard]] void* stream() const;
   [[nodiscard]] Strategy& strategy() const;
 
-  /// Returns the reduction over all replicas of each leaf of `tree`; the leaves are the items of one collective. All
-  /// replicas.
+  /// Reduces each leaf of `tree` over all replicas, and returns the tree of the results. All leaves are items of one
+  /// collective. All replicas.
   ///
-  /// Result: leaves that own their elements give new values of the same type, a Tensor on a GPU one on that GPU. If all
-  /// leaves refer to elements (std::span, TensorView), they are reduced in place and `tree` itself is returned; then a
-  /// steady step allocates nothing. The mean of integers is f64: a Tensor leaf gives a Tensor of f64, typed integer
-  /// leaves throw Error(invalid_argument). IndexedSlices leaves give the rows of all replicas one after the other, by
-  /// id; a mean divides them by the number of replicas. Only sum and mean. A leaf that is on GPUs on some replicas and
-  /// in host memory on others is reduced in host memory. Fields of `options` that are not the default override those of
-  /// the strategy. Failure: another op, number of leaves, dtype or shape on one replica is Error(mismatch) on all,
-  /// which names two.
+  /// Result:
+  ///   - If all leaves refer to elements (std::span, TensorView), they are reduced in place, and `tree` itself is
+  ///     returned. Then repeated steps allocate no memory.
+  ///   - If the leaves own their elements, the results are new values of the same types. A Tensor on a GPU gives a
+  ///     Tensor on the same GPU.
+  ///   - The mean of integers has dtype f64. A Tensor leaf gives a Tensor of f64; a leaf with an integer type in C++
+  ///     throws Error(invalid_argument).
+  ///   - An IndexedSlices leaf gives the rows of all replicas, concatenated in the order of replica ids. A mean divides
+  ///     the rows by the number of replicas. Other ops are not permitted.
+  /// If a leaf is on GPUs on some replicas and in host memory on others, it is reduced in host memory. Members of
+  /// `options` that do not have their defaults override the options of the strategy. If op, the number of leaves, a
+  /// dtype or a shape differs between replicas, all replicas throw Error(mismatch), which names two replicas or
+  /// ranks that differ.
   template <class Tree>
     requires(!std::convertible_to<Tree &&, std::span<const TensorView>>)
   decltype(auto) all_reduce(const ReduceOpArgument& op, Tree&& tree, const CommunicationOptions& options = {}) {
@@ -138,17 +146,18 @@ class LOCKSTEP_API ReplicaContext {
     }
   }
 
-  /// As above, in place, for a list of views, such as gradients.
+  /// As above, for a list of views, such as gradients. Reduces the elements in place and returns `views`.
   std::span<const TensorView> all_reduce(const ReduceOpArgument& op, std::span<const TensorView> views,
                                          const CommunicationOptions& options = {});
 
-  /// Returns the components of all replicas concatenated along `axis`, by replica id, for each leaf of `tree`, in one
-  /// batch. All replicas.
-  /// Extents may differ along `axis`, which counts from the end if it is negative; all else of shapes and dtypes is
-  /// equal. A Tensor gives a Tensor, on the GPU of this replica's own one; a vector, array or span gives a vector.
-  /// Failure, the same on all replicas: Error(invalid_argument) for an axis that a leaf does not have, a scalar, other
-  /// extents or dtypes that differ; Error(unimplemented) for IndexedSlices.
-  /// Cost: with several ranks one more small all_gather, of the shapes.
+  /// Concatenates each leaf of `tree` over all replicas along `axis`, in the order of replica ids, and returns the tree
+  /// of the results. All leaves are gathered in one batch. All replicas.
+  /// A negative `axis` counts from the end. The extents along `axis` may differ between replicas; all other extents and
+  /// the dtypes must be equal. A Tensor gives a Tensor on the device of this replica's Tensor; a vector, array or span
+  /// gives a vector.
+  /// All replicas throw the same error: Error(invalid_argument) if a leaf is a scalar or does not have the axis, or if
+  /// the other extents or the dtypes differ; Error(unimplemented) for IndexedSlices.
+  /// Cost: with several ranks, an additional small all_gather of the shapes.
   template <class Tree>
   [[nodiscard]] auto all_gather(const Tree& tree, int axis, const CommunicationOptions& options = {}) {
     begin("all_gather");
@@ -159,9 +168,9 @@ class LOCKSTEP_API ReplicaContext {
     return map_leaves(tree, [&]<class Leaf>(const Leaf&) { return detail::gathered_leaf<Leaf>(results[k++]); });
   }
 
-  /// Returns the values of replica `root` on every replica; as in all_reduce, in place if all leaves refer to elements.
-  /// All replicas; a root, structure, dtype or shape that differs is Error(mismatch) on all. Throws
-  /// Error(invalid_argument) for a root that is not the id of a replica.
+  /// Returns the values of replica `root` on every replica. As in all_reduce, the values are written in place if all
+  /// leaves refer to elements. All replicas. If the root, the structure, a dtype or a shape differs between replicas,
+  /// all replicas throw Error(mismatch). Throws Error(invalid_argument) if `root` is not the id of a replica.
   template <class Tree>
   decltype(auto) broadcast(Tree&& tree, int root = 0, std::source_location where = std::source_location::current()) {
     using Plain = std::remove_cvref_t<Tree>;
@@ -180,15 +189,18 @@ class LOCKSTEP_API ReplicaContext {
     }
   }
 
-  /// Calls `fn(strategy, merged...)` once, in cross-replica context, when all local replicas have called this, and
-  /// gives each replica its part of the result: the component of a PerReplica or Mirrored leaf, a copy of any other. A
-  /// PerReplica that was made for other replicas than those of this rank is Error(invalid_argument).
-  /// All replicas of this rank must call it; ranks are synchronized only if `fn` does so. Arguments are merged as `run`
-  /// merges results: an int becomes PerReplica<int>, a variable stays a variable. `fn` and its captures are those of
-  /// the first local replica. An exception of `fn` ends the step on all local replicas. If replicas of one rank make
-  /// different numbers of calls, all throw Error(failed_precondition) at once; if ranks do, the next collective of the
-  /// strategy, in a merge or anywhere else, throws Error(mismatch) that names both numbers, or Error(deadline_exceeded)
-  /// if the others never make one.
+  /// Waits until all local replicas have called merge_call, and then calls `fn(strategy, merged...)` once, in
+  /// cross-replica context. Returns to each replica its part of the result: of a PerReplica or Mirrored leaf, the
+  /// component of the replica; of any other leaf, a copy. If the result has a PerReplica leaf that was made for other
+  /// replicas than those of this rank, throws Error(invalid_argument).
+  /// All replicas of this rank must make this call. The ranks are synchronized only if `fn` calls collectives. The
+  /// arguments of the replicas are merged as `run` merges results: an int becomes PerReplica<int>, a variable stays a
+  /// variable. The `fn` that is called, with its captures, is that of the first local replica. An exception of `fn`
+  /// ends the step on all local replicas.
+  /// If the replicas of one rank make different numbers of merge_call calls, all of them throw
+  /// Error(failed_precondition) at once. If ranks make different numbers, the next collective of the strategy, in a
+  /// merge or elsewhere, throws Error(mismatch), which names both numbers. If the other ranks never make another
+  /// collective, it throws Error(deadline_exceeded).
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;
@@ -198,10 +210,12 @@ class LOCKSTEP_API ReplicaContext {
     if constexpr (callable) return merge_arguments(fn, std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...));
   }
 
-  /// `fn(component, args...)` on this replica's copy of `variable` only, in update context; replicas do it at the same
-  /// time. Local. The caller promises that all replicas do the same with equal arguments, as after an all_reduce;
-  /// otherwise the copies diverge. `component` is a std::span<T> of a MirroredVariable<T>, a TensorView of a Variable;
-  /// for a copy on a GPU only the latter, since a span is of host memory. Collectives are refused inside.
+  /// Calls `fn(component, args...)` in update context, where `component` is this replica's copy of `variable`. The
+  /// other copies are not changed. Several replicas may call update at the same time. Local. The caller must ensure
+  /// that all replicas make the same update with equal arguments, for example with the results of an all_reduce;
+  /// otherwise the copies diverge. `component` is a std::span<T> for a MirroredVariable<T>, and a TensorView for a
+  /// Variable. If the copy is on a GPU, pass a Variable, because a span refers to host memory. Collectives of this
+  /// replica in `fn` throw Error(failed_precondition).
   template <class VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
     const detail::ReplicaUpdate context(*this);
@@ -289,8 +303,9 @@ class LOCKSTEP_API ReplicaContext {
     for_each_leaf(result, [this](auto& leaf) { this->add_output(leaf); });
   }
   void set_has_data(bool has_data) noexcept { has_data_ = has_data; }
-  void begin(std::string_view call);  // checks the caller, forgets the views of the previous call
-  // of inputs_ and sparse_inputs_, to outputs_ and sparse_outputs_
+  void begin(std::string_view call);  // checks the caller, clears the views of the previous call
+  // The next four functions read inputs_ and sparse_inputs_. All of them except gather_views write outputs_ and
+  // sparse_outputs_.
   void all_reduce_views(ReduceOp op, const CommunicationOptions& options);
   void all_reduce_mixed(ReduceOp op, const CommunicationOptions& options);
   void broadcast_views(int root, const CommunicationOptions& options);
@@ -303,7 +318,7 @@ class LOCKSTEP_API ReplicaContext {
   int replicas_;
   Device device_;
   bool has_data_ = true;
-  // reused by later calls, so that a steady step allocates nothing
+  // kept between calls, so that repeated steps allocate no memory
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
   std::vector<const IndexedSlices*> sparse_inputs_;

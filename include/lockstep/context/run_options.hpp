@@ -12,11 +12,11 @@ class ReplicaContext;
 
 /// How the local replicas of one step run.
 enum class RunMode : std::uint8_t {
-  concurrent,  ///< all at the same time; the step function must be safe for that
-  sequential,  ///< one at a time in id order, each until it ends or meets the others; for debugging
+  concurrent,  ///< all at the same time; the step function must be thread-safe
+  sequential,  ///< one at a time, in the order of ids, each until it ends or waits for the others; for debugging
 };
 
-/// Part of tf.distribute.RunOptions; only TPUs use it.
+/// The XlaOptions of tf.distribute.RunOptions, which only TPUs use.
 struct XlaOptions {
   bool use_spmd_for_xla_partitioning = true;
   bool enable_xla_dynamic_padder = true;
@@ -26,14 +26,14 @@ struct XlaOptions {
 
 struct RunOptions {
   RunMode mode = RunMode::concurrent;
-  /// Three options of tf.distribute.RunOptions for TPUs: accepted and ignored. A strategy logs a warning, once, if one
-  /// of them is not the default.
+  /// The next three options exist in tf.distribute.RunOptions for TPUs. lockstep accepts and ignores them. If one of
+  /// these options does not have its default, the strategy logs a warning, once.
   bool experimental_enable_dynamic_batch_size = true;
   bool experimental_bucketizing_dynamic_shape = false;
   std::optional<XlaOptions> experimental_xla_options;
 };
 
-/// A borrowed step function: `call(object, replica)`.
+/// A reference to a step function, which is run as `call(object, replica)`.
 struct ReplicaTask {
   void* object = nullptr;
   void (*call)(void* object, ReplicaContext& replica) = nullptr;

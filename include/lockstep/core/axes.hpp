@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The axes that a reduction sums over, besides the replicas.
+// The axes of a tensor along which a reduction combines elements, in addition to the replicas.
 
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace lockstep {
 
-/// A list of axes: none (std::nullopt, or an empty list), one, or several in any order: `0`, `{0, 1}`, a vector.
-/// Negative axes count from the end: -1 is the last. Value type.
+/// A list of axes of a tensor. Converts from a number (one axis), from a list or a vector (any number of axes, in any
+/// order), and from std::nullopt (no axis). Negative axes count from the end: -1 is the last axis. Value type.
 class LOCKSTEP_API Axes {
  public:
   Axes() = default;
@@ -42,7 +42,7 @@ class LOCKSTEP_API Axes {
   std::vector<int> axes_;
 };
 
-/// `axis`, counted from 0: negative axes are counted from the end of `shape`. Local. Throws as Axes::mask.
+/// The axis that `axis` names, counted from 0; a negative `axis` counts from the end. Local. Throws as Axes::mask.
 [[nodiscard]] LOCKSTEP_API int resolve_axis(int axis, const Shape& shape, std::string_view call);
 
 }  // namespace lockstep

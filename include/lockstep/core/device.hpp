@@ -16,8 +16,8 @@ namespace lockstep {
 
 enum class DeviceKind : std::uint8_t { cpu, gpu };
 
-/// A device, by kind and index. Several `cpu:i` may refer to one host: they are logical devices. Several replicas on
-/// one GPU are `gpu:0`, `gpu:0#1`, `gpu:0#2`, ...
+/// A device, named by kind and index. All `cpu:i` of a process are logical devices of one host. If several replicas
+/// compute on one GPU, their logical devices are `gpu:0`, `gpu:0#1`, `gpu:0#2`, ...
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int index = 0;
@@ -29,7 +29,7 @@ struct Device {
 [[nodiscard]] LOCKSTEP_API std::string to_string(Device device);
 
 /// Parses "cpu:0", "CPU:0", "/cpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0", "gpu:0#1"; a
-/// missing index is 0. Local. Throws Error(invalid_argument) that quotes the text and lists the accepted forms.
+/// missing index is 0. Local. Throws Error(invalid_argument), whose text quotes `text` and lists the accepted forms.
 [[nodiscard]] LOCKSTEP_API Device parse_device(std::string_view text);
 
 }  // namespace lockstep

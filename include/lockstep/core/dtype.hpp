@@ -50,8 +50,8 @@ inline constexpr int dtype_count = 13;
 /// The name of `dtype`: "f32", "i64", "bool", ... Local.
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(DType dtype) noexcept;
 
-/// The element type with that name; TensorFlow's names ("float32", "bfloat16", "int64", "bool") are accepted as well.
-/// Local. Throws Error(invalid_argument) that lists the names.
+/// The element type named `name`. TensorFlow's names ("float32", "bfloat16", "int64", "bool") are accepted as well.
+/// Local. Throws Error(invalid_argument), whose text lists the names, for any other text.
 [[nodiscard]] LOCKSTEP_API DType parse_dtype(std::string_view name);
 
 /// The DType of a C++ type: `dtype_of<float> == DType::f32`. Defined for element types only.
@@ -66,7 +66,7 @@ template <> struct dtype_traits<double> { static constexpr DType value = DType::
 template <> struct dtype_traits<bool> { static constexpr DType value = DType::boolean; };
 // clang-format on
 
-/// Integers are mapped by width and sign, so `long` and `long long` are both i64.
+/// Integers are mapped by width and signedness, so `long` and `long long` are both i64.
 template <class T>
   requires(std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && sizeof(T) <= 8)
 struct dtype_traits<T> {

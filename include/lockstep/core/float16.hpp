@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two 16-bit floating-point formats, as storage. Arithmetic is done in float. Rounding is to nearest, ties to even,
-// and uses integer operations only, so that the bits do not depend on the processor.
+// Types that store numbers in the two 16-bit floating-point formats. Arithmetic is done in float. Rounding is to
+// nearest, ties to even, and uses integer operations only, so that the bits do not depend on the processor.
 
 #pragma once
 
@@ -27,8 +27,7 @@ constexpr float f16_to_float(std::uint16_t half) noexcept {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 
-/// Converts binary32 to binary16, to nearest, ties to even. Overflow gives infinity; a NaN gives the canonical quiet
-/// NaN.
+/// Converts binary32 to binary16; rounds to nearest, ties to even. Overflow gives infinity, a NaN the canonical NaN.
 constexpr std::uint16_t float_to_f16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
@@ -53,7 +52,7 @@ constexpr float bf16_to_float(std::uint16_t brain) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(brain) << 16);
 }
 
-/// Converts binary32 to bfloat16, to nearest, ties to even; keeps subnormals. A NaN gives the canonical quiet NaN.
+/// Converts binary32 to bfloat16, rounded to nearest, ties to even. Keeps subnormals; a NaN gives the canonical NaN.
 constexpr std::uint16_t float_to_bf16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;

@@ -13,14 +13,13 @@
 
 namespace lockstep {
 
-/// A reduction. It is evaluated along the canonical tree over replica ids. The order of the enumerators is part of the
-/// wire format.
+/// A reduction over replicas. The order of the enumerators is part of the wire format.
 enum class ReduceOp : std::uint8_t {
-  sum,   ///< integers wrap; f16 and bf16 are added in f32 and rounded once
+  sum,   ///< sum; integers wrap; f16 and bf16 are added in f32 and rounded once
   mean,  ///< the sum divided once by the number of replicas; the mean of integers is computed in f64 and is f64
   min,   ///< IEEE 754-2019 minimum: a NaN operand gives NaN, -0 < +0
   max,   ///< IEEE 754-2019 maximum
-  prod,  ///< product, with the rules of sum
+  prod,  ///< product; integers wrap; f16 and bf16 are multiplied in f32 and rounded once
   band,  ///< bitwise and; for bool: whether all operands are true
   bor,   ///< bitwise or; for bool: whether any operand is true
   bxor,  ///< bitwise exclusive or; for bool: whether the number of true operands is odd
@@ -30,15 +29,16 @@ inline constexpr int reduce_op_count = 8;
 
 /// The order in which a reduction combines its operands.
 enum class Order : std::uint8_t {
-  canonical,  ///< along the canonical tree: the same bits for every layout and size
-  any,        ///< the order of the MPI library or NCCL, if it supports the type; bits may change with the layout
+  canonical,  ///< along the canonical tree over replica ids; the bits do not depend on layout and size
+  any,        ///< the order that MPI or NCCL chooses, for types that it supports; bits may depend on the layout
 };
 
 /// The name of `op`: "sum", "mean", ... Local.
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(ReduceOp op) noexcept;
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(Order order) noexcept;
 
-/// The op with that name, ignoring the case of letters. Local. Throws Error(invalid_argument) that lists the names.
+/// The operation named `name`; upper and lower case are not distinguished. Local. Throws Error(invalid_argument), whose
+/// text lists the names, for any other text.
 [[nodiscard]] LOCKSTEP_API ReduceOp parse_reduce_op(std::string_view name);
 
 /// Whether `op` is band, bor or bxor. Local.
@@ -46,8 +46,8 @@ enum class Order : std::uint8_t {
   return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
 }
 
-/// Whether `op` supports elements of `dtype`: bool supports only min, max and the bitwise ops; floating-point types
-/// support all but the bitwise ops. Local.
+/// Whether `op` supports elements of `dtype`: bool supports only min, max and the bitwise operations; floating-point
+/// types support all operations except the bitwise operations. Local.
 [[nodiscard]] constexpr bool supports(ReduceOp op, DType dtype) noexcept {
   if (is_bitwise(op)) return !is_floating_point(dtype);
   return dtype != DType::boolean || op == ReduceOp::min || op == ReduceOp::max;

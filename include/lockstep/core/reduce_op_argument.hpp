@@ -15,11 +15,11 @@
 
 namespace lockstep {
 
-/// Converts implicitly from a ReduceOp, or from text: "SUM" or "MEAN", in any case of letters, the two reductions that
-/// tf.distribute names. min, max, prod, band, bor and bxor can be given by enumerator only, so that a program that
-/// passes "max" by mistake gets an error. A VariableAggregation gives the operation of the same name. The text is
-/// checked by the call that receives it, which throws Error(invalid_argument) for any other text. Refers to the text:
-/// pass an argument on, do not store it.
+/// Converts implicitly from a ReduceOp, from text, and from a VariableAggregation. A VariableAggregation stands for the
+/// operation of the same name. The text must be "SUM" or "MEAN", which are tf.distribute's two reductions; upper and
+/// lower case are not distinguished. min, max, prod, band, bor and bxor can be given by enumerator only, so that a
+/// program that passes "max" by mistake gets an error. The call that receives the argument checks the text, and throws
+/// Error(invalid_argument) for any other text. Does not own the text: pass a ReduceOpArgument on, but do not store it.
 class ReduceOpArgument {
  public:
   // NOLINTBEGIN(google-explicit-constructor): it is accepted wherever a ReduceOp is
@@ -27,7 +27,7 @@ class ReduceOpArgument {
   constexpr ReduceOpArgument(std::string_view name) noexcept : name_(name), by_name_(true) {}
   constexpr ReduceOpArgument(const char* name) noexcept : ReduceOpArgument(std::string_view(name)) {}
   ReduceOpArgument(const std::string& name) noexcept : ReduceOpArgument(std::string_view(name)) {}
-  /// From an enumeration that has an operation for some of its enumerators, such as VariableAggregation.
+  /// From an enumeration that has an overload of reduce_op_of, such as VariableAggregation.
   template <class Enum>
     requires(std::is_enum_v<Enum> &&
              requires(Enum value) {

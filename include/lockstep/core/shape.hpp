@@ -27,7 +27,7 @@ class LOCKSTEP_API Shape {
   Shape(std::initializer_list<std::int64_t> extents);
   explicit Shape(std::span<const std::int64_t> extents);
 
-  /// Number of axes, as opposed to the number of elements.
+  /// Number of axes.
   [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
   [[nodiscard]] constexpr std::int64_t operator[](int axis) const noexcept {
     return extents_[static_cast<std::size_t>(axis)];

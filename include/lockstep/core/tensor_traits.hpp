@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The customization point that makes a user's type a leaf: it describes how to view an object as a tensor. A
-// specialisation has `static TensorView view(T&)` and `static ConstTensorView view(const T&)`.
+// The customization point that makes a user's type a leaf of a value tree (values/tree.hpp). A specialisation defines
+// how an object is viewed as a tensor: `static TensorView view(T&)` and `static ConstTensorView view(const T&)`.
 
 #pragma once
 
@@ -43,7 +43,7 @@ struct tensor_traits<std::array<T, n>> {
   static ConstTensorView view(const std::array<T, n>& value) { return view_of(std::span<const T>(value)); }
 };
 
-/// A span refers to elements that it does not own: writing through it changes them, even if the span is const.
+/// A span does not own its elements. Writing through a span changes the elements, even if the span itself is const.
 template <Element T>
   requires(!std::is_const_v<T>)
 struct tensor_traits<std::span<T>> {

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// A view of elements that may be written. Never owns; the memory must outlive every use of the view.
+/// A view of elements that may be written. Does not own the elements; their memory must outlive every use of the view.
 struct TensorView {
   void* data = nullptr;  ///< may be null only if there are no elements
   DType dtype = DType::f32;

@@ -11,19 +11,21 @@
 
 namespace lockstep {
 
-/// The default: reduces by the communicator's all_reduce and in the communicator's order. If that order is canonical,
-/// packing does not change the result. Between GPUs NCCL is used if it is available. A value that is on GPUs for some
-/// replicas and in host memory for others is reduced in host memory.
+/// The default CrossDeviceOps. Reduces by the communicator's all_reduce, in the order that the communicator's options
+/// select. If this order is canonical, the division into packs does not change the result. Between GPUs, the
+/// communicator uses NCCL if NCCL is available. If a value is on GPUs for some replicas and in host memory for other
+/// replicas, the value is reduced in host memory.
 class LOCKSTEP_API AllReduceCrossDeviceOps : public CrossDeviceOps {
  public:
-  /// A batch is reduced by `num_packs` collectives of about the same number of elements; the last one takes the rest.
-  /// With 0, each value is a collective of its own. CommunicationOptions::bytes_per_pack of a call takes precedence.
-  /// Throws Error(invalid_argument) if the number is negative.
+  /// Divides a batch into at most `num_packs` packs of about the same number of elements, and reduces each pack by one
+  /// collective; the last pack takes the remaining elements. With 0, each value is a pack. If a call sets
+  /// CommunicationOptions::bytes_per_pack, this option determines the packs instead of `num_packs`. Throws
+  /// Error(invalid_argument) if `num_packs` is negative.
   explicit AllReduceCrossDeviceOps(int num_packs = 1);
 
   [[nodiscard]] std::string describe() const override;
-  /// True: sums are canonical whenever the communicator's order is. By default that order is canonical in host memory
-  /// and on one GPU, but not between GPUs.
+  /// True: sums have the bits of the canonical tree if the communicator's order is canonical. By default, the
+  /// communicator's order is canonical in host memory and on one GPU, but not between GPUs.
   [[nodiscard]] bool is_canonical() const noexcept override { return true; }
 
  protected:

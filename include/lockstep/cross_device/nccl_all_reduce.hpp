@@ -12,15 +12,14 @@
 
 namespace lockstep {
 
-/// Reduces values on GPUs by NCCL, and fails if that is impossible. AllReduceCrossDeviceOps, the default, uses NCCL if
-/// it is available; this one throws Error(unavailable) with the reason if the GPUs of some ranks cannot exchange data
-/// by NCCL. Replicas on one GPU are reduced there by one kernel, without NCCL. Values in host memory, such as losses
-/// and counters, are reduced there. On a machine without GPUs or NCCL every call throws Error(unavailable).
+/// Reduces values on GPUs by NCCL. If the GPUs of some ranks cannot exchange data by NCCL, throws Error(unavailable)
+/// with the reason; the default, AllReduceCrossDeviceOps, uses another path instead. Values of replicas on one GPU are
+/// reduced on the GPU by one kernel, without NCCL. Values in host memory, such as losses and counters, are reduced in
+/// host memory. On a machine without GPUs or without NCCL, every call throws Error(unavailable).
 class LOCKSTEP_API NcclAllReduce : public CrossDeviceOps {
  public:
   /// `num_packs` is as in AllReduceCrossDeviceOps. If `order` is canonical, sums have the bits of the canonical tree:
-  /// slices are exchanged and added in that order on the GPUs. Throws Error(invalid_argument) if the number is
-  /// negative.
+  /// the GPUs exchange slices and add them in this order. Throws Error(invalid_argument) if `num_packs` is negative.
   explicit NcclAllReduce(int num_packs = 1, Order order = Order::any);
 
   [[nodiscard]] std::string describe() const override;

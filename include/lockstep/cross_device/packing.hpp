@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-/// Divides `bytes`, the sizes of tensors, into packs of consecutive tensors; each pack is a subspan of `bytes`. A pack
-/// takes tensors until it exceeds `bytes_per_pack`, so it is usually larger than that: [128, 32, 800, 4] with 200 gives
-/// [128, 32, 800] and [4]. With 0 there is one pack; an empty list has no packs. Local. Throws Error(invalid_argument)
-/// if `bytes_per_pack` is negative.
+/// Divides a list of tensors, given by their sizes in `bytes`, into packs of consecutive tensors. Each pack is a
+/// subspan of `bytes`. Tensors are added to a pack until the pack is larger than `bytes_per_pack`, so a pack is usually
+/// larger than `bytes_per_pack`: [128, 32, 800, 4] with 200 gives [128, 32, 800] and [4]. With 0 there is one pack. An
+/// empty list gives no packs. Local. Throws Error(invalid_argument) if `bytes_per_pack` is negative.
 [[nodiscard]] LOCKSTEP_API std::vector<std::span<const std::int64_t>> group_by_size(std::span<const std::int64_t> bytes,
                                                                                     std::int64_t bytes_per_pack);
 

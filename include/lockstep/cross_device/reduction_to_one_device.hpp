@@ -14,18 +14,18 @@
 
 namespace lockstep {
 
-/// Adds the values of all replicas, in the order of replica ids, into `sum`, which is zero on entry. All have one shape
-/// and dtype; for the mean of integers that is f64.
+/// Adds `values`, the values of all replicas in the order of replica ids, to `sum`, which is zero on entry. All views
+/// have one shape and one dtype; for the mean of integers, the dtype is f64.
 using AccumulationFunction = std::function<void(std::span<const ConstTensorView> values, TensorView sum)>;
 
-/// Copies all values to one device of rank 0, reduces them there, and copies the result to all outputs. For devices
-/// that cannot exchange data directly, and for user-defined sums.
+/// Copies all values to one device of rank 0, reduces them on this device, and copies the result to all outputs. For
+/// devices that cannot exchange data directly, and for user-defined sums.
 class LOCKSTEP_API ReductionToOneDevice : public CrossDeviceOps {
  public:
-  /// The reduction runs on `reduce_to_device`; by default on the device of the first input. If there is an
-  /// `accumulation_fn`, it computes sums, and means are its result divided once by the number of replicas; all other
-  /// operations use the canonical tree. An exception of the function ends the call. Throws Error(unavailable) if the
-  /// device does not exist.
+  /// The reduction runs on `reduce_to_device`, by default on the device of the first input. If `accumulation_fn` is not
+  /// null, it computes sums. A mean is then this sum, divided once by the number of replicas. All other operations use
+  /// the canonical tree. If `accumulation_fn` throws, the reduction throws the same exception. Throws
+  /// Error(unavailable) if `reduce_to_device` does not exist.
   explicit ReductionToOneDevice(std::optional<Device> reduce_to_device = std::nullopt,
                                 AccumulationFunction accumulation_fn = nullptr);
 

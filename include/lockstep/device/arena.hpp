@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arena: memory of this process that the other ranks of its node can access. Collectives read and write it in
-// place; tensors in other memory are copied through it.
+// The arena: memory of this process that the other ranks of the node can access. Collectives read and write tensors in
+// the arena in place. Tensors in other memory are copied through shared memory.
 
 #pragma once
 
@@ -17,20 +17,21 @@
 
 namespace lockstep {
 
-/// The arena of this process. It is created by the first call and lives until the process ends. If no arena can be
-/// created (memory files are forbidden, or there is no address space), or if it is full, blocks come from the heap:
-/// everything works, at the cost of one more copy, and `arena_status` tells the reason. Blocks of freed tensors stay in
-/// the arena and are reused.
-/// If a collective fails while a stopped process may still write to its outputs, the pages of these outputs leave the
-/// shared memory: addresses and contents stay, and later collectives on them stage them. If the program has registered
-/// them with another library, such as CUDA, it must do so again.
-/// A child process that fork() makes gets its new blocks from the heap, and its writes to blocks that it has inherited
-/// stay its own. In a page of inherited blocks that the child has not written, it may see what the parent writes later.
+/// The arena of this process. The first call creates the arena, which exists until the process ends. If no arena can be
+/// created (memory files are forbidden, or there is no address space), or if the arena is full, blocks come from the
+/// heap. Collectives on blocks of the heap need one more copy. If there is no arena, `arena_status` gives the reason.
+/// Blocks of freed tensors stay in the arena and are reused.
+/// If a collective fails, and a stopped process may write to the outputs of the collective when the process continues,
+/// the pages of these outputs become private memory of this process. Addresses and contents do not change, and later
+/// collectives copy these outputs through shared memory. If the program has registered the pages with another library,
+/// such as CUDA, the program must register the pages again.
+/// After fork(), the child process gets new blocks from the heap. Writes of the child to inherited blocks are not
+/// visible to other processes. In pages that the child has not written, the child may see later writes of the parent.
 /// Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> arena_memory_resource();
 
 /// The arena as a std::pmr resource: `std::pmr::vector<float> gradient(n, lockstep::arena_pmr_resource())`.
-/// Alignments above 64 bytes throw std::bad_alloc. Never null. Local. Thread-safe.
+/// An allocation with an alignment above 64 bytes throws std::bad_alloc. Never null. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::pmr::memory_resource* arena_pmr_resource();
 
 /// The state of the arena, for reports.
@@ -39,7 +40,7 @@ struct ArenaStatus {
   std::size_t reserved_bytes = 0;   ///< size of the reserved address space
   std::size_t populated_bytes = 0;  ///< memory that was allocated at least once
   std::size_t used_bytes = 0;       ///< memory that is allocated now
-  std::string text;                 ///< "memfd, 62 GiB reserved", or why there is no arena
+  std::string text;                 ///< "memfd, 62 GiB reserved", or the reason why there is no arena
 };
 /// The current state of the arena. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API ArenaStatus arena_status();

@@ -19,13 +19,13 @@ class LOCKSTEP_API MemoryResource {
 
   virtual ~MemoryResource();
 
-  /// Allocates at least `bytes` bytes; never null, contents unspecified. 0 bytes give a valid pointer, which must be
-  /// freed too. Local. Throws std::bad_alloc. The caller owns the block until it passes it to `deallocate` of the same
-  /// resource.
+  /// Allocates a block of at least `bytes` bytes with unspecified contents. Never null: for 0 bytes, returns a valid
+  /// pointer, which must be freed too. Local. Throws std::bad_alloc. The caller owns the block until the caller passes
+  /// it to `deallocate` of the same resource.
   [[nodiscard]] void* allocate(std::size_t bytes) { return do_allocate(bytes); }
   /// Frees a block from `allocate(bytes)`. Local. Never throws. If an asynchronous operation of this process still uses
-  /// the block, waits for the operation, up to the communicator's deadline, and logs a warning; if the operation has
-  /// not completed by then, the block is leaked.
+  /// the block, logs a warning and waits for the operation until the communicator's deadline. If the operation is not
+  /// complete at the deadline, the block is leaked.
   void deallocate(void* block, std::size_t bytes) noexcept;
 
  protected:
@@ -33,12 +33,12 @@ class LOCKSTEP_API MemoryResource {
   virtual void do_deallocate(void* block, std::size_t bytes) noexcept = 0;
 };
 
-/// The heap. Local. Thread-safe. The resource is shared; it lives as long as a reference to it.
+/// The resource of the heap; all callers share one object. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> heap_memory_resource();
 
-/// The resource of tensors that are made without one: the heap, until another resource is installed. The first
-/// communicator over several processes of one node installs the arena, unless the program has chosen before. Local.
-/// Thread-safe.
+/// The resource of tensors in host memory that are created without a resource: the heap, until another resource is
+/// installed. The first communicator over several processes of one node installs the arena, unless the program has
+/// called set_default_memory_resource before. Local. Thread-safe.
 [[nodiscard]] LOCKSTEP_API std::shared_ptr<MemoryResource> default_memory_resource();
 /// Installs `resource` as the default; null installs the heap. Existing tensors keep their resource. Local.
 /// Thread-safe.

@@ -16,29 +16,30 @@
 
 namespace lockstep {
 
-/// Shared ownership of elements, aligned to 64 bytes. Copying a Tensor copies no elements: both then refer to the same
-/// ones; `clone` copies. A default-constructed Tensor is an f32 tensor of shape [0]. Thread-safety: as a shared_ptr;
-/// the caller must order concurrent writes to the elements.
+/// Shared ownership of elements, which are aligned to 64 bytes. Copying a Tensor copies no elements: the copy refers to
+/// the same elements. `clone` copies the elements. A default-constructed Tensor is an f32 tensor of shape [0].
+/// Thread-safety: as a shared_ptr; the caller must order concurrent writes to the elements.
 ///
-/// Work with a tensor on a GPU is in order with the stream of its device, and so is its destruction: it may be
-/// destroyed while work that uses it is still on that stream. The functions throw Error(unavailable) if CUDA fails.
+/// The work of lockstep on a GPU tensor, and the release of the tensor's memory, are ordered on the stream of the
+/// device. Therefore a tensor may be destroyed while work on the tensor is still on the stream. The functions throw
+/// Error(unavailable) if CUDA fails.
 class LOCKSTEP_API Tensor {
  public:
   Tensor();
-  /// Allocates a tensor of zeros. The memory comes from `resource`, which must allocate memory of `device`; null stands
-  /// for the default resource on a CPU, and for the device's own on a GPU. Local. Throws std::bad_alloc, and
-  /// Error(unavailable) if `device` does not exist in this process.
+  /// Creates a tensor of zeros. The memory comes from `resource`, which must allocate memory of `device`. If `resource`
+  /// is null, the memory comes from default_memory_resource() for a CPU, and from gpu_memory_resource(device) for a
+  /// GPU. Local. Throws std::bad_alloc, and Error(unavailable) if `device` does not exist in this process.
   Tensor(DType dtype, const Shape& shape, std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
 
-  /// The same with unspecified elements, for callers that write all of them. Local. Throws as the constructor.
+  /// As the constructor, but the elements are unspecified. For callers that write all elements. Local.
   [[nodiscard]] static Tensor uninitialized(DType dtype, const Shape& shape,
                                             std::shared_ptr<MemoryResource> resource = nullptr, Device device = {});
 
-  /// A tensor over the elements of `view`, which need only the alignment of an element. `owner` keeps them alive and is
-  /// released with the last tensor that shares them. Local.
+  /// A tensor that shares the elements of `view`, which need only the alignment of their type. `owner` keeps the
+  /// elements alive, and is released when the last tensor that shares them is destroyed. Local.
   [[nodiscard]] static Tensor sharing(const TensorView& view, std::shared_ptr<void> owner);
 
-  /// A tensor with a copy of `elements`. Throws Error(invalid_argument) if their number differs from that of `shape`.
+  /// A tensor with a copy of `elements`. Throws Error(invalid_argument) if their number does not fit `shape`.
   template <Element T>
   [[nodiscard]] static Tensor from(std::span<const T> elements, const Shape& shape) {
     Tensor result = uninitialized(dtype_of<T>, shape);
@@ -65,8 +66,8 @@ class LOCKSTEP_API Tensor {
   [[nodiscard]] TensorView view() noexcept { return view_; }
   [[nodiscard]] ConstTensorView view() const noexcept { return view_; }
 
-  /// The elements as T. Throws Error(invalid_argument) if T is not the element type, and Error(failed_precondition) if
-  /// the tensor is on a GPU.
+  /// The elements as a span of T. Throws Error(invalid_argument) if T is not the element type, and
+  /// Error(failed_precondition) if the tensor is on a GPU.
   template <Element T>
   [[nodiscard]] std::span<T> elements() {
     require_host_elements(dtype_of<T>);
@@ -80,13 +81,13 @@ class LOCKSTEP_API Tensor {
 
   /// A tensor with a copy of the elements, on the same device. Local. Throws as the constructor.
   [[nodiscard]] Tensor clone() const;
-  /// The same elements on `device`: shares memory if they are there already, otherwise copies them as `copy` does.
-  /// Local. Throws as the constructor and `copy`.
+  /// A tensor with the same elements on `device`. If this tensor is on `device`, the result shares its memory;
+  /// otherwise the elements are copied as by `copy`. Local. Throws as the constructor and `copy`.
   [[nodiscard]] Tensor to(Device device) const;
-  /// The same elements with another shape; shares memory. Throws Error(invalid_argument) if the element counts differ.
+  /// A tensor of shape `shape` that shares the elements. Throws Error(invalid_argument) if the element counts differ.
   [[nodiscard]] Tensor reshaped(const Shape& shape) const;
-  /// Overwrites all elements with those of `source`, on any device, as `copy` does. Throws Error(invalid_argument) if
-  /// dtypes or element counts differ; nothing is written then.
+  /// Overwrites all elements with the elements of `source`, which may be on any device, as by `copy`. Throws
+  /// Error(invalid_argument) if dtypes or element counts differ; then nothing is written.
   void copy_from(ConstTensorView source);
 
  private:
@@ -95,7 +96,7 @@ class LOCKSTEP_API Tensor {
   void require_host_elements(DType dtype) const;
 
   TensorView view_;
-  std::shared_ptr<void> owner_;  // frees the block, and keeps its resource alive until then
+  std::shared_ptr<void> owner_;  // frees the block, and keeps the block's resource alive until the block is freed
 };
 
 template <>

@@ -22,8 +22,8 @@
 namespace lockstep {
 namespace input {
 
-/// A tensor whose row i is `parts[i]`. Throws Error(invalid_argument) if `parts` is empty, or if dtypes or shapes
-/// differ.
+/// A tensor whose row i is `parts[i]`. Throws Error(invalid_argument) if `parts` is empty, or if the parts differ in
+/// dtype or shape.
 [[nodiscard]] LOCKSTEP_API Tensor stacked(std::span<const Tensor> parts);
 
 /// Converts each array in the tree `arrays` to a Tensor. The result is an ElementTree.
@@ -67,12 +67,12 @@ template <class Arrays>
 
 }  // namespace input
 
-/// A dataset whose element i has row i of every array in `arrays`: a Tensor, a vector or span of numbers, or a tuple,
-/// pair, std::array or opted-in aggregate of these. (For an aggregate with members other than Tensors, elements are
-/// tuples of the members.) A list of arrays (vector, list, deque) is stacked to one array, as in TensorFlow. Local.
-/// Tensors are shared, other arrays are copied.
-/// Throws Error(invalid_argument) for a scalar, for arrays of different length, and for a list of arrays that differ in
-/// dtype or shape.
+/// A dataset whose element i consists of row i of every array in `arrays`. An array is a Tensor, or a vector or span of
+/// numbers. `arrays` is one array; or a tuple, pair, std::array or opted-in aggregate of arrays. If an aggregate has
+/// members other than Tensors, the elements are tuples of the members' rows. A list of arrays (vector, list, deque) is
+/// stacked to one array, as in TensorFlow. Local. Tensors are shared; other arrays are copied.
+/// Throws Error(invalid_argument) if an array is a scalar, if the arrays differ in length, or if the arrays of a list
+/// differ in dtype or shape.
 template <class Arrays>
 [[nodiscard]] auto array_dataset(const Arrays& arrays) {
   using Element = decltype(input::tensors_of(arrays));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Datasets of CSV files (RFC 4180): fields are separated by commas; a field that contains commas, quotes or line ends
-// is enclosed in double quotes, and quotes inside of it are doubled.
+// is enclosed in double quotes, and each quote inside the field is doubled.
 
 #pragma once
 
@@ -18,23 +18,25 @@
 
 namespace lockstep {
 
-/// A column of the file, and its conversion to a tensor.
+/// A column of a CSV file, and the conversion of its fields to tensors.
 struct CsvColumn {
-  /// Element type of the value: a number, or true, false, 1, 0 for bool. Nothing: the text of the field, as a u8 tensor
-  /// of shape [length].
+  /// Element type of the tensor. A field is a number or, for bool, one of true, false, 1 and 0. nullopt: the tensor has
+  /// the text of the field, as u8 of shape [length].
   std::optional<DType> dtype = DType::f32;
-  /// Value of an empty field, written as in a file. Nothing: an empty field is an error.
+  /// Value that replaces an empty field, written as in a file. nullopt: an empty field is an error if `dtype` is set,
+  /// and an empty text otherwise.
   std::optional<std::string> default_value = std::nullopt;
-  /// Name of the column in the header. Empty: the column is given by `index`.
+  /// Name of the column in the header. If the name is empty, `index` selects the column.
   std::string name = {};
-  /// Number of the column, from 0. Negative: the column after that of the preceding CsvColumn.
+  /// Index of the column in the file, from 0. A negative index selects the column after the column of the preceding
+  /// CsvColumn or, in the first CsvColumn, column 0.
   int index = -1;
 };
 
 struct CsvOptions {
-  /// The columns of an element, in this order; files may have more.
+  /// The columns that form an element, in this order. Files may have further columns.
   std::vector<CsvColumn> columns;
-  /// Whether the first record of each file has the names of the columns.
+  /// Whether the first record of each file is a header with the names of the columns.
   bool has_header = false;
   char delimiter = ',';
   RecordOptions records = {};
@@ -44,17 +46,18 @@ namespace input {
 [[nodiscard]] LOCKSTEP_API Pipeline csv_records(const FileList& files, const CsvOptions& options, std::size_t leaves);
 }  // namespace input
 
-/// The records of CSV files, plain or gzip (detected by content). Each column becomes a scalar, one for each tensor of
-/// T; or, if T is Tensor and there are several columns of one dtype, the columns become one vector. Lines may end in
-/// "\\n" or "\\r\\n". Empty lines, and spaces around numbers, are ignored. Local. A file is opened when it is reached.
-/// Plain files are mapped: do not shorten them during reading (SIGBUS).
-/// Throws Error(invalid_argument) for an empty list of files or columns, if the number of columns does not match T, for
-/// a vector of columns of different dtypes, a name without has_header, and a default_value that is not a value of its
-/// dtype.
-/// Reading throws Error(invalid_argument) for a file that cannot be opened or does not have a column, and
-/// Error(data_loss), with file, line and column, for a record with another number of fields than the first one, a field
-/// that is not a value of its dtype, an empty field without default_value, a misplaced or unclosed quote, a record
-/// longer than max_record_bytes, and damaged gzip data.
+/// The records of CSV files, plain or gzip (detected by content). Column i becomes tensor i of T: a scalar, or the text
+/// of a field. If T is Tensor and there are several columns of one dtype, the columns become one vector. Lines may end
+/// in "\\n" or "\\r\\n". Empty lines, and spaces around numbers, are ignored. Local. A file is opened when reading
+/// reaches it. Plain files are mapped: do not shorten a file during reading (SIGBUS).
+/// Throws Error(invalid_argument) if the list of files or of columns is empty, if the number of columns does not match
+/// T, if the columns of a vector differ in dtype, if a column has a name but has_header is false, or if a default_value
+/// is not a value of its column's dtype.
+/// Reading throws Error(invalid_argument) if a file cannot be opened or lacks a requested column. Reading throws
+/// Error(data_loss) for damaged gzip data, for a misplaced or unclosed quote, for a record longer than
+/// max_record_bytes, for a record whose number of fields differs from the first record of the file, for a field that is
+/// not a value of its dtype, and for an empty field whose column has a dtype but no default_value. The error text gives
+/// file and line, and the column of a wrong field.
 template <ElementTree T>
 [[nodiscard]] Dataset<T> csv_dataset(const FileList& files, const CsvOptions& options) {
   return Dataset<T>(input::csv_records(files, options, input::leaf_count<T>::value));

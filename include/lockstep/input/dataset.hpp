@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset: a description of a sequence of elements, which is read by iterating.
+// A dataset describes a sequence of elements. Iterating over the dataset reads the elements.
 //
 //   auto data = lockstep::Dataset<std::tuple<Tensor, Tensor>>::from_tensor_slices({images, labels})
 //                   .shuffle(seed).batch(256);
@@ -33,7 +33,8 @@ class DatasetIterator {
  public:
   explicit DatasetIterator(input::Reader reader) : reader_(std::move(reader)) {}
 
-  /// The next element; nothing at the end. Throws exceptions of the dataset's functions; the pass is then over.
+  /// Returns the next element, or nullopt at the end. Rethrows exceptions of reading and of functions that were passed
+  /// to the dataset; after an exception, the pass is over.
   [[nodiscard]] std::optional<T> get_next_as_optional() {
     input::Leaves leaves;
     if (!reader_.next(leaves)) return std::nullopt;
@@ -56,7 +57,7 @@ class InputPosition {
   [[nodiscard]] const Value& operator*() const noexcept { return *current_; }
   [[nodiscard]] const Value* operator->() const noexcept { return &*current_; }
   InputPosition& operator++() {
-    current_.reset();  // freed first, so that the next element can reuse its memory
+    current_.reset();  // free the old element first, so that the next element can reuse its memory
     current_ = source_->get_next_as_optional();
     return *this;
   }
@@ -70,15 +71,17 @@ class InputPosition {
 
 /// A dataset of elements T. Immutable: every transformation returns a new dataset. Copies are cheap and share data.
 ///
-/// Each iteration is a pass over all elements. The passes of a Dataset object and its copies are numbered from 0 in the
-/// order in which they begin. The order of shuffled data is determined by the seed and the pass number, and is the same
-/// on all ranks and platforms.
+/// Each iteration is a pass over all elements. The passes of a Dataset object and its copies are numbered from 0, in
+/// the order in which the passes begin. The seed and the pass number determine the order of shuffled data, which is the
+/// same on all ranks and platforms.
 ///
-/// Datasets of tensor slices, ranges and rows of mapped files have random access, and keep it through shuffle, repeat,
-/// take, skip, shard, cache, enumerate and map up to batch. A reader that needs only some rows of a batch, such as a
-/// distributed dataset, then reads no others. Tensors that are passed to a dataset, or returned by its functions, are
-/// shared, not copied: do not write to them afterwards. Functions run on the thread that reads: the caller's, or one of
-/// prefetch or of a parallel map. If several iterators are used at once, the functions run concurrently.
+/// Datasets of tensor slices, of ranges, and of rows of mapped files have random access. shuffle, repeat, take, skip,
+/// shard, cache and map preserve random access; enumerate does so only if the rows are still in their original order.
+/// If a dataset with random access is batched, a reader that needs only some rows of a batch, such as a distributed
+/// dataset, reads only these rows.
+/// Tensors that are passed to a dataset, or returned by functions such as those of map, are shared, not copied: do not
+/// write to such a tensor afterwards. The functions run on the thread that reads: the caller's thread, the thread of a
+/// prefetch, or a thread of a parallel map. Iterators that are used at the same time call the functions concurrently.
 /// Thread-safety: immutable except for the pass number, which is atomic.
 template <ElementTree T>
 class Dataset {
@@ -86,11 +89,11 @@ class Dataset {
   using value_type = T;
   static constexpr std::int64_t forever = input::Pipeline::forever;
 
-  /// For the library, and for user-defined transformations.
+  /// For use by the library, and by user-defined transformations.
   explicit Dataset(input::Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
 
-  /// Element i consists of row i of each tensor. Throws Error(invalid_argument) if a tensor is a scalar, or if first
-  /// extents differ.
+  /// Element i consists of row i of each tensor. Throws Error(invalid_argument) if a tensor is a scalar, or if the
+  /// first extents of the tensors differ.
   [[nodiscard]] static Dataset from_tensor_slices(const T& tensors) {
     return Dataset(input::Pipeline::from_tensor_slices(input::leaves_of(tensors)));
   }
@@ -100,8 +103,8 @@ class Dataset {
     return Dataset(input::Pipeline::from_tensors(input::leaves_of(tensors)));
   }
 
-  /// Calls `make()` for each pass. It returns a function that returns the next element as std::optional<T>, empty at
-  /// the end.
+  /// Calls `make()` once for each pass. `make()` returns a generator function. Each call of the generator function
+  /// returns the next element as std::optional<T>, or nullopt at the end.
   template <class Make>
     requires requires(Make& make) {
       { make()() } -> std::convertible_to<std::optional<T>>;
@@ -129,40 +132,43 @@ class Dataset {
     return Dataset(input::Pipeline::range(start, stop, step));
   }
 
-  /// The same elements in an order that is determined by the seed and the pass number. With random access the order is
-  /// a uniformly random permutation of the whole dataset, and takes 8 bytes per element; otherwise elements are drawn
-  /// from a buffer.
+  /// The elements of this dataset in an order that the seed and the pass number determine. With random access, the
+  /// order is a uniformly random permutation of the whole dataset, and takes 8 bytes per element. Without random
+  /// access, elements are drawn at random from a buffer (see ShuffleOptions).
   [[nodiscard]] Dataset shuffle(std::uint64_t seed, const ShuffleOptions& options = {}) const {
     return Dataset(pipeline_.shuffle(seed, options));
   }
 
-  /// Repeats the dataset `times` times. Each repetition is a new pass, so data that is shuffled before has another
-  /// order in each. An empty dataset ends even if it is repeated forever.
+  /// Repeats the dataset `times` times. Each repetition is a new pass over this dataset: if this dataset is shuffled,
+  /// every repetition has a different order (see ShuffleOptions). Repeating an empty dataset, even forever, gives an
+  /// empty dataset.
   [[nodiscard]] Dataset repeat(std::int64_t times = forever) const { return Dataset(pipeline_.repeat(times)); }
 
-  /// take: the first `count` elements; skip: all elements after these. Throws Error(invalid_argument) if `count` is
-  /// negative.
+  /// take returns the first `count` elements; skip returns all elements after the first `count`. Throws
+  /// Error(invalid_argument) if `count` is negative.
   [[nodiscard]] Dataset take(std::int64_t count) const { return Dataset(pipeline_.take(count)); }
   [[nodiscard]] Dataset skip(std::int64_t count) const { return Dataset(pipeline_.skip(count)); }
 
   /// Stacks `rows` consecutive elements along a new first axis; the last batch may have fewer rows. Throws
-  /// Error(invalid_argument) for `rows` below 1, and, when reading, for elements of different shapes.
+  /// Error(invalid_argument) if `rows` is below 1. Reading throws Error(invalid_argument) if the elements of a batch
+  /// differ in dtype or shape.
   [[nodiscard]] Dataset batch(std::int64_t rows, const BatchOptions& options = {}) const {
     return Dataset(pipeline_.batch(rows, options));
   }
 
   /// Replaces every element by `fn(element)`. `fn` may also take a memory resource for large results: `fn(element,
-  /// memory)`. After batch, `fn` gets whole batches, on every rank; if rows are independent, map_rows is cheaper.
+  /// memory)`. If map follows batch, `fn` gets whole batches, on every rank. If `fn` treats rows independently,
+  /// map_rows is cheaper.
   template <class Fn>
   [[nodiscard]] auto map(Fn fn) const {
     return map(std::move(fn), MapOptions{});
   }
 
   /// Like map, for a batched dataset and a function that treats each row independently: `fn` gets one or more
-  /// consecutive rows of a batch and returns as many. In a distributed dataset a rank transforms only the rows of its
-  /// replicas.
-  /// Throws Error(invalid_argument) if the dataset is not batched, and, when reading, if `fn` returns another number of
-  /// rows.
+  /// consecutive rows of a batch and returns the same number of rows. In a distributed dataset, a rank transforms only
+  /// its replicas' rows.
+  /// Throws Error(invalid_argument) if the dataset is not batched. Reading throws Error(invalid_argument) if `fn`
+  /// returns a different number of rows.
   template <class Fn>
   [[nodiscard]] auto map_rows(Fn fn) const {
     return mapped<Fn>([](const input::Pipeline& pipeline,
@@ -170,10 +176,11 @@ class Dataset {
                       std::move(fn));
   }
 
-  /// Like map, with `fn` called by `options.num_parallel_calls` threads concurrently. The elements keep their order; an
-  /// exception of `fn` is thrown in place of its element. Computes up to 2 * num_parallel_calls elements ahead. Keeps
-  /// random access: that many threads then transform the rows of a batch.
-  /// Throws Error(invalid_argument) for fewer than one thread.
+  /// Like map, but `options.num_parallel_calls` threads call `fn` concurrently. The elements keep their order. If `fn`
+  /// throws for an element, the exception is rethrown when this element is requested. Up to 2 * num_parallel_calls
+  /// elements are computed ahead. Random access is preserved: if batch follows, num_parallel_calls threads transform
+  /// the rows of a batch.
+  /// Throws Error(invalid_argument) unless num_parallel_calls is in 1 to 1024.
   template <class Fn>
   [[nodiscard]] auto map(Fn fn, const MapOptions& options) const {
     return mapped<Fn>(
@@ -183,7 +190,7 @@ class Dataset {
         std::move(fn));
   }
 
-  /// The elements for which `keep(element)` is true. Their number is unknown, and they have no random access.
+  /// The elements for which `keep(element)` is true. The result has an unknown number of elements and no random access.
   template <class Keep>
     requires std::predicate<const Keep&, const T&>
   [[nodiscard]] Dataset filter(Keep keep) const {
@@ -192,30 +199,31 @@ class Dataset {
     }));
   }
 
-  /// The rows of each element, one by one: the inverse of batch. When reading, throws Error(invalid_argument) for a
-  /// scalar, and if first extents of an element's tensors differ.
+  /// The rows of each element, one by one: the inverse of batch. Reading throws Error(invalid_argument) if a tensor of
+  /// an element is a scalar, or if the first extents of an element's tensors differ.
   [[nodiscard]] Dataset unbatch() const { return Dataset(pipeline_.unbatch()); }
 
-  /// The elements i with i mod `count` == `index`. In `shard(shard_hint, shard_hint)` the numbers are set by a
-  /// distributed dataset with the policy HINT; without it, reading throws Error(failed_precondition).
+  /// The elements whose number i, counted from 0, satisfies i mod `count` == `index`. For `shard(shard_hint,
+  /// shard_hint)`, a distributed dataset with the policy HINT chooses both arguments; without such a distributed
+  /// dataset, reading throws Error(failed_precondition).
   /// Throws Error(invalid_argument) if `count` is below 1 or `index` is not in [0, count).
   [[nodiscard]] Dataset shard(std::int64_t count, std::int64_t index) const {
     return Dataset(pipeline_.shard(count, index));
   }
 
-  /// The same elements, stored in memory when they are read for the first time. The source is read once, as pass 0, so
-  /// data that is shuffled before keeps that order. With random access each element is stored as soon as it is read;
-  /// otherwise the elements are stored by the first pass that reaches the end.
+  /// The elements of this dataset, stored in memory when they are read for the first time. This dataset is read as pass
+  /// 0 only: if it is shuffled, every pass over the cache has the order of pass 0. With random access, each element is
+  /// stored as soon as it is read. Without random access, the first pass that reaches the end stores all elements.
   [[nodiscard]] Dataset cache() const { return Dataset(pipeline_.cache()); }
 
-  /// The elements of this dataset, then those of `next`.
+  /// The elements of this dataset, followed by the elements of `next`.
   [[nodiscard]] Dataset concatenate(const Dataset& next) const {
     return Dataset(pipeline_.concatenate(next.pipeline()));
   }
 
-  /// `expand(element)` returns a dataset for every element; the elements of these datasets are interleaved as `options`
-  /// says. `expand` is called only when the dataset that it returns is opened.
-  /// Throws Error(invalid_argument) for a cycle or block length below 1.
+  /// `expand(element)` returns a dataset for each element of this dataset. The result interleaves the elements of the
+  /// returned datasets as `options` specify. `expand` is called only when its result is needed.
+  /// Throws Error(invalid_argument) if the cycle length or the block length is below 1.
   template <class Expand>
   [[nodiscard]] auto interleave(Expand expand, const InterleaveOptions& options = {}) const {
     using Inner = std::remove_cvref_t<std::invoke_result_t<const Expand&, T>>;
@@ -226,28 +234,30 @@ class Dataset {
         options));
   }
 
-  /// Pairs of the element's number, an i64 scalar that counts from `start`, and the element.
+  /// Pairs (number, element). The number is an i64 scalar that counts from `start`.
   [[nodiscard]] Dataset<std::pair<Tensor, T>> enumerate(std::int64_t start = 0) const {
     return Dataset<std::pair<Tensor, T>>(pipeline_.enumerate(start));
   }
 
-  /// The same elements, of which a background thread reads up to `depth` ahead. An exception while reading is thrown in
-  /// place of its element. Not needed at the end of a dataset that is distributed, which reads ahead anyway.
-  /// Throws Error(invalid_argument) for a depth below 1.
+  /// The elements of this dataset; a background thread reads up to `depth` elements ahead. If reading an element
+  /// throws, the exception is rethrown when this element is requested. A distributed dataset reads ahead by itself, so
+  /// prefetch is not needed directly before distribution.
+  /// Throws Error(invalid_argument) if `depth` is below 1.
   [[nodiscard]] Dataset prefetch(int depth) const { return Dataset(pipeline_.prefetch(depth)); }
 
   [[nodiscard]] Cardinality cardinality() const { return pipeline_.cardinality(); }
-  /// Number of rows of a full batch; nothing if the elements are not batches.
+  /// Number of rows of a full batch; nullopt if the elements are not batches.
   [[nodiscard]] std::optional<std::int64_t> batch_size() const { return pipeline_.batch_size(); }
   [[nodiscard]] const input::Pipeline& pipeline() const noexcept { return pipeline_; }
 
-  /// Starts the next pass; or pass `pass`, which does not change the number of the next one.
+  /// Without an argument, starts the next pass. With an argument, starts pass `pass`; the next pass number is
+  /// unchanged.
   [[nodiscard]] DatasetIterator<T> iterate() const { return iterate(passes_->fetch_add(1, std::memory_order_relaxed)); }
   [[nodiscard]] DatasetIterator<T> iterate(std::uint64_t pass) const {
     return DatasetIterator<T>(pipeline_.open(pass));
   }
 
-  /// As iterate(), for range-based for. References are valid until the iterator is incremented.
+  /// Like iterate(), for range-based for loops. References to an element are valid until the iterator is incremented.
   [[nodiscard]] InputPosition<DatasetIterator<T>, T> begin() const {
     return InputPosition<DatasetIterator<T>, T>(iterate());
   }
@@ -278,8 +288,9 @@ class Dataset {
   std::shared_ptr<std::atomic<std::uint64_t>> passes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
-/// Tuples of the i-th elements of several datasets, until one of them ends. Keeps random access if all datasets have it
-/// and none is shuffled, repeated or sliced before.
+/// Tuples of the i-th elements of several datasets; the result ends with the shortest dataset. The result has random
+/// access if all datasets have random access and their rows are still in the original order, that is, not shuffled,
+/// repeated, sharded, or cut by take or skip.
 template <ElementTree... T>
   requires(sizeof...(T) > 0)
 [[nodiscard]] Dataset<std::tuple<T...>> zip(const Dataset<T>&... datasets) {

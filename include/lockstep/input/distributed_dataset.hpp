@@ -49,10 +49,10 @@ class DistributedIterator {
   DistributedIterator(input::DistributedPipeline pipeline, input::DistributedReader reader)
       : pipeline_(std::move(pipeline)), reader_(std::move(reader)) {}
 
-  /// The batches of the next step; nothing at the end, which all ranks reach after the same number of steps. In the
-  /// last steps, a replica that has no data left gets a batch whose first extent is 0. Collective or Local, see
-  /// README.md ("The end").
-  /// Throws Error(invalid_argument) in replica context, and exceptions of reading; the pass is then over.
+  /// Returns the batches of the next step, or nullopt at the end. All ranks reach the end after the same number of
+  /// steps. In the last steps, a replica that has no data left gets a batch whose first extent is 0. README.md ("The
+  /// end") states when this call is Collective and when it is Local.
+  /// Throws Error(invalid_argument) in replica context. Rethrows exceptions of reading, which end the pass.
   [[nodiscard]] std::optional<PerReplica<T>> get_next_as_optional() {
     if (!reader_.next(batches_)) return std::nullopt;
     return PerReplica<T>(static_cast<int>(batches_.size()), pipeline_.first_replica(), [this](int i) {
@@ -60,68 +60,69 @@ class DistributedIterator {
     });
   }
 
-  /// As get_next_as_optional; throws Error(out_of_range) at the end.
+  /// Like get_next_as_optional, but throws Error(out_of_range) at the end.
   [[nodiscard]] PerReplica<T> get_next() {
     std::optional<PerReplica<T>> next = get_next_as_optional();
     if (!next) throw Error(Code::out_of_range, "get_next: end of the dataset");
     return std::move(*next);
   }
 
-  /// The position of the batches that get_next returns next; batches prepared ahead do not count. Local. Saved in a
-  /// checkpoint, it lets DistributedDataset::resume continue where this iterator was.
+  /// The position of the batches that the next call of get_next returns; batches that are prepared ahead do not count
+  /// as returned. Local. A checkpoint can store this position for DistributedDataset::resume.
   [[nodiscard]] ReadingPosition position() const noexcept { return reader_.position(); }
 
   /// Seconds that callers have waited for data of this iterator. Local.
   [[nodiscard]] double wait_seconds() const noexcept { return reader_.wait_seconds(); }
 
-  /// Another iterator of the same dataset, which continues at `position`, as DistributedDataset::resume.
+  /// Returns another iterator of the same dataset, which starts at `position`, like DistributedDataset::resume.
   [[nodiscard]] DistributedIterator at(ReadingPosition position) const {
     return {pipeline_, pipeline_.resume(position)};
   }
-  /// Continues at `position`, as DistributedDataset::resume; unchanged if that throws.
+  /// Moves this iterator to `position`, like DistributedDataset::resume. If resume throws, the iterator is unchanged.
   void seek(ReadingPosition position) { *this = at(position); }
 
  private:
   input::DistributedPipeline pipeline_;
   input::DistributedReader reader_;
-  std::vector<input::Leaves> batches_;  // kept to reuse its memory
+  std::vector<input::Leaves> batches_;  // a member, so that its memory is reused
 };
 
 /// A dataset distributed to the replicas; can be iterated any number of times. Each iteration is a pass. Passes are
-/// numbered from 0 in the order in which they begin, and the pass number determines the order of shuffled data, so all
+/// numbered from 0 in the order in which they begin. The pass number determines the order of shuffled data, so all
 /// ranks must begin their passes in the same order. Each iterator has a prefetch thread, which also copies batches to
-/// GPUs if the options say so. Batches are aligned to 64 bytes and may be kept; the memory of destroyed batches is
-/// reused. Shared handle: copies share the pass number.
+/// GPUs (see InputOptions). Batches are aligned to 64 bytes. The caller may keep batches; the memory of destroyed
+/// batches is reused. Shared handle: copies share the pass number.
 /// Thread-safety: any thread. Beginning a pass is Collective for datasets from a function, and with AutoShardPolicy
-/// file, off and hint.
+/// file, off and hint; otherwise it is Local.
 template <ElementTree T>
 class DistributedDataset {
  public:
   explicit DistributedDataset(input::DistributedPipeline pipeline) : pipeline_(std::move(pipeline)) {}
 
-  /// Starts the next pass; or pass `pass`, which does not change the number of the next one.
+  /// Without an argument, starts the next pass. With an argument, starts pass `pass`; the next pass number is
+  /// unchanged.
   [[nodiscard]] DistributedIterator<T> iterate() const { return {pipeline_, pipeline_.open()}; }
   [[nodiscard]] DistributedIterator<T> iterate(std::uint64_t pass) const { return {pipeline_, pipeline_.open(pass)}; }
-  /// Continues at a position that an iterator of an equal dataset returned; the next iterate() starts the pass after
-  /// that one. Collective as iterate(); every rank passes the same position. If the dataset is sharded automatically,
-  /// the position may be from any layout with the same number of replicas. Elements before the position are skipped: at
-  /// no cost with random access, otherwise by reading them again. A position at or after the end gives an iterator at
-  /// its end.
+  /// Starts reading at `position`, which an iterator of an equal dataset returned. The next iterate() then starts pass
+  /// `position.pass + 1`. Collective or Local as iterate(); every rank passes the same position. With
+  /// AutoShardPolicy::automatic, the position may come from any layout with the same number of replicas. Elements
+  /// before the position are skipped: with random access, they are not read; without random access, they are read
+  /// again. If the position is at or after the end of the pass, the iterator is at the end.
   [[nodiscard]] DistributedIterator<T> resume(ReadingPosition position) const {
     return {pipeline_, pipeline_.resume(position)};
   }
 
-  /// As iterate(), for range-based for. References are valid until the iterator is incremented.
+  /// Like iterate(), for range-based for loops. References to batches are valid until the iterator is incremented.
   [[nodiscard]] InputPosition<DistributedIterator<T>, PerReplica<T>> begin() const {
     return InputPosition<DistributedIterator<T>, PerReplica<T>>(iterate());
   }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// Dtypes and static shapes of the batches that get_next returns: a tree of TensorSpec per local replica (for an
-  /// aggregate, a tuple). The number of rows is known only if it is equal in every step, that is, if every global batch
-  /// is full (drop_remainder) and all ranks read the same data. The other extents are those of the first element.
-  /// Local; reads the first element of pass 0 without changing the number of the next pass.
-  /// Throws Error(failed_precondition) if there is no element, and exceptions of reading.
+  /// Dtypes and static shapes of the batches that get_next returns: for each local replica, T with a TensorSpec in
+  /// place of each Tensor (if T is an aggregate, a tuple). The number of rows is known only if it is equal in every
+  /// step, that is, if every global batch is full (drop_remainder) and all ranks read the same data. The other extents
+  /// are those of the first element. Local. Reads the first element of pass 0; this read does not count as a pass.
+  /// Throws Error(failed_precondition) if the dataset is empty. Rethrows exceptions of reading.
   [[nodiscard]] auto element_spec() const {
     const std::vector<std::vector<TensorSpec>> specs = pipeline_.element_spec();
     using Spec = decltype(input::spec_tree<T>(specs.front()));
@@ -129,7 +130,7 @@ class DistributedDataset {
                             [&specs](int i) { return input::spec_tree<T>(specs[static_cast<std::size_t>(i)]); });
   }
 
-  /// A few lines of text: which files or rows each rank reads, which of them its replicas get, and whether batches
+  /// A few lines of text that state which files or rows each rank reads, what its replicas get, and whether the batches
   /// depend on the number of ranks. Reads no data. Local.
   [[nodiscard]] std::string describe() const { return pipeline_.describe(); }
 
@@ -142,12 +143,12 @@ class DistributedDataset {
 
 namespace input {
 
-/// Distributes the batches of `global`, which must be the same dataset on all ranks: replica r gets chunk r of each
-/// batch, on whatever rank it is, with chunks divided by `options.split`; or as another `options.auto_shard_policy`
-/// says. Local; with the policies automatic and data, iterating is Local too, because all ranks compute the same
-/// division. With random access a rank reads only the rows of its replicas; otherwise every rank reads everything and
-/// keeps its part.
-/// Throws as distribute_pipeline.
+/// Distributes the batches of `global`, which must be the same dataset on all ranks, as `options.auto_shard_policy`
+/// specifies. By default, each batch is divided into chunks by `options.split`, and replica r gets chunk r, independent
+/// of the rank that owns the replica. Local. With the policies automatic and data, iterating is Local too, because all
+/// ranks compute the same division. With these policies and random access, a rank reads only the rows of its replicas;
+/// without random access, every rank reads everything and keeps the rows of its replicas.
+/// Throws like distribute_pipeline.
 template <ElementTree T>
 [[nodiscard]] DistributedDataset<T> distribute(const Dataset<T>& global, const InputLayout& layout,
                                                const InputOptions& options = {}) {
@@ -158,13 +159,14 @@ template <ElementTree T>
 template <class Fn>
 using dataset_of_function = std::remove_cvref_t<std::invoke_result_t<Fn&, const InputContext&>>;
 
-/// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; in each step every local replica
-/// takes the next element, in the order of ids. With the option per_replica, `fn` is called for each local replica, as
-/// pipeline r of R, and each replica takes the next element of its own dataset. Elements are neither split nor sharded.
-/// Collective over `communicator` when a pass begins, and in every step if a rank does not know the length of its
-/// dataset; all ranks make as many steps as the longest dataset needs. An exception of `fn` is rethrown, and aborts the
-/// other ranks. `devices` as in InputLayout.
-/// Throws Error(invalid_argument) for incompatible options.
+/// Calls `fn(InputContext)` once on each rank. The returned dataset belongs to the rank, and its elements are batches
+/// of single replicas: in each step, the local replicas take the next elements, in the order of replica ids. With
+/// InputReplicationMode::per_replica, `fn` is called once for each local replica: replica r gets pipeline r of R, and
+/// in each step takes the next element of this pipeline. Elements are neither split nor sharded.
+/// Beginning a pass is Collective over `communicator`. If a rank does not know the length of its dataset, every step is
+/// Collective too. All ranks make as many steps as the longest dataset needs. For `devices`, see InputLayout.
+/// Throws Error(invalid_argument) for incompatible options. If `fn` throws, the exception is rethrown, and the other
+/// ranks are aborted.
 template <class Fn>
 [[nodiscard]] auto distribute_from_function(Fn&& fn, const Communicator& communicator, const InputOptions& options = {},
                                             const std::vector<Device>& devices = {}) {
@@ -190,7 +192,7 @@ template <class Fn>
 
 namespace detail {
 
-/// Whether this argument of a step has rows for local replica `local`.
+/// Whether `argument`, an argument of a step, has rows for local replica `local`.
 template <class Argument>
 [[nodiscard]] bool has_rows([[maybe_unused]] const Argument& argument, [[maybe_unused]] int local) {
   bool result = true;

@@ -29,12 +29,12 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// "i64[?, 28]". Local.
+/// Text such as "i64[?, 28]". Local.
 [[nodiscard]] LOCKSTEP_API std::string to_string(const TensorSpec& spec);
 
-/// A position in a distributed dataset: `step` steps of pass `pass` have been returned. If the dataset is sharded
-/// automatically, the position is equal on all ranks, and denotes the same data on any layout with the same number of
-/// replicas. Value type.
+/// A position in a distributed dataset: `step` steps of pass `pass` have been returned. With
+/// AutoShardPolicy::automatic, the position is equal on all ranks, and denotes the same data on any layout with the
+/// same number of replicas. Value type.
 struct ReadingPosition {
   std::uint64_t pass = 0;
   std::uint64_t step = 0;
@@ -45,8 +45,8 @@ struct ReadingPosition {
 
 namespace lockstep::input {
 
-/// Reads one pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. The destructor ends the
-/// prefetch thread: it waits only for the element that is being read.
+/// Reads one pass over a distributed dataset. Move-only. Thread-safety: one thread at a time. The destructor stops the
+/// prefetch thread, and waits only until the thread has prepared the current step.
 class LOCKSTEP_API DistributedReader {
  public:
   class Implementation;
@@ -57,10 +57,11 @@ class LOCKSTEP_API DistributedReader {
 
   /// Stores the batch of local replica i in `batches[i]`. Returns false at the end, and in every later call. All ranks
   /// reach the end after the same number of steps.
-  /// Throws exceptions of reading; the pass is then over on this rank, and the other ranks, if any, are aborted.
+  /// Rethrows exceptions of reading; after an exception, the pass is over on this rank, and the error is propagated to
+  /// InputLayout::peers, if set.
   /// Throws Error(invalid_argument) in replica context.
   bool next(std::vector<Leaves>& batches);
-  /// The position of the batches that `next` returns next; batches prepared ahead do not count. Local.
+  /// The position of the step that the next call of `next` returns; steps prepared ahead do not count. Local.
   [[nodiscard]] ReadingPosition position() const noexcept;
   /// Seconds that `next` has waited for data.
   [[nodiscard]] double wait_seconds() const noexcept;
@@ -75,15 +76,16 @@ class LOCKSTEP_API DistributedPipeline {
   class Implementation;
   explicit DistributedPipeline(std::shared_ptr<Implementation> implementation) noexcept;
 
-  /// Starts the next pass; or pass `pass`, which does not change the number of the next one. Passes are numbered from 0
-  /// in the order in which they begin. Collective if ranks read streams of their own, otherwise Local.
+  /// Without an argument, starts the next pass. With an argument, starts pass `pass`; the next pass number is
+  /// unchanged. Passes are numbered from 0 in the order in which they begin. Collective for datasets from a function,
+  /// and with AutoShardPolicy file, off and hint; otherwise Local.
   [[nodiscard]] DistributedReader open() const;
   [[nodiscard]] DistributedReader open(std::uint64_t pass) const;
-  /// Continues at `position`; the next pass is then the one after it. Collective as `open`.
+  /// Starts reading at `position`; the next pass is then pass `position.pass + 1`. Collective or Local as `open`.
   [[nodiscard]] DistributedReader resume(ReadingPosition position) const;
-  /// Dtypes and static shapes of a batch's tensors, for each local replica: see DistributedDataset.
+  /// Dtypes and static shapes of a batch's tensors, for each local replica: see DistributedDataset::element_spec.
   [[nodiscard]] std::vector<std::vector<TensorSpec>> element_spec() const;
-  /// The data that each rank reads, as text: see DistributedDataset.
+  /// Text that describes the data that each rank reads: see DistributedDataset::describe.
   [[nodiscard]] std::string describe() const;
   /// Global id of the first replica of this rank.
   [[nodiscard]] int first_replica() const noexcept;
@@ -96,29 +98,29 @@ class LOCKSTEP_API DistributedPipeline {
   std::shared_ptr<Implementation> implementation_;
 };
 
-/// Gives replicas their parts of the batches of `global`, which must be the same dataset on all ranks, as `options`
-/// say. `leaves` is the number of tensors in an element. Local; with AutoShardPolicy automatic and data, reading is
-/// Local too. With file, off and hint each pass is read as by `distribute_local_pipelines`. If there is only one
-/// replica, a dataset that is not batched is read element by element.
+/// Divides the batches of `global` among the replicas as `options` specify. `global` must be the same dataset on all
+/// ranks. `leaves` is the number of tensors in an element. If there is only one replica, `global` need not be batched;
+/// the replica then gets single elements. This call is Local. With AutoShardPolicy automatic and data, reading is Local
+/// too. With file, off and hint, reading is Collective as described at `distribute_local_pipelines`.
 /// Throws Error(invalid_argument) if `global` is not batched but there are several replicas, if the rank is not in the
-/// layout, if an option is out of range, and if the policy is incompatible with the layout or the dataset;
-/// Error(unimplemented) for per_replica. A failure that other ranks may not see aborts them.
+/// layout, if an option is out of range, or if the policy is incompatible with the layout or the dataset. Throws
+/// Error(unimplemented) for InputReplicationMode::per_replica. Errors are propagated to InputLayout::peers, if set.
 [[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_pipeline(const Pipeline& global, std::size_t leaves,
                                                                    const InputLayout& layout,
                                                                    const InputOptions& options);
 
-/// Gives each local replica the next element of this rank's own dataset: if `local` has one dataset, a step takes one
-/// element for each local replica; otherwise `local` has one dataset per local replica. `leaves` is the number of
-/// tensors in an element, equal on all ranks. Opening a pass is Collective over `communicator`. If all ranks know the
-/// lengths of their datasets, that one exchange determines the number of steps; otherwise each `next` is Collective
-/// too, and exchanges one byte per replica. `devices` as in InputLayout.
+/// Distributes datasets that belong to this rank. In each step, every local replica gets one element: if `local` has
+/// one dataset, the local replicas take consecutive elements of this dataset; otherwise `local` has one dataset per
+/// local replica. `leaves` is the number of tensors in an element, equal on all ranks. Opening a pass is Collective
+/// over `communicator`: the ranks exchange the lengths of their datasets. If a rank does not know a length, each `next`
+/// is Collective too, and exchanges one byte per replica. For `devices`, see InputLayout.
 [[nodiscard]] LOCKSTEP_API DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local,
                                                                           std::size_t leaves,
                                                                           const Communicator& communicator,
                                                                           const InputOptions& options,
                                                                           const std::vector<Device>& devices = {});
 
-/// Checks the options of a dataset function before it is called. Local.
+/// Throws Error(invalid_argument) if `options` are invalid for a dataset function. Local.
 LOCKSTEP_API void check_function_options(const InputOptions& options);
 
 }  // namespace lockstep::input

@@ -46,15 +46,15 @@ struct leaf_count<T> {
 
 }  // namespace input
 
-/// Tensor; std::tuple, std::pair and std::array of element trees; aggregates of element trees that opt in through
-/// tree_members.
+/// An element tree is a Tensor; a std::tuple, std::pair or std::array of element trees; or an aggregate of element
+/// trees that opts in through tree_members.
 template <class T>
 concept ElementTree = std::default_initializable<T> && input::leaf_count<T>::value > 0;
 
 namespace input {
 
-/// The tensors of `element`, from left to right. They share memory with `element`, except that tensors on GPUs are
-/// copied to host memory, because datasets work there.
+/// The tensors of `element`, from left to right. The returned tensors share memory with `element`, except that tensors
+/// on GPUs are copied to host memory, because datasets work in host memory.
 template <ElementTree T>
 [[nodiscard]] Leaves leaves_of(const T& element) {
   Leaves leaves;
@@ -65,7 +65,8 @@ template <ElementTree T>
   return leaves;
 }
 
-/// The element with the tensors `leaves`, which are moved from. `leaves` must have leaf_count<T> tensors.
+/// The element that consists of the tensors `leaves`. The tensors are moved out of `leaves`. `leaves` must have
+/// leaf_count<T> tensors.
 template <ElementTree T>
 [[nodiscard]] T element_of(Leaves&& leaves) {
   T element{};

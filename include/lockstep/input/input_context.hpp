@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// The argument of a dataset function. It tells the function to create input pipeline `input_pipeline_id` of
-/// `num_input_pipelines`. There is one pipeline per rank or, with InputReplicationMode::per_replica, per replica.
+/// The argument of a dataset function. The function creates input pipeline `input_pipeline_id` of `num_input_pipelines`
+/// pipelines. There is one pipeline per rank or, with InputReplicationMode::per_replica, one pipeline per replica.
 class LOCKSTEP_API InputContext {
  public:
   /// Throws Error(invalid_argument) unless 0 <= input_pipeline_id < num_input_pipelines and num_replicas_in_sync >= 1.
@@ -20,8 +20,8 @@ class LOCKSTEP_API InputContext {
   [[nodiscard]] int input_pipeline_id() const noexcept { return input_pipeline_id_; }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_replicas_in_sync_; }
 
-  /// Number of rows of one replica in a global batch of `global_batch_size` rows. Local. Throws Error(invalid_argument)
-  /// if `global_batch_size` is negative or not a multiple of the number of replicas.
+  /// Number of rows that one replica gets of a global batch of `global_batch_size` rows. Local. Throws
+  /// Error(invalid_argument) if `global_batch_size` is negative or not a multiple of the number of replicas.
   [[nodiscard]] std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 
  private:

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy's files: .npy, one array, and .npz, a zip archive of named arrays, stored or deflated. Element types bool, 8 to
-// 64 bit integers, f16, f32 and f64 of either byte order; at most Shape::max_rank axes.
+// NumPy's file formats. A .npy file has one array. A .npz file is a zip archive of named arrays, which are stored or
+// deflated. Supported element types are bool, integers of 8 to 64 bits, f16, f32 and f64, in either byte order; arrays
+// have at most Shape::max_rank axes.
 
 #pragma once
 
@@ -21,15 +22,15 @@ namespace lockstep {
 namespace input {
 
 /// Reads a .npy file, plain or gzip, into one tensor in C order and host byte order. Local.
-/// Throws Error(invalid_argument) if the file cannot be opened, is not a .npy file, or has elements of another type;
-/// Error(data_loss) if it is damaged: truncated, too long, or with a shape too large for its size. The text gives the
-/// file and the found values.
-/// Memory: the tensor, and twice that for Fortran order; the size in the header is checked before memory is allocated.
+/// Throws Error(invalid_argument) if the file cannot be opened, is not a .npy file, or has an unsupported element type.
+/// Throws Error(data_loss) if the file is damaged: it is truncated or too long, or its shape is too large for its size.
+/// The error text gives the file and the values found.
+/// Memory: the size of the tensor; for Fortran order, twice this size. The size is checked before memory is allocated.
 [[nodiscard]] LOCKSTEP_API Tensor read_npy(const std::string& path);
 
-/// All arrays of a .npz file by their names, without ".npy". Local.
-/// Throws as read_npy; also Error(data_loss) for a damaged archive and for arrays with a wrong checksum, and
-/// Error(invalid_argument) for encrypted members and for compression methods other than stored and deflated.
+/// Reads all arrays of a .npz file. The keys are the names of the arrays, without ".npy". Local.
+/// Throws like read_npy. Also throws Error(data_loss) if the archive is damaged or the checksum of an array is wrong,
+/// and Error(invalid_argument) if a member is encrypted, or is neither stored nor deflated.
 [[nodiscard]] LOCKSTEP_API std::map<std::string, Tensor> read_npz(const std::string& path);
 
 [[nodiscard]] LOCKSTEP_API Pipeline npy_rows(const FileList& files);
@@ -38,20 +39,21 @@ namespace input {
 
 }  // namespace input
 
-/// The rows of .npy files, file after file, with random access. Local. All files are opened at once. Plain files are
-/// mapped, and only the rows that are read are accessed; do not shorten them during reading (SIGBUS). Gzip files, and
+/// The rows of .npy files, file after file, with random access. Local. This call opens all files. Plain files are
+/// mapped, and only the rows that are read are accessed; do not shorten a file during reading (SIGBUS). Gzip files, and
 /// arrays in Fortran order, are read into memory.
-/// Throws as read_npy, and Error(invalid_argument) for an empty list, a scalar, and files whose rows differ in dtype or
-/// shape.
+/// Throws like read_npy. Also throws Error(invalid_argument) if `files` is empty, if a file has a scalar, or if the
+/// rows of two files differ in dtype or shape.
 [[nodiscard]] inline Dataset<Tensor> npy_dataset(const FileList& files) {
   return Dataset<Tensor>(input::npy_rows(files));
 }
 
-/// The rows of the arrays `names` (one for each tensor of T) of .npz files, file after file, with random access:
-/// `npz_dataset<std::tuple<Tensor, Tensor>>({path}, {"x", "y"})`. Local. Stored arrays are mapped, after one pass over
-/// them to verify their checksum; deflated arrays are decompressed into memory.
-/// Throws as read_npz and npy_dataset, and Error(invalid_argument) for a name that is not in a file (the text lists the
-/// names that are), if the number of names does not match T, and for arrays of different length in one file.
+/// The rows of arrays in .npz files, file after file, with random access. `names` has the name of one array for each
+/// tensor of T. Example: `npz_dataset<std::tuple<Tensor, Tensor>>({path}, {"x", "y"})`. Local. Stored arrays are
+/// mapped; this call reads each of them once to verify its checksum. Deflated arrays are decompressed into memory.
+/// Throws like read_npz and npy_dataset. Also throws Error(invalid_argument) if a file has no array of a given name
+/// (the error text lists the arrays of the file), if the number of names does not match T, or if the arrays of one file
+/// differ in length.
 template <ElementTree T>
 [[nodiscard]] Dataset<T> npz_dataset(const FileList& files, const std::vector<std::string>& names) {
   return Dataset<T>(input::npz_rows(files, names, input::leaf_count<T>::value));

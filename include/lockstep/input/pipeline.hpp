@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// Number of elements of a dataset, as far as it is known without reading: known, infinite or unknown.
+/// Number of elements of a dataset: known without reading the data, infinite, or unknown.
 class Cardinality {
  public:
   [[nodiscard]] static constexpr Cardinality known(std::int64_t count) noexcept { return Cardinality(count); }
@@ -40,7 +40,7 @@ class Cardinality {
 };
 
 struct BatchOptions {
-  /// Whether a last batch with fewer rows is dropped.
+  /// Whether the last batch is dropped if it is not full.
   bool drop_remainder = false;
 };
 
@@ -48,7 +48,7 @@ struct ShuffleOptions {
   /// Whether each pass has a different order. If false, every pass has the order of pass 0.
   bool reshuffle_each_iteration = true;
   /// Size of the buffer from which elements are drawn if the source has no random access. A larger buffer shuffles
-  /// better; `whole`: all elements, for a uniformly random order.
+  /// better. `whole`: the buffer holds all elements, and the order is uniformly random.
   std::size_t buffer_elements = 4096;
   static constexpr std::size_t whole = std::numeric_limits<std::int64_t>::max();
 };
@@ -59,18 +59,18 @@ struct MapOptions {
 };
 
 /// How several inputs are interleaved: `cycle_length` inputs are open at a time, and `block_length` elements are taken
-/// from each in turn. An input that ends is replaced by the next one.
+/// from each open input in turn. An input that ends is replaced by the next input.
 struct InterleaveOptions {
   int cycle_length = 1;  ///< 1: one input after the other
   int block_length = 1;
 };
 
-/// A value for both arguments of `shard`: the shard is chosen by a distributed dataset with the policy HINT.
+/// If both arguments of `shard` have this value, a distributed dataset with the policy HINT chooses the shard.
 inline constexpr std::int64_t shard_hint = -1;
 
 namespace input {
 
-/// The tensors of one element, in the order of the leaves of its type.
+/// The tensors of one element, in the order of the leaves of the element type.
 using Leaves = std::vector<Tensor>;
 
 class Cursor;
@@ -84,8 +84,8 @@ class LOCKSTEP_API Reader {
   Reader& operator=(Reader&&) noexcept;
   ~Reader();
 
-  /// Replaces `element` by the next one. Returns false at the end, and in every later call. Throws exceptions of the
-  /// dataset's functions.
+  /// Stores the next element in `element`. Returns false at the end, and in every later call. Rethrows exceptions of
+  /// reading and of functions that were passed to the dataset.
   bool next(Leaves& element);
 
  private:
@@ -96,11 +96,12 @@ class LOCKSTEP_API Reader {
 /// contracts are documented at Dataset. Thread-safety: immutable.
 class LOCKSTEP_API Pipeline {
  public:
-  /// Writes the next element, or returns false at the end.
+  /// Writes the next element to `element` and returns true; returns false at the end.
   using Generator = std::function<bool(Leaves& element)>;
   /// Called once for each pass.
   using MakeGenerator = std::function<Generator()>;
-  /// Maps an element to another one. Large results may allocate from `memory`, which reuses blocks from step to step.
+  /// Maps an element to a new element. Large results may be allocated from `memory`, which reuses blocks in later
+  /// steps.
   using Transform = std::function<Leaves(Leaves element, const std::shared_ptr<MemoryResource>& memory)>;
   using Predicate = std::function<bool(const Leaves& element)>;
   /// Maps an element to a dataset.
@@ -113,7 +114,7 @@ class LOCKSTEP_API Pipeline {
   [[nodiscard]] static Pipeline from_tensors(const Leaves& tensors);
   [[nodiscard]] static Pipeline range(std::int64_t count);
   [[nodiscard]] static Pipeline range(std::int64_t start, std::int64_t stop, std::int64_t step);
-  /// Element i has the leaves of element i of every input; ends with the shortest input.
+  /// Element i has the leaves of element i of every input. The result ends with the shortest input.
   [[nodiscard]] static Pipeline zip(std::span<const Pipeline> inputs);
   /// For use by the library.
   [[nodiscard]] static Pipeline from_node(std::shared_ptr<const Node> node) { return Pipeline(std::move(node)); }
@@ -136,9 +137,9 @@ class LOCKSTEP_API Pipeline {
   [[nodiscard]] Pipeline prefetch(int depth) const;
 
   [[nodiscard]] Cardinality cardinality() const;
-  /// Number of rows of a full batch; nothing if the elements are not batches.
+  /// Number of rows of a full batch; nullopt if the elements are not batches.
   [[nodiscard]] std::optional<std::int64_t> batch_size() const;
-  /// Starts pass number `pass`; the number chooses the order of shuffled data. The reader keeps the dataset alive.
+  /// Starts pass number `pass`, which determines the order of shuffled data. The reader keeps the dataset alive.
   [[nodiscard]] Reader open(std::uint64_t pass = 0) const;
 
   /// The implementation; for use by the library.

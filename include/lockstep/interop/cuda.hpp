@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Use of lockstep together with a program's own CUDA kernels. The only public header that includes CUDA's; optional.
+// Use of lockstep with a program's own CUDA kernels. Optional: the only public header that includes CUDA's headers.
 //
-// The library contains its own CUDA runtime. A program's runtime works with the same devices, streams and memory.
+// The library contains its own CUDA runtime. The program's runtime works with the same devices, streams and memory.
 
 #pragma once
 
@@ -13,19 +13,19 @@
 
 namespace lockstep {
 
-/// The stream on which lockstep orders everything that it does for the GPU `device`. Kernels that are launched on it
-/// see the elements of tensors as earlier work left them, without further synchronization. Do not destroy it. Local.
+/// The stream on which lockstep orders all its work for the GPU `device`. Without further synchronization, kernels that
+/// are launched on this stream see the results of all earlier work on the stream. Do not destroy the stream. Local.
 /// Thread-safe. Throws Error(unavailable) if the device does not exist in this process.
 [[nodiscard]] inline cudaStream_t native_stream(Device device) {
   return static_cast<cudaStream_t>(stream_handle(device));
 }
 
-/// Makes later work of lockstep for `device` wait for the work that is on `stream` now, a stream of the same GPU.
-/// Returns at once. Local. Thread-safe. Throws Error(unavailable) if the device does not exist in this process, or if
-/// CUDA fails.
+/// Makes later work of lockstep for the GPU `device` wait for all work that is on `stream` now; `stream` is a stream of
+/// the same GPU. Returns at once. Local. Thread-safe. Throws Error(unavailable) if the device does not exist in this
+/// process, or if CUDA fails.
 inline void wait_for(Device device, cudaStream_t stream) { device_waits_for(device, stream); }
 
-/// Makes later work on `stream` wait for the work that lockstep has put on the stream of `device`. Otherwise as above.
+/// Makes later work on `stream` wait for all work that is on the stream of `device` now. Errors are as above.
 inline void wait_for(cudaStream_t stream, Device device) { stream_waits_for(stream, device); }
 
 }  // namespace lockstep

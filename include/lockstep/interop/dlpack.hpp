@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exchange of tensors with other libraries without a copy. The only public header that includes DLPack's; optional.
+// Exchange of tensors with other libraries without a copy. Optional: the only public header that includes dlpack.h.
 
 #pragma once
 
@@ -26,7 +26,7 @@ namespace lockstep {
 
 namespace detail::dlpack {
 
-inline constexpr std::uint8_t bool_code = 6;  // kDLBool, which DLPack has since 0.8
+inline constexpr std::uint8_t bool_code = 6;  // kDLBool, which DLPack defines since version 0.8
 
 [[noreturn]] inline void refuse(const std::string& why) { throw Error(Code::invalid_argument, "from_dlpack: " + why); }
 
@@ -57,8 +57,7 @@ inline Device device_of(DLDevice device) {
          "; it must be kDLCPU, kDLCUDA or kDLCUDAHost");
 }
 
-/// Whether elements follow each other without gaps, the last axis fastest. The stride of an axis with one element does
-/// not matter.
+/// Whether the elements are in row-major order without gaps. The stride of an axis with extent 1 does not matter.
 inline bool is_dense(const DLTensor& tensor, const Shape& shape) {
   if (tensor.strides == nullptr || shape.element_count() == 0) return true;
   std::int64_t dense = 1;
@@ -84,7 +83,7 @@ inline TensorView view_of(const DLTensor& tensor) {
           device_of(tensor.device)};
 }
 
-/// A tensor that was exported, and the shape that its DLTensor points to.
+/// An exported tensor, and the shape and strides to which its DLTensor points.
 struct Capsule {
   explicit Capsule(Tensor held) : tensor(std::move(held)) {
     std::int64_t step = 1;
@@ -116,17 +115,18 @@ struct Capsule {
 
 }  // namespace detail::dlpack
 
-/// Exports `tensor` to another library, which shares its elements and calls the deleter when it no longer needs them.
-/// Work of lockstep with a tensor on a GPU is in order with the stream of its device (interop/cuda.hpp); the other
-/// library must wait for that stream. gpu:1#2 is exported as device 1. Local. Thread-safe. The caller owns the result.
+/// Exports `tensor` to another library, which shares the elements. The other library calls the deleter when it no
+/// longer needs the elements. If the tensor is on a GPU, the other library must wait for the stream of the tensor's
+/// device (see interop/cuda.hpp). gpu:1#2 is exported as device 1. Local. Thread-safe. The caller owns the result.
 [[nodiscard]] inline DLManagedTensor* to_dlpack(Tensor tensor) {
   return &std::make_unique<detail::dlpack::Capsule>(std::move(tensor)).release()->managed;
 }
 
-/// Imports a tensor of another library and shares its elements. Its deleter is called when the last Tensor that shares
-/// them is destroyed, and also if this function throws. On a GPU, the result is on the first logical device (gpu:1),
-/// whose stream must wait for the other library's work: `wait_for`. Local. Thread-safe. Throws Error(invalid_argument)
-/// for null, for strides that are not dense and row-major, and for unsupported element types and devices.
+/// Imports a tensor of another library and shares its elements. The deleter of `managed` is called when the last Tensor
+/// that shares the elements is destroyed, or if this function throws. If the elements are on a GPU, the result is on
+/// the first logical device of the GPU (gpu:1), and the caller must make the stream of this device wait for the other
+/// library's work (see `wait_for` in interop/cuda.hpp). Local. Thread-safe. Throws Error(invalid_argument) if `managed`
+/// is null, if strides are not dense and row-major, or if the element type or the device is not supported.
 [[nodiscard]] inline Tensor from_dlpack(DLManagedTensor* managed) {
   if (managed == nullptr) detail::dlpack::refuse("the pointer is null");
   std::shared_ptr<void> owner(managed, [](void* held) {

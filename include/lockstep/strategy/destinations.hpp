@@ -21,11 +21,11 @@
 
 namespace lockstep {
 
-/// The devices that get the result of a reduction: either one device, which gets the only copy; or those of a
-/// distributed value or a variable, that is, all devices of the strategy, each of which gets a copy.
-/// Converts implicitly from a device, a value, a variable, and the name of a device, which the receiving call parses.
-/// Only the place of a value matters: if its first component is in host memory, so are the copies, even if the devices
-/// are GPUs.
+/// The devices that get the result of a reduction. If a Destinations is made from a device, this device gets the only
+/// copy. If a Destinations is made from a distributed value or a variable, each device of the strategy gets a copy.
+/// Converts implicitly from a device, the name of a device, a distributed value, and a variable. The call that receives
+/// the Destinations parses the name. If the first component of a distributed value is in host memory, the copies are in
+/// host memory, even if the devices are GPUs.
 class LOCKSTEP_API Destinations {
  public:
   // NOLINTBEGIN(google-explicit-constructor): the value, variable, device or name stands for itself
@@ -40,10 +40,10 @@ class LOCKSTEP_API Destinations {
   Destinations(const std::string& device) : name_(device) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// The one device; nullopt for all devices of the strategy. Local. Throws Error(invalid_argument), which begins with
-  /// `call`, for a name that is not a device.
+  /// The only device; nullopt for all devices of the strategy. Local. Throws Error(invalid_argument), whose text begins
+  /// with `call`, if the name is not the name of a device.
   [[nodiscard]] std::optional<Device> one_device(std::string_view call) const;
-  /// Whether the copies go to host memory, whatever the devices. Local.
+  /// Whether the copies are in host memory, even if the devices are GPUs. Local.
   [[nodiscard]] bool in_host_memory() const noexcept { return in_host_memory_; }
 
  private:
@@ -63,12 +63,12 @@ class LOCKSTEP_API Destinations {
   bool in_host_memory_ = false;
 };
 
-/// Value of a batch_reduce_to with values of different kinds: dense and sparse values of all replicas, and single
-/// values that all replicas share.
+/// Value of a batch_reduce_to call with values of different kinds: dense or sparse values with one component per
+/// replica, and single values that all replicas share.
 using ReducibleValue = std::variant<PerReplica<Tensor>, PerReplica<IndexedSlices>, Mirrored<Tensor>, Tensor, Variable>;
 
-/// Result of batch_reduce_to for one value: Mirrored<IndexedSlices> for PerReplica<IndexedSlices>, Mirrored<Tensor> for
-/// all others.
+/// Result of batch_reduce_to for one value: Mirrored<IndexedSlices> for PerReplica<IndexedSlices>, otherwise
+/// Mirrored<Tensor>.
 using ReducedValue = std::variant<Mirrored<Tensor>, Mirrored<IndexedSlices>>;
 
 struct ReducePair {

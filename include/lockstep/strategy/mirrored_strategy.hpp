@@ -16,23 +16,23 @@
 
 namespace lockstep {
 
-/// One process, one replica on each of its devices. Needs no MPI.
+/// A strategy of one process, with one replica on each of its devices. Does not need MPI.
 class LOCKSTEP_API MirroredStrategy : public Strategy {
  public:
-  /// One replica on each GPU that this process can use, in the order of their numbers. Without a GPU: one on cpu:0, and
-  /// describe() gives the reason. If the step function computes in host memory, name the devices.
+  /// One replica on each GPU that this process can use, in the order of GPU numbers. If there is no GPU, one replica on
+  /// cpu:0, and describe() gives the reason. For a step function that computes in host memory, name CPUs.
   MirroredStrategy();
-  /// Replica i computes on `devices[i]`. Several `cpu:i` are logical devices: replicas that share the processors of the
-  /// host; several replicas on one GPU are `gpu:0`, `gpu:0#1`, ... With CPUs and GPUs among the devices, reductions go
-  /// through host memory.
-  /// `cross_device_ops` does all reductions of the strategy, the aggregations of its variables included; null for the
-  /// default, AllReduceCrossDeviceOps. Several strategies may share one, if they do not run at the same time.
+  /// Replica i computes on `devices[i]`. `cpu:0`, `cpu:1`, ... are logical devices, whose replicas share the processors
+  /// of the host. Logical devices of one GPU are `gpu:0`, `gpu:0#1`, ... If some devices are CPUs and some are GPUs,
+  /// reductions go through host memory.
+  /// `cross_device_ops` does all reductions of the strategy, including the aggregations of its variables; null means
+  /// the default, AllReduceCrossDeviceOps. Several strategies may share one object if they do not run at the same time.
   /// Throws Error(invalid_argument) for an empty list, a name that is not a device, and a device that is named twice
-  /// ("CPU:0" and "/device:cpu:0" are the same); Error(unavailable) for a device that does not exist, with a list of
-  /// those that do.
+  /// ("CPU:0" and "/device:cpu:0" are one device). Throws Error(unavailable) for a device that does not exist; the text
+  /// lists all devices.
   explicit MirroredStrategy(const std::vector<std::string>& devices,
                             std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
-  /// As above: MirroredStrategy({"cpu:0", "cpu:1"}).
+  /// As above, for a list such as {"cpu:0", "cpu:1"}.
   explicit MirroredStrategy(std::initializer_list<std::string_view> devices,
                             std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);
   explicit MirroredStrategy(std::vector<Device> devices, std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr);

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// One replica on one device, a CPU or a GPU. The rules of contexts are those of any strategy, so a program can be
-/// tested before it is scaled. Needs no MPI.
+/// A strategy with one replica on one device, a CPU or a GPU. The rules for scopes and step functions are those of all
+/// strategies, so a program can be tested before it is scaled. Does not need MPI.
 class LOCKSTEP_API OneDeviceStrategy : public Strategy {
  public:
   /// Throws Error(invalid_argument) for a name that is not a device, Error(unavailable) for a device that does not

@@ -15,25 +15,27 @@ class ReplicaContext;
 class Strategy;
 struct ScopeRecord;
 
-/// Returns the strategy whose scope, step, merge or update this thread is in; outside of all, the thread's default
-/// strategy. Local. The reference is valid as long as that strategy lives; the default one lives as long as its thread.
+/// Returns the strategy whose scope, step, merge or update this thread is in. Outside of these, returns the thread's
+/// default strategy. Local. The reference is valid while the strategy exists. A default strategy exists until its
+/// thread ends.
 [[nodiscard]] LOCKSTEP_API Strategy& get_strategy();
 
-/// Returns the replica that this thread computes, null in cross-replica and update context. Outside of every scope,
-/// step, merge and update: the default strategy's only replica. Local.
+/// Returns the context of the replica that this thread computes, and null in cross-replica and update context. Outside
+/// of every scope, step, merge and update, returns the context of the default strategy's only replica. Local.
 [[nodiscard]] LOCKSTEP_API ReplicaContext* get_replica_context();
 
-/// Makes `strategy` current on this thread, in cross-replica context, as a scope does, but until the next call. With
-/// null or the default strategy, no strategy is current.
+/// Makes `strategy` current on this thread, in cross-replica context, until the next call of this function. If
+/// `strategy` is null or a default strategy, no strategy is current afterwards.
 /// Local. Throws Error(failed_precondition) inside a scope, step, merge_call or update.
-/// The strategy must live until the next call; if it is destroyed on this thread before, no strategy is current.
+/// `strategy` must exist until the next call. If `strategy` is destroyed on this thread, no strategy is current.
 LOCKSTEP_API void experimental_set_strategy(Strategy* strategy);
 
-/// Makes a strategy current on this thread, in cross-replica context, until it is destroyed. Made by `Strategy::scope`,
-/// which also enters it. Pinned.
-/// Scopes of one strategy nest; closing the outer one first ends both. Two nesting errors are only logged, since the
-/// destructor cannot throw: a scope that is closed inside a step, merge_call or update that began in it ends when that
-/// returns, and a scope that is closed on another thread never ends by itself.
+/// While a Scope exists, its strategy is current on this thread, in cross-replica context. `Strategy::scope` creates a
+/// Scope. Not copyable or movable.
+/// Scopes of one strategy may nest; if the outer Scope is destroyed first, both scopes end. Two nesting errors are only
+/// logged, because a destructor cannot throw. First, if a Scope is destroyed inside a step, merge_call or update that
+/// began in the scope, the scope ends when the step, merge_call or update returns. Second, if a Scope is destroyed on a
+/// thread that did not create the Scope, the scope never ends by itself.
 class LOCKSTEP_API [[nodiscard]] Scope {
  public:
   Scope(const Scope&) = delete;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy: which replicas there are, and how one step runs on all of them. Its classes are in the headers beside this
-// one.
+// Strategy: the base class of all strategies. A strategy has a set of replicas, and runs a step function on all of
+// them. The derived classes are in the other headers of this folder.
 
 #pragma once
 
@@ -49,7 +49,7 @@
 
 namespace lockstep {
 
-/// Argument of a function that makes a replica's value: the replica's id, and the number of replicas of all ranks.
+/// Argument of a function that makes the value of one replica: the replica's id, and the number of all replicas.
 struct ValueContext {
   int replica_id_in_sync_group = 0;
   int num_replicas_in_sync = 1;
@@ -59,20 +59,22 @@ namespace detail {
 
 /// Throws Error(invalid_argument) unless `id` is 0, the only logical device of a replica.
 LOCKSTEP_API void check_logical_device(int id);
-/// Throws Error(invalid_argument) unless a tensor of that shape can be split so, and into one part.
+/// Throws Error(invalid_argument) unless `parts` has one divisor of each extent of `shape`, with the product 1.
 LOCKSTEP_API void check_logical_split(const Shape& shape, std::span<const int> parts);
 
 }  // namespace detail
 
-/// Only the library can make one, so only the strategies of the library can construct a Strategy.
+/// Argument of Strategy's constructor. Defined only inside the library, so only the library can construct a Strategy.
 struct StrategyOfTheLibrary;
 
-/// The base of all strategies. Only the library derives strategies from it; a program may derive a class from one of
-/// these, such as MirroredStrategy, to add members of its own, and passes cross_device_ops to replace the reductions.
+/// The base of all strategies. A program cannot derive from Strategy directly, but may derive from a strategy of the
+/// library, such as MirroredStrategy, to add members. MirroredStrategy's argument cross_device_ops replaces the
+/// reductions.
 ///
-/// All ranks make the calls marked Collective in the same order, in cross-replica context or outside every scope. In a
-/// step function these throw Error(failed_precondition), as does every call inside the scope of another strategy.
-/// Pinned. Thread-safety: one thread at a time; with MPI_THREAD_FUNNELED the main thread.
+/// All ranks must make the calls marked Collective in the same order, in cross-replica context or outside every scope.
+/// In a step function, or inside the scope of another strategy, a call marked Collective throws
+/// Error(failed_precondition), unless its comment says otherwise. Not copyable or movable. Thread-safety: one thread at
+/// a time; with MPI_THREAD_FUNNELED only the main thread.
 class LOCKSTEP_API Strategy {
  public:
   Strategy(const Strategy&) = delete;
@@ -81,36 +83,41 @@ class LOCKSTEP_API Strategy {
 
   /// Number of replicas of all ranks. Local.
   [[nodiscard]] int num_replicas_in_sync() const noexcept;
-  /// Whether this is rank 0, the rank that prints and saves. Local.
+  /// Whether this rank is rank 0, which by convention prints results and saves checkpoints. Local.
   [[nodiscard]] bool is_chief() const noexcept;
-  /// The communicator of the strategy's collectives. A program may use it for its own, in the same order on all ranks
-  /// and outside of step functions.
+  /// The communicator of the strategy's collectives. A program may use the communicator for its own collectives, in the
+  /// same order on all ranks and outside of step functions.
   [[nodiscard]] const Communicator& communicator() const noexcept;
   /// Counters of this rank since the construction of the strategy. Local.
   [[nodiscard]] const StrategyStatistics& statistics() const noexcept;
   [[nodiscard]] StrategyExtended& extended() noexcept { return extended_; }
-  /// The ranks as a cluster of tasks in tf.distribute's terms, null for strategies of one process. Local; lives as long
-  /// as the strategy.
+  /// The ranks as a cluster of tasks, in tf.distribute's terms; null for strategies of one process. Local. The pointer
+  /// is valid while the strategy exists.
   [[nodiscard]] const ClusterResolver* cluster_resolver() const noexcept { return do_cluster_resolver(); }
 
-  /// Makes this strategy current on this thread. Local.
+  /// Makes this strategy current on this thread while the result exists. Local.
   /// Throws Error(failed_precondition) inside the scope of another strategy, and in a step function.
   Scope scope();
 
-  /// Runs `fn(replica, args...)`, or `fn(args...)`, once on every local replica.
-  /// Local by itself; a collective in `fn` makes it Collective.
+  /// Calls `fn(replica, args...)` or `fn(args...)` once on every local replica. Local; Collective if `fn` calls a
+  /// collective.
   ///
-  /// Threads: the first replica runs on this thread, every other one on a thread of its own, all at the same time
-  /// unless `options` says otherwise; `fn` must be safe for that. Arguments are trees: PerReplica and Mirrored leaves
-  /// are sliced, variables and all other leaves are passed by reference. A sliced tree is passed as a tree of the
-  /// components, an opted-in aggregate as the tuple of its members. In place of tf.distribute's arguments by name, pass
-  /// such an aggregate, or capture. A function that cannot take these arguments does not compile. A PerReplica argument
-  /// has one component for each replica of this rank, a Mirrored one as many copies or one; otherwise this rank throws
-  /// Error(invalid_argument), which names the argument and both numbers, as for an exception of `fn`. Result: a tree.
-  /// Each leaf T that the replicas return becomes PerReplica<T>, also if all values are equal; a variable stays itself,
-  /// void stays void. Failure: rethrows the first exception once all local replicas have returned; these end at their
-  /// next collective. Other ranks get Error(unavailable) with its text at their next collective. The strategy remains
-  /// usable. Throws Error(failed_precondition) in a step function, but not inside merge_call.
+  /// Threads: the first replica runs on this thread, and every other replica on a separate thread. All replicas run at
+  /// the same time unless `options` says otherwise, so `fn` must be safe for concurrent calls.
+  /// Arguments: each argument is a tree. PerReplica and Mirrored leaves are sliced: a replica gets its component. A
+  /// tree with PerReplica or Mirrored leaves is passed as a tree of the components and of copies of all other leaves;
+  /// an aggregate with such leaves becomes the tuple of its members. All other arguments, including variables, are
+  /// passed by reference. In place of tf.distribute's arguments by name, pass an aggregate, or capture the values. A
+  /// function that cannot take these arguments does not compile. A PerReplica argument must have one component for each
+  /// replica of this rank; a Mirrored argument must have the same number of copies, or one copy. If an argument breaks
+  /// this rule, this rank throws Error(invalid_argument), which names the argument and both numbers; the other ranks
+  /// get an error as if `fn` had thrown.
+  /// Result: a tree. Each leaf T that the replicas return becomes PerReplica<T>, even if all values are equal; a
+  /// variable stays itself, and void stays void.
+  /// Failure: if `fn` throws on a replica, the other local replicas end at their next collective. When all local
+  /// replicas have ended, run rethrows the first exception. At their next collective, the other ranks get
+  /// Error(unavailable) with the text of the exception. The strategy remains usable. Throws Error(failed_precondition)
+  /// in a step function, but not inside merge_call.
   template <class F, class... Args>
     requires(!std::same_as<std::remove_cvref_t<F>, RunOptions>)
   auto run(F&& fn, Args&&... args) {
@@ -127,90 +134,99 @@ class LOCKSTEP_API Strategy {
     if constexpr (takes_replica || takes_arguments) return run_on_replicas<takes_replica>(options, fn, args...);
   }
 
-  /// Older name of run.
+  /// Older name of `run`.
   template <class F, class... Args>
   auto experimental_run_v2(F&& fn, Args&&... args) {
     return run(RunOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
   }
 
-  /// Returns the reduction over all replicas of each PerReplica leaf of `value`, in one collective; the same on every
-  /// rank. Collective.
+  /// Reduces each PerReplica leaf of `value` over all replicas, all dense leaves in one collective. All ranks get the
+  /// same result. Collective.
   ///
-  /// Result: in host memory, also for values on GPUs; StrategyExtended::reduce_to puts it on devices. A float gives a
-  /// float, a vector a vector, a Tensor a Tensor, a span a vector, IndexedSlices the rows of all replicas one after the
-  /// other. The mean of integers is f64: a Tensor gives a Tensor of f64, for typed integers the caller names the type
-  /// of the result, `reduce<double>("MEAN", ids)`. Other values than PerReplica are one value: with one replica it is
-  /// returned, and with one replica on each rank a plain value counts once per rank. Otherwise, and for Mirrored values
-  /// and variables, mean, min, max, band and bor return it, while sum, prod and bxor throw Error(invalid_argument). A
-  /// variable of this strategy that is synchronized on read has a value on each replica: `op` reduces these, whatever
-  /// the aggregation of the variable. Failure: components of different dtypes or shapes, and a PerReplica that was made
-  /// for other replicas than those of this rank, are Error(invalid_argument); between ranks Error(mismatch).
+  /// Result: the result is in host memory, even for values on GPUs; StrategyExtended::reduce_to puts results on
+  /// devices. A float gives a float, a vector or a span gives a vector, a Tensor gives a Tensor; IndexedSlices give the
+  /// rows of all replicas, concatenated in the order of replica ids. The mean of integers is f64: a Tensor gives a
+  /// Tensor of f64; for typed integers the caller names the type of the result, as in `reduce<double>("MEAN", ids)`.
+  /// A value other than a PerReplica is one value. With one replica in all, this value is returned. With several ranks
+  /// of one replica each, a plain value counts once per rank. In all other cases, mean, min, max, band and bor return
+  /// this value, while sum, prod and bxor throw Error(invalid_argument). Exception: a variable of this strategy that is
+  /// synchronized on read has a value on each replica; `op` reduces these values, and the variable's aggregation has no
+  /// effect.
+  /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape, or if a PerReplica was made
+  /// for other replicas than the replicas of this rank; Error(mismatch) if dtypes or shapes differ between ranks.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, std::nullopt_t = std::nullopt,
                             std::source_location where = std::source_location::current()) {
     if constexpr (detail::can_be_reduced<Tree>()) return reduce_tree<Result>(op, value, where);
   }
 
-  /// As above, also along `axes` of the components, which may have different extents there: one axis, several, or none;
-  /// negative axes count from the end. Only sum and mean. The mean divides by the number of elements of all replicas:
-  /// [5, 6] and [7] give 6. Collective, once for all leaves of `value`.
-  /// Result: a Tensor gives a Tensor without the axes, a vector its element. An empty list of axes is for Tensors only;
-  /// for vectors pass std::nullopt.
-  /// Failure: as `reduce(op, value)`, and Error(invalid_argument) for an axis that does not exist or is named twice.
+  /// As above, but also reduces along `axes` of the components: one axis, several axes or none; negative axes count
+  /// from the end. The extents of the components along `axes` may differ. `op` must be sum or mean. The mean divides by
+  /// the number of elements of all replicas: [5, 6] and [7] give 6. Collective, once for all leaves of `value`.
+  /// Result: a Tensor gives a Tensor without the reduced axes, a vector gives a number. An empty list of axes is
+  /// allowed for Tensors only; for vectors pass std::nullopt.
+  /// Failure: as for `reduce(op, value)`; also Error(invalid_argument) if an axis does not exist or is named twice.
   template <class Result = void, class Tree>
   [[nodiscard]] auto reduce(const ReduceOpArgument& op, const Tree& value, const Axes& axes,
                             std::source_location where = std::source_location::current()) {
     if constexpr (detail::can_be_reduced<Tree>()) return reduce_tree_along<Result>(op, value, axes, where);
   }
 
-  /// Returns the components of all replicas concatenated along `axis`, by replica id, for each PerReplica leaf of
-  /// `value`, in one batch; the same on every rank. Collective. In a step function use ReplicaContext::all_gather.
-  /// Extents may differ along `axis`, which counts from the end if it is negative. Tensors give a Tensor in host
-  /// memory, vectors a vector. Other values than PerReplica are returned as they are: with one replica on each rank a
-  /// plain value counts once, while `reduce` counts it once per rank (tf.distribute gathers it from each worker; here
-  /// the type of a result cannot depend on the layout: make a PerReplica). Failure, the same on all ranks:
-  /// Error(invalid_argument) for an axis that a leaf does not have, a scalar, other extents or dtypes that differ, and
-  /// a PerReplica that was made for other replicas; Error(unimplemented) for IndexedSlices.
+  /// Concatenates the components of all replicas along `axis`, in the order of replica ids, for each PerReplica leaf of
+  /// `value`, in one batch. The result is equal on all ranks. Collective. In a step function use
+  /// ReplicaContext::all_gather. The extents along `axis` may differ. A negative `axis` counts from the end. Tensors
+  /// give a Tensor in host memory, vectors give a vector.
+  /// A value other than a PerReplica is not gathered: the result is the value itself (for a variable, the Tensor that
+  /// `read` returns). Therefore a plain value counts once. (In `reduce`, it counts once per rank if each rank has one
+  /// replica.) tf.distribute gathers a plain value from each worker, but in lockstep the type of a result cannot depend
+  /// on the layout. To gather such values, make a PerReplica.
+  /// Failure: Error(invalid_argument) if a leaf does not have `axis`, if a leaf is a scalar, or if dtypes or other
+  /// extents differ; Error(unimplemented) for IndexedSlices. These errors are the same on all ranks.
+  /// Error(invalid_argument) on this rank, and Error(unavailable) on the other ranks, if a PerReplica was made for
+  /// other replicas than the replicas of this rank.
   template <class Tree>
   [[nodiscard]] auto gather(const Tree& value, int axis, std::source_location where = std::source_location::current()) {
     if constexpr (detail::can_be_reduced<Tree, detail::is_not_gatherable>()) return gather_tree(value, axis, where);
   }
 
-  /// A few lines of text: name with the number by which errors tell strategies apart, ranks and replicas, devices of
-  /// this rank, reducer and reason for it, data path. If GPUs were requested and are missing, the reason. Local.
+  /// A few lines of text: the name of the strategy, with the number by which errors distinguish strategies; ranks and
+  /// replicas; the devices of this rank; the reducer, and the reason for its choice; the data path. If GPUs were
+  /// requested but are not used, the text contains the reason. Local.
   [[nodiscard]] std::string describe() const;
 
-  /// This rank's components of `value`, in replica order: the components of a PerReplica or Mirrored value or of a
-  /// variable, one tree per replica for a tree with such leaves, and any other value itself. In such a tree a variable
-  /// becomes its component, and a value without components is in every tree. Local. Throws Error(invalid_argument) for
-  /// a value that was made for other replicas than those of this rank.
+  /// Returns this rank's components of `value`, in the order of replicas. For a PerReplica value, a Mirrored value or a
+  /// variable, these are its components. For a tree with such leaves, the result has one tree per replica, in which
+  /// each of these leaves is replaced by its component, and all other leaves are copied. Any other value is the only
+  /// element of the result. Local. Throws Error(invalid_argument) if a value was made for other replicas than the
+  /// replicas of this rank.
   template <class Tree>
   [[nodiscard]] auto experimental_local_results(const Tree& value) const {
     return detail::local_results(value, own_replicas());
   }
 
-  /// Makes a variable with one copy on each local device, equal on all ranks at first; see Variable. Collective.
-  /// `initial` is a number, a vector, an array, a Tensor, or a function without arguments that returns one; the
-  /// function is called once per rank, and the value of rank 0 is sent to all. In a step function all replicas call it,
-  /// in the same order and with the same canonical_name. They get one variable, whose value is that of the first
-  /// replica; if `initial` is a function, it is called for the first replica only. Failure: Error(invalid_argument) for
-  /// elements other than T, synchronization none, aggregation mean of integers, and sum of bool; Error(mismatch) for
-  /// shapes or options that differ between replicas or ranks; Error(failed_precondition) inside the scope of another
-  /// strategy, and for names that differ between replicas.
+  /// Creates a variable with one copy on each local device; see Variable. The initial value is equal on all ranks.
+  /// Collective. `initial` is a number, a vector, an array, a Tensor, or a function without arguments that returns such
+  /// a value. A function is called once per rank, and the value of rank 0 is sent to all ranks. In a step function all
+  /// replicas must call `variable`, in the same order and with the same canonical_name; all replicas get the same
+  /// variable. Its initial value is the value of the first replica; if `initial` is a function, only the function of
+  /// the first replica is called. Failure: Error(invalid_argument) for elements of another type than T, for
+  /// synchronization none, for the aggregation mean of integers, and for the sum of bool; Error(mismatch) if shapes or
+  /// options differ between replicas or ranks; Error(failed_precondition) inside the scope of another strategy, and if
+  /// names differ between replicas.
   ///
-  /// This one is synchronized on write; options with on_read are Error(invalid_argument).
+  /// The variable is synchronized on write. Throws Error(invalid_argument) if `options` select on_read.
   template <Element T, class Initial>
   [[nodiscard]] MirroredVariable<T> variable(Initial&& initial, const VariableOptions& options = {}) {
     return MirroredVariable<T>(
         create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_write));
   }
-  /// Synchronized on read; options with on_write are Error(invalid_argument).
+  /// As above, but the variable is synchronized on read. Throws Error(invalid_argument) if `options` select on_write.
   template <Element T, class Initial>
   [[nodiscard]] SyncOnReadVariable<T> sync_on_read_variable(Initial&& initial, const VariableOptions& options = {}) {
     return SyncOnReadVariable<T>(
         create_typed<T>(std::forward<Initial>(initial), options, VariableSynchronization::on_read));
   }
-  /// A variable of the kind that the options name, with the dtype of the tensor.
+  /// As above, but `options` select the synchronization, and the variable has the dtype of the tensor.
   [[nodiscard]] Variable variable(const Tensor& initial, const VariableOptions& options = {});
   template <detail::MakesTensor Make>
   [[nodiscard]] Variable variable(Make&& initial, const VariableOptions& options = {}) {
@@ -219,7 +235,8 @@ class LOCKSTEP_API Strategy {
     });
   }
 
-  /// Not a function: a variable of a number or a list needs its element type, as in `variable<float>(1.0F)`.
+  /// Does not compile; exists for the error message only. A variable of a number or a list needs its element type, as
+  /// in `variable<float>(1.0F)`.
   template <class NoElementType = void, class Initial>
     requires(std::is_void_v<NoElementType> && !std::convertible_to<Initial &&, const Tensor&> &&
              !detail::MakesTensor<Initial>)
@@ -229,11 +246,12 @@ class LOCKSTEP_API Strategy {
     return variable(Tensor());
   }
 
-  /// Distributes `dataset`, whose batches are global, that is, the same on every rank: replica r of R gets slice r of
-  /// each batch, or the data that another auto_shard_policy selects. See DistributedDataset and InputOptions. Local,
-  /// and by default so is iterating; neither needs the strategy to live. With one replica in all, elements that are not
-  /// batches are passed as they are. Failure: Error(invalid_argument) for other datasets without batches, for options
-  /// out of range, and for a policy that does not fit the layout or the dataset; Error(unimplemented) for per_replica.
+  /// Distributes `dataset`, whose batches are global, that is, equal on all ranks. Replica r of R gets slice r of each
+  /// batch, or the data that another auto_shard_policy selects. See DistributedDataset and InputOptions. Local; by
+  /// default, the iteration is Local, too. The result may outlive the strategy. If there is only one replica in all,
+  /// elements that are not batches are passed unchanged. Failure: Error(invalid_argument) if there are several replicas
+  /// and the dataset has no batches, for options out of range, and for a policy that does not fit the layout or the
+  /// dataset; Error(unimplemented) for the replication mode per_replica.
   template <ElementTree T>
   [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
                                                                       const InputOptions& options = {}) {
@@ -244,11 +262,11 @@ class LOCKSTEP_API Strategy {
         options);
   }
 
-  /// Calls `fn(InputContext)` once, for this rank's own dataset of per-replica batches; in each step every local
-  /// replica gets the next element. With per_replica in the options, `fn` is called once per replica, for the dataset
-  /// of that replica. See DistributedDataset. Collective at the beginning of each pass. Failure: the exceptions of
-  /// `fn`; Error(invalid_argument) for options out of range or that exclude each other; Error(unimplemented) for
-  /// per_replica in a strategy other than MirroredStrategy.
+  /// Calls `fn(InputContext)` once on this rank. `fn` returns a dataset of per-replica batches for this rank; in each
+  /// step every local replica gets the next element. If `options` select the replication mode per_replica, `fn` is
+  /// called once per replica, and returns the dataset of the replica. See DistributedDataset. The beginning of each
+  /// pass is Collective. Failure: rethrows exceptions of `fn`; Error(invalid_argument) for options that are out of
+  /// range or exclude each other; Error(unimplemented) for per_replica in a strategy other than MirroredStrategy.
   template <class Fn>
     requires std::invocable<Fn&, const InputContext&>
   [[nodiscard]] auto distribute_datasets_from_function(Fn&& fn, const InputOptions& options = {}) {
@@ -263,10 +281,11 @@ class LOCKSTEP_API Strategy {
     return distribute_datasets_from_function(std::forward<Fn>(fn), options);
   }
 
-  /// One value for each local replica: the result of `fn(ValueContext)`, called in id order on this thread. Merged as
-  /// run merges results: always a PerReplica, also with one replica, and if all values are equal. (tf.distribute's
-  /// OneDeviceStrategy and default strategy return the bare value, which is `value()` here: the type cannot depend on
-  /// the strategy.) Local; in any context, inside or outside of scopes.
+  /// Returns one value for each local replica. Calls `fn(ValueContext)` for each replica on this thread, in the order
+  /// of replica ids, and merges the results as `run` does: each leaf becomes a PerReplica, even with one replica, and
+  /// even if all values are equal. (tf.distribute's OneDeviceStrategy and default strategy return the bare value. In
+  /// lockstep the type of the result cannot depend on the strategy; `value()` gives the bare value.) Local. Allowed in
+  /// any context.
   template <std::invocable<const ValueContext&> Fn>
   [[nodiscard]] auto experimental_distribute_values_from_function(Fn&& fn) const {
     using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
@@ -285,17 +304,17 @@ class LOCKSTEP_API Strategy {
     return array_dataset(numpy_input);
   }
 
-  /// Annotations for strategies whose replicas have several logical devices each. A replica has one here, so they check
-  /// the other arguments and return `tensor`. Local; in any context.
-  /// Throws Error(invalid_argument) for a device other than 0.
+  /// The next three functions are annotations for strategies whose replicas have several logical devices each. In
+  /// lockstep, each replica has one logical device, so the functions check their other arguments and return `tensor`.
+  /// Local. Allowed in any context. This function throws Error(invalid_argument) if `logical_device_id` is not 0.
   template <TensorLike T>
   [[nodiscard]] std::decay_t<T> experimental_assign_to_logical_device(T&& tensor, int logical_device_id) const {
     detail::check_logical_device(logical_device_id);
     return std::forward<T>(tensor);
   }
-  /// Axis d would be split into partition_dimensions[d] parts, one for each logical device. Throws
-  /// Error(invalid_argument) unless there is one number for each axis, at least 1, that divides its extent, and their
-  /// product is 1, the number of logical devices.
+  /// partition_dimensions[d] is the number of parts into which axis d would be split. Throws Error(invalid_argument)
+  /// unless there is one number for each axis, each number divides the extent of its axis, and the product of the
+  /// numbers is 1, the number of logical devices.
   template <TensorLike T>
   [[nodiscard]] std::decay_t<T> experimental_split_to_logical_devices(
       T&& tensor, const std::vector<int>& partition_dimensions) const {
@@ -328,7 +347,7 @@ class LOCKSTEP_API Strategy {
   auto run_on_replicas(const RunOptions& options, F& fn, Args&... args) {
     const auto call = [&](ReplicaContext& replica) -> decltype(auto) {
       const int local = replica.local_replica();
-      detail::check_arguments("run", own_replicas(), args...);  // here, so that the other ranks get the error of a step
+      detail::check_arguments("run", own_replicas(), args...);  // in the step, which propagates errors to other ranks
       replica.set_has_data((detail::has_rows(args, local) && ...));
       if constexpr (takes_replica) {
         return std::invoke(fn, replica, detail::argument_part(args, local)...);
@@ -395,12 +414,13 @@ class LOCKSTEP_API Strategy {
     });
   }
 
-  /// Checks for cross-replica context, and begins a list with the op of `op`; errors are propagated to the other ranks.
+  /// Returns an empty list for the operation of `op`. Throws Error(failed_precondition) unless in cross-replica
+  /// context. Errors of `op` are propagated to the other ranks.
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
   [[nodiscard]] std::vector<Tensor> reduce_axes(const LeafList& leaves, const Axes& axes,
                                                 const CommunicationOptions& options);
-  /// Checks for cross-replica context, and begins a list.
+  /// Returns an empty list. Throws Error(failed_precondition) unless in cross-replica context.
   [[nodiscard]] LeafList begin_gather();
   [[nodiscard]] std::vector<Tensor> gather_leaves(const LeafList& leaves, int axis,
                                                   const CommunicationOptions& options);
@@ -420,18 +440,18 @@ class LOCKSTEP_API Strategy {
       return create_variable(initializer, with_synchronization(options, synchronization), dtype_of<T>);
     });
   }
-  /// `options` with that synchronization. Throws Error(invalid_argument) if they name the other one.
+  /// `options` with `synchronization`. Throws Error(invalid_argument) if `options` select the opposite synchronization.
   [[nodiscard]] VariableOptions with_synchronization(VariableOptions options,
                                                      VariableSynchronization synchronization) const;
-  /// Elements have type `dtype`, if one is given.
+  /// If `dtype` is set, throws Error(invalid_argument) unless the elements of the initial value have this type.
   [[nodiscard]] Variable create_variable(const VariableInitializer& initial, const VariableOptions& options,
                                          std::optional<DType> dtype);
 
   std::shared_ptr<ReplicaTeam> team_;
   std::shared_ptr<CrossDeviceOps> ops_;
-  bool ops_are_given_ = false;  // by the user
+  bool ops_are_given_ = false;  // whether the user passed ops_
   CommunicationOptions communication_options_;
-  std::shared_ptr<MemoryResource> result_memory_;  // memory of results of reductions
+  std::shared_ptr<MemoryResource> result_memory_;  // memory for results of reductions
   StrategyExtended extended_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interface of a strategy for distribution-aware library code, under tf.distribute's names.
+// The interface of a strategy for library code that handles distribution explicitly, under tf.distribute's names.
 
 #pragma once
 
@@ -39,21 +39,21 @@ class StrategyExtended;
 
 namespace detail {
 
-/// For propagate: to the ranks of the strategy. Local.
+/// Overload for detail::propagate; propagates to the ranks of the strategy. Local.
 LOCKSTEP_API void propagate_current_exception(const StrategyExtended& extended, FoundBy found_by);
 
 }  // namespace detail
 
-/// As the first argument of `update` and `update_non_slot`: return the results one by one, as with tf.distribute's
-/// `group=False`.
+/// Tag for the first argument of `update` and `update_non_slot`: the result has a list of the results of all copies, as
+/// with tf.distribute's `group=False`.
 struct Ungrouped {
   explicit Ungrouped() = default;
 };
 inline constexpr Ungrouped ungrouped{};
 
-/// Until it is destroyed, new variables are on the devices of `variable()`. Made by
-/// `StrategyExtended::colocate_vars_with`. All variables of a strategy are on all of its devices, so it redirects
-/// nothing. Pinned.
+/// While a ColocateScope exists, new variables are on the devices of `variable()`. Created by
+/// `StrategyExtended::colocate_vars_with`. All variables of a strategy are on all devices of the strategy in any case,
+/// so the scope has no effect. Not copyable or movable.
 class LOCKSTEP_API [[nodiscard]] ColocateScope {
  public:
   ColocateScope(const ColocateScope&) = delete;
@@ -69,28 +69,31 @@ class LOCKSTEP_API [[nodiscard]] ColocateScope {
   Variable variable_;
 };
 
-/// Reached by `Strategy::extended()`; lives as long as the strategy.
-/// All methods belong to cross-replica context; in a step function use merge_call. Thread-safety: one thread at a time.
+/// Returned by `Strategy::extended()`; exists as long as the strategy. Methods must be called in cross-replica context,
+/// unless their comments say otherwise; a step function enters this context by merge_call. Thread-safety: one thread at
+/// a time.
 class LOCKSTEP_API StrategyExtended {
  public:
   StrategyExtended(const StrategyExtended&) = delete;
   StrategyExtended& operator=(const StrategyExtended&) = delete;
 
-  /// Devices of this rank's replicas, and of the copies of variables: the same ones. Local.
-  /// Throws Error(failed_precondition) for the default strategy.
+  /// Devices of this rank's replicas. The copies of variables are on the same devices, so both functions return one
+  /// list. Local. Throws Error(failed_precondition) for the default strategy.
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
-  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`: a Variable
-  /// (which is not written), a PerReplica or Mirrored value, or one Device or its name. Collective.
+  /// Returns the reduction of `value` over all replicas, with one copy on each device of `destinations`. `destinations`
+  /// is a Variable (which is not written), a PerReplica or Mirrored value, a Device, or the name of a device.
+  /// Collective.
   ///
-  /// PerReplica<IndexedSlices> gives the rows of all replicas one after the other; a mean divides them by the number of
-  /// replicas. Other values than PerReplica count as in Strategy::reduce: they have a mean, the value itself, but no
-  /// sum. Memory: Tensors are on the GPUs among the devices; Tensors in host memory are allocated from memory that the
-  /// strategy reuses, at most 16 MiB. Results of other types are in host memory.
-  /// Failure: Error(invalid_argument) for components of different dtypes or shapes, between ranks Error(mismatch);
-  /// Error(unavailable) for a GPU that does not exist, std::bad_alloc if a device is out of memory, and then
-  /// Error(unavailable) with the text on the other ranks.
+  /// PerReplica<IndexedSlices> gives the rows of all replicas, concatenated in the order of replica ids; for a mean,
+  /// the rows are divided by the number of replicas. Values other than PerReplica are treated as in Strategy::reduce:
+  /// with several replicas, the mean of one value is the value itself, and a sum is an error. Memory: a Tensor for a
+  /// GPU is in the memory of the GPU. Tensors in host memory come from memory that the strategy keeps for reuse, at
+  /// most 16 MiB. Results of other types are in host memory.
+  /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape; Error(mismatch) if dtypes or
+  /// shapes differ between ranks; Error(unavailable) for a GPU that does not exist. If a device is out of memory, this
+  /// rank throws std::bad_alloc, and the other ranks get Error(unavailable) with the text.
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
@@ -106,8 +109,8 @@ class LOCKSTEP_API StrategyExtended {
     }
   }
 
-  /// As reduce_to for every pair (value, destinations), in one collective; results in the same order. Collective.
-  /// With T = Tensor one list may have different dtypes. An empty list gives an empty list.
+  /// As reduce_to for every pair (value, destinations), in one collective. The results have the order of the pairs.
+  /// Collective. If T is Tensor, the values may have different dtypes. An empty list gives an empty list.
   template <class T, class Destination>
   [[nodiscard]] std::vector<Mirrored<detail::owning_t<T>>> batch_reduce_to(
       const ReduceOpArgument& op, const std::vector<std::pair<PerReplica<T>, Destination>>& value_destination_pairs,
@@ -142,16 +145,16 @@ class LOCKSTEP_API StrategyExtended {
     return mirrored;
   }
 
-  /// The same for values of different kinds, dense and sparse: `batch_reduce_to("SUM", pairs)` with a vector of
-  /// ReducePair. One collective for dense values, and one for sparse values.
+  /// As above, for a list that may have both dense and sparse values: `batch_reduce_to("SUM", pairs)` with a vector of
+  /// ReducePair. Uses one collective for all dense values, and one for all sparse values.
   [[nodiscard]] std::vector<ReducedValue> batch_reduce_to(const ReduceOpArgument& op, std::span<const ReducePair> pairs,
                                                           const CommunicationOptions& options = {});
   [[nodiscard]] std::vector<ReducedValue> batch_reduce_to(const ReduceOpArgument& op,
                                                           const std::vector<ReducePair>& pairs,
                                                           const CommunicationOptions& options = {});
 
-  /// Returns copies of the `value` of rank 0, one on each device of `destinations`. Collective; dtypes or shapes that
-  /// differ between ranks are Error(mismatch). A number is returned as this rank passes it.
+  /// Returns copies of the `value` of rank 0, one on each device of `destinations`. Collective. Throws Error(mismatch)
+  /// if dtypes or shapes differ between ranks. If `value` is a number, returns this rank's `value`.
   template <class Value>
   [[nodiscard]] auto broadcast_to(const Value& value, const Destinations& destinations,
                                   const CommunicationOptions& options = {}) {
@@ -174,23 +177,26 @@ class LOCKSTEP_API StrategyExtended {
     }
   }
 
-  /// Calls `fn(component, args...)` for every copy of `variable` on this rank, in update context, one after the other.
-  /// Local; all ranks must do the same. A variable that was made outside every scope has one copy.
-  /// `component` is a std::span<T> for a MirroredVariable<T>, a TensorView for a Variable.
-  /// Arguments: PerReplica and Mirrored leaves are sliced, variables are read copy by copy, all else is passed by
-  /// reference; in place of arguments by name, pass one aggregate. A PerReplica argument has one component for each
-  /// replica of this rank, else Error(invalid_argument).
-  /// Result: void if `fn` returns void, else the results as a tree of Mirrored; a variable stays itself.
-  /// In replica context all replicas of this rank call it, each with the arguments for its own copy: it is then this
-  /// call inside a merge_call, with the `fn` of the first replica. Failure: Error(invalid_argument) for a variable of
-  /// another strategy. After an exception of `fn` the copies before that one remain written.
+  /// Calls `fn(component, args...)` for every copy of `variable` on this rank, in update context, one copy after the
+  /// other. Local; all ranks must make the same updates. A variable that was created outside every scope has one copy.
+  /// `component` is a std::span<T> for a MirroredVariable<T>, and a TensorView for a Variable.
+  /// Arguments: PerReplica and Mirrored leaves are sliced. All other arguments are passed by reference; a variable that
+  /// is read in `fn` gives the copy of the same replica. In place of tf.distribute's arguments by name, pass an
+  /// aggregate. Throws Error(invalid_argument) if a PerReplica argument does not have one component for each replica of
+  /// this rank.
+  /// Result: void if `fn` returns void, otherwise a tree of the results of all copies, with Mirrored leaves; a variable
+  /// stays itself.
+  /// In replica context all replicas of this rank must call update, each with the arguments for its own copy. The calls
+  /// then have the effect of one update inside a merge_call, with the `fn` of the first replica.
+  /// Failure: Error(invalid_argument) for a variable of another strategy. If `fn` throws, earlier writes of `fn`
+  /// remain.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(const VariableType& variable, F&& fn, Args&&... args) {
     detail::require_updater<F&, VariableType, Args...>();
     if constexpr (detail::is_updater<F&, VariableType, Args...>)
       return update_copies<detail::Grouping::grouped>(variable, fn, args...);
   }
-  /// As above; the results are a tree of std::vector, with one element per copy of this rank.
+  /// As above, but the result is a tree with std::vector leaves, which have one element per copy of this rank.
   template <std::derived_from<Variable> VariableType, class F, class... Args>
   auto update(Ungrouped, const VariableType& variable, F&& fn, Args&&... args) {
     detail::require_updater<F&, VariableType, Args...>();
@@ -198,48 +204,48 @@ class LOCKSTEP_API StrategyExtended {
       return update_copies<detail::Grouping::ungrouped>(variable, fn, args...);
   }
 
-  /// Calls `fn(args...)` once for each of `devices`, in update context of the copies there; `args` and results as in
-  /// update. Local; all ranks must do the same. `devices` is the result of non_slot_devices, or some of
-  /// parameter_devices.
-  /// Failure: Error(invalid_argument) for an empty list and for a device that is not the strategy's;
+  /// Calls `fn(args...)` once for each of `devices`, in update context of the copies on the device. Arguments and
+  /// result are as for `update`. Local; all ranks must make the same updates. `devices` is the result of
+  /// non_slot_devices, or some elements of parameter_devices.
+  /// Failure: Error(invalid_argument) for an empty list, and for a device that this rank's replicas do not have;
   /// Error(failed_precondition) in replica context.
   template <class F, class... Args>
   auto update_non_slot(std::span<const Device> devices, F&& fn, Args&&... args) {
     return update_on<detail::Grouping::grouped>(devices, fn, args...);
   }
-  /// As above; the results are a tree of std::vector, with one element per device.
+  /// As above, but the result is a tree with std::vector leaves, which have one element per device.
   template <class F, class... Args>
   auto update_non_slot(Ungrouped, std::span<const Device> devices, F&& fn, Args&&... args) {
     return update_on<detail::Grouping::ungrouped>(devices, fn, args...);
   }
 
-  /// Devices for the state of an optimizer that belongs to no single variable, such as a count of steps: all devices of
-  /// this rank. Local. The default strategy keeps it with the variables, so it throws Error(invalid_argument) if
-  /// `var_list` is empty.
+  /// Devices for state of an optimizer that does not belong to a single variable, such as a step count: all devices of
+  /// this rank. Local. The default strategy keeps such state with the variables of `var_list`, so it throws
+  /// Error(invalid_argument) if `var_list` is empty.
   [[nodiscard]] std::span<const Device> non_slot_devices(std::span<const Variable> var_list = {}) const;
 
-  /// `Strategy::run` under the name for implementers.
+  /// `Strategy::run` under the name that it has in tf.distribute's extended interface.
   template <class F, class... Args>
   auto call_for_each_replica(F&& fn, Args&&... args);
 
-  /// Whether the strategy needs shapes that never change, as TPUs do: it does not. Local.
+  /// Whether the strategy needs shapes that never change, as on TPUs. Always false. Local.
   [[nodiscard]] bool experimental_require_static_shapes() const noexcept { return false; }
 
-  /// Until the guard is destroyed, new variables are on the devices of `variable`. Local. Variables of a strategy are
-  /// on all of its devices in any case: the guard is for code that is written for other strategies. Failure:
-  /// Error(failed_precondition) outside the scope or step of this strategy, Error(invalid_argument) for a variable of
-  /// another strategy.
+  /// While the result exists, new variables are on the devices of `variable`. Local. Variables of a strategy are on all
+  /// devices of the strategy in any case; this function exists for code that was written for other strategies. Throws
+  /// Error(failed_precondition) outside the scope or step of this strategy, and Error(invalid_argument) for a variable
+  /// of another strategy.
   [[nodiscard]] ColocateScope colocate_vars_with(const Variable& variable) const;
 
-  /// The variable that a component belongs to; any other value itself. So `value` is always among
-  /// `experimental_local_results(value_container(value))`. Local.
+  /// Returns the variable to which a component belongs, and any other value unchanged. Therefore `value` is always an
+  /// element of `experimental_local_results(value_container(value))`. Local.
   [[nodiscard]] Variable value_container(const VariableComponent& value) const { return value.container(); }
   template <class T>
   [[nodiscard]] T value_container(const T& value) const {
     return value;
   }
 
-  /// Whether this strategy made `variable`; the default strategy made those outside every scope. Local.
+  /// Whether this strategy created `variable`. The default strategy creates all variables outside of scopes. Local.
   [[nodiscard]] bool variable_created_in_scope(const Variable& variable) const;
 
  private:
@@ -247,7 +253,7 @@ class LOCKSTEP_API StrategyExtended {
   explicit StrategyExtended(Strategy& strategy) noexcept : strategy_(strategy) {}
 
   LeafList begin_reduction(std::string_view call, const ReduceOpArgument& op);
-  /// For detail::propagate: to the ranks of the strategy.
+  /// Propagates to the ranks of the strategy, for detail::propagate.
   friend void detail::propagate_current_exception(const StrategyExtended& extended, detail::FoundBy found_by);
   void run_reduction(std::string_view call, const LeafList& leaves, const CommunicationOptions& options);
   template <detail::Grouping grouping, class VariableType, class F, class... Args>
@@ -297,22 +303,23 @@ class LOCKSTEP_API StrategyExtended {
       return detail::call_with_parts(fn, parts);
     });
   }
-  /// Null in cross-replica context, this thread's replica in replica context. Throws where update may not be called.
+  /// Returns null in cross-replica context, and this thread's replica in replica context. Throws the errors of `update`
+  /// for a wrong context and for a variable of another strategy.
   [[nodiscard]] ReplicaContext* replica_of_update(const Variable& variable) const;
-  /// Throws Error(invalid_argument) for an argument that was made for other replicas than those of this rank. In
-  /// cross-replica context the other ranks get it; in replica context `run` propagates it.
+  /// Throws Error(invalid_argument) for an argument that was made for other replicas than the replicas of this rank. In
+  /// cross-replica context, the error is propagated to the other ranks; in replica context, `run` propagates the error.
   template <class... Args>
   void check_arguments_of(std::string_view call, const ReplicaContext* replica, const Args&... args) {
     const auto check = [&] { detail::check_arguments(call, own_replicas(), args...); };
     replica != nullptr ? check() : detail::propagate(*this, check);
   }
-  /// Indices of the local copies on `devices`.
+  /// Indices of the local copies on `devices`, in the order of `devices`.
   [[nodiscard]] std::vector<int> copies_on(std::span<const Device> devices) const;
   void broadcast_views(ConstTensorView value, std::span<const TensorView> outputs, const CommunicationOptions& options);
   void check_cross_replica(std::string_view call) const;
-  /// Devices of the copies on this rank that `destinations` names.
+  /// Devices of this rank on which `destinations` requests copies.
   [[nodiscard]] ResultPlaces places_at(std::string_view call, const Destinations& destinations);
-  /// An empty list with this strategy's rules and memory.
+  /// An empty list of leaves, with the memory for results of this strategy.
   [[nodiscard]] LeafList leaves_for(std::string_view call, ReduceOp op) const;
   [[nodiscard]] detail::LocalReplicas own_replicas() const noexcept;
 

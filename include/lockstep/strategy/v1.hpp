@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The strategies of tf.compat.v1: those of one process, with input iterators that have to be initialized.
+// The strategies of tf.compat.v1 that run in one process. Their input iterators must be initialized before use.
 
 #pragma once
 
@@ -25,49 +25,50 @@
 
 namespace lockstep::v1 {
 
-/// What a v1 program hands to its session; lockstep has no sessions, so it is only carried. See update_config_proto.
+/// Configuration of a session in v1 programs. lockstep has no sessions and ignores the values. See update_config_proto.
 struct Config {
-  /// Whether each session has variables of its own, instead of those of the process.
+  /// Whether each session has its own variables, instead of sharing the variables of the process. Default: false.
   bool isolate_session_state = false;
-  /// Which devices a session may see; empty: all.
+  /// Devices that a session may use. Default: empty, which means all devices.
   std::vector<std::string> device_filters;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// Stands where v1 signatures have a session; nothing looks at it.
+/// Type of the session arguments of v1 functions. Never used.
 struct Session {};
 
 namespace detail {
-/// Throws Error(failed_precondition): get_next before initialize.
+/// Throws Error(failed_precondition): get_next was called before initialize.
 [[noreturn]] LOCKSTEP_API void throw_not_initialized();
-/// Throws Error(out_of_range): every element has been given.
+/// Throws Error(out_of_range): there is no further input for all replicas.
 [[noreturn]] LOCKSTEP_API void throw_at_end(int replicas);
 /// Throws Error(invalid_argument) unless `mode` is per_worker.
 LOCKSTEP_API void check_replication_mode(InputReplicationMode mode);
-/// Throws Error(invalid_argument) if a dataset has no batches to be divided.
+/// Throws Error(invalid_argument) if a dataset has no batches that can be divided among replicas.
 LOCKSTEP_API void check_batched(bool is_batched, int replicas);
 }  // namespace detail
 
-/// Gives one input per replica and step; made by make_dataset_iterator and make_input_fn_iterator. Move-only.
+/// Returns one input per replica in each step. Created by make_dataset_iterator and make_input_fn_iterator. Move-only.
 /// Thread-safety: one thread at a time.
 template <ElementTree T>
 class InputIterator {
  public:
   using value_type = T;
-  /// The next step's inputs, nothing at the end.
+  /// Returns the inputs of the next step; std::nullopt at the end of the data.
   using Next = std::function<std::optional<PerReplica<T>>()>;
 
-  /// For the library: `open()` starts over.
+  /// For use by the library. `open()` returns a function that begins with the first step.
   InputIterator(std::function<Next()> open, int replicas) : open_(std::move(open)), replicas_(replicas) {}
   InputIterator(InputIterator&&) noexcept = default;
   InputIterator& operator=(InputIterator&&) noexcept = default;
 
-  /// Starts from the beginning of the data, also for the second time. Local.
+  /// Starts at the beginning of the data, also if the iterator has been used before. Local.
   void initialize() { next_ = open_(); }
 
-  /// The next step's inputs. Local. Throws Error(failed_precondition) before initialize, Error(out_of_range) at the end
-  /// and ever after, Error(invalid_argument) inside a replica's function for an iterator of make_dataset_iterator.
+  /// Returns the inputs of the next step. Local. Throws Error(failed_precondition) before the first initialize. At the
+  /// end of the data, throws Error(out_of_range) until initialize is called again. In a step function, an iterator of
+  /// make_dataset_iterator throws Error(invalid_argument).
   [[nodiscard]] PerReplica<T> get_next() {
     if (!next_) detail::throw_not_initialized();
     if (std::optional<PerReplica<T>> inputs = next_()) return std::move(*inputs);
@@ -81,27 +82,28 @@ class InputIterator {
   int replicas_;
 };
 
-/// What v1 strategies have on top of `Base`, a strategy of one process.
+/// The functions that v1 strategies add to `Base`, a strategy of one process.
 template <std::derived_from<Strategy> Base>
 class StrategyMethods : public Base {
  public:
   using Base::Base;
 
-  /// `fn` once per replica, as run, with the inputs of one get_next of `input_iterator`, each replica its own. As
-  /// run in everything else; throws as get_next.
+  /// Calls `fn` once per replica, as `run` does. Each replica gets its own input from one get_next of `input_iterator`.
+  /// Throws as `run` and get_next.
   template <class F, ElementTree T>
   [[deprecated("as in TensorFlow 2.x; use run")]] auto experimental_run(F&& fn, InputIterator<T>& input_iterator) {
     const PerReplica<T> inputs = input_iterator.get_next();
     return this->run(std::forward<F>(fn), inputs);
   }
-  /// `fn` without inputs.
+  /// As above, but calls `fn` without inputs.
   template <class F>
   [[deprecated("as in TensorFlow 2.x; use run")]] auto experimental_run(F&& fn) {
     return this->run(std::forward<F>(fn));
   }
 
-  /// Divides each batch of `dataset` evenly: of n rows and R replicas, slices of ceil(n / R), of which the last may be
-  /// short or empty. Call `initialize` before use. Local. Throws Error(invalid_argument) for a dataset without batches,
+  /// Returns an iterator that divides each batch of `dataset` among the replicas. A batch of n rows is divided into R
+  /// slices of ceil(n / R) rows, where R is the number of replicas; the last slices may be short or empty. Call
+  /// `initialize` before use. Local. Throws Error(invalid_argument) for a dataset without batches, and
   /// Error(failed_precondition) in a step function.
   template <ElementTree T>
   [[deprecated("as in TensorFlow 2.x; use experimental_distribute_dataset")]] [[nodiscard]] InputIterator<T>
@@ -115,9 +117,10 @@ class StrategyMethods : public Base {
             this->num_replicas_in_sync()};
   }
 
-  /// Calls `input_fn(InputContext)` once; in each step every replica takes the next element of the dataset that it
-  /// returns, in id order. Ends at the first step that cannot feed every replica; remaining elements are dropped. Call
-  /// `initialize` before use. Local. Throws Error(invalid_argument) for another mode than per_worker.
+  /// Calls `input_fn(InputContext)` once, and returns an iterator over the resulting dataset. In each step every
+  /// replica gets the next element, in the order of replica ids. The iterator ends before the first step for which
+  /// there are fewer elements than replicas; these elements are dropped. Call `initialize` before use. Local. Throws
+  /// Error(invalid_argument) if `replication_mode` is not per_worker.
   template <std::invocable<const InputContext&> Fn>
   [[deprecated("as in TensorFlow 2.x; use distribute_datasets_from_function")]] [[nodiscard]] auto
   make_input_fn_iterator(Fn&& input_fn, InputReplicationMode replication_mode = InputReplicationMode::per_worker) {
@@ -141,7 +144,7 @@ class StrategyMethods : public Base {
         replicas);
   }
 
-  /// A dataset of the rows of arrays: see array_dataset. `session` is not looked at. Local.
+  /// A dataset of the rows of arrays: see array_dataset. `session` is ignored. Local.
   template <class Arrays>
   [[nodiscard]] auto experimental_make_numpy_dataset(const Arrays& numpy_input,
                                                      [[maybe_unused]] const Session* session = nullptr) const {
@@ -154,7 +157,7 @@ class LOCKSTEP_API MirroredStrategy : public StrategyMethods<lockstep::MirroredS
  public:
   using StrategyMethods::StrategyMethods;
 
-  /// A copy of `config` for sessions of this strategy: with variables of their own. Local; `config` is not changed.
+  /// Returns a copy of `config` in which isolate_session_state is true. Local. `config` is not changed.
   [[deprecated("as in TensorFlow 2.x; there are no sessions")]] [[nodiscard]] Config update_config_proto(
       const Config& config) const;
 };
@@ -164,7 +167,7 @@ class LOCKSTEP_API OneDeviceStrategy : public StrategyMethods<lockstep::OneDevic
  public:
   using StrategyMethods::StrategyMethods;
 
-  /// A copy of `config`; one device needs nothing special. Local.
+  /// Returns an unchanged copy of `config`, because one device needs no special configuration. Local.
   [[deprecated("as in TensorFlow 2.x; there are no sessions")]] [[nodiscard]] Config update_config_proto(
       const Config& config) const;
 };

@@ -26,7 +26,7 @@ struct AdamOptions {
 ///   p -= learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon).
 class LOCKSTEP_API Adam final : public Optimizer {
  public:
-  /// Creates the state; Collective. `parameters` are variables of `strategy`.
+  /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
   /// Throws Error(invalid_argument) for a beta outside [0, 1) or an epsilon that is not positive.
   Adam(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const AdamOptions& options = {});
 

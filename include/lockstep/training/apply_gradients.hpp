@@ -16,18 +16,19 @@
 
 namespace lockstep {
 
-/// Steps 2 to 4 of the pattern, called in a step function: joins the local replicas (merge_call), reduces the gradients
-/// of all replicas to the devices of their variables in one collective (batch_reduce_to), and calls `update(component,
-/// gradient)` for each copy of each variable, in the order of the list (update). `component` is a std::span<T> for a
-/// MirroredVariable<T> and a TensorView for a Variable; `gradient` is the reduced gradient: a vector for vectors and
-/// spans, a Tensor for tensors. All replicas call it with the same variables in the same order, else
-/// Error(invalid_argument). Throws what merge_call, batch_reduce_to and `update` throw.
+/// Makes the last three calls of the pattern, in a step function. merge_call joins the local replicas. batch_reduce_to
+/// reduces the gradients of all replicas to the devices of their variables, in one collective. For each variable, in
+/// the order of the list, StrategyExtended::update calls `update(component, gradient)` for each copy. `component` is a
+/// std::span<T> for a MirroredVariable<T> and a TensorView for a Variable. `gradient` is the reduced gradient: a vector
+/// if the gradients are vectors or spans, a Tensor if they are tensors.
+/// Collective over all replicas. Throws Error(invalid_argument) unless all replicas pass the same variables in the same
+/// order. Rethrows errors of merge_call, batch_reduce_to and `update`.
 ///
 ///   apply_gradients(replica, std::vector{std::pair(gradient, w)},
 ///                   [](std::span<float> w, const std::vector<float>& sum) { w[0] -= 0.1F * sum[0]; });
 ///
-/// The copies are updated one after the other on the thread of the first local replica. Optimizer::apply_gradients
-/// computes the same sums, and each replica updates its own copy.
+/// The copies are updated one after the other, on the thread of the first local replica. Optimizer::apply_gradients
+/// computes the same sums, but each replica updates its copy itself.
 template <class Gradient, class VariableType, class Update>
 void apply_gradients(ReplicaContext& replica,
                      const std::vector<std::pair<Gradient, VariableType>>& gradients_and_variables, Update&& update,

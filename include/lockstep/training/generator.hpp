@@ -19,8 +19,8 @@ namespace lockstep {
 class ReplicaContext;
 class Strategy;
 
-/// Sets the seed of generators that `Generator::from_global_seed` creates from now on; it is 0 before the first call.
-/// Local: a program calls it on all ranks with the same value. Thread-safety: any thread.
+/// Sets the seed of generators that `Generator::from_global_seed` creates from now on; the seed is 0 before the first
+/// call. Local, but a program must make this call on all ranks with the same value. Thread-safety: any thread.
 LOCKSTEP_API void set_global_seed(std::uint64_t seed) noexcept;
 [[nodiscard]] LOCKSTEP_API std::uint64_t global_seed() noexcept;
 
@@ -29,12 +29,12 @@ struct GeneratorState {
   std::uint64_t seed = 0;
   std::uint32_t number = 0;               ///< 0, or 1 + the number given to from_global_seed
   std::uint64_t common = 0;               ///< position in the common stream
-  bool in_scope = false;                  ///< whether it was created in a strategy's scope
+  bool in_scope = false;                  ///< whether the generator was created in a strategy's scope
   std::vector<std::uint64_t> of_replica;  ///< positions of the local replicas' streams; empty unless in_scope
 };
 
 /// Streams of random 32-bit words: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
-/// 2011), a function of (seed, stream, position), so no two streams of a seed overlap.
+/// 2011). Each word is a function of (seed, stream, position), so no two streams of a seed overlap.
 ///
 /// The place where a generator is created decides which stream a draw uses:
 ///
@@ -45,35 +45,36 @@ struct GeneratorState {
 /// | outside every scope    | consecutive ranges of the common stream, in   | the common stream; ranks that make   |
 /// |                        | the order of replica ids                      | the same draws get the same numbers  |
 ///
-/// All replicas must therefore draw together from a generator that was created outside every scope: the local replicas
-/// have a rendezvous, and Error(mismatch) is thrown if they draw different numbers of words; that ranks draw equally is
-/// not checked. A draw from a generator that was created in a scope is Local, and replicas may draw different amounts.
+/// If a generator was created outside every scope, all replicas must draw from it together. The local replicas have a
+/// rendezvous, and Error(mismatch) is thrown if they draw different numbers of words. All ranks must draw the same
+/// number of words; this is not checked. If a generator was created in a scope, a draw is Local, and replicas may draw
+/// different numbers of words.
 ///
-/// An f32, and a 32-bit integer in `uniform_full_int`, take one word of the stream, everything else two. A draw of n
-/// numbers and then of m gives the same numbers as one draw of n + m.
+/// An f32 number, and a 32-bit integer of `uniform_full_int`, take one word of the stream; all other numbers take two
+/// words. A draw of n numbers, followed by a draw of m numbers, gives the same numbers as one draw of n + m numbers.
 /// Value type: a copy continues from the same position. Thread-safety: one thread at a time, except that the replicas
-/// of one step may draw concurrently. Draws throw Error(failed_precondition) in update context, where copies would get
-/// different numbers, and in the scope or step of a strategy other than the one in whose scope the generator was
-/// created.
+/// of one step may draw concurrently. Draws throw Error(failed_precondition) in update context, because the copies of a
+/// variable would get different numbers. If the generator was created in a strategy's scope, draws in the scope or step
+/// of another strategy also throw Error(failed_precondition).
 class LOCKSTEP_API Generator {
  public:
   /// A generator with this seed, which must be the same on all ranks. Local.
   [[nodiscard]] static Generator from_seed(std::uint64_t seed);
-  /// Generator `number` of the seed that set_global_seed has set. Different numbers give different streams, all
-  /// distinct from those of from_seed. Local.
+  /// A generator with the seed that set_global_seed has set. Generators with different `number` have different streams,
+  /// which are also distinct from the streams of from_seed. Local.
   [[nodiscard]] static Generator from_global_seed(std::uint32_t number = 0);
 
   /// Overwrites `out` with uniformly distributed numbers x, low <= x < high, with a resolution of 2^-24 (float), 2^-53
-  /// (double) or 2^-64 (integers) of the range. Throws Error(invalid_argument) unless low < high (and both are finite).
+  /// (double) or 2^-64 (integers) of the range. Throws Error(invalid_argument) unless 0 < high - low < infinity.
   void uniform(std::span<float> out, float low = 0, float high = 1);
   void uniform(std::span<double> out, double low = 0, double high = 1);
   void uniform(std::span<std::int32_t> out, std::int32_t low, std::int32_t high);
   void uniform(std::span<std::int64_t> out, std::int64_t low, std::int64_t high);
-  /// Overwrites `out` with the words of the stream; a 64-bit integer has its low word first.
+  /// Overwrites `out` with the words of the stream. The first word of a 64-bit integer is its low half.
   void uniform_full_int(std::span<std::uint32_t> out);
   void uniform_full_int(std::span<std::uint64_t> out);
-  /// Overwrites `out` with normally distributed numbers, by inversion of the distribution function: at most 6.3
-  /// standard deviations from the mean for float, 8.2 for double. Throws Error(invalid_argument) unless `mean` is
+  /// Overwrites `out` with normally distributed numbers, by inversion of the distribution function. Numbers are at most
+  /// 6.3 (float) or 8.2 (double) standard deviations from the mean. Throws Error(invalid_argument) unless `mean` is
   /// finite and `stddev` finite and not negative.
   void normal(std::span<float> out, float mean = 0, float stddev = 1);
   void normal(std::span<double> out, double mean = 0, double stddev = 1);
@@ -83,13 +84,14 @@ class LOCKSTEP_API Generator {
   [[nodiscard]] Tensor uniform(const Shape& shape, DType dtype = DType::f32);
   [[nodiscard]] Tensor normal(const Shape& shape, DType dtype = DType::f32);
 
-  /// Advances the stream by `words` words, as a draw of as many would. Cost: constant.
+  /// Advances the stream like a draw of `words` words. Cost: constant.
   void skip(std::uint64_t words);
 
   /// The current position, for checkpoints. Local; not in step functions.
   [[nodiscard]] GeneratorState state() const;
-  /// Continues from `state`. Local; not in step functions. Throws Error(invalid_argument), and changes nothing, if one
-  /// of the generators was created in a scope and the other was not, or if the numbers of local replicas differ.
+  /// Continues from `state`. Local; not in step functions. Throws Error(invalid_argument), and changes nothing, if only
+  /// one of the two generators, this generator and the generator of `state`, was created in a scope, or if the numbers
+  /// of local replicas differ.
   void restore(const GeneratorState& state);
 
  private:
@@ -110,7 +112,7 @@ class LOCKSTEP_API Generator {
   std::uint64_t seed_;
   std::uint32_t number_;              // 0, or 1 + the number given to from_global_seed
   const Strategy* owner_ = nullptr;   // null: created outside every scope
-  std::vector<Position> of_replica_;  // positions by local replica of `owner_`
+  std::vector<Position> of_replica_;  // by local replica of `owner_`: position in the replica's stream
   std::uint64_t common_ = 0;          // position in the stream that belongs to no replica
 };
 

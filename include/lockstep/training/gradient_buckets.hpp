@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients that are reduced while later ones are still computed.
+// Reduces gradients while later gradients are still being computed.
 
 #pragma once
 
@@ -20,11 +20,11 @@ namespace lockstep {
 
 struct GradientBucketsOptions {
   ReduceOp op = ReduceOp::sum;
-  /// A bucket is complete when it has at least this many bytes. Large buckets need fewer messages, small buckets start
-  /// earlier. Must be equal on all ranks.
+  /// Tensors are added to a bucket until it has at least this many bytes. Large buckets need fewer messages; the
+  /// reduction of a small bucket starts earlier. Must be equal on all ranks.
   std::size_t bucket_bytes = std::size_t{4} << 20;
 
-  /// These options, with buckets of `options.bytes_per_pack` bytes if that is set. Local.
+  /// These options, with buckets of `options.bytes_per_pack` bytes if this value is set. Local.
   [[nodiscard]] GradientBucketsOptions with(const CommunicationOptions& options) const {
     GradientBucketsOptions result = *this;
     if (options.bytes_per_pack > 0)
@@ -33,25 +33,27 @@ struct GradientBucketsOptions {
   }
 };
 
-/// A list of tensors that are reduced in place, in buckets: tensors are put into buckets in the order of the list (give
-/// them in the order in which they are computed), and the reduction of a bucket starts when all its tensors are ready
-/// on all replicas of this rank and the reductions of all earlier buckets have started. The result is the same, bit for
-/// bit, as that of one all_reduce per tensor, whatever the bucket size.
+/// Reduces a list of tensors in place, in buckets. A bucket has consecutive tensors of the list, so list the tensors in
+/// the order in which they are computed. The reduction of a bucket starts when all its tensors are ready on all
+/// replicas of this rank, and the reductions of all earlier buckets have started; the last bucket is reduced in
+/// `finish`. For every bucket size, the result has the same bits as one all_reduce per tensor.
 ///
 ///   GradientBuckets buckets(strategy.communicator(), gradients);
 ///   strategy.run([&](ReplicaContext& replica) { compute gradient k ...; buckets.ready(replica, k); ...
 ///                                               buckets.finish(replica); });
 ///
 /// Thread-safety: `ready` and `finish` of different replicas may be called at the same time. The tensors must stay
-/// allocated at the same addresses as long as this object exists; tensors in the arena are reduced in place.
+/// allocated at the same addresses as long as this object exists. Tensors in the arena are reduced without copies to
+/// staging memory.
 class LOCKSTEP_API GradientBuckets {
  public:
-  /// `gradients[i]` are the tensors of local replica i: equal numbers, dtypes and shapes on all replicas, and element
-  /// types that do not change under `op`. Collective: the communicator is duplicated, so that its other users are not
-  /// disturbed. Throws Error(invalid_argument) if there is not one list per local replica, or lists differ.
+  /// `gradients[i]` lists the tensors of local replica i. The lists of all replicas have equal lengths, dtypes and
+  /// shapes. `op` must not change the dtype of a tensor. Collective: duplicates the communicator, so that other users
+  /// of the communicator are not disturbed. Throws Error(invalid_argument) if there is not one list per local replica,
+  /// or if the lists differ.
   GradientBuckets(const Communicator& communicator, std::span<const std::vector<TensorView>> gradients,
                   const GradientBucketsOptions& options = {});
-  /// The same for a rank with one replica.
+  /// Like the constructor above, for a rank with one replica.
   GradientBuckets(const Communicator& communicator, std::span<const TensorView> gradients,
                   const GradientBucketsOptions& options = {});
   GradientBuckets(const GradientBuckets&) = delete;
@@ -59,31 +61,34 @@ class LOCKSTEP_API GradientBuckets {
   /// Waits for pending reductions, bounded by the communicator's deadline.
   ~GradientBuckets();
 
-  /// Tensor `index` of local replica `replica` holds its values, and belongs to the reduction from now on. Local: posts
-  /// the buckets that are complete, and returns. Throws Error(invalid_argument) for an index that does not exist,
-  /// Error(failed_precondition) for a tensor that is already ready.
+  /// Declares that tensor `index` of local replica `replica` has its final values. Do not access the tensor from this
+  /// call until it is reduced. Local: starts the reductions of complete buckets, and does not wait for them. Throws
+  /// Error(invalid_argument) for an index that does not exist, Error(failed_precondition) for a tensor that is already
+  /// ready.
   void ready(int replica, std::size_t index);
-  /// Returns when all tensors of this step are reduced on this rank; tensors that were not declared ready become ready.
-  /// Every local replica calls it once per step. Collective. Rethrows errors of the reductions, on every replica; the
-  /// step has then ended, too, and the contents of the tensors are unspecified. If a local replica does not call this
-  /// within the communicator's deadline, the others throw Error(deadline_exceeded).
+  /// Declares the remaining tensors of this replica ready, and returns when all tensors of this step are reduced on
+  /// this rank. Every local replica calls `finish` once per step. Collective. If a reduction failed, `finish` rethrows
+  /// the error on every replica; the step has then ended, and the contents of the tensors are unspecified. If a local
+  /// replica does not call `finish` within the communicator's deadline, `finish` throws Error(deadline_exceeded) on the
+  /// other local replicas.
   void finish(int replica);
 
-  /// The same inside `run`, which knows the replica. In `finish` the local replicas meet as in `merge_call`: a replica
-  /// that leaves the step before that is detected at once; its tensors stay ready, so make new buckets in that case.
-  /// Use either these functions or those above, not both.
+  /// Like `ready` and `finish` above, for step functions. In this `finish`, the local replicas have a rendezvous as in
+  /// `merge_call`, so a replica that leaves the step early is detected at once. After such an error, create a new
+  /// GradientBuckets, because tensors that were declared ready stay ready. Do not mix these two functions with the two
+  /// functions above.
   void ready(const ReplicaContext& replica, std::size_t index) { ready(replica.local_replica(), index); }
   void finish(ReplicaContext& replica);
 
-  /// Number of tensors at the front of the list that are already reduced in this step on this rank, so that the
-  /// optimizer could update their variables. Local: advances pending reductions without waiting. Rethrows errors of the
+  /// Number of tensors at the front of the list that are already reduced in this step on this rank; the optimizer can
+  /// update the variables of these tensors. Local: advances pending reductions without waiting. Rethrows errors of the
   /// reductions.
   [[nodiscard]] std::size_t reduced_count();
 
-  /// Local.
+  /// Number of buckets. Local.
   [[nodiscard]] std::size_t bucket_count() const noexcept;
-  /// Seconds that replica 0 of this rank has spent inside `finish`, in all steps; does not include the wait for other
-  /// local replicas if these met as in `merge_call`. Local.
+  /// Seconds that local replica 0 has spent inside `finish`, summed over all steps. For the `finish` of step functions,
+  /// the wait for other local replicas is not included. Local.
   [[nodiscard]] double wait_seconds() const noexcept;
 
  private:

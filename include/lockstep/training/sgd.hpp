@@ -12,7 +12,7 @@
 namespace lockstep {
 
 struct SgdOptions {
-  /// Fraction of the previous update that is added to the next, in [0, 1). 0: plain gradient descent, without state.
+  /// Fraction of the previous update that is added to the next update, in [0, 1). 0: plain gradient descent; no state.
   float momentum = 0.0F;
 };
 
@@ -20,7 +20,7 @@ struct SgdOptions {
 /// learning_rate * g, then p += m.
 class LOCKSTEP_API Sgd final : public Optimizer {
  public:
-  /// Creates the state; Collective. `parameters` are variables of `strategy`.
+  /// Creates the optimizer's state. Collective. `parameters` are variables of `strategy`.
   /// Throws Error(invalid_argument) for a momentum outside [0, 1).
   Sgd(Strategy& strategy, std::vector<MirroredVariable<float>> parameters, const SgdOptions& options = {});
 
@@ -30,7 +30,7 @@ class LOCKSTEP_API Sgd final : public Optimizer {
   void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) override;
 
   std::vector<MirroredVariable<float>> parameters_;
-  std::vector<MirroredVariable<float>> movements_;  // empty without momentum
+  std::vector<MirroredVariable<float>> movements_;  // empty if momentum_ is 0
   float momentum_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversion of the replicas' trees to one tree with `PerReplica` leaves, and back. Only types decide: every leaf T
-// becomes PerReplica<T>, even if all replicas hold the same value; a type that `stays_whole` (a variable) is not
-// changed.
+// Conversion of the trees of several replicas to one tree with `PerReplica` leaves, and back. The conversion depends on
+// types only: every leaf T becomes PerReplica<T>, even if all replicas have equal values; a leaf whose type has
+// `stays_whole` (a variable) is not changed.
 
 #pragma once
 
@@ -14,12 +14,11 @@
 
 namespace lockstep {
 
-/// Type of the merged trees of replicas, each of type Tree: `float` gives PerReplica<float>, a tuple gives a tuple of
-/// merged types.
+/// Type of the merge of trees of type Tree: `float` gives PerReplica<float>, a tuple gives a tuple of merged types.
 template <class Tree>
 using merged_t = decltype(detail::merge_trees<Tree>(1, 0, std::declval<Tree& (*)(int)>()));
 
-/// The part of replica `local`: distributed leaves give their component, other leaves a copy of themselves. Local.
+/// The part of `tree` for replica `local`: distributed leaves become component `local`, other leaves are copied. Local.
 template <class Tree>
 [[nodiscard]] auto local_part(const Tree& tree, int local) {
   return map_leaves(tree, [local]<class Leaf>(const Leaf& leaf) {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distributed values as text: `PerReplica:{0: 1.5, 1: [2, 3]}`. The number is the replica's id.
+// Prints distributed values as text: `PerReplica:{0: 1.5, 1: [2, 3]}`. For a PerReplica, the numbers before the colons
+// are replica ids; for a Mirrored, they count the copies on this rank.
 
 #pragma once
 
@@ -17,7 +18,7 @@
 namespace lockstep {
 namespace detail {
 
-/// "[1, 2, 3]", "[[1, 2], [3, 4]]", "1.5". Elements on a GPU are copied to the host.
+/// The elements as text: "[1, 2, 3]", "[[1, 2], [3, 4]]", "1.5". Elements on a GPU are copied to the host.
 LOCKSTEP_API std::string elements_text(ConstTensorView view);
 
 template <class T>
@@ -44,7 +45,7 @@ std::ostream& print_components(std::ostream& out, const char* name, int first, c
 
 }  // namespace detail
 
-/// The elements, row by row. Local.
+/// Prints the elements, with brackets around each row. Local.
 LOCKSTEP_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 template <class T>

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees of values. Inner nodes: tuple, pair, optional, variant, map and unordered_map (the mapped values), vector,
-// list, deque and array whose elements are not element types, and aggregates that opt in through `tree_members`, nested
-// to any depth. Everything else is a leaf, so a vector<float> is one leaf and a vector<Tensor> is a node;
-// monostate and nullptr_t are nodes without leaves. Only types decide, never values.
+// Trees of values. The inner nodes are: tuple, pair, optional and variant; map and unordered_map, whose children are
+// the mapped values; list and deque; vector and array, unless their elements are element types of tensors; and
+// aggregates with a specialisation of `tree_members`. Nodes may be nested to any depth. monostate and nullptr_t are
+// nodes without leaves. Objects of all other types are leaves. For example, a vector<float> is one leaf, but a
+// vector<Tensor> is an inner node.
 
 #pragma once
 
@@ -20,16 +21,16 @@ namespace lockstep {
 ///   template <> struct lockstep::tree_members<Metrics> {
 ///     static constexpr auto pointers = std::tuple(&Metrics::loss, &Metrics::count);
 ///   };
-/// If a function changes the types of leaves, an aggregate becomes the std::tuple of its members; otherwise it stays
-/// itself.
+/// If a function on trees changes the types of leaves, the result has the std::tuple of the members in place of the
+/// aggregate. If the types do not change, the result has the aggregate type.
 template <class T>
 struct tree_members;
 
-/// Whether slicing and merging of trees leaves T as it is, as for variables.
+/// Whether slicing and merging of trees do not change leaves of type T. True for variables.
 template <class T>
 inline constexpr bool stays_whole = false;
 
-/// Calls `fn(leaf)` for every leaf of `tree`, from left to right, depth first; a map in its own order of keys. Local.
+/// Calls `fn(leaf)` for every leaf of `tree`, left to right, depth first; entries of a map in the map's order. Local.
 template <class Tree, class Fn>
 void for_each_leaf(Tree& tree, Fn&& fn) {
   constexpr auto kind = detail::node_kind<std::remove_const_t<Tree>>;
@@ -51,7 +52,7 @@ void for_each_leaf(Tree& tree, Fn&& fn) {
   }
 }
 
-/// A tree of the same structure whose leaves are `fn(leaf)`. Local.
+/// Returns a tree of the same structure, in which each leaf is replaced by `fn(leaf)`. Local.
 template <class Tree, class Fn>
 [[nodiscard]] auto map_leaves(Tree& tree, Fn&& fn) {
   return detail::combine<Tree>(

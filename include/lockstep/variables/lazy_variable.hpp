@@ -27,9 +27,9 @@ class LazyVariable {
   LazyVariable(const LazyVariable&) = delete;
   LazyVariable& operator=(const LazyVariable&) = delete;
 
-  /// The variable; the first call creates it by `make`. The first call is collective if `make` is (in a step function
-  /// all replicas call it); later calls are Local. If `make` throws, the exception is passed on and the next call tries
-  /// again.
+  /// Returns the variable. The first call creates the variable by `make`. If `make` is Collective, the first call is
+  /// Collective, and in a step function all replicas must make the first call; later calls are Local. If `make` throws,
+  /// the exception is rethrown, and the next call tries again.
   template <class Make>
     requires std::same_as<std::invoke_result_t<Make&>, V>
   [[nodiscard]] V get(Make&& make) {
@@ -37,7 +37,7 @@ class LazyVariable {
       const std::lock_guard lock(mutex_);
       if (variable_) return *variable_;
     }
-    V made = std::invoke(make);  // without the lock: the replicas have a rendezvous in `make`
+    V made = std::invoke(make);  // without the lock, because the replicas wait for each other in `make`
     const std::lock_guard lock(mutex_);
     if (!variable_) variable_ = made;
     return *variable_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on the values of variables: `v * 2 + 1`, `v + w`.
+// Arithmetic on the values of variables, as in `v * 2 + 1` and `v + w`.
 
 #pragma once
 
@@ -26,8 +26,8 @@ namespace detail {
 
 /// Throws Error(failed_precondition): a reading with `count` elements is used as one number.
 [[noreturn]] LOCKSTEP_API void throw_not_one_number(std::size_t count);
-/// Returns the shape of `a op b`. The shapes must be equal, or one operand must be a single number; else throws
-/// Error(invalid_argument).
+/// Returns the shape of `a op b`. Throws Error(invalid_argument) unless the shapes are equal or one operand is a
+/// number.
 [[nodiscard]] LOCKSTEP_API Shape arithmetic_shape(const Shape& a, const Shape& b);
 /// Throws Error(invalid_argument): an integer is divided by zero.
 [[noreturn]] LOCKSTEP_API void throw_divided_by_zero();
@@ -35,8 +35,9 @@ LOCKSTEP_API std::ostream& print_elements(std::ostream& out, ConstTensorView vie
 
 }  // namespace detail
 
-/// The elements that a variable had when it was read, or the result of arithmetic on them. Value type: it owns its
-/// elements. Can be used as a tensor: assigned, reduced, returned from a step. With one element it converts to T.
+/// The elements that a variable had when it was read, or the result of arithmetic on such elements. Value type; owns
+/// its elements. A Reading can be used as a tensor: assigned to a variable, reduced, or returned from a step. A Reading
+/// with one element converts to T.
 template <Element T>
   requires(!std::same_as<T, bool>)
 class Reading {
@@ -58,7 +59,7 @@ class Reading {
   [[nodiscard]] operator T() const { return value(); }
 
   friend bool operator==(const Reading& a, const Reading& b) = default;
-  /// Whether it has one element, equal to `b`.
+  /// Whether `a` has exactly one element, and this element equals `b`.
   friend bool operator==(const Reading& a, T b) { return a.elements_.size() == 1 && a.elements_.front() == b; }
   friend bool operator==(const Reading& a, const std::vector<T>& b) { return a.elements_ == b; }
 
@@ -80,7 +81,7 @@ std::ostream& operator<<(std::ostream& out, const Reading<T>& reading) {
   return detail::print_elements(out, tensor_traits<Reading<T>>::view(reading));
 }
 
-/// Returns the value of `variable`; the table of class Variable says which copy or aggregate that is. Collective if the
+/// Returns the value of `variable`. The table of class Variable says which copy or aggregate is read. Collective if the
 /// value is an aggregate.
 template <Element T>
 [[nodiscard]] Reading<T> reading(const TypedVariable<T>& variable) {
@@ -113,8 +114,8 @@ template <class X, class T>
 concept OperandFor = NumberFor<X, T> || std::same_as<X, std::vector<T>> ||
                      requires { requires std::same_as<typename reading_element<X>::type, T>; };
 
-/// Operands of arithmetic: at least one is a variable or a reading; the other is one of the same element type, a number
-/// or a vector.
+/// Operands of arithmetic: at least one operand is a variable or a Reading. The other operand is a variable or a
+/// Reading of the same element type, a number, or a vector.
 template <class A, class B>
 concept ReadingArithmetic = (Readable<A> && OperandFor<B, typename reading_element<A>::type>) ||
                             (Readable<B> && OperandFor<A, typename reading_element<B>::type>);
@@ -134,7 +135,7 @@ Reading<T> as_reading(const X& x) {
   }
 }
 
-/// `op` on two elements: 16-bit floats are computed in f32, integers wrap.
+/// Applies `op` to two elements: 16-bit floats are computed in f32, integers wrap.
 template <class T, class Op>
 T apply_to_elements(T a, T b, Op op) {
   if constexpr (std::same_as<T, Float16> || std::same_as<T, BFloat16>) {

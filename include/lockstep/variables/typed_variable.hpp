@@ -24,13 +24,15 @@ namespace detail {
 
 /// Throws Error(failed_precondition) unless `count` is 1.
 LOCKSTEP_API void require_one_element(const std::string& name, std::int64_t count);
-/// Throws Error(failed_precondition) if `device` is a GPU; the text says what to use instead of `call`.
+/// Throws Error(failed_precondition) if `device` is a GPU; the text names an alternative to `call`.
 LOCKSTEP_API void require_on_host(const std::string& name, Device device, const char* call);
-/// Throws Error(invalid_argument) unless the elements are `dtype`, and the synchronization is `synchronization`.
+/// Throws Error(invalid_argument) if the elements of `variable` have another type than `dtype`, or if `variable` has
+/// another synchronization than `synchronization`.
 LOCKSTEP_API void require_type(const Variable& variable, DType dtype);
 LOCKSTEP_API void require_synchronization(const Variable& variable, VariableSynchronization synchronization);
 
-/// Whether `Value` can be written to a variable of T; if not, the program does not compile, and the text says why.
+/// True if `Value` can be written to a variable of T. If not, the program does not compile, and the message gives the
+/// reason.
 template <class T, class Value>
 constexpr bool can_be_assigned() {
   require_assignable<Value>();
@@ -43,13 +45,14 @@ constexpr bool can_be_assigned() {
 
 }  // namespace detail
 
-/// Typed access, common to MirroredVariable and SyncOnReadVariable. Contexts and collectives are as for Variable.
+/// Typed access, common to MirroredVariable and SyncOnReadVariable. As in Variable, the context determines which copies
+/// a call uses, and whether the call is Collective.
 template <Element T>
 class TypedVariable : public Variable {
  public:
   using element_type = T;
 
-  /// The value that the context reads, for a variable with one element. Collective if it is an aggregate. Throws
+  /// The value that the context reads, for a variable with one element. Collective if the value is an aggregate. Throws
   /// Error(failed_precondition) if the number of elements is not 1.
   [[nodiscard]] T value() const {
     detail::require_one_element(name(), element_count());
@@ -57,7 +60,7 @@ class TypedVariable : public Variable {
     read_to({&result, dtype_of<T>, shape(), {}});
     return result;
   }
-  /// The elements that the context reads, in row-major order. Collective if they are an aggregate.
+  /// The elements that the context reads, in row-major order. Collective if the value is an aggregate.
   [[nodiscard]] std::vector<T> values() const
     requires(!std::same_as<T, bool>)
   {
@@ -65,23 +68,23 @@ class TypedVariable : public Variable {
     read_to({result.data(), dtype_of<T>, shape(), {}});
     return result;
   }
-  /// The elements of the copy that the context reads, without copying them. Local. The span is valid while the variable
-  /// exists. Throws as view(), and Error(failed_precondition) if the copy is on a GPU.
+  /// The elements of the copy that the context reads, as a span of the copy's memory. Local. The span is valid while
+  /// the variable exists. Throws as view(); also throws Error(failed_precondition) if the copy is on a GPU.
   [[nodiscard]] std::span<const T> elements() const {
     const ConstTensorView copy = view();
     detail::require_on_host(name(), copy.device, "elements");
     return {static_cast<const T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
-  /// The elements of the copy that an update may write. Throws Error(failed_precondition) outside update, and
-  /// if the copy is on a GPU (Variable::updatable_component gives a view of that).
+  /// The elements of the copy that an update may write. Throws as Variable::updatable_component; also throws
+  /// Error(failed_precondition) if the copy is on a GPU, in which case Variable::updatable_component gives a view.
   [[nodiscard]] std::span<T> updatable_component() const {
     const TensorView copy = Variable::updatable_component();
     detail::require_on_host(name(), copy.device, "updatable_component");
     return {static_cast<T*>(copy.data), static_cast<std::size_t>(copy.element_count())};
   }
 
-  /// As in Variable; a number of another arithmetic type is converted as in an assignment to a T, except that a
-  /// floating-point number is not converted to an integer: that does not compile.
+  /// As in Variable. Also, a number of another arithmetic type is converted to T; the conversion of a floating-point
+  /// number to an integer does not compile.
   template <class Value>
   const Variable& assign(const Value& value) const {
     if constexpr (detail::can_be_assigned<T, Value>()) Variable::assign(as_elements(value));
@@ -126,7 +129,7 @@ class MirroredVariable : public TypedVariable<T> {
 };
 
 /// A variable that is synchronized on read: each replica writes its own copy, and reading in cross-replica context
-/// aggregates the copies. For metrics and the like: a step needs no collective.
+/// aggregates the copies. A write in a step function needs no collective, as is useful for metrics.
 template <Element T>
 class SyncOnReadVariable : public TypedVariable<T> {
  public:

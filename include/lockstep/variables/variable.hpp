@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables: state with one copy per replica. The copies are kept equal by every write, or aggregated by reading.
+// Variables: state with one copy per replica. Either every write keeps the copies equal, or reading aggregates the
+// copies.
 
 #pragma once
 
@@ -44,50 +45,55 @@ constexpr void require_assignable() {
 
 /// A variable of any element type. Created by `Strategy::variable` and `make_variable`.
 ///
-/// The context of a call decides which copies it reads or writes:
+/// The context of a call decides which copies the call reads or writes:
 ///
-/// | synchronization, aggregation | replica: read, write                   | cross-replica: read, write            |
-/// |------------------------------|----------------------------------------|---------------------------------------|
-/// | on_write, none               | own copy; error                        | first copy; every copy                |
-/// | on_write, sum, mean or first | own copy; every copy gets the aggregate | first copy; every copy               |
-/// | on_read, none                | own copy; own copy                     | error; every copy                     |
-/// | on_read, sum                 | own copy; own copy                     | sum; assign spreads, add and sub: error |
-/// | on_read, mean or first       | own copy; own copy                     | the aggregate; every copy             |
+/// | synchronization, aggregation | replica context: read; write            | cross-replica context: read; write      |
+/// |------------------------------|-----------------------------------------|-----------------------------------------|
+/// | on_write, none               | own copy; error                         | first copy; every copy                  |
+/// | on_write, sum, mean or first | own copy; every copy gets the aggregate | first copy; every copy                  |
+/// | on_read, none                | own copy; own copy                      | error; every copy                       |
+/// | on_read, sum                 | own copy; own copy                      | sum; assign divides, add and sub: error |
+/// | on_read, mean or first       | own copy; own copy                      | the aggregate; every copy               |
 ///
-/// In update context a variable reads and writes the updated copy. Outside every scope it is used as in the
-/// cross-replica context of its own strategy. A call that reads or writes an aggregate is Collective: over all replicas
-/// in replica context (the value of each replica counts, also a plain number that is equal on all of them), over all
-/// ranks in cross-replica context. All other calls are Local; in cross-replica context all ranks must make the same
-/// writes with the same values. The "first" of an aggregation is replica 0 of all ranks; the first copy of an on_write
-/// variable is that of this rank: if an update made copies differ, each rank reads its own.
+/// In update context, a call reads and writes the copy that is updated. Outside every scope, a call has the same effect
+/// as in the cross-replica context of the variable's own strategy. A call that reads or writes an aggregate is
+/// Collective: in replica context over all replicas, in cross-replica context over all ranks. In replica context the
+/// value of each replica counts, even if the value is a plain number that is equal on all replicas. All other calls are
+/// Local; in cross-replica context all ranks must make the same writes with the same values. The aggregation "first"
+/// means replica 0 of all ranks. "First copy" means the first copy of this rank: if an update made the copies differ,
+/// each rank reads its own first copy.
 ///
-/// The table holds for the mirrored strategies with any number of replicas, also with one: a program that is right with
-/// one replica is right with several.
+/// The table holds for the mirrored strategies with any number of replicas, including one. Therefore a program that is
+/// correct with one replica is correct with several.
 ///
-/// The documentation of tf.distribute and TensorFlow 2.21 differ in two points. A replica's write without an
-/// aggregation is an error, as documented (in 2.21 the copies diverge). assign_add and assign_sub of an on_read
-/// variable in cross-replica context are errors for sum only, as in 2.21 (documented: always). An assign to an on_read
-/// variable with sum keeps the sum: floating-point copies get value / replicas; for integers the remainder goes to the
-/// first replicas.
+/// In two points, the documentation of tf.distribute differs from TensorFlow 2.21. First, if a replica writes an
+/// on_write variable that has no aggregation, the documentation says that this is an error, but in 2.21 the copies
+/// diverge; in lockstep this is an error. Second, the documentation says that assign_add and assign_sub to an on_read
+/// variable in cross-replica context are always errors; in 2.21 and in lockstep, these calls are errors for sum only.
 ///
-/// Each copy is on the device of its replica. Copies on GPUs are read, written (by scatter operations too), aggregated,
-/// added to, and updated by this library's optimizers on the GPU; the values may be on any device. assign_sub, and an
-/// assign that divides a sum over the copies, go through host memory.
+/// An assign to an on_read variable with sum divides the value over the copies of all replicas, so that the sum of the
+/// copies equals the value. A floating-point copy gets value / replicas; with integers, the first replicas get the
+/// remainder.
+///
+/// Each copy is on the device of its replica, unless VariableOptions::in_host_memory is set. If copies are on GPUs, two
+/// operations go through host memory: assign_sub, and an assign that divides a value over the copies. All other
+/// operations, including the updates by this library's optimizers, run on the GPU. The values may be on any device.
 ///
 /// A variable of the default strategy or of a OneDeviceStrategy is plain: it has one copy, which every context reads
-/// and writes, whatever its synchronization and aggregation; view() and scatter operations are allowed for on_read,
-/// too. One that is created outside every scope, by the default strategy, can be read, but not written, in step
-/// functions of other strategies. Using any other variable in a scope or step of a strategy other than its own throws
-/// Error(failed_precondition). A bool variable with sum, and an integer or bool one with mean, cannot be created with
-/// any strategy.
+/// and writes, whatever the synchronization and the aggregation are. A plain on_read variable also supports view() and
+/// scatter operations. A variable that is created outside every scope belongs to the default strategy; step functions
+/// of other strategies can read it, but not write it. If any other variable is used in a scope or step of a strategy
+/// other than its own, the call throws Error(failed_precondition). No strategy can create a bool variable with sum, or
+/// an integer or bool variable with mean.
 ///
-/// Shared handle, as a pointer is: copies of the object refer to the same variable, compare equal and have the same
-/// hash; const functions may write the variable. It keeps the parts of its strategy that it needs alive. Thread-safety:
-/// replicas may use their own copies concurrently; access to one copy is not synchronized.
+/// A Variable object is a shared handle, like a pointer: copies of the object refer to the same variable, compare equal
+/// and have the same hash, and const functions may write the variable. A handle keeps alive the parts of the strategy
+/// that the variable needs. Thread-safety: replicas may use their own copies concurrently; access to one copy is not
+/// synchronized.
 class LOCKSTEP_API Variable {
  public:
   [[nodiscard]] const std::string& name() const noexcept;
-  /// "v" of the first copy, "v/replica_1" of the next. Throws Error(out_of_range).
+  /// The name of copy `local`: "v" for copy 0, "v/replica_1" for copy 1. Throws Error(out_of_range).
   [[nodiscard]] std::string component_name(int local) const;
   [[nodiscard]] DType dtype() const noexcept;
   [[nodiscard]] const Shape& shape() const noexcept;
@@ -99,31 +105,34 @@ class LOCKSTEP_API Variable {
 
   /// Number of copies on this rank. Local.
   [[nodiscard]] int component_count() const noexcept;
-  /// Copy `local`; shares its memory. Independent of the context. Local. Throws Error(out_of_range).
+  /// Copy `local` of this rank, as a tensor that shares the memory of the copy. Independent of the context. Local.
+  /// Throws Error(out_of_range).
   [[nodiscard]] VariableComponent component(int local) const;
 
-  /// A new tensor with the elements that the context reads, on the device of the replica's copy in replica context, of
-  /// the first copy of this rank in cross-replica context. Throws Error(invalid_argument), on all ranks, if the value
-  /// is an aggregate but the variable has no aggregation.
+  /// Returns a new tensor with the elements that the context reads. In replica context, the tensor is on the device of
+  /// the replica's copy; in cross-replica context, it is on the device of the first copy of this rank. Throws
+  /// Error(invalid_argument), on all ranks, if the value is an aggregate but the variable has no aggregation.
   [[nodiscard]] Tensor read() const;
-  /// As read, but writes to `target`, which may be on any device and must have the variable's dtype and shape, else
-  /// Error(invalid_argument). Does not allocate if one copy is read.
+  /// As read, but writes to `target`, which may be on any device. Throws Error(invalid_argument) unless `target` has
+  /// the variable's dtype and shape. Does not allocate if the context reads one copy.
   void read_to(TensorView target) const;
-  /// A view of the copy that the context reads, in the variable's own memory (aligned to 64 bytes). Local. Throws
-  /// Error(failed_precondition) if the value is an aggregate: for an on_read variable in cross-replica context.
+  /// A view of the copy that the context reads; it refers to the memory of the copy, which is aligned to 64 bytes.
+  /// Local. Throws Error(failed_precondition) if the value is an aggregate, that is, for an on_read variable in
+  /// cross-replica context.
   [[nodiscard]] ConstTensorView view() const;
-  /// A view of the copy that an update may write. Local. Throws Error(failed_precondition) outside update.
+  /// A view of the copy that an update may write. Local. Throws Error(failed_precondition) outside of update context,
+  /// unless the variable is plain and the call is outside every scope and step.
   [[nodiscard]] TensorView updatable_component() const;
 
-  /// Writes `value` by the table above. `value` must have the variable's dtype and shape, else Error(invalid_argument);
-  /// it may be a variable, which is read by its own table. If the call throws, no copy has been written, with one
-  /// exception: if a GPU is out of memory, this rank throws std::bad_alloc and the others Error(unavailable) with the
-  /// text, and some copies may have been written.
+  /// Writes `value` to the copies that the table above gives. `value` must have the variable's dtype and shape;
+  /// otherwise throws Error(invalid_argument). If `value` is a variable, the value that the context reads from it is
+  /// written. If the call throws, no copy has been written, with one exception: if a GPU is out of memory, this rank
+  /// throws std::bad_alloc, the other ranks throw Error(unavailable) with the text, and copies may have been written.
   template <class Value>
   const Variable& assign(const Value& value) const {
     return write_value(Write::assign, value);
   }
-  /// As assign, but adds `value` to the copy; integers wrap, f16 and bf16 are added in f32 and rounded once.
+  /// As assign, but adds `value` to each copy: integers wrap, f16 and bf16 are added in f32 and rounded once.
   template <class Value>
   const Variable& assign_add(const Value& value) const {
     return write_value(Write::add, value);
@@ -134,14 +143,15 @@ class LOCKSTEP_API Variable {
   }
 
   /// Replaces rows of the variable by `row op slice`, in the order of the slices, in the copies that assign would
-  /// write. A row whose index occurs several times is rounded once; a NaN result is the canonical NaN. Results on GPUs
-  /// have the bits of the host. In replica context the slices of all replicas are concatenated in the order of replica
-  /// ids, and divided by the number of replicas for mean; replicas may have different numbers of slices. Slices may be
-  /// on any device; indices are copied to the host and sorted there. Throws Error(unimplemented) for on_read variables,
-  /// and for min, max and update in replica context with sum or mean, unless the variable is plain;
-  /// Error(invalid_argument) if dtype, row shape or
-  /// number of rows differ from the variable's, for the division of an integer by zero, and for bool with any operation
-  /// but update.
+  /// write. If an index occurs several times, the row is rounded once. A NaN result is the canonical NaN. Results on
+  /// GPUs have the same bits as results on the host. In replica context with sum or mean, the slices of all replicas
+  /// are concatenated in the order of replica ids; for mean, the slices are divided by the number of replicas. In
+  /// replica context with only_first_replica, only the slices of replica 0 are used. Replicas may have different
+  /// numbers of slices. Slices may be on any device; indices are copied to the host and sorted there.
+  /// Throws Error(unimplemented) for on_read variables, and in replica context for min, max and update with sum or
+  /// mean. Plain variables support all scatter operations. Throws Error(invalid_argument) if the dtype, the row shape
+  /// or the number of rows of `slices` differs from the variable's, if an integer is divided by zero, and for bool
+  /// unless the operation is update.
   const Variable& scatter_add(const IndexedSlices& slices) const { return scatter(Scatter::add, slices); }
   const Variable& scatter_sub(const IndexedSlices& slices) const { return scatter(Scatter::sub, slices); }
   const Variable& scatter_mul(const IndexedSlices& slices) const { return scatter(Scatter::mul, slices); }
@@ -149,7 +159,7 @@ class LOCKSTEP_API Variable {
   /// IEEE 754-2019 minimum and maximum: a NaN operand gives NaN, and -0 is less than +0.
   const Variable& scatter_min(const IndexedSlices& slices) const { return scatter(Scatter::min, slices); }
   const Variable& scatter_max(const IndexedSlices& slices) const { return scatter(Scatter::max, slices); }
-  /// Replaces the row by the slice; if an index occurs several times, the last slice wins.
+  /// Replaces rows by slices; if an index occurs several times, the last slice is used.
   const Variable& scatter_update(const IndexedSlices& slices) const { return scatter(Scatter::update, slices); }
 
   /// Whether both handles refer to the same variable.
@@ -182,9 +192,8 @@ class LOCKSTEP_API Variable {
   std::shared_ptr<VariableState> state_;
 };
 
-/// Prints this rank's copies by replica id, as in
-/// `MirroredVariable:{0: <Variable 'v:0' shape=[] dtype=f32, value=1>, 1: <Variable 'v/replica_1:0' ...>}` or
-/// `SyncOnReadVariable:{...}`; for a plain variable its only copy. Local.
+/// Prints this rank's copies by replica id; for a plain variable, prints the only copy. Local. Example:
+/// `MirroredVariable:{0: <Variable 'v:0' shape=[] dtype=f32, value=1>, 1: <Variable 'v/replica_1:0' ...>}`.
 LOCKSTEP_API std::ostream& operator<<(std::ostream& out, const Variable& variable);
 
 template <std::derived_from<Variable> V>

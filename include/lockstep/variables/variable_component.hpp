@@ -18,16 +18,16 @@ namespace lockstep {
 class Variable;
 struct VariableState;
 
-/// One copy of a variable: a tensor that shares the copy's memory and refers to its variable. It keeps the variable
-/// alive, so `container` always succeeds (in tf.distribute the container may have been deleted). Two components are
-/// equal if they are the same copy of the same variable.
+/// One copy of a variable: a tensor that shares the memory of the copy. A component keeps its variable alive, so
+/// `container` always succeeds (in tf.distribute the variable may have been deleted). Two components are equal if they
+/// are the same copy of the same variable.
 class LOCKSTEP_API VariableComponent : public Tensor {
  public:
   /// The variable of this copy. Local.
   [[nodiscard]] Variable container() const;
   /// The index of the copy on this rank, from 0.
   [[nodiscard]] int local_replica() const noexcept { return local_; }
-  /// "v", "v/replica_1".
+  /// The name of the copy: "v" for copy 0, "v/replica_1" for copy 1.
   [[nodiscard]] std::string name() const;
   /// The name as TensorFlow prints it: "v:0", "v/replica_1:0".
   [[nodiscard]] std::string tensor_name() const;

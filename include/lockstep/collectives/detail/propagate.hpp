@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one path on which a failure of this rank reaches the other ranks.
+// Propagates a failure of this rank to the other ranks.
 
 #pragma once
 
@@ -15,20 +15,22 @@ class Communicator;
 
 namespace lockstep::detail {
 
-/// Which ranks find a failure of a function by themselves.
+/// The ranks that find a failure of a function without a message from another rank.
 enum class FoundBy : std::uint8_t {
-  this_rank,  ///< possibly only on this rank: every failure is propagated
-  all_ranks,  ///< all of them, since all make the same checks; only a lack of memory (std::bad_alloc) is propagated
+  this_rank,  ///< possibly only this rank, so every failure is propagated
+  all_ranks,  ///< all ranks, because all make the same checks; so only std::bad_alloc is propagated
 };
 
-/// Called in an exception handler: aborts the epoch of `communicator` on all ranks with the text of the exception,
-/// unless the exception was propagated before, or all ranks find the failure by themselves. The other ranks throw
-/// Error(mismatch) if the exception is one, else Error(unavailable). From then on the exception counts as propagated;
-/// an Error is marked for this, and so are its copies. Local. Thread-safe.
+/// Must be called in an exception handler. Aborts the current epoch of `communicator` on all ranks, with the text of
+/// the exception. Does nothing if the exception has already been propagated, or if all ranks find the failure by
+/// themselves (see FoundBy). The other ranks throw Error(mismatch) if the exception is an Error(mismatch), and
+/// Error(unavailable) for any other exception. After this call, the exception counts as propagated. An Error stores
+/// this fact, so copies of the Error count as propagated, too. Local. Thread-safe.
 LOCKSTEP_API void propagate_current_exception(const Communicator& communicator, FoundBy found_by);
 
-/// Returns `local()`. An exception that it throws is rethrown here unchanged, and is propagated to the other ranks of
-/// `target` only once, even if calls of this function are nested. `local` may contain collectives.
+/// Calls `local` and returns its result. If `local` throws an exception, the exception is propagated to the other ranks
+/// of `target`, and then rethrown unchanged. Nested calls of this function propagate an exception only once. `local`
+/// may contain collectives.
 template <class Target, class Local>
 decltype(auto) propagate(Target& target, const Local& local, FoundBy found_by = FoundBy::this_rank) {
   try {

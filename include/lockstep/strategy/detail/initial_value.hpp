@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// An initial value, borrowed: a tensor, or a function that makes one.
+/// An initial value: a tensor, or a function that returns a tensor. Owns neither.
 struct VariableInitializer {
   const Tensor* value = nullptr;
   void* object = nullptr;
@@ -33,8 +33,8 @@ concept MakesTensor = requires(F& fn) {
   { std::invoke(fn) } -> std::same_as<Tensor>;
 };
 
-/// `initial`, or the result of the function `initial`, as a tensor; a number is converted to T, but not a
-/// floating-point number to an integer.
+/// Returns `initial`, or the result of the function `initial`, as a tensor. A number is converted to T; the conversion
+/// of a floating-point number to an integer does not compile.
 template <Element T, class Initial>
 Tensor initial_tensor(Initial&& initial) {
   using Plain = std::remove_cvref_t<Initial>;
@@ -58,8 +58,8 @@ Tensor initial_tensor(Initial&& initial) {
   }
 }
 
-/// Calls `create(initializer)`; a function `initial` is called when `create` calls the initializer. Numbers become T,
-/// tensors keep their dtype.
+/// Calls `create(initializer)`. If `initial` is a function, it is called when `create` calls the initializer. Numbers
+/// are converted to T; tensors keep their dtype.
 template <Element T, class Initial, class Create>
 auto with_initializer(Initial&& initial, const Create& create) {
   if constexpr (std::invocable<Initial&>) {

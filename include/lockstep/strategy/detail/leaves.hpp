@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The typed edge of reductions and gathers in cross-replica context. Templates look at the type of a leaf once, here:
-// its kind, its components, and the type of its result. Everything below is in lib/strategy, without types.
+// Templates for reductions and gathers in cross-replica context, which determine the kind, the components and the
+// result type of each leaf. The other functions are in lib/strategy; they do not depend on the C++ types of leaves.
 
 #pragma once
 
@@ -34,25 +34,25 @@ class StrategyExtended;
 
 enum class LeafKind : std::uint8_t { per_replica, mirrored, variable, plain };
 
-/// How values other than PerReplica count.
+/// The facts that determine how values other than PerReplica are reduced.
 struct Sharing {
-  std::string_view call;                       ///< for errors
+  std::string_view call;                       ///< name of the call, for errors
   int replicas = 1;                            ///< number of replicas of the strategy
   detail::LocalReplicas local = {};            ///< replicas of this rank
-  bool once_per_rank = false;                  ///< a plain value is its rank's, which has one replica
-  const StrategyExtended* strategy = nullptr;  ///< its variables have one copy per replica
+  bool once_per_rank = false;                  ///< whether a plain value is the value of its rank's only replica
+  const StrategyExtended* strategy = nullptr;  ///< an on_read variable of this strategy has a value per replica
 };
 
-/// Devices of the copies of a result: one device, several, or host memory.
+/// Devices of the copies of a result: one device, a list of devices, or host memory.
 class ResultPlaces {
  public:
   explicit ResultPlaces(int count, Device device = {}) noexcept : count_(count), device_(device) {}
-  /// Borrows the list.
+  /// Refers to the list `devices`, which must outlive the object.
   explicit ResultPlaces(std::span<const Device> devices) noexcept
       : count_(static_cast<int>(devices.size())), devices_(devices) {}
 
   [[nodiscard]] int size() const noexcept { return count_; }
-  /// A GPU; or Device{}, whatever the number of a CPU.
+  /// The device of copy `copy`, if it is a GPU; Device{} for every CPU.
   [[nodiscard]] Device operator[](int copy) const noexcept {
     const Device device = devices_.empty() ? device_ : devices_[static_cast<std::size_t>(copy)];
     return device.kind == DeviceKind::gpu ? device : Device{};
@@ -64,11 +64,11 @@ class ResultPlaces {
   std::span<const Device> devices_;
 };
 
-/// The leaves of one call without their types: dense and sparse components, and the places of the results. Borrows
-/// both: components must live, and results stay where they are, until the call is done.
+/// The leaves of one call, without their C++ types: dense and sparse components, and the results. Does not own the
+/// components and the results, which must exist and must not move until the call is complete.
 class LOCKSTEP_API LeafList {
  public:
-  /// `memory` is that of Tensors in host memory that are results.
+  /// Tensors in host memory that are results are allocated from `memory`.
   LeafList(ReduceOp op, const Sharing& sharing, std::shared_ptr<MemoryResource> memory);
   [[nodiscard]] ReduceOp op() const noexcept { return op_; }
   /// Throws Error(invalid_argument) unless the value was made for the replicas of this rank.
@@ -76,11 +76,12 @@ class LOCKSTEP_API LeafList {
   void check_replicas(const PerReplica<T>& value) const {
     detail::check_replicas_of(value, sharing_.local, {sharing_.call, "value"});
   }
-  /// Reserves memory for so many dense leaves, with so many components and results in all.
+  /// Reserves memory for `leaves` dense leaves, which have `components` components and `results` results in total.
   void reserve(std::size_t leaves, std::size_t components, std::size_t results);
 
-  /// Begins the next leaf. Returns whether it is reduced over replicas; if not, it is one value, which is the result.
-  /// Throws Error(invalid_argument) for one value that has no such reduction over replicas.
+  /// Begins the next leaf. Returns whether the leaf is reduced over replicas. If not, the leaf is one value, and the
+  /// result is this value. Throws Error(invalid_argument) if the leaf is one value for several replicas and the
+  /// operation is sum, prod or bxor.
   bool begin(LeafKind kind, const Variable* variable = nullptr);
   template <class Component>
   void add_component(const Component& component) {
@@ -91,18 +92,20 @@ class LOCKSTEP_API LeafList {
     }
   }
   void end_components();
-  /// Adds a leaf of a variable as begin, its components and end_components do, and returns its result: the value, or
-  /// memory for the reduction.
+  /// Adds a leaf that is a variable, including its components. Returns the result of the leaf: the value of the
+  /// variable, or memory for the reduction.
   [[nodiscard]] Tensor add_variable(const Variable& variable, Device place);
-  /// Adds the copies of a variable that has one per replica, else its value, without a result.
+  /// Adds a leaf that is a variable, without a result. If the variable has a value on each replica, the components are
+  /// its copies; otherwise the only component is the value of the variable.
   void add_value(const Variable& variable);
-  /// As begin, for a reduction that looks at the components of one value, too.
+  /// As begin, for a reduction along axes, which also needs the components of a leaf that is one value. Does not throw.
   void begin_value(LeafKind kind);
 
   [[nodiscard]] std::size_t size() const noexcept { return is_reduced_.size(); }
   /// Whether leaf k is reduced over replicas.
   [[nodiscard]] bool is_reduced(std::size_t k) const noexcept { return is_reduced_[k] != 0; }
-  /// The results of the next leaf that is reduced, one at each of `places`.
+  /// Adds a result of the first reduced leaf that has no results yet. After the last result of the leaf, call
+  /// end_outputs with the devices of the results.
   template <class Result>
   void add_output(Result& result) {
     if constexpr (std::same_as<Result, IndexedSlices>) {
@@ -114,12 +117,13 @@ class LOCKSTEP_API LeafList {
   void end_outputs(const ResultPlaces& places);
 
   [[nodiscard]] Tensor uninitialized(DType dtype, const Shape& shape, Device place) const;
-  /// A Tensor for the reduction of values like `component`.
+  /// An uninitialized Tensor at `place` for the reduction of values with the dtype and shape of `component`.
   [[nodiscard]] Tensor result_for(ConstTensorView component, Device place) const;
-  /// One more copy of the result of the last leaf.
+  /// Another Tensor at `place` for the result of the last leaf. If the leaf is reduced, the elements are unspecified;
+  /// otherwise they are copied from `result`.
   [[nodiscard]] Tensor copy_of_result(const Tensor& result, Device place) const;
 
-  /// The dense leaves with their results. They refer to this list.
+  /// The dense leaves with their results, as items that refer to the memory of this list.
   [[nodiscard]] std::vector<Item> items() const;
   [[nodiscard]] std::size_t dense_size() const noexcept { return input_ends_.size(); }
   [[nodiscard]] std::span<const ConstTensorView> components(std::size_t dense_leaf) const;
@@ -132,17 +136,17 @@ class LOCKSTEP_API LeafList {
   Sharing sharing_;
   std::shared_ptr<MemoryResource> memory_;
   std::vector<std::uint8_t> is_reduced_;
-  // those of all leaves, one after the other: many small lists cost more than their contents
+  // the views of all leaves, one after the other, because a list per leaf would cost more than its contents
   std::vector<ConstTensorView> inputs_;
   std::vector<std::size_t> input_ends_;
   std::vector<TensorView> outputs_;
   std::vector<std::size_t> output_ends_;
-  std::vector<const IndexedSlices*> slices_;    // of the leaf that is being added
-  std::vector<IndexedSlices*> slices_outputs_;  // of the leaf that is being added
+  std::vector<const IndexedSlices*> slices_;    // components of the leaf that is being added
+  std::vector<IndexedSlices*> slices_outputs_;  // results of the leaf that is being added
   std::vector<std::vector<const IndexedSlices*>> sparse_inputs_;
   std::vector<std::vector<IndexedSlices*>> sparse_outputs_;
   std::vector<std::vector<Device>> sparse_places_;
-  std::vector<Tensor> values_;  // of variables
+  std::vector<Tensor> values_;  // values of variables
 };
 
 namespace detail {
@@ -167,14 +171,14 @@ using component_t = typename leaf_traits<Leaf>::component;
 template <class Leaf>
 inline constexpr bool has_slices = std::same_as<component_t<Leaf>, IndexedSlices>;
 
-/// Type of the reduction of a leaf: Result if the caller named one, a Tensor for a variable, else the component's
-/// owning type.
+/// Type of the result of reducing a leaf: Result if the caller named a type, Tensor for a variable, otherwise the
+/// owning type of the component.
 template <class Result, class Leaf>
 using reduced_t = std::conditional_t<
     !std::is_void_v<Result>, Result,
     typename std::conditional_t<stays_whole<Leaf>, std::type_identity<Tensor>, owning<component_t<Leaf>>>::type>;
 
-/// The only value of a leaf, or its first component.
+/// The first component of a distributed value; any other leaf itself.
 template <class Leaf>
 const component_t<Leaf>& first_component(const Leaf& leaf) {
   if constexpr (is_distributed_values<Leaf>) {
@@ -196,11 +200,11 @@ void add_components(const Leaf& leaf, LeafList& leaves) {
   leaves.end_components();
 }
 
-/// `value` itself if it is in that place, else a copy there.
+/// Returns `value` itself if it is at `place`, otherwise a copy at `place`. All CPUs are the same place.
 [[nodiscard]] LOCKSTEP_API Tensor placed(const Tensor& value, Device place);
 [[nodiscard]] LOCKSTEP_API IndexedSlices placed(const IndexedSlices& value, Device place);
 
-/// A Result for the reduction of values like `component`, which writes its elements; a Tensor is made at `place`.
+/// A Result that a reduction of values like `component` overwrites. A Tensor is at `place`.
 template <class Result, class Component>
 Result result_for(const Component& component, const LeafList& leaves, [[maybe_unused]] Device place) {
   if constexpr (std::same_as<Result, IndexedSlices>) {
@@ -212,7 +216,8 @@ Result result_for(const Component& component, const LeafList& leaves, [[maybe_un
   }
 }
 
-/// Adds a leaf and returns its result, a Tensor at `place`: final, or memory for the reduction.
+/// Adds a leaf and returns its result. If the leaf is reduced, the result is memory for the reduction; otherwise it is
+/// the final value. A Tensor is at `place`.
 template <class Result, class Leaf>
 Result start_reduction(const Leaf& leaf, LeafList& leaves, Device place = {}) {
   if constexpr (stays_whole<Leaf>) {
@@ -231,7 +236,7 @@ Result start_reduction(const Leaf& leaf, LeafList& leaves, Device place = {}) {
   }
 }
 
-/// Adds where the results of the leaves go: `results` has one leaf for each of them.
+/// Adds the leaves of `results` as the results of the leaves in `leaves`, in the same order.
 template <class Tree>
 void add_outputs(Tree& results, LeafList& leaves) {
   std::size_t k = 0;
@@ -242,7 +247,8 @@ void add_outputs(Tree& results, LeafList& leaves) {
   });
 }
 
-/// Adds a leaf and copies of its result, one at each of `places`, to `cells`, which has room for them.
+/// Adds a leaf to `leaves`, and one copy of its result for each of `places` to `cells`. `cells` must have the capacity
+/// for these copies, because existing results must not move.
 template <class Result, class Leaf>
 void start_copies(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves, std::vector<Cell<Result>>& cells) {
   const std::size_t first = cells.size();
@@ -259,18 +265,19 @@ void start_copies(const Leaf& leaf, const ResultPlaces& places, LeafList& leaves
   leaves.end_outputs(places);
 }
 
-/// The values of the cells, moved away.
+/// Moves the values of the cells to a Mirrored value.
 template <class Result>
 Mirrored<Result> mirrored_of(std::span<Cell<Result>> cells) {
   return Mirrored<Result>(static_cast<int>(cells.size()),
                           [cells](int i) { return Result(std::move(cells[static_cast<std::size_t>(i)].value)); });
 }
 
-/// Whether `Strategy::gather` looks at the components of a leaf, instead of returning it; slices are refused.
+/// Whether `Strategy::gather` gathers the components of a leaf, instead of returning the leaf itself. Also true for
+/// IndexedSlices, for which gather throws.
 template <class Leaf>
 inline constexpr bool is_gathered = leaf_traits<Leaf>::kind == LeafKind::per_replica || has_slices<Leaf>;
 
-/// A leaf that is one value, with elements of its own.
+/// Returns a leaf that is one value, as a result that owns its elements.
 template <class Leaf>
 reduced_t<void, Leaf> one_value(const Leaf& leaf) {
   if constexpr (stays_whole<Leaf>) {
@@ -293,14 +300,15 @@ void add_axis_leaf(const Leaf& leaf, LeafList& leaves) {
 
 template <class Leaf>
 struct gives_no_tensor : std::bool_constant<!std::same_as<reduced_t<void, Leaf>, Tensor>> {};
-/// Whether a reduction gives a Tensor for every leaf, with axes and without.
+/// Whether the reduction of every leaf of the tree is a Tensor, both along axes and without axes.
 template <class Tree>
 inline constexpr bool only_tensors = !any_leaf<Tree, gives_no_tensor>::value;
 
-/// Throws Error(invalid_argument) unless `value` is one element of `dtype`.
+/// Throws Error(invalid_argument) unless `value` is a scalar of `dtype`.
 LOCKSTEP_API void check_axis_result(const Tensor& value, DType dtype, ReduceOp op);
 
-/// The result of a leaf along axes: a Tensor for a Tensor or a variable, else its one element.
+/// Converts `total`, the reduction of a leaf along axes, to the result of the leaf: `total` itself for a Tensor or a
+/// variable, otherwise the only element of `total`.
 template <class Result, class Leaf>
 auto axis_result(const Tensor& total, ReduceOp op) {
   using Owning = reduced_t<void, Leaf>;

@@ -21,7 +21,8 @@
 
 namespace lockstep::detail {
 
-/// Argument of a step for replica `local`, without a copy if no slicing is needed.
+/// The part of `argument` that local replica `local` gets. Only a tree with distributed leaves is copied; in all other
+/// cases the result is a reference.
 template <class Argument>
 decltype(auto) argument_part(Argument& argument, int local) {
   using Plain = std::remove_const_t<Argument>;
@@ -34,7 +35,7 @@ decltype(auto) argument_part(Argument& argument, int local) {
   }
 }
 
-/// Part `local` of a tree: distributed leaves and variables give their component, other leaves a copy of themselves.
+/// Part `local` of a tree: distributed leaves and variables are replaced by component `local`, other leaves are copied.
 template <class Tree>
 auto local_result(const Tree& tree, int local) {
   return map_leaves(tree, [local]<class Leaf>(const Leaf& leaf) {
@@ -46,7 +47,7 @@ auto local_result(const Tree& tree, int local) {
   });
 }
 
-/// Number of parts of a value with components: all of them, whatever the strategy.
+/// Number of parts of a Mirrored value or a variable: the number of components, which may differ from `replicas`.
 template <class T>
 int check_local_results(const Mirrored<T>& value, const LocalReplicas& /*replicas*/) {
   return value.size();
@@ -55,8 +56,8 @@ template <std::derived_from<Variable> V>
 int check_local_results(const V& variable, const LocalReplicas& /*replicas*/) {
   return variable.component_count();
 }
-/// Throws Error(invalid_argument) for a leaf of a tree that was made for other replicas; returns the number of parts,
-/// 1 if no leaf has several components.
+/// Returns the number of parts of a tree: the largest number of components of a leaf, at least 1. Throws
+/// Error(invalid_argument) if a leaf was made for other replicas than `replicas`.
 template <class Tree>
 int check_local_results(const Tree& tree, const LocalReplicas& replicas) {
   constexpr ValueName name{"experimental_local_results", "the value"};
@@ -75,8 +76,8 @@ int check_local_results(const Tree& tree, const LocalReplicas& replicas) {
   return count;
 }
 
-/// Result of Strategy::experimental_local_results: the components of a value with components, else one part per local
-/// replica; one part if no leaf has components.
+/// For Strategy::experimental_local_results: all parts of `tree`, by local replica. A tree without components has one
+/// part.
 template <class Tree>
 auto local_results(const Tree& tree, const LocalReplicas& replicas) {
   const int count = check_local_results(tree, replicas);
@@ -86,8 +87,8 @@ auto local_results(const Tree& tree, const LocalReplicas& replicas) {
   return parts;
 }
 
-/// One result of each local replica; replicas write them at the same time. Results of up to four replicas are stored
-/// inside, without an allocation.
+/// One result for each local replica. Replicas may write their results at the same time. Results of up to four replicas
+/// are stored in the object, without an allocation.
 template <class T>
 class ReplicaResults {
  public:

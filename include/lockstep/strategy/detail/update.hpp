@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The typed edge of `StrategyExtended::update` and `update_non_slot`: one call per copy, and the merge of the results.
+// Templates for `StrategyExtended::update` and `update_non_slot`: one call per copy, and the merge of the results.
 
 #pragma once
 
@@ -26,7 +26,8 @@ class Strategy;
 
 namespace detail {
 
-/// Update context of copy `local` for its lifetime; if the copy is on a GPU, that is the current one.
+/// While an UpdateScope exists, this thread is in update context of copy `local`. If local replica `local` computes on
+/// a GPU, this GPU is CUDA's current device.
 class LOCKSTEP_API UpdateScope {
  public:
   UpdateScope(Strategy& strategy, int local);
@@ -38,7 +39,7 @@ class LOCKSTEP_API UpdateScope {
 
 enum class Grouping : std::uint8_t { grouped, ungrouped };
 
-/// Arguments of the call for one copy: references, except for sliced trees.
+/// Arguments of the call for one copy: sliced trees by value, all other arguments by reference.
 template <class... Args>
 using ArgumentParts = std::tuple<decltype(argument_part(std::declval<Args&>(), 0))...>;
 
@@ -55,7 +56,7 @@ constexpr void require_updater() {
       "MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one component");
 }
 
-/// `fn(first..., parts...)`; sliced trees are moved.
+/// Calls `fn(first..., parts...)`; sliced trees in `parts` are moved.
 template <class F, class Parts, class... First>
 decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   return [&]<std::size_t... k>(std::index_sequence<k...>) -> decltype(auto) {
@@ -64,13 +65,14 @@ decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   }(std::make_index_sequence<std::tuple_size_v<Parts>>{});
 }
 
-/// Result of a merge function that all replicas get whole, distributed values included.
+/// Wraps the result of a merge function, so that every replica gets all components of distributed values.
 template <class T>
 struct Whole {
   T value;
 };
 
-/// One tree of the results of all copies: each leaf T as Mirrored<T>, or as vector<T>. Moves the results.
+/// Merges the results of all copies to one tree, and moves the leaves of `results`. Each leaf T becomes Mirrored<T> if
+/// grouped, and vector<T> if ungrouped. If grouped, a variable stays itself.
 template <Grouping grouping, class Result>
 auto group_results(std::vector<std::optional<Result>>& results) {
   const int count = static_cast<int>(results.size());

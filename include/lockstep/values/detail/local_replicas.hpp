@@ -14,22 +14,23 @@
 
 namespace lockstep::detail {
 
-/// The replicas of this rank: their number, and the global id of the first.
+/// The replicas of this rank: their number, and the global id of the first replica.
 struct LocalReplicas {
   int count = 1;
   int first = 0;
 };
 
-/// An argument or result of a call, for errors.
+/// Names an argument or a result of a call in error texts.
 struct ValueName {
   std::string_view call;   ///< "run"
   std::string_view value;  ///< "argument"
   int number = 0;          ///< 1 for the first argument; 0 for a value without a number
 };
 
-/// Throws Error(invalid_argument): `name` has `components` components, another number than there are `replicas`.
+/// Throws Error(invalid_argument): `name` has `components` components, but this rank has another number of replicas.
 [[noreturn]] LOCKSTEP_API void throw_other_count(const ValueName& name, int components, const LocalReplicas& replicas);
-/// Throws Error(invalid_argument): the components of `name` begin at replica `first`, those of the rank elsewhere.
+/// Throws Error(invalid_argument): the components of `name` begin at replica `first`, but `replicas` begin at another
+/// id.
 [[noreturn]] LOCKSTEP_API void throw_other_first(const ValueName& name, int first, const LocalReplicas& replicas);
 
 template <class T>
@@ -37,14 +38,14 @@ void check_replicas_of(const PerReplica<T>& value, const LocalReplicas& replicas
   if (value.size() != replicas.count) throw_other_count(name, value.size(), replicas);
   if (value.first_replica() != replicas.first) throw_other_first(name, value.first_replica(), replicas);
 }
-/// A value with one copy is that copy on every replica.
+/// A Mirrored value with one copy fits any number of replicas, because all replicas use the same copy.
 template <class T>
 void check_replicas_of(const Mirrored<T>& value, const LocalReplicas& replicas, const ValueName& name) {
   if (value.size() != 1 && value.size() != replicas.count) throw_other_count(name, value.size(), replicas);
 }
 
 /// Throws Error(invalid_argument) unless every PerReplica leaf of `tree` has one component for each of `replicas`, and
-/// every Mirrored leaf has that many copies or one. Costs nothing for trees without such leaves.
+/// every Mirrored leaf has the same number of copies or one copy. Costs nothing if `tree` has no such leaves.
 template <class Tree>
 void check_replicas([[maybe_unused]] const Tree& tree, [[maybe_unused]] const LocalReplicas& replicas,
                     [[maybe_unused]] const ValueName& name) {
@@ -55,7 +56,7 @@ void check_replicas([[maybe_unused]] const Tree& tree, [[maybe_unused]] const Lo
   }
 }
 
-/// As check_replicas for each of the arguments of `call`.
+/// Calls check_replicas for each argument of `call`.
 template <class... Args>
 void check_arguments([[maybe_unused]] std::string_view call, [[maybe_unused]] const LocalReplicas& replicas,
                      const Args&... args) {

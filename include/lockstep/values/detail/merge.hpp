@@ -17,7 +17,7 @@ struct is_distributed : std::bool_constant<is_distributed_values<T>> {};
 template <class Tree>
 inline constexpr bool has_distributed_leaf = any_leaf<std::remove_cvref_t<Tree>, is_distributed>::value;
 
-/// Merges the trees `get(0) .. get(count - 1)`, whose leaves are moved away.
+/// Merges the trees `get(0)` to `get(count - 1)` to one tree, and moves from their leaves.
 template <class Tree, class Get>
 auto merge_trees(int count, int first_replica, const Get& get) {
   return combine<Tree>(count, get, [=]<class Leaf, class GetLeaf>(const GetLeaf& leaf) {

@@ -27,11 +27,11 @@ namespace detail {
 template <class T>
 struct leaf_owns_elements : std::bool_constant<!refers_to_elements<T>> {};
 
-/// Whether all leaves of the tree only refer to elements, so that a reduction can write to them in place.
+/// Whether no leaf of the tree owns its elements, so that a reduction can write the results to these elements.
 template <class Tree>
 inline constexpr bool refers_everywhere = !any_leaf<std::remove_cvref_t<Tree>, leaf_owns_elements>::value;
 
-/// False, for a static_assert in a template that must not be instantiated.
+/// Always false. For a static_assert that must fail if its template is instantiated.
 template <class T>
 inline constexpr bool never = false;
 
@@ -51,15 +51,18 @@ struct component_of<Mirrored<T>> {
 /// Whether a leaf is neither a tensor nor IndexedSlices.
 template <class Leaf>
 struct is_not_tensor : std::bool_constant<!TensorLike<Leaf> && !std::same_as<Leaf, IndexedSlices>> {};
-/// The same of a leaf of cross-replica context: of its components, unless it is a variable.
+/// Whether a leaf in cross-replica context cannot be reduced: the leaf is not a variable, and its components are
+/// neither tensors nor IndexedSlices.
 template <class Leaf>
 struct is_not_reducible
     : std::bool_constant<is_not_tensor<typename component_of<Leaf>::type>::value && !stays_whole<Leaf>> {};
-/// The same of a leaf that has components; any other leaf is not gathered.
+/// Whether a leaf has components that are neither tensors nor IndexedSlices. gather returns a leaf without components
+/// unchanged, so such a leaf may have any type.
 template <class Leaf>
 struct is_not_gatherable : std::bool_constant<is_distributed_values<Leaf> && is_not_reducible<Leaf>::value> {};
 
-/// Whether no leaf of the tree is `Refused`; if one is, the program does not compile, and the text says why.
+/// True if `Refused` holds for no leaf of the tree. If not, the program does not compile, and the message gives the
+/// reason.
 template <class Tree, template <class> class Refused = is_not_reducible>
 constexpr bool can_be_reduced() {
   constexpr bool result = !any_leaf<std::remove_cvref_t<Tree>, Refused>::value;
@@ -70,8 +73,8 @@ constexpr bool can_be_reduced() {
   return result;
 }
 
-/// Returns a place for the result of reducing `leaf`: a copy of the leaf if it refers to elements, otherwise a new
-/// value with unspecified contents.
+/// Returns an object for the result of reducing `leaf`. If `leaf` does not own its elements, the object refers to the
+/// same elements; otherwise the object has new elements, which the reduction overwrites.
 template <class Leaf>
 Leaf result_like(const Leaf& leaf, ReduceOp /*op*/) {
   return leaf;
@@ -80,7 +83,7 @@ inline Tensor result_like(const Tensor& leaf, ReduceOp op) {
   return Tensor(result_dtype(op, leaf.dtype()), leaf.shape(), nullptr, leaf.device());
 }
 
-/// Result type of a host reduction of a leaf; the result owns its elements.
+/// Type of the result of reducing a leaf; the result owns its elements.
 template <class Leaf>
 struct owning {
   using type = Leaf;
@@ -96,7 +99,7 @@ struct owning<TensorView> {
 template <class Leaf>
 using owning_t = typename owning<Leaf>::type;
 
-/// Type of gathered components of type Leaf: a vector for lists of elements, else a Tensor.
+/// Type of the gathered components of type Leaf: a vector for numbers and lists of elements, otherwise a Tensor.
 template <class Leaf>
 struct gathered {
   using type = Tensor;
@@ -120,7 +123,7 @@ struct gathered<std::span<T>> {
 template <class Leaf>
 using gathered_t = typename gathered<Leaf>::type;
 
-/// Converts `tensor` to gathered_t<Leaf>; a vector needs a tensor with one axis.
+/// Converts `tensor` to gathered_t<Leaf>. If the result is a vector, `tensor` must have one axis.
 template <class Leaf>
 gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
   using Result = gathered_t<Leaf>;
@@ -139,8 +142,8 @@ gathered_t<Leaf> gathered_leaf(const Tensor& tensor) {
 template <class Leaf>
 struct is_sparse : std::bool_constant<std::same_as<Leaf, IndexedSlices>> {};
 
-/// A copy of `leaf` if Result is Leaf; otherwise a new Result with as many elements and unspecified contents. Result is
-/// not Tensor.
+/// Returns a copy of `leaf` if Result is Leaf. If Result is another type, returns a new Result with as many elements as
+/// `leaf` and unspecified contents. Result must not be Tensor.
 template <class Result, class Leaf>
 Result owning_result(const Leaf& leaf) {
   if constexpr (std::same_as<Result, Leaf>) {
@@ -153,7 +156,7 @@ Result owning_result(const Leaf& leaf) {
   }
 }
 
-/// `leaf` as a Result, with elements of its own.
+/// Converts `leaf` to a Result, which owns its elements.
 template <class Result, class Leaf>
 Result owning_copy(const Leaf& leaf) {
   if constexpr (std::constructible_from<Result, const Leaf&>) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees by their types: the kind of each node, and one tree made from several.
+// Trees of values by their types: the kind of each node, and the combination of several trees to one tree.
 
 #pragma once
 
@@ -61,7 +61,7 @@ inline constexpr NodeKind node_kind<std::map<K, T, C, A>> = NodeKind::map;
 template <class K, class T, class H, class E, class A>
 inline constexpr NodeKind node_kind<std::unordered_map<K, T, H, E, A>> = NodeKind::map;
 
-/// The same kind of container around other elements.
+/// Type of the same kind of container with other elements.
 template <class Container, class Element>
 struct rebind;
 template <class T, class A, class U>
@@ -90,24 +90,24 @@ inline constexpr bool is_pair = false;
 template <class A, class B>
 inline constexpr bool is_pair<std::pair<A, B>> = true;
 
-/// Throws Error(invalid_argument): replica `replica` gives another structure than replica 0 of this rank.
+/// Throws Error(invalid_argument): `what` differs between the trees of local replicas `local` and 0.
 [[noreturn]] LOCKSTEP_API void throw_structure_differs(const char* what, int local);
 
-/// Gives `aggregate`'s members to `fn` one by one, as a call of several arguments.
+/// Calls `fn` with all members of `aggregate` as arguments.
 template <class T, class Fn>
 decltype(auto) with_members(T& aggregate, Fn&& fn) {
   return std::apply([&](auto... pointers) -> decltype(auto) { return fn(aggregate.*pointers...); },
                     tree_members<std::remove_const_t<T>>::pointers);
 }
 
-/// Type of member k of an aggregate, const if the aggregate is.
+/// Type of member k of an aggregate; const if the aggregate is const.
 template <class T, std::size_t k>
 using member_t = std::remove_reference_t<decltype(std::declval<T&>().*
                                                   (std::get<k>(tree_members<std::remove_const_t<T>>::pointers)))>;
 
-/// One tree from `count` trees of one type: `get(i)` is the i-th, and `leaf.template operator()<L>(get_leaf)` makes a
-/// result's leaf from the accessor of the leaves at one place. Throws Error(invalid_argument) where the structures
-/// differ.
+/// Combines `count` trees of one type to one tree. `get(i)` returns tree i. For each leaf, of type L, `leaf.template
+/// operator()<L>(get_leaf)` returns the leaf of the result; `get_leaf(i)` returns the corresponding leaf of tree i.
+/// Throws Error(invalid_argument) if the structures differ.
 template <class Tree, class Get, class Leaf>
 auto combine(int count, const Get& get, const Leaf& leaf);
 
@@ -127,7 +127,7 @@ auto combine_tuple(int count, const Get& get, const Leaf& leaf, std::index_seque
   if constexpr (is_pair<std::remove_const_t<Tree>>) {
     return std::pair{child(std::integral_constant<std::size_t, k>{})...};
   } else {
-    // braces: from left to right
+    // braces evaluate the children from left to right
     return std::tuple<decltype(child(std::integral_constant<std::size_t, k>{}))...>{
         child(std::integral_constant<std::size_t, k>{})...};
   }
@@ -218,7 +218,7 @@ auto combine_variant(int count, const Get& get, const Leaf& leaf, std::index_seq
         ? static_cast<void>(result.emplace(std::in_place_index<k>, child(std::integral_constant<std::size_t, k>{})))
         : static_cast<void>(0)),
    ...);
-  return std::move(result.value());  // none for a variant that an exception has left without a value
+  return std::move(result.value());  // throws if the variant is valueless_by_exception
 }
 
 template <class Tree, class Get, class Leaf>
@@ -248,7 +248,7 @@ auto combine(int count, const Get& get, const Leaf& leaf) {
   }
 }
 
-/// Whether `Test<L>::value` holds for some leaf of the tree.
+/// Whether `Test<L>::value` holds for at least one leaf type L of the tree.
 template <class Tree, template <class> class Test>
 struct any_leaf : Test<Tree> {};
 template <template <class> class Test, class... T>

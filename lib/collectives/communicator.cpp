@@ -135,7 +135,7 @@ Request Communicator::barrier_async(const ReduceOptions& options) const {
 
 namespace {
 
-/// An item for each tensor.
+/// One item per tensor.
 std::vector<Item> items_of(std::span<const ConstTensorView> inputs) {
   std::vector<Item> items;
   for (std::size_t i = 0; i < inputs.size(); ++i) items.push_back({inputs.subspan(i, 1), {}});
@@ -215,7 +215,8 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
                                                   {settings.recorder_entries, settings.recorder_directory},
                                                   std::move(family)});
   Communicator communicator(state);
-  // a rank may have passed an invalid number: checked after the exchange, so that all ranks throw
+  // a rank may have passed an invalid number of replicas: ReplicaLayout checks the numbers after the exchange, so that
+  // all ranks throw
   if (!layout && communicator.size() == 1) {
     state->layout = ReplicaLayout({options.local_replicas});
   } else if (!layout) {
@@ -250,7 +251,7 @@ Communicator CommunicatorAccess::make_internal(std::unique_ptr<detail::Transport
                                                const CommunicatorOptions& options, const ReplicaLayout& layout) {
   Communicator communicator = make(std::move(transport), options, layout);
   communicator.state_->wait_claim.reset();
-  communicator.state_->engine->ignore_positions();  // a creation after a failure starts anew: recover is not needed
+  communicator.state_->engine->ignore_positions();  // after a failure, the next call needs no `recover`
   return communicator;
 }
 

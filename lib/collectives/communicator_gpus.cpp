@@ -20,13 +20,13 @@ using detail::GpuPath;
 
 namespace {
 
-/// NCCL's unique id, as rank 0 sends it to all ranks.
+/// The message by which rank 0 sends NCCL's unique id to all ranks.
 struct IdMessage {
   detail::nccl::UniqueId id;
-  std::array<char, 128> why_not{};  // the failure if there is no id; else empty
+  std::array<char, 128> why_not{};  // error text if rank 0 could not make the id; else empty
 };
 
-/// Description of the data that goes through host memory, with the reason; empty if there is none.
+/// Describes which data goes through host memory, and why; empty if no data goes through host memory.
 std::string staging_notice(const detail::GpuDecision& decision) {
   if (decision.path == GpuPath::host)
     return fmt::format("collectives on GPUs go through host memory: {}", decision.text);
@@ -113,7 +113,7 @@ std::shared_ptr<detail::GpuGroup> Communicator::State::negotiate_path(
   if (gpus != nullptr && gpus->epoch() == epoch) return gpus;
   if (devices.empty()) return nullptr;
   const auto descriptors = exchange_device_descriptors(devices, fail_after);
-  // all ranks have left the previous epoch, so aborting its communicators disturbs no rank
+  // all ranks have left the previous epoch, so aborting the NCCL communicators of that epoch disturbs no rank
   if (gpus != nullptr && gpus->comms() != nullptr) gpus->comms()->abort();
   auto negotiated = detail::GpuGroup::make(epoch, descriptors, layout, rank);
   if (negotiated->decision().path == GpuPath::nccl) start_nccl(*negotiated);
@@ -143,7 +143,7 @@ std::vector<detail::DeviceDescriptor> Communicator::State::exchange_device_descr
                 descriptor.why_no_nccl.begin());
   }
   ReduceOptions how = detail::internal_call("first call on GPUs");
-  how.fail_after = fail_after;  // that of the call for which this is done
+  how.fail_after = fail_after;  // the timeout of the call that needs the path
   return gather_from_replicas<detail::DeviceDescriptor>(own, how);
 }
 
@@ -167,7 +167,7 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
   const auto starting =
       std::make_shared<detail::NcclStart>(descriptor, group.comms(), message.id, group.leader_of_stream(0),
                                           group.leaders().size(), *options.fail_after / 2);
-  static_cast<void>(starting->try_acquire());  // succeeds: no other caller has it
+  static_cast<void>(starting->try_acquire());  // succeeds: the operation is new
   engine->run(starting);
   if (!starting->why_not().empty()) group.fall_back(starting->why_not());
 }

@@ -34,32 +34,32 @@ namespace lockstep {
 
 namespace detail {
 
-/// For calls that the library makes itself: errors show the name, not a line of the library.
+/// The options of a call that the library itself makes. Errors of the call show `name` instead of a source line.
 [[nodiscard]] inline ReduceOptions internal_call(std::string_view name) {
   return {.order = std::nullopt, .name = name, .where = std::source_location()};
 }
 
 }  // namespace detail
 
-// hidden, although its class is exported
+// hidden, although Communicator is exported
 struct [[gnu::visibility("hidden")]] Communicator::State {
   using Call = detail::Call;
-  class Creator;  // makes a communicator from this one
+  class Creator;  // makes a communicator from this communicator
 
   CommunicatorOptions options;
-  std::optional<detail::cuda::WaitClaim> wait_claim;  // for fail_after
+  std::optional<detail::cuda::WaitClaim> wait_claim;  // lets waits for GPUs take up to options.fail_after
   bool force_canonical_order = false;
   ReplicaLayout layout;
   int rank = 0;
   std::shared_ptr<detail::Engine> engine;
   std::shared_ptr<detail::ScheduleCache> schedules;       // null until the numbers of replicas are known
-  std::shared_ptr<const detail::CarrySteps> carry_steps;  // null until `schedules` is set, or if calls carry no data
+  std::shared_ptr<const detail::CarrySteps> carry_steps;  // null before `schedules` is set; null if no data is carried
   mutable detail::Mutex mutex;
   std::shared_ptr<detail::ParallelLoop> parallel_loop LOCKSTEP_GUARDED_BY(mutex);
   detail::PlanCache cache LOCKSTEP_GUARDED_BY(mutex);
 
-  detail::Mutex creation_mutex;  // held during the operations by which a communicator is made from this one
-  detail::Mutex gpu_mutex;       // held while the ranks negotiate
+  detail::Mutex creation_mutex;  // held while another communicator is made from this communicator
+  detail::Mutex gpu_mutex;       // held while the ranks negotiate the path between GPUs
   std::shared_ptr<detail::GpuGroup> gpus LOCKSTEP_GUARDED_BY(gpu_mutex);  // null before the first call on GPUs
   std::string logged_notice LOCKSTEP_GUARDED_BY(gpu_mutex);
 
@@ -69,16 +69,16 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   [[nodiscard]] std::shared_ptr<detail::Operation> make_host_operation(const Call& call,
                                                                        std::vector<detail::HostItem> checked,
                                                                        const ReduceOptions& how) const;
-  /// Makes the operation of one call on GPUs. Errors of this rank are propagated. Collective if the ranks have not
-  /// negotiated the path yet.
+  /// Makes the operation of one call on GPUs. Propagates the errors of this rank to the other ranks. If the ranks have
+  /// not negotiated the path yet, the function negotiates it, and is collective.
   [[nodiscard]] std::shared_ptr<detail::Operation> make_gpu_operation(const Call& call, std::span<const Item> items,
                                                                       const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> make_operation_of(const std::shared_ptr<detail::GpuGroup>& group,
                                                                      const Call& call,
                                                                      std::vector<detail::HostItem> checked,
                                                                      const ReduceOptions& how);
-  /// The path between GPUs in this epoch; the local replicas are on `devices`. If the ranks have not negotiated the
-  /// path yet: returns null if `devices` is empty, else negotiates the path, which is collective.
+  /// The path between GPUs in this epoch. The local replicas are on `devices`. Before the negotiation, a call with
+  /// empty `devices` returns null; a call with other `devices` negotiates the path, and is collective.
   [[nodiscard]] std::shared_ptr<detail::GpuGroup> negotiate_path(
       std::span<const Device> devices, std::optional<std::chrono::milliseconds> fail_after = std::nullopt);
   [[nodiscard]] std::vector<detail::DeviceDescriptor> exchange_device_descriptors(
@@ -86,10 +86,10 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   void start_nccl(detail::GpuGroup& group);
   [[nodiscard]] detail::Descriptor describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                     Order order, const ReduceOptions& how, std::uint64_t way) const;
-  /// Decided by the first tensor; the other tensors are checked later.
+  /// Whether the first tensor is on a GPU. The other tensors are checked later.
   [[nodiscard]] static bool is_on_gpus(std::span<const Item> items);
-  /// Runs `make()`; adds the context of `call` to its errors, and propagates them to the other ranks with the line of
-  /// the call.
+  /// Runs `make()`. If it throws an error, adds the context of `call` to the error, and propagates the error to the
+  /// other ranks with the line of the call.
   template <class Make>
   auto propagate(const Call& call, const ReduceOptions& how, const Make& make) const {
     const detail::EngineCall target{*engine, how.where};
@@ -103,16 +103,17 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
   }
   [[nodiscard]] std::shared_ptr<detail::ParallelLoop> loop() const;
   void run(const Call& call, std::span<const Item> items, const ReduceOptions& how);
-  /// A call with one tensor of this rank; the kind of the call decides which of the two is used on this rank.
+  /// Runs a call with one tensor per rank. The kind of the call decides whether this rank uses `input`, `output` or
+  /// both.
   void run(const Call& call, const ConstTensorView& input, const TensorView& output, const ReduceOptions& how);
   [[nodiscard]] std::unique_ptr<Request::State> run_async(const Call& call, const ConstTensorView& input,
                                                           const TensorView& output, const ReduceOptions& how);
-  /// The item of such a call; refers to the views.
+  /// The item of a call with one tensor per rank. The item refers to `input` and `output`.
   [[nodiscard]] Item item_of(const Call& call, const ConstTensorView& input, const TensorView& output,
                              const ReduceOptions& how) const;
   [[nodiscard]] static std::unique_ptr<Plan::State> prepare(const std::shared_ptr<State>& owner, const Call& call,
                                                             std::span<const Item> items, const ReduceOptions& how);
-  /// The values of all replicas, by replica; `own` has one per local replica. Collective.
+  /// The values of all replicas, by replica; `own` has one value per local replica. Collective.
   template <class T>
   [[nodiscard]] std::vector<T> gather_from_replicas(std::span<const T> own, const ReduceOptions& how) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -129,34 +130,36 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                           const ReduceOptions& how);
   /// See Communicator::recover.
   [[nodiscard]] std::int64_t recover(const std::source_location& where);
-  /// Starts one end of a message. Errors of this rank are sent to the other rank.
+  /// Starts a send or a receive. Errors of this rank are sent to the other rank.
   [[nodiscard]] std::unique_ptr<Request::State> post_pair(const Call& call, std::span<const Item> items,
                                                           const ReduceOptions& how, detail::Progress progress);
-  /// Host copies of those tensors of a message that are on GPUs; null if there are none.
+  /// Host copies of the tensors of a send or receive that are on GPUs; null if no tensor is on a GPU.
   [[nodiscard]] std::unique_ptr<detail::HostCopies> copies_of_pair(const Call& call,
                                                                    std::span<detail::HostItem> checked) const;
-  /// Whether the data of the call travels with the agreement.
+  /// Whether the data of the call travels in the messages of the agreement.
   [[nodiscard]] bool is_carried(const Call& call, const detail::Descriptor& descriptor,
                                 std::span<const detail::HostItem> items) const;
-  /// The schedule of the call; null for a direct exchange, and in the shared memory of a node.
+  /// The schedule of the call; null if the call runs as a direct exchange, or in the shared memory of one node.
   [[nodiscard]] std::shared_ptr<const detail::RankSchedule> schedule_of(
       const Call& call, const std::vector<detail::HostItem>& items) const;
-  /// The operation that served the same call before, if it is free and has not failed; else a new one.
+  /// The operation of an earlier equal call, if that operation is not in use; else a new operation.
   [[nodiscard]] std::shared_ptr<detail::Operation> acquire(const Call& call, std::span<const Item> items,
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> find_or_make(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how);
-  /// Sets the options of `how` that may differ each time the same call is made: the timeout and the caller's line.
+  /// Sets those options of `how` in which equal calls may differ: the timeout and the line of the caller.
   static void note_options(detail::Operation& operation, const ReduceOptions& how) noexcept;
-  /// The order that the call, the communicator's options and LOCKSTEP_ORDER request together.
+  /// The requested order: the order of the call, else of the communicator's options, else the default for `kind`.
+  /// LOCKSTEP_ORDER may force Order::canonical.
   [[nodiscard]] Order order_asked_for(DeviceKind kind, std::optional<Order> of_call) const noexcept;
-  /// Order::any if it is requested and the backend can reduce every item; else canonical, which Order::any permits.
+  /// Order::any if it is requested and the backend can reduce every item; else Order::canonical, which a request of
+  /// Order::any permits.
   [[nodiscard]] Order order_of(const Call& call, const std::vector<detail::HostItem>& items,
                                const ReduceOptions& how) const;
-  /// As order_of, on GPUs with NCCL.
+  /// As order_of, for a call on GPUs, with NCCL as the backend.
   [[nodiscard]] Order gpu_order_of(const Call& call, std::span<const detail::HostItem> items,
                                    const detail::Leaders& leaders, const ReduceOptions& how) const;
-  /// Time limit of the call.
+  /// The time limit of the call.
   [[nodiscard]] std::chrono::milliseconds timeout(const ReduceOptions& how) const;
 };
 

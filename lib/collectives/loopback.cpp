@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators between threads of one process.
+// Communicators whose ranks are threads of one process.
 
 #include "base/check.hpp"
 #include "cluster/settings.hpp"

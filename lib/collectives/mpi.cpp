@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-/// The parent of the communicators over MPI_COMM_WORLD, which the job keeps.
+/// The parent of all communicators over MPI_COMM_WORLD. The job owns this parent.
 Communicator job_communicator(detail::Job& job, const detail::Settings& settings) {
   const detail::MutexLock lock(job.mutex);
   if (!job.attachment) {

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// A copy of a list of items; the caller still owns the elements. Copies of the object share the list.
+/// A copy of a list of items and their views; the caller still owns the tensors. Copies of this object share the list.
 class OwnedItems {
  public:
   explicit OwnedItems(std::span<const Item> items) : content_(std::make_shared<Content>()) {
@@ -44,7 +44,7 @@ std::unique_ptr<Plan::State> Communicator::State::prepare(const std::shared_ptr<
                                                           std::span<const Item> items, const ReduceOptions& options) {
   auto state = std::make_unique<Plan::State>();
   state->engine = owner->engine;
-  // the lists of views are copied once, here
+  // the lists of views are copied only once, by OwnedItems
   state->make = [owner, call, items = OwnedItems(items), order = options.order, name = std::string(options.name),
                  fail_after = options.fail_after, where = options.where] {
     const ReduceOptions how{order, name, fail_after, where};
@@ -55,7 +55,7 @@ std::unique_ptr<Plan::State> Communicator::State::prepare(const std::shared_ptr<
   };
   if (is_on_gpus(items)) {
     static_cast<void>(
-        detail::check_items(call, owner->layout, owner->rank, items));  // further checks need the other ranks
+        detail::check_items(call, owner->layout, owner->rank, items));  // the other checks need the other ranks
   } else {
     state->operation = state->make();
   }

@@ -8,7 +8,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// Calls `visit` with every word of an encoding that identifies the list of items, until it returns false.
+/// Encodes the list of items as words; different lists have different encodings. Calls `visit` with each word, until
+/// `visit` returns false. Returns false if `visit` has returned false.
 template <class Visit>
 bool for_each_word(std::span<const Item> items, const Visit& visit) {
   const auto visit_view = [&](const ConstTensorView& view) {
@@ -70,7 +71,7 @@ std::list<PlanCache::Entry>::iterator PlanCache::locate(const CallKey& key, std:
 }
 
 std::shared_ptr<Operation> PlanCache::find(const CallKey& key) {
-  // a call that repeats the previous one does not need a hash
+  // a repetition of the previous call is found without a hash
   if (!entries_.empty() && matches(entries_.front(), key)) return entries_.front().operation;
   const auto entry = locate(key, hash_of(key));
   if (entry == entries_.end()) return nullptr;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations of earlier calls, indexed by call and buffers: a program that repeats a call pays for checks, tables and
-// schedules once.
+// The operations of earlier calls, indexed by call and buffers. If a program repeats a call, checks, tables and
+// schedules are made only once.
 
 #pragma once
 
@@ -22,12 +22,12 @@
 
 namespace lockstep::detail {
 
-/// All arguments of a call.
+/// The arguments that identify a call.
 struct CallKey {
   OperationKind kind;
   ReduceOp op;
   int root;
-  int order;  ///< of the call; -1: the communicator's default
+  int order;  ///< order of the call; -1: the communicator's default
   std::string_view name;
   std::span<const Item> items;
 };
@@ -50,7 +50,7 @@ class PlanCache {
     int root;
     int order;
     std::string name;
-    std::vector<std::uint64_t> words;  // encoded views
+    std::vector<std::uint64_t> words;  // encoding of the items
     std::shared_ptr<Operation> operation;
   };
 

@@ -46,7 +46,7 @@ void Request::finish() noexcept {
 
 void Request::wait() {
   if (!state_) return;
-  // the outcome is reported once: afterwards the request is complete, whether this throws or not
+  // the outcome is reported only once: after this call the request is complete, even if the call throws
   const std::unique_ptr<State> state = std::move(state_);
   state->engine->wait(*state->use.operation());
 }
@@ -71,7 +71,7 @@ void Request::wait(void* stream) {
 bool Request::wait_for(std::chrono::nanoseconds duration) {
   if (!state_) return true;
   const auto now = std::chrono::steady_clock::now();
-  std::optional<std::chrono::steady_clock::time_point> until;  // none: beyond the range of the clock
+  std::optional<std::chrono::steady_clock::time_point> until;  // none if the end is beyond the range of the clock
   if (duration < std::chrono::steady_clock::time_point::max() - now) until = now + duration;
   try {
     if (!state_->engine->wait(*state_->use.operation(), until)) return false;

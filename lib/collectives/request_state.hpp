@@ -18,7 +18,7 @@
 namespace lockstep {
 
 struct Request::State {
-  /// `acquired`, which is not posted yet, reads and writes `blocks`.
+  /// `acquired` is not posted yet; it reads and writes `blocks`.
   State(std::shared_ptr<detail::Engine> with, const std::shared_ptr<detail::Operation>& acquired,
         detail::MemoryBlocks blocks)
       : engine(std::move(with)), use(acquired), memory(std::make_shared<User>(engine, acquired), std::move(blocks)) {}

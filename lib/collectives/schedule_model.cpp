@@ -22,7 +22,7 @@ void check_whole(std::string_view name, std::int64_t value, std::int64_t least, 
 }
 
 void check_positive(std::string_view name, double value) {
-  if (value > 0 && value <= 1e9) return;  // not so for a NaN
+  if (value > 0 && value <= 1e9) return;  // the condition is false for a NaN
   detail::throw_error(Code::invalid_argument, "simulate_all_reduce: {} is {}; give a number above 0, at most 10^9",
                       name, value);
 }
@@ -31,13 +31,15 @@ static_assert(sizeof(detail::AgreementHeader) == detail::agreement_header_bytes)
 
 /// See `carried_bytes`.
 std::optional<std::int64_t> carried_bytes_on(const detail::RankLayout& layout, std::int64_t bytes) {
-  // the sizes that cannot be carried do without the steps, which take time proportional to the ranks
+  // data of this size is never carried; making the steps, to find this out, takes time proportional to the number of
+  // ranks
   if (bytes > static_cast<std::int64_t>(detail::most_carried_bytes)) return std::nullopt;
   const detail::ModelledRanks ranks(layout);
   return carried_bytes(*make_carry_steps(ranks.layout, ranks.node_leaders, 0, detail::NodePath::memory), bytes);
 }
 
-/// What lockstep runs on `layout`, at the rates of `parameters`; cut into `segments` segments if that is not 0.
+/// The schedule that lockstep runs on `layout`, with its time at the rates of `parameters`. If `segments` is not 0, the
+/// vector is cut into `segments` segments.
 detail::ScheduleChoice priced_plan(const detail::RankLayout& layout, const detail::CostParameters& parameters,
                                    std::int64_t bytes, int segments) {
   const auto plan = planned_schedule(layout, bytes, detail::NodePath::memory);
@@ -46,7 +48,7 @@ detail::ScheduleChoice priced_plan(const detail::RankLayout& layout, const detai
   return priced(layout, parameters, plan ? plan->radices : direct(), bytes, segments);
 }
 
-/// What lockstep runs in the shared memory of one node.
+/// The all_reduce that lockstep runs in the shared memory of one node, with its time.
 ModelledAllReduce priced_in_node(const detail::RankLayout& layout, const detail::CostParameters& parameters,
                                  std::int64_t bytes) {
   const bool is_small = detail::uses_control_blocks(detail::ModelledRanks(layout).layout, bytes, BufferKind::arena);

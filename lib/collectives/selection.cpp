@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an all_reduce does at which size, in words.
+// Describes in words how an all_reduce of a given size runs.
 
 #include "collectives/selection.hpp"
 
@@ -53,12 +53,12 @@ std::string in_node(const ReplicaLayout& layout, std::int64_t bytes, BufferKind 
   return fmt::format("slices through staging, {} {}", rounds, rounds == 1 ? "round" : "rounds");
 }
 
-/// What an all_reduce of `bytes` bytes per replica does, in the words of `selected_schedule`. `steps` is null if no
-/// data travels with the agreement.
+/// Describes how an all_reduce of `bytes` bytes per replica runs, in the words of `selected_schedule`. `steps` is null
+/// if no data travels with the agreement.
 std::string selection(const ReplicaLayout& layout, Reach reach, detail::ScheduleCache& schedules,
                       const detail::CarrySteps* steps, std::int64_t bytes, BufferKind buffers) {
   if (layout.ranks() == 1) return "alone";
-  // the ranks compare the radices of the environment with the schedule, which carried data has none of
+  // radices of the environment are compared between ranks as part of a schedule; carried data has no schedule
   if (steps != nullptr && schedules.forced_radices().empty() && detail::carried_bytes(*steps, bytes))
     return "with the agreement";
   if (const auto schedule = schedules.find(bytes)) {
@@ -107,7 +107,7 @@ std::string selected_schedule(const Communicator& communicator, std::int64_t byt
 }
 
 std::string selected_schedule(const ModelledCluster& cluster, std::int64_t bytes, BufferKind buffers) {
-  static_cast<void>(simulate_all_reduce(cluster, bytes, "f2", 1));  // checks the fields
+  static_cast<void>(simulate_all_reduce(cluster, bytes, "f2", 1));  // checks the fields of `cluster`
   const detail::ModelledRanks ranks(detail::even_rank_layout(cluster.ranks, cluster.nodes));
   const detail::Settings settings = detail::settings_from_environment();
   const auto path = settings.share_memory ? detail::NodePath::memory : detail::NodePath::messages;

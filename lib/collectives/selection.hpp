@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The path of an all_reduce, for `selected_schedule` and `simulate_all_reduce`.
+// Predicts the path of an all_reduce, for `selected_schedule` and `simulate_all_reduce`.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace lockstep::detail {
 
-/// The ranks of a ModelledCluster, which have one replica each.
+/// The ranks of a ModelledCluster. Each rank has one replica.
 struct ModelledRanks {
   explicit ModelledRanks(const RankLayout& ranks);
 
@@ -27,11 +27,12 @@ struct ModelledRanks {
   std::vector<int> node_leaders;  ///< for every rank, the lowest rank of its node
 };
 
-/// The bytes of the vector in the messages of the agreement if the data of an all_reduce in canonical order of one f32
-/// tensor of `bytes` bytes travels there.
+/// For an all_reduce in canonical order of one f32 tensor of `bytes` bytes: the bytes of the tensor in a message of the
+/// agreement. None if the data does not travel with the agreement.
 [[nodiscard]] std::optional<std::int64_t> carried_bytes(const CarrySteps& steps, std::int64_t bytes);
 
-/// The rules of `make_node_reduce` for one f32 tensor of `bytes` bytes per replica whose buffers are all of one kind.
+/// Whether `make_node_reduce` uses the control blocks for one f32 tensor of `bytes` bytes per replica, if all buffers
+/// are of the kind `buffers`.
 [[nodiscard]] bool uses_control_blocks(const ReplicaLayout& layout, std::int64_t bytes, BufferKind buffers);
 
 }  // namespace lockstep::detail

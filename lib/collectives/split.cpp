@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes communicators from another communicator, the parent, by operations in the parent's queue. So the parent's
-// deadline applies, and a failure of another rank ends the wait for that rank. The ranks first exchange one record
-// each, then votes: whether each rank can do its part.
+// Makes communicators from another communicator, the parent, by operations in the parent's queue. Therefore the
+// deadline of the parent applies, and if another rank fails, the wait for that rank ends. The ranks first exchange one
+// record each. Then they vote: the vote of a rank says whether the rank can do its part.
 
 #include <lockstep/collectives/communicator.hpp>
 
@@ -21,17 +21,17 @@ namespace {
 
 using Creation = CommunicatorAccess::Creation;
 
-/// What one rank tells the others.
+/// The record that one rank sends to all ranks.
 struct CreationRecord {
-  std::int32_t color = 0;  ///< negative: in no group
+  std::int32_t color = 0;  ///< negative: the rank is in no group
   std::int32_t key = 0;
   std::int32_t local_replicas = 1;
   detail::Introduction introduction;
 };
 static_assert(std::is_trivially_copyable_v<CreationRecord>);
 
-/// The ranks of the same color as `rank`, itself included, by key and, for equal keys, by rank; none if its color is
-/// negative.
+/// The ranks with the color of `rank`, including `rank`, sorted by key and, if keys are equal, by rank. Empty if the
+/// color is negative.
 std::vector<int> members_of_group(std::span<const CreationRecord> by_rank, int rank) {
   const auto record = [&](int of_rank) -> const CreationRecord& { return by_rank[static_cast<std::size_t>(of_rank)]; };
   std::vector<int> members;
@@ -44,7 +44,7 @@ std::vector<int> members_of_group(std::span<const CreationRecord> by_rank, int r
   return members;
 }
 
-/// MPI makes a communicator for the new group. Each rank begins the MPI call when all ranks have arrived at the
+/// Makes the MPI communicator of the new group. Each rank begins the MPI call when all ranks have arrived at the
 /// operation.
 class ContextOperation final : public detail::Operation {
  public:
@@ -57,7 +57,7 @@ class ContextOperation final : public detail::Operation {
   std::string_view awaited() const override { return "MPI_Comm_idup is not complete"; }
   bool abandon(detail::Transport&) noexcept override {
     group_->abandon_context();
-    return false;  // MPI's own messages do not disturb those of the communicator
+    return false;  // the messages of MPI_Comm_idup do not disturb the communicator's messages
   }
   bool survives_faults() const noexcept override { return true; }
 
@@ -67,12 +67,13 @@ class ContextOperation final : public detail::Operation {
 
 }  // namespace
 
-/// One creation on this rank.
+/// The creation of one communicator on this rank.
 class Communicator::State::Creator {
  public:
   Creator(State& parent, const Creation& creation) : parent_(parent), creation_(creation) {}
 
-  /// Null for a rank with a negative color. The numbers of replicas of the members are added to `replicas`.
+  /// Returns the transport of the new communicator; null if `color` is negative. Appends the number of replicas of each
+  /// member to `replicas`.
   [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, int local_replicas,
                                                         std::vector<int>& replicas) {
     const detail::MutexLock lock(parent_.creation_mutex);
@@ -85,7 +86,7 @@ class Communicator::State::Creator {
     if (group->needs_context()) {
       const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, name_of("MPI_Comm_idup"));
       const auto making = std::make_shared<ContextOperation>(descriptor, group);
-      static_cast<void>(making->try_acquire());  // succeeds: no other caller has it
+      static_cast<void>(making->try_acquire());  // succeeds: the operation is new
       run(making);
     }
     while (!group->accept(gather(group->vote(), "shared memory"))) {}
@@ -100,7 +101,7 @@ class Communicator::State::Creator {
     return name;
   }
 
-  /// Errors of `step` on this rank are propagated.
+  /// Runs `step`, and propagates its errors on this rank to the other ranks.
   template <class Step>
   std::invoke_result_t<const Step&> propagate(const Step& step) const {
     const detail::EngineCall target{*parent_.engine, creation_.where};

@@ -69,7 +69,7 @@ Device Staging::place_of(const Item& item, DeviceKind kind) const noexcept {
   for (const TensorView& output : item.outputs) {
     if (is_there(output.device, item, kind)) return output.device;
   }
-  return {DeviceKind::gpu, gpus_.front()};  // not empty: otherwise no view on a GPU would need a copy
+  return {DeviceKind::gpu, gpus_.front()};  // gpus_ is not empty: with an empty gpus_, no view on a GPU needs a copy
 }
 
 StagedItems::StagedItems(std::span<const Item> items, const Staging& staging) : staging_(staging) {
@@ -103,7 +103,7 @@ void StagedItems::add(const Item& item, DeviceKind kind) {
 void StagedItems::add_outputs(const Item& item, DeviceKind kind, Device place) {
   if (item.outputs.empty()) return;
   const auto is_there = [&](const TensorView& output) { return staging_.is_there(output.device, item, kind); };
-  // all outputs are equal: outputs on other devices are copied from one that the call writes
+  // all outputs are equal, so an output on another device is copied from an output that the call writes
   const auto found = std::find_if(item.outputs.begin(), item.outputs.end(), is_there);
   const bool is_elsewhere = found == item.outputs.end();
   const TensorView result =

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts items whose views are partly on GPUs and partly in host memory into calls that a communicator accepts: all
-// views of a call are on devices of one kind, and views on GPUs are on those of this rank's replicas. For collectives
-// whose outputs are all equal.
+// Converts items with views on GPUs and in host memory into calls that a communicator accepts. In each such call, all
+// views are on devices of one kind, and views on GPUs are on the GPUs of this rank's replicas. Only for collectives in
+// which all outputs of an item are equal.
 
 #pragma once
 
@@ -24,14 +24,14 @@ enum class DataPath : std::uint8_t {
   host,       ///< through host memory
 };
 
-/// RING uses host memory.
+/// The path that `options` request. CommunicationImplementation::ring uses host memory.
 [[nodiscard]] inline DataPath path_of(const CommunicationOptions& options) noexcept {
   return options.implementation == CommunicationImplementation::ring ? DataPath::host : DataPath::as_placed;
 }
 
-/// The views that decide the path: views that every rank has.
+/// The views that decide the path. Every rank has these views.
 enum class DecidedBy : std::uint8_t {
-  inputs,   ///< inputs of the local replicas; outputs may be on the same GPUs
+  inputs,   ///< inputs of the local replicas; outputs may be on the GPUs of the inputs
   outputs,  ///< outputs, for a broadcast
 };
 
@@ -47,7 +47,7 @@ struct StagingRule {
   const Communicator* communicator = nullptr;  ///< set for a broadcast, whose views do not determine the replicas' GPUs
 };
 
-/// Staging of one call.
+/// Decides which views of one call must be copied.
 class Staging {
  public:
   explicit Staging(const StagingRule& rule);
@@ -55,7 +55,7 @@ class Staging {
   [[nodiscard]] DeviceKind kind_of(const Item& item) const noexcept {
     return detail::kind_of(item, path_, decided_by_);
   }
-  /// Whether a view of `item` that is on `place` needs no copy, if the item moves between devices of `kind`.
+  /// Whether a view of `item` on the device `place` needs no copy, if the item moves between devices of `kind`.
   [[nodiscard]] bool is_there(Device place, const Item& item, DeviceKind kind) const noexcept;
   /// Whether the items move between devices of different kinds, or a view needs a copy.
   [[nodiscard]] bool is_needed(std::span<const Item> items) const noexcept;
@@ -65,11 +65,11 @@ class Staging {
  private:
   DataPath path_;
   DecidedBy decided_by_;
-  std::vector<int> gpus_;  // GPUs on which the views of a broadcast may be; empty: any
+  std::vector<int> gpus_;  // GPUs on which the views of a broadcast may be; empty: all GPUs
 };
 
-/// Items that all move between devices of one kind. Views that are elsewhere are replaced by copies there, made when
-/// their item is added; `finish` copies the results to the original views, which must stay valid until then.
+/// Items that all move between devices of one kind. `add` replaces each view that is on a different device by a copy on
+/// a suitable device. `finish` copies the results to the original views, which must stay valid until `finish` returns.
 class StagedItems {
  public:
   /// Reserves memory for `items`.
@@ -89,7 +89,7 @@ class StagedItems {
   void add_outputs(const Item& item, DeviceKind kind, Device place);
 
   const Staging& staging_;
-  // capacity is reserved, since items refer to the elements
+  // capacity is reserved, because items_ refers to elements of inputs_ and outputs_
   std::vector<ConstTensorView> inputs_;
   std::vector<TensorView> outputs_;
   std::vector<Item> items_;
@@ -97,9 +97,9 @@ class StagedItems {
   std::vector<Return> returns_;
 };
 
-/// Calls `call(items)`, with copies in place of views that are elsewhere. If some items move between GPUs and some
-/// through host memory, makes one call for the former, then one for the latter. Cost if all views are in host memory: a
-/// check of every view.
+/// Calls `call(items)`, with copies in place of the views that the communicator does not accept. If some items move
+/// between GPUs and other items through host memory, makes two calls: first with the items that move between GPUs, then
+/// with the other items. If all views are in host memory, the only cost is a check of every view.
 template <class Call>
 void with_staged(std::span<const Item> items, const StagingRule& rule, const Call& call) {
   if (!touches_gpus(items)) return call(items);

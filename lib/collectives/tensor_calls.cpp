@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls on one tensor of this rank: each is a call with one item.
+// Calls with one tensor per rank. Each of these calls is a call with one item.
 
 #include <lockstep/collectives/communicator.hpp>
 

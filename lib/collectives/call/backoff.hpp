@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for another thread or rank without taking a core that it may need.
+// Pauses for a loop that waits for another thread or rank. The pauses free the core, since the awaited thread or rank
+// may need it.
 
 #pragma once
 
@@ -15,16 +16,16 @@ namespace lockstep::detail {
 /// Spins, then yields, then sleeps. One object per wait.
 class Backoff {
  public:
-  /// Spins before the first yield; each costs some tenths of a microsecond. A thread with a core of its own spins for
-  /// long, because a yield may give the core to another process for milliseconds; a thread that shares its core yields
-  /// almost at once.
+  /// Number of spins before the first yield. A spin costs some tenths of a microsecond. A thread with a core of its own
+  /// spins for long, because a yield may give the core to another process for milliseconds; a thread that shares its
+  /// core yields almost at once.
   static constexpr int own_core_spins = 2000;
   static constexpr int shared_core_spins = 20;
 
   explicit Backoff(int spins) : spins_(spins) {}
 
-  /// Spins or yields. Returns false at once if that has lasted so long that the caller must look at the clock and
-  /// at control messages.
+  /// Spins or yields, and returns true. If the wait has already lasted so long that the caller must check the clock and
+  /// control messages, returns false at once.
   [[nodiscard]] bool pause_briefly() {
     ++pauses_;
     if (pauses_ <= spins_) {
@@ -33,13 +34,14 @@ class Backoff {
     }
     if (pauses_ > spins_ + brief_yields || yielded_ > brief_time) return false;
     const auto before = Clock::now();
-    std::this_thread::yield();  // the next thread may keep the core for milliseconds
+    std::this_thread::yield();  // another thread may use the core for milliseconds
     yielded_ += Clock::now() - before;
     return true;
   }
 
-  /// For a background thread beside threads that compute: sleeps at once. A thread that sleeps is scheduled soon after
-  /// it wakes; one that yields runs again only after a whole time slice of the others, milliseconds later.
+  /// For a background thread beside threads that compute: the first calls return at once, later calls sleep. A thread
+  /// that sleeps is scheduled soon after it wakes. A thread that yields runs again only after the whole time slices of
+  /// other threads, milliseconds later.
   void pause_in_background() {
     ++pauses_;
     if (pauses_ <= shared_core_spins) return;
@@ -59,7 +61,7 @@ class Backoff {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr int yields = 20'000;     // tens of milliseconds
+  static constexpr int yields = 20'000;     // tens of milliseconds in all
   static constexpr int brief_yields = 500;  // a fraction of a millisecond if no other thread wants the core
   static constexpr auto brief_time = std::chrono::milliseconds(5);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of operations, one row of properties for each, and one call of an operation. Code that depends on the kind
-// asks `traits`; a new collective is a row here, a factory in Call, and its operation.
+// The kinds of operations, a table with the properties of each kind, and the description of one call. Code that depends
+// on the kind reads `traits`. A new collective needs a row in the table, a factory in Call, and an operation.
 
 #pragma once
 
@@ -34,7 +34,7 @@ enum class OperationKind : std::uint8_t {
   recv
 };
 
-/// How the data moves.
+/// The pattern in which the data moves.
 enum class Pattern : std::uint8_t {
   reduction,
   gather,      ///< the replicas' tensors, one after the other
@@ -42,28 +42,28 @@ enum class Pattern : std::uint8_t {
   all_to_all,  ///< parts of every replica's tensor
   broadcast,
   barrier,
-  message,  ///< between two ranks; the other rank is stored as the root
+  message,  ///< between two ranks; Call::root is the other rank
 };
 
-/// The ranks or replicas that have inputs, or outputs, of an item.
+/// The ranks or replicas that have the inputs, or the outputs, of an item.
 enum class Place : std::uint8_t {
   none,
   root,      ///< the root only
-  ranks,     ///< every rank; all its tensors have the same content
-  replicas,  ///< every replica has one of its own
+  ranks,     ///< every rank; all tensors of one rank have the same content
+  replicas,  ///< every replica; each replica has its own tensor
 };
 
-/// Numbers of rows that differ between replicas.
+/// The lists of numbers of rows that the ranks pass, if these numbers may differ between replicas.
 enum class Rows : std::uint8_t {
   none,
-  agreed,  ///< equal lists on all ranks, part of the fingerprint
-  own,     ///< each rank has a list of its own
+  agreed,  ///< all ranks pass equal lists, which are part of the fingerprint
+  own,     ///< each rank passes its own list
 };
 
-/// The algorithm in the shared memory of a node; `none`: messages.
+/// The algorithm in the shared memory of a node; `none`: the data is sent by messages.
 enum class NodeAlgorithm : std::uint8_t { none, reduce, copy };
 
-/// The algorithm between GPUs; `none`: through host memory.
+/// The algorithm between GPUs; `none`: the data goes through host memory.
 enum class GpuAlgorithm : std::uint8_t { none, fold, broadcast, all_gather, parts };
 
 struct Traits {
@@ -82,12 +82,12 @@ struct Traits {
   [[nodiscard]] constexpr bool is_message() const noexcept { return pattern == Pattern::message; }
   [[nodiscard]] constexpr bool has_root() const noexcept { return inputs == Place::root || outputs == Place::root; }
   [[nodiscard]] constexpr bool has_rows() const noexcept { return rows != Rows::none; }
-  /// Every output is a part of its own: no two of them may be the same view.
+  /// Whether each replica has a different output, so that no two outputs may be the same view.
   [[nodiscard]] constexpr bool has_own_outputs() const noexcept { return outputs == Place::replicas; }
-  /// The input of every replica is cut into R parts.
+  /// Whether inputs are cut into R parts, one for each of the R replicas.
   [[nodiscard]] constexpr bool has_parts() const noexcept { return scatters() || is_all_to_all(); }
-  /// LOCKSTEP_RADICES determines its schedule at every size; and the reductions of MPI and NCCL, which have an order of
-  /// their own, can serve it.
+  /// Whether LOCKSTEP_RADICES determines the schedule at every size. The same kinds can use the reductions of MPI and
+  /// NCCL, which add in an order of their own.
   [[nodiscard]] constexpr bool has_schedules() const noexcept { return reduces() && outputs == Place::ranks; }
 };
 
@@ -126,15 +126,15 @@ static_assert(table.size() == static_cast<std::size_t>(OperationKind::recv) + 1)
 
 [[nodiscard]] constexpr std::string_view to_string(OperationKind kind) noexcept { return traits(kind).name; }
 
-/// One call, without its items.
+/// One call of an operation, without its items.
 struct Call {
   using RowList = std::span<const std::int64_t>;
 
   OperationKind kind = OperationKind::barrier;
   ReduceOp op = ReduceOp::sum;
-  int root = -1;              ///< the other rank of a message; -1 if there is none
-  RowList rows = {};          ///< by replica; all_to_all_v: rows that are sent
-  RowList receive_rows = {};  ///< all_to_all_v
+  int root = -1;              ///< the root, or the other rank of a message; -1: none
+  RowList rows = {};          ///< numbers of rows by replica; all_to_all_v: of rows that are sent
+  RowList receive_rows = {};  ///< numbers of rows that are received; all_to_all_v only
 
   [[nodiscard]] constexpr const detail::Traits& traits() const noexcept { return detail::traits(kind); }
   [[nodiscard]] constexpr std::string_view name() const noexcept { return traits().name; }

@@ -11,7 +11,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// splitmix64's finaliser over a running state: every bit of every word reaches every bit of the result.
+/// A running hash that uses the finaliser of splitmix64: every bit of every word affects every bit of the result.
 class Hash {
  public:
   void add(std::uint64_t word) noexcept {
@@ -26,7 +26,7 @@ class Hash {
   std::uint64_t state_ = 0x6c6f636b73746570u;
 };
 
-/// As much of `text` as fits before a terminating zero.
+/// Copies as much of `text` as fits before a terminating zero.
 template <std::size_t n>
 void copy_text(std::string_view text, std::array<char, n>& target) {
   std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
@@ -38,19 +38,21 @@ void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   hash.add(descriptor.hash);
   for (const std::int64_t count : rows) hash.add(static_cast<std::uint64_t>(count));
   descriptor.hash = hash.value();
-  constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each takes a digit and a comma at least
+  constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each number takes at least one digit and a comma
   copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
 }
 
-/// Whether the line of a call is in the library: the library made the call for itself, or for a caller whose line it
-/// does not know. Options that are default-constructed have the line of their declaration.
+/// Whether `path` is a file of the library. If the line of a call is in the library, the library made the call for
+/// itself, or for a caller whose line it does not know. (Options that are default-constructed have the line of their
+/// declaration.)
 bool is_in_library(std::string_view path) noexcept {
   constexpr std::string_view this_file = "collectives/call/descriptor.cpp";
   constexpr std::string_view library = std::string_view(__FILE__).substr(0, sizeof(__FILE__) - 1 - this_file.size());
   return path.find("include/lockstep/") != std::string_view::npos || path.starts_with(library);
 }
 
-/// The last folder and the name of the file, at most as much as a descriptor holds; empty for a file of the library.
+/// The last folder and the name of the file; the begin is cut off if the text is too long for a descriptor. Empty for a
+/// file of the library.
 std::string_view shown_file(const std::source_location& where) noexcept {
   std::string_view path = where.file_name();
   if (is_in_library(path)) return {};
@@ -154,7 +156,7 @@ std::string describe(const Descriptor& descriptor) {
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
   const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
   if (descriptor.items == 1) {
-    // if each rank has its own number of rows, the ranks agree only on the shape of a row
+    // if each rank passes its own numbers of rows, the ranks agree only on the shape of a row
     const std::string_view unit = kind.rows == Rows::own ? "rows of " : "";
     text += fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
   } else if (kind.pattern != Pattern::barrier) {

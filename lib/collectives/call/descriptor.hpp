@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The description of one call, which ranks compare before any data is used.
+// The description of one call. The ranks compare their descriptions before any data is used.
 
 #pragma once
 
@@ -21,16 +21,16 @@
 
 namespace lockstep::detail {
 
-/// The merge_call calls of the replicas of a rank in this epoch. Their number must be the same on all ranks; their
-/// content need not.
+/// Counts the merge_call calls that the replicas of a rank made in this epoch. The number of calls must be the same on
+/// all ranks; the content of the calls may differ.
 struct MergeCount {
-  std::uint32_t calls = 0;   ///< compared between ranks
-  std::uint32_t in_run = 0;  ///< calls of the last run; shown only
+  std::uint32_t calls = 0;   ///< number of calls; compared between ranks
+  std::uint32_t in_run = 0;  ///< number of calls in the last run; only shown in errors
   std::uint64_t run = 0;     ///< number of the last run
 };
 
-/// Trivially copyable: it is sent as bytes. Two ranks agree if their hashes are equal; the rest is for the text of
-/// errors.
+/// Trivially copyable, because it is sent as bytes. Two ranks agree if their hashes are equal; the other members are
+/// used for the text of errors.
 struct Descriptor {
   static constexpr std::size_t name_bytes = 40;
   static constexpr std::size_t schedule_bytes = 16;
@@ -41,62 +41,64 @@ struct Descriptor {
   OperationKind kind{};
   ReduceOp op = ReduceOp::sum;
   Order order = Order::canonical;
-  DType dtype = DType::f32;  ///< of the first item
+  DType dtype = DType::f32;  ///< dtype of the first item
   std::int32_t root = -1;    ///< -1: none
   std::uint32_t items = 0;
   bool on_gpus = false;
-  std::int64_t elements = 0;    ///< sum over all items
-  std::int32_t shape_rank = 0;  ///< of the first item
+  std::int64_t elements = 0;    ///< sum of the elements of all items
+  std::int32_t shape_rank = 0;  ///< number of axes of the first item
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::array<char, name_bytes> name{};         ///< name in the options, truncated
   std::array<char, schedule_bytes> radices{};  ///< radices that the environment requests, truncated
   std::array<char, rows_bytes> rows{};         ///< numbers of rows by replica, truncated
   MergeCount merges;                           ///< count when the operation was posted
   std::int64_t completed_before = 0;           ///< operations that this rank had completed when the epoch began
-  bool is_recovery = false;                    ///< that number is not compared
-  std::uint32_t line = 0;                      ///< of this rank's call; 0: unknown. It is not compared
-  std::array<char, file_bytes> file{};         ///< the last two components of its path
+  bool is_recovery = false;                    ///< if true, completed_before is not compared
+  std::uint32_t line = 0;                      ///< line of this rank's call, not compared; 0: unknown
+  std::array<char, file_bytes> file{};         ///< file of that line: the last two components of the path
 
   [[nodiscard]] constexpr const Traits& traits() const noexcept { return detail::traits(kind); }
 };
 
-/// Describes the dtypes and shapes of `items`, and the numbers of rows if the ranks must agree on them.
+/// Describes `call`, the dtypes and shapes of `items`, and numbers of rows on which the ranks must agree.
 [[nodiscard]] Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items,
                                          std::string_view name);
 
-/// Makes ranks disagree if they would not all work on GPUs by one path. `path` is its fingerprint.
+/// Adds `path`, the fingerprint of the path of the data, to the hash. So ranks disagree if some do not use GPUs, or if
+/// their paths differ.
 void add_gpus(Descriptor& descriptor, std::uint64_t path);
 
-/// Makes ranks disagree if they would not run the same schedule. `requested` is shown if it is not empty.
+/// Adds the fingerprint of the schedule to the hash, so that ranks with different schedules disagree. `requested` has
+/// the radices that the environment requests, for errors; it may be empty.
 void add_schedule(Descriptor& descriptor, std::uint64_t fingerprint, std::string_view requested);
 
-/// " at app/train.cpp:42"; empty for a line of the library.
+/// " at app/train.cpp:42"; empty if the line is in the library.
 [[nodiscard]] std::string describe(const std::source_location& where);
 
-/// The line that `describe` shows as the place of the call.
+/// Sets the line that `describe` shows as the place of the call.
 void set_place(Descriptor& descriptor, const std::source_location& where) noexcept;
 
-/// The hash of an operation that was posted after `merges`, in an epoch before which this rank had completed
-/// `completed_before` operations; `hash` is its hash if both are zero.
+/// Combines `hash` with two counts: the merge_call calls before the operation was posted, and the operations that this
+/// rank had completed before the epoch. The result is `hash` if both counts are zero.
 [[nodiscard]] constexpr std::uint64_t hash_after(std::uint64_t hash, const MergeCount& merges,
                                                  std::int64_t completed_before) noexcept {
   return hash ^ (merges.calls * 0x9e3779b97f4a7c15u) ^
          (static_cast<std::uint64_t>(completed_before) * 0xd1342543de82ef95u);
 }
 
-/// "; the replicas of rank 1 made 2 merge_call calls, ..." if the numbers differ, else empty.
+/// The text "; the replicas of rank 1 made 2 merge_call calls, ..." if the numbers of calls differ, else an empty text.
 [[nodiscard]] std::string difference_of_merges(int rank, const MergeCount& merges, int other_rank,
                                                const MergeCount& other);
 
-/// "; a failure has left the ranks at different operations: ..." if the numbers of completed operations differ, else
-/// empty.
+/// The text "; a failure has left the ranks at different operations: ..." if the numbers of completed operations
+/// differ, else an empty text.
 [[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
                                                   const Descriptor& other);
 
-/// "all_reduce sum of f32 [3]", "broadcast from rank 1 of 4 tensors, first f32 [2, 3], 1024 elements".
+/// "all_reduce sum of f32 [3]", "broadcast with root 1 of 4 tensors (first f32 [2, 3], 1024 elements in all, ...)".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);
 
-/// The name in the context of errors: the name in the options, else the kind.
+/// The name of the operation in the context of errors: the name in the options or, if that is empty, the kind.
 [[nodiscard]] std::string operation_name(const Descriptor& descriptor);
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of tensors as one space of elements, and the memory of a range of it.
+// A list of tensors as one sequence of elements (an element space), and the layout of this sequence in memory.
 
 #pragma once
 
@@ -15,27 +15,28 @@
 
 namespace lockstep::detail {
 
-/// The tensors one after the other.
+/// The elements of all tensors of a list, one tensor after the other.
 class ElementSpace {
  public:
   explicit ElementSpace(std::span<const std::int64_t> counts);
 
   [[nodiscard]] std::int64_t size() const noexcept { return starts_.back(); }
-  /// The tensor that element `position` is in; of several that begin there, the one that is not empty.
+  /// The index of the tensor that contains element `position`; never the index of an empty tensor.
   [[nodiscard]] std::size_t item(std::int64_t position) const;
   [[nodiscard]] std::int64_t start(std::size_t item) const { return starts_[item]; }
   [[nodiscard]] std::size_t items() const noexcept { return starts_.size() - 1; }
-  /// The range with both ends moved down to multiples of 16 inside their tensors: ranges that tile the space still do.
+  /// `range` with both ends moved down to multiples of 16 elements, counted from the start of the tensor. If ranges
+  /// tile the space, the ranges that this function returns for them tile it, too.
   [[nodiscard]] ElementRange snapped(ElementRange range) const;
-  /// What a snapped range covers of each tensor.
+  /// The part of each tensor that `range` covers.
   [[nodiscard]] std::vector<TensorRange> pieces(ElementRange range) const;
 
  private:
-  std::vector<std::int64_t> starts_;  // one more than tensors
+  std::vector<std::int64_t> starts_;  // first element of each tensor, then the number of all elements
 };
 
-/// The space in memory, when the elements of each tensor have one size: tensors begin at multiples of 64. Any range of
-/// it is one stretch of bytes, so parts of it can be sent and received in place.
+/// The layout of an element space in one buffer. All elements of one tensor have the same size, and tensors begin at
+/// multiples of 64 bytes. Every range of elements is contiguous in the buffer, so it can be sent and received in place.
 class ElementImage {
  public:
   ElementImage(const ElementSpace& space, std::vector<std::size_t> element_bytes);
@@ -46,7 +47,7 @@ class ElementImage {
  private:
   const ElementSpace& space_;
   std::vector<std::size_t> element_bytes_;
-  std::vector<std::size_t> bases_;  // one more than tensors
+  std::vector<std::size_t> bases_;  // offset of each tensor in bytes, then the size of the buffer
 };
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies in host memory that take the place of tensors on GPUs during an operation on hosts.
+// Copies in host memory of tensors on GPUs, for an operation that works on host memory.
 
 #pragma once
 
@@ -21,32 +21,33 @@ namespace lockstep::detail {
 /// Pinned memory for the tensors of one call that are on GPUs. Thread-safety: one thread at a time.
 class HostCopies {
  public:
-  /// Puts host memory in the place of every tensor of `items` that is on a GPU; outputs of an item with the same
-  /// content share one. Throws Error(unavailable) if pinned memory is exhausted.
+  /// Replaces the address of every tensor of `items` that is on a GPU by an address in pinned host memory. If all
+  /// outputs of an item have the same content, they share one host copy. Throws Error(unavailable) if out of pinned
+  /// memory.
   HostCopies(OperationKind kind, std::span<HostItem> items);
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
   /// Leaks memory that a pending copy may still access.
   ~HostCopies();
 
-  /// Copies the inputs in order with the streams of their devices, and waits. Throws Error(deadline_exceeded) after
-  /// `timeout`, Error(unavailable) when CUDA fails.
+  /// Copies the inputs to the host, on the streams of their devices, and waits for the copies. Throws
+  /// Error(deadline_exceeded) after `timeout`, and Error(unavailable) if CUDA fails.
   void fetch(std::chrono::milliseconds timeout);
-  /// Starts the copies of the outputs to their devices, in order with the streams there.
+  /// Starts the copies of the outputs to their devices, on the streams of these devices.
   void deliver();
-  /// Whether all copies are done. Throws Error(unavailable) when CUDA fails.
+  /// Whether all copies that were started are done. Throws Error(unavailable) if CUDA fails.
   [[nodiscard]] bool is_done() const;
 
  private:
   struct Copy {
     const void* source;
     void* target;
-    GpuPlace place;  // the end on a device
+    GpuPlace place;  // the tensor on the GPU, which is the source or the target
   };
 
   void place_inputs(HostItem& item, std::byte*& next);
   void place_outputs(OperationKind kind, HostItem& item, std::byte*& next);
-  /// Starts the copies, and records an event after them on each stream.
+  /// Starts `copies`, and records an event after the copies of each stream.
   void start(std::span<const Copy> copies);
 
   std::vector<Copy> inputs_;

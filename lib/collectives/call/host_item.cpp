@@ -75,7 +75,7 @@ class Checker {
   HostItem check_item(const Item& item) {
     check_numbers(item);
     HostItem result;
-    // a scatter takes the shape of the outputs, which all ranks have
+    // a scatter uses the shape of the outputs, since every rank has outputs
     const bool is_from_output = item.inputs.empty() || kind_.scatters();
     const ConstTensorView first = is_from_output ? ConstTensorView(item.outputs.front()) : item.inputs.front();
     result.dtype = first.dtype;
@@ -89,10 +89,10 @@ class Checker {
     return result;
   }
 
-  /// Sets the parts of `result`, and makes its shape the one that all ranks must agree on.
+  /// Sets the parts of `result`, and sets its shape to the shape on which all ranks must agree.
   void lay_out_parts(HostItem& result) {
     const int replicas = layout_.replicas();
-    if (!kind_.has_rows()) {  // a part is one row
+    if (!kind_.has_rows()) {  // each part counts as one row
       result.row_elements = kind_.is_all_to_all() ? part_count(result) : result.count();
       result.input_parts.assign(kind_.scatters() ? 1 : local_replicas(), even_begins(replicas));
       result.output_parts.assign(local_replicas(), even_begins(kind_.scatters() ? 1 : replicas));
@@ -137,7 +137,7 @@ class Checker {
     }
   }
 
-  /// Elements of one of R parts.
+  /// Number of elements in one of the R parts of a tensor.
   [[nodiscard]] std::int64_t part_count(const HostItem& result) const {
     const std::int64_t replicas = layout_.replicas();
     if (result.shape.rank() == 0 || result.shape[0] % replicas != 0) {
@@ -194,7 +194,7 @@ class Checker {
     result.inputs.push_back(view.data);
   }
 
-  /// The input of the root of a scatter.
+  /// Checks the input of the root of a scatter.
   void check_whole(const ConstTensorView& view, const HostItem& result) const {
     const std::int64_t count = result.input_parts[0].back() * result.row_elements;
     if (view.dtype == result.dtype && view.element_count() == count) return;
@@ -260,15 +260,15 @@ class Checker {
     extents_.push_back({begin, begin + view.byte_count(), item_, is_output});
   }
 
-  /// An output may be the same view as an input of its item, and as an output with the same content; any other overlap
-  /// with an output is an error.
+  /// An output may be the same view as an input of its item, or as another output of its item with the same content.
+  /// Any other overlap with an output is an error.
   void check_overlaps() {
     std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
       // at equal addresses, outputs precede inputs, so that each input is compared with the output that ends last
       return std::tuple(a.begin, !a.is_output, a.end, a.item) < std::tuple(b.begin, !b.is_output, b.end, b.item);
     });
     const Extent* furthest = nullptr;         // of all extents so far, the one that ends last
-    const Extent* furthest_output = nullptr;  // of all outputs so far
+    const Extent* furthest_output = nullptr;  // of all outputs so far, the one that ends last
     for (const Extent& extent : extents_) {
       if (extent.is_output) require_apart(furthest, extent);
       require_apart(furthest_output, extent);
@@ -293,8 +293,8 @@ class Checker {
   const Traits& kind_;
   const ReplicaLayout& layout_;
   const int rank_;
-  std::optional<RowCounts> rows_;          // rows that the call names or, in an all_to_all_v, sends
-  std::optional<RowCounts> receive_rows_;  // all_to_all_v
+  std::optional<RowCounts> rows_;          // numbers of rows of the call; all_to_all_v: of rows that are sent
+  std::optional<RowCounts> receive_rows_;  // numbers of rows that are received; all_to_all_v only
   std::size_t item_ = 0;
   Shape row_;  // shape of one row of the current item, if it has rows
   std::vector<Extent> extents_;

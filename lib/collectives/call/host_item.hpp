@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One tensor of a collective, checked.
+// One item of a collective, after its arguments have been checked.
 
 #pragma once
 
@@ -20,10 +20,10 @@
 
 namespace lockstep::detail {
 
-/// The first rows of the parts of a tensor, and the end of the last part.
+/// The first row of each part of a tensor, then the end of the last part.
 using PartBegins = std::vector<std::int64_t>;
 
-/// Device and size of one tensor.
+/// Device and size of one tensor on a GPU.
 struct GpuPlace {
   Device device;
   std::size_t bytes = 0;
@@ -31,27 +31,27 @@ struct GpuPlace {
 
 struct HostItem {
   DType dtype = DType::f32;         ///< element type of the inputs
-  Shape shape;                      ///< shape of one input; if inputs differ, the shape that all ranks agree on
-  std::vector<const void*> inputs;  ///< one per local replica
-  std::vector<void*> outputs;
+  Shape shape;                      ///< shape of one input or, if inputs may differ, the shape on which ranks agree
+  std::vector<const void*> inputs;  ///< addresses of the inputs of this rank
+  std::vector<void*> outputs;       ///< addresses of the outputs of this rank
 
-  std::int64_t row_elements = 0;         ///< elements of one row, if there are parts
+  std::int64_t row_elements = 0;         ///< elements of one row, if the tensors have parts
   PartBegins result_parts;               ///< all_gather_v, gather_v: parts of the result, by replica
   std::vector<PartBegins> input_parts;   ///< scatter, all_to_all: parts of each input, by receiving replica
-  std::vector<PartBegins> output_parts;  ///< scatter, all_to_all: parts of each output, by input
+  std::vector<PartBegins> output_parts;  ///< scatter, all_to_all: parts of each output, by sending replica
 
-  std::vector<GpuPlace> input_places;   ///< device of each input; empty in host memory
-  std::vector<GpuPlace> output_places;  ///< device of each output; empty in host memory
+  std::vector<GpuPlace> input_places;   ///< device of each input; empty if inputs are in host memory
+  std::vector<GpuPlace> output_places;  ///< device of each output; empty if outputs are in host memory
 
   [[nodiscard]] bool is_on_gpus() const noexcept { return !input_places.empty() || !output_places.empty(); }
   [[nodiscard]] std::int64_t count() const noexcept { return shape.element_count(); }
-  /// In a gather: the first element of the part of `replica` in the result.
+  /// The first element of the part of `replica` in the result of a gather.
   [[nodiscard]] std::int64_t part_begin(int replica) const {
     return result_parts.empty() ? replica * count() : result_parts[static_cast<std::size_t>(replica)] * row_elements;
   }
 };
 
-/// The address of element number `element` of the tensor of `dtype` at `base`.
+/// The address of element number `element` of a tensor that begins at `base` and has the type `dtype`.
 [[nodiscard]] inline const std::byte* at(const void* base, std::int64_t element, DType dtype) noexcept {
   return static_cast<const std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
 }
@@ -59,8 +59,8 @@ struct HostItem {
   return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
 }
 
-/// Checks what `rank` alone can see of `call` and its items; throws Error(invalid_argument) that names the operation,
-/// the item, the values and the rule.
+/// Checks `call` and `items` as far as rank `rank` can without the other ranks. Throws Error(invalid_argument), which
+/// names the operation, the item, the values and the rule, and Error(unavailable) for a GPU that does not exist. Local.
 [[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
                                                 std::span<const Item> items);
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of the tensors of one call: all tensors are on GPUs or none is; those of a replica are on one device.
+// Checks the devices of the tensors of one call: either all tensors are on GPUs, or none; all tensors of one replica
+// are on one device.
 
 #pragma once
 
@@ -33,10 +34,11 @@ class Places {
  public:
   explicit Places(OperationKind kind) : kind_(kind) {}
 
-  /// Tensor `name` is `view`. It belongs to the local replica with global id `replica`; -1: to no single replica.
+  /// Checks `view`, the tensor that `name` names. The tensor belongs to the local replica with global id `replica`; -1:
+  /// it belongs to no single replica.
   void add(const ConstTensorView& view, int replica, const TensorName& name);
-  /// After the last tensor: checks that the GPUs exist and reach the tensors on them, and that tensors of no single
-  /// replica are on a device of some replica of this rank.
+  /// Called after the last tensor. Checks that all GPUs exist and can access their tensors. Also checks that each
+  /// tensor that belongs to no single replica is on the device of some replica of this rank.
   void finish() const;
 
  private:
@@ -50,11 +52,11 @@ class Places {
 
   OperationKind kind_;
   std::optional<Placed> first_;
-  // tensors on GPUs only
-  std::map<Device, Placed> by_device_;                           // the first tensor of each
-  std::map<int, Placed> by_replica_;                             // the first tensor of each
-  std::map<std::pair<Device, const void*>, Placed> by_address_;  // the first tensor at each; without empty ones
-  std::vector<Placed> shared_;
+  // The members below contain only tensors on GPUs.
+  std::map<Device, Placed> by_device_;                           // the first tensor on each device
+  std::map<int, Placed> by_replica_;                             // the first tensor of each replica
+  std::map<std::pair<Device, const void*>, Placed> by_address_;  // the first non-empty tensor at each address
+  std::vector<Placed> shared_;                                   // tensors that belong to no single replica
 };
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of rows that a caller passes if the parts of replicas differ in their first extent.
+// The numbers of rows that a caller passes if the parts of the replicas may have different first extents.
 
 #pragma once
 
@@ -20,7 +20,8 @@ namespace lockstep::detail {
 /// the other.
 class RowCounts {
  public:
-  /// Throws Error(invalid_argument), which names `argument`, if there are too many or too few, or one is negative.
+  /// Throws Error(invalid_argument), which names `argument`, if `counts` has too many or too few numbers, or if a
+  /// number is negative.
   RowCounts(std::string_view argument, std::span<const std::int64_t> counts, std::size_t parts, std::size_t items);
   /// The numbers of one item.
   [[nodiscard]] std::span<const std::int64_t> of_item(std::size_t item) const {
@@ -32,15 +33,15 @@ class RowCounts {
   std::size_t parts_;
 };
 
-/// The first row of each part, and the end of the last part, if parts with `rows` rows are stored one after the other.
-/// Throws Error(invalid_argument), which names `argument`, if their sum is above 2^63 - 1.
+/// The first row of each part, and the end of the last part, if part i has `rows[i]` rows and the parts are stored one
+/// after the other. Throws Error(invalid_argument), which names `argument`, if the sum of `rows` is above 2^63 - 1.
 [[nodiscard]] PartBegins begins_of(std::string_view argument, std::span<const std::int64_t> rows);
 /// The same for `parts` parts with one row each.
 [[nodiscard]] PartBegins even_begins(int parts);
 
 /// `shape`, which has at least one axis, without its first extent.
 [[nodiscard]] Shape row_shape(const Shape& shape);
-/// The shape of `rows` rows of shape `row`: `rows` prepended.
+/// The shape of `rows` rows of shape `row`: first the extent `rows`, then the extents of `row`.
 [[nodiscard]] Shape with_rows(std::int64_t rows, const Shape& row);
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the operations that all ranks call, before any data moves.
+// Compares the calls of all ranks before any data moves.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace lockstep::detail {
 
-/// The agreement on one operation at a time. After its last step every rank holds the same summary, so all reach the
-/// same result. Not thread-safe: the engine calls under its lock.
+/// The agreement on one operation at a time. When it is complete, every rank knows whether the calls of all ranks are
+/// equal, so all ranks come to the same result. Not thread-safe: called under the engine's lock.
 class Agreement {
  public:
   Agreement() = default;
@@ -23,35 +23,37 @@ class Agreement {
   virtual ~Agreement() = default;
 
   [[nodiscard]] bool is_open() const noexcept { return open_; }
-  /// This rank has arrived at operation `sequence` of `epoch`, which is `head`.
+  /// Begins the agreement on `head`, which is operation `sequence` of `epoch`. This rank has arrived at `head`.
   void open(std::uint64_t epoch, std::int64_t sequence, Operation& head) {
     open_ = true;
     do_open(epoch, sequence, head);
   }
   void close() noexcept { open_ = false; }
-  /// Whether other ranks may have seen that this one has arrived at the operation.
+  /// Whether other ranks may have seen that this rank has arrived at the operation.
   [[nodiscard]] bool is_shown() const noexcept { return open_ && do_is_shown(); }
-  /// All operations of earlier epochs are over for this rank.
+  /// Called when an epoch begins: this rank does not take part in operations of earlier epochs any more.
   virtual void enter_epoch(std::uint64_t) noexcept {}
-  /// Makes progress without waiting; returns whether all ranks have arrived. If they make the same call, its carried
-  /// data has then been delivered.
+  /// Makes progress without waiting. Returns whether the agreement is complete, that is, all ranks have arrived. If all
+  /// ranks make the same call, the data that travels with the agreement has been delivered by then.
   [[nodiscard]] virtual bool advance() = 0;
-  /// After the last step: whether all ranks make the same call.
+  /// Whether all ranks make the same call. Called when the agreement is complete.
   [[nodiscard]] virtual bool all_agree() const = 0;
+  /// Two of the calls that differ, if the ranks do not agree.
   [[nodiscard]] virtual Summary summary() const = 0;
-  /// Whether `rank` is known to have arrived at this operation or a later one of this epoch.
+  /// Whether `rank` is known to have arrived at operation `sequence` of `epoch`, or at a later operation.
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
-  /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if none.
+  /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if there is none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
-  /// The ranks that wait for a message of this one in every operation, and the number of ranks that send it one.
+  /// The ranks that need a header of this rank in every operation, and the number of ranks that send a header to this
+  /// rank.
   struct HeaderPeers {
     std::vector<int> targets;
     int sources = 0;
   };
   [[nodiscard]] virtual HeaderPeers header_peers() const { return {}; }
-  /// Whether this rank waits for messages, not for memory of the node.
+  /// Whether this rank waits for messages, rather than for flags in the memory of the node.
   [[nodiscard]] virtual bool awaits_messages() const noexcept { return false; }
-  /// This rank abandons the operation; a rank that arrives late must not touch its memory.
+  /// Abandons the operation: a rank that arrives late must not access memory of this rank.
   virtual void abandon() noexcept = 0;
 
  private:

@@ -14,7 +14,7 @@ namespace lockstep::detail {
 
 CarrySteps::CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, int rank)
     : layout_(std::move(layout)), rank_(rank) {
-  std::vector<int> first_ranks;  // of each node, and P at the end
+  std::vector<int> first_ranks;  // first rank of each node, then the number of ranks
   for (int other = 0; other < layout_.ranks(); ++other) {
     const int leader = node_leaders[static_cast<std::size_t>(other)];
     if (leader == other) first_ranks.push_back(other);
@@ -38,13 +38,13 @@ CarrySteps::CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, 
     for (std::size_t group = 0; group + 1 < groups.size(); ++group)
       note_blocks(ranks_of(groups[group]), ranks_of(groups[group + 1]));
   }
-  // about: in each round the numbers of groups differ by one or two
+  // approximately: in each round the numbers of groups differ between nodes by one or two
   for (const int node : {0, nodes - 1}) {
     std::size_t messages = 0;
     for (const AgreementRound& round : pattern.rounds(node)) messages += round.sources.size() - 1;
     messages_ = std::max(messages_, messages);
   }
-  // the steps of this rank
+  // the groups that this rank joins, by step
   const auto own = std::find(first_ranks.begin(), first_ranks.end() - 1, rank_);
   if (own == first_ranks.end() - 1) return;
   const auto node = static_cast<int>(own - first_ranks.begin());

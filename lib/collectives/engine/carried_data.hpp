@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data of a small operation, which travels in the messages of the agreement: one exchange instead of two.
+// The data of a small operation. It travels in the messages of the agreement, so that one exchange is enough.
 
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace lockstep::detail {
 
-/// The most bytes of data that a rank sends in the messages of the agreement: more than that takes longer on the way
-/// than a second exchange.
+/// The most bytes of data that a rank sends in the messages of the agreement. For more, a second exchange is faster.
 inline constexpr std::size_t most_carried_bytes = std::size_t{64} << 10;
-/// The most bytes that the leader of a node reads of all ranks of the node, alone.
+/// The most bytes that the leader of a node reads from all ranks of the node. More would take long, since the leader
+/// does this work alone.
 inline constexpr std::size_t most_joined_bytes = std::size_t{512} << 10;
 
-/// Consecutive ranks together have a *part* of the data: their partial results, or their inputs one after the other.
-/// In each step of the agreement the parts of neighbouring groups of ranks are joined to the part of all of them. The
-/// last step gives the result, in the same form on every rank.
+/// A group of consecutive ranks has a *part* of the data: the partial results of its ranks, or the inputs of its ranks
+/// one after the other. Each step of the agreement joins the parts of neighbouring groups to the part of a larger
+/// group. The last step gives the result, in the same form on every rank.
 ///
-/// Which operations have carried data is a function of the descriptor and the layout, so ranks that agree agree on
-/// that, too. Called under the engine's lock.
+/// Whether an operation has carried data is a function of the descriptor and the layout. So ranks that agree on the
+/// descriptor also agree on this choice. Called under the engine's lock.
 class CarriedData {
  public:
   CarriedData() = default;
@@ -35,36 +35,37 @@ class CarriedData {
 
   /// Bytes of this rank's own part.
   [[nodiscard]] virtual std::size_t own_bytes() const = 0;
-  /// Bytes of the part of group `group` of step `step`.
+  /// Bytes of the part of group `group` that step `step` joins.
   [[nodiscard]] virtual std::size_t part_bytes(std::size_t step, std::size_t group) const = 0;
-  /// Bytes of what step `step` makes.
+  /// Bytes of the part that step `step` makes.
   [[nodiscard]] virtual std::size_t bytes_after(std::size_t step) const = 0;
-  /// Writes this rank's own part: a copy of the inputs, or what it adds of them.
+  /// Writes this rank's own part to `part`: a copy of its inputs, or its partial results.
   virtual void pack(std::byte* part) = 0;
-  /// Joins the parts of step `step`, in the order of their ranks.
+  /// Joins the parts of step `step`, which are in the order of their ranks, and writes the new part to `joined`.
   virtual void join(std::size_t step, std::span<const std::byte* const> parts, std::byte* joined) = 0;
-  /// All ranks agree: writes the outputs.
+  /// Called when all ranks agree: writes the outputs from `result`, the part of all ranks.
   virtual void deliver(const std::byte* result) = 0;
 };
 
-/// The steps of the agreement between ranks of several nodes, or of ranks that share no memory, as they join parts.
+/// The steps of the agreement that join parts of CarriedData, between nodes or between ranks without shared memory.
 class CarrySteps {
  public:
-  /// `node_leaders`: for every rank, the lowest rank of its node. If nodes are not ranges of consecutive ranks, no data
-  /// is carried.
+  /// `node_leaders`: for every rank, the lowest rank of its node. If a node is not a range of consecutive ranks, no
+  /// data is carried.
   CarrySteps(ReplicaLayout layout, std::span<const int> node_leaders, int rank);
 
   [[nodiscard]] bool are_possible() const noexcept { return are_possible_; }
   [[nodiscard]] const ReplicaLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// By step, the groups of ranks whose parts this rank joins: group i has ranks [bounds[i], bounds[i+1]). Step 0 joins
-  /// the ranks of the node, step k + 1 the nodes of round k of the agreement. Empty on a rank that leads no node.
+  /// the ranks of the node; step k + 1 joins the groups of nodes of round k of the agreement. Empty if this rank is not
+  /// a leader.
   [[nodiscard]] const std::vector<std::vector<int>>& bounds() const noexcept { return bounds_; }
-  /// The number of messages of one rank in all steps.
+  /// The number of messages that one rank sends in all steps; approximately the maximum over all ranks.
   [[nodiscard]] std::size_t messages() const noexcept { return messages_; }
   /// The number of ranks of the largest node.
   [[nodiscard]] std::size_t most_ranks() const noexcept { return most_ranks_; }
-  /// The most blocks of the canonical tree that one part consists of, on any rank.
+  /// The largest number of blocks of the canonical tree that a part consists of, on any rank.
   [[nodiscard]] std::size_t most_blocks() const noexcept { return most_blocks_; }
 
  private:

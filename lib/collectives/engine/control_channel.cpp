@@ -16,7 +16,8 @@ namespace {
 
 std::span<const std::byte> bytes_of(const ControlMessage& control) { return std::as_bytes(std::span(&control, 1)); }
 
-/// The first entry that `source` sent in `epoch`, which must be of this operation and round, if there is one.
+/// Removes and returns the first entry that `source` sent in `epoch`; empty if there is none. Messages of one rank
+/// arrive in order, so this entry must be of operation `sequence` and round `round`.
 template <class Entry>
 std::optional<Entry> take(std::vector<Entry>& entries, int source, std::uint64_t epoch, std::int64_t sequence,
                           std::uint32_t round) {
@@ -158,7 +159,7 @@ void ControlChannel::send_to_all(const ControlMessage& control) {
     if (rank == transport_.rank()) continue;
     try {
       send_to(rank, control);
-    } catch (...) {  // the following ranks get the message even if this one no longer exists
+    } catch (...) {  // the next ranks get the message even if `rank` no longer exists
       if (!first_error) first_error = std::current_exception();
     }
   }
@@ -187,7 +188,7 @@ bool ControlChannel::has_come(int rank, std::uint64_t epoch, std::int64_t sequen
 }
 
 bool ControlChannel::has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const {
-  // a wait asks in every poll, and usually all heartbeats are of earlier operations
+  // fast path: a waiting rank calls this function often, and usually all heartbeats are of earlier operations
   const std::pair asked{epoch, sequence};
   if (latest_heartbeat_ <= asked) return latest_heartbeat_ == asked;
   return std::any_of(peers_.begin(), peers_.end(), [&](const auto& each) {

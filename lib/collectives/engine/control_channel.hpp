@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control messages of one rank, indexed by sender and kind; those of earlier epochs are dropped.
+// The control messages that one rank sends and receives. Received messages are indexed by sender and kind; messages of
+// earlier epochs are dropped.
 
 #pragma once
 
@@ -27,49 +28,51 @@ struct WaitElsewhere {
   bool is_long = false;
 };
 
-/// Not thread-safe: the engine calls under its lock.
+/// Not thread-safe: called under the engine's lock.
 class ControlChannel {
  public:
   explicit ControlChannel(Transport& transport);
 
-  /// Takes all messages that have arrived.
+  /// Receives all messages that have arrived.
   void poll();
 
-  /// `message` is an AgreementHeader and the data that travels with it.
+  /// `message` is an AgreementHeader, followed by the data that travels with the agreement.
   void send_header(int target, std::span<const std::byte> message) { transport_.post(target, message); }
   void send_summary(int target, std::uint64_t epoch, std::int64_t sequence, std::uint32_t round,
                     const Summary& summary);
-  /// What a rank says that waits in an operation.
+  /// The content of a heartbeat. A rank that waits in an operation sends heartbeats.
   struct Heartbeat {
-    std::uint64_t progress = 0;  ///< DataProgress::count that it has seen
-    int awaited = -1;            ///< a rank whose data it awaits; -1: none
-    int traced = -1;             ///< a rank to which a debugger is attached; -1 if it knows none
+    std::uint64_t progress = 0;  ///< DataProgress::count of the sender
+    int awaited = -1;            ///< a rank whose data the sender awaits; -1: none
+    int traced = -1;             ///< a rank to which a debugger is attached; -1: none is known
   };
-  /// To all ranks: this one waits in operation `sequence`.
+  /// Tells all other ranks that this rank waits in operation `sequence`.
   void send_heartbeat(std::uint64_t epoch, std::int64_t sequence, const Heartbeat& heartbeat);
-  /// To the ranks that wait in operation `sequence`, which is this rank's next one: where this rank waits. Once for
-  /// each of their heartbeats, and when a long wait follows another.
+  /// Sends `wait`, the wait of this rank in an operation of another communicator, to the ranks that wait in operation
+  /// `sequence`, the next operation of this rank. Each of these ranks gets one such message per heartbeat that it has
+  /// sent, and another one when a wait becomes long.
   void send_status(std::uint64_t epoch, std::int64_t sequence, const WaitElsewhere& wait);
-  /// To all ranks: this one aborts `epoch` at operation `sequence` because of `failure`.
+  /// Tells all other ranks that this rank aborts `epoch` at operation `sequence` because of `failure`.
   void send_abort(std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
-  /// This rank does not take part in operations from `sequence` on. The last message to `target`.
+  /// Tells `target` that this rank takes part in no operation from `sequence` on. This is the last message to `target`.
   void send_leave(int target, std::uint64_t epoch, std::int64_t sequence, const Failure& failure);
 
-  /// A rank that has told this one that it leaves.
+  /// A rank that has departed, according to a message from that rank.
   struct Left {
     int rank;
     std::string text;  ///< "rank 2 has exited"
   };
   [[nodiscard]] std::span<const Left> left_ranks() const noexcept { return left_ranks_; }
 
-  /// Sends one rank a message about a send and receive between the two.
+  /// Sends `control` to `target`.
   void send_to(int target, const ControlMessage& control);
+  /// A message about a send of one rank to another and the matching receive.
   struct PairMessage {
     int source;
     ControlMessage message;
   };
   [[nodiscard]] bool has_pair_messages() const noexcept { return !pair_messages_.empty(); }
-  /// The next message about a send and receive between its sender and this rank.
+  /// Removes and returns the PairMessage that arrived first; empty if there is none.
   [[nodiscard]] std::optional<PairMessage> take_pair_message();
 
   struct Header {
@@ -77,37 +80,40 @@ class ControlChannel {
     AgreementHeader header;
     std::vector<std::byte> data;
   };
-  /// The header that `source` sent for this round of this operation, if it has arrived.
+  /// Removes and returns the header of `source` for this round of this operation; empty if it has not arrived.
   [[nodiscard]] std::optional<Header> take_header(int source, std::uint64_t epoch, std::int64_t sequence,
                                                   std::uint32_t round);
   [[nodiscard]] std::optional<Summary> take_summary(int source, std::uint64_t epoch, std::int64_t sequence,
                                                     std::uint32_t round);
-  /// The failure with which a rank aborted `epoch` in operation `sequence` or before; null if none has. Operations that
-  /// all ranks entered earlier are still completed.
+  /// The failure with which a rank aborted `epoch` at operation `sequence` or at an earlier one; null if no rank has.
+  /// Operations before the aborted one are still completed, since the aborting rank has taken part in them.
   [[nodiscard]] const Failure* abort_record(std::uint64_t epoch, std::int64_t sequence) const;
-  /// Whether a header or heartbeat of this operation, or of a later one, has come from `rank`.
+  /// Whether a header, summary or heartbeat of this operation, or of a later operation, has arrived from `rank`.
   [[nodiscard]] bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// Whether a heartbeat of this operation has come from any rank.
+  /// Whether a heartbeat of this operation has arrived from any rank.
   [[nodiscard]] bool has_heartbeat(std::uint64_t epoch, std::int64_t sequence) const;
-  /// Whether one of this operation, or of a later one, has come from `rank` in this wait.
+  /// Whether a heartbeat of this operation or of a later one has arrived from `rank` in this wait; see begin_wait.
   [[nodiscard]] bool has_heartbeat_of(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// The rank whose data `rank` awaits, by such a heartbeat; -1 if there is none.
+  /// The rank whose data `rank` awaits, according to a heartbeat of this operation in this wait; -1 if there is none.
   [[nodiscard]] int awaited_by(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// This rank starts to wait anew: what it has heard until now does not tell which ranks respond. A heartbeat that
-  /// says that data has moved on its sender starts a wait, too, of which it is the first.
+  /// Begins a new wait: heartbeats of earlier waits do not show that their senders still respond. If a received
+  /// heartbeat reports that data has moved on its sender, or that a debugger is attached to a rank, this heartbeat also
+  /// begins a new wait, and is the first of that wait.
   void begin_wait() noexcept { ++wait_; }
   /// The number of this wait.
   [[nodiscard]] std::uint64_t wait() const noexcept { return wait_; }
-  /// Whether a heartbeat has come from any rank in this wait.
+  /// Whether a heartbeat has arrived from any rank in this wait.
   [[nodiscard]] bool has_heard() const noexcept { return heard_in_ == wait_; }
-  /// Number of heartbeats that said that data has moved since the one before, or that a debugger is attached to a rank.
+  /// Number of heartbeats that reported one of two facts: data has moved since the previous heartbeat of the sender, or
+  /// a debugger is attached to a rank.
   [[nodiscard]] std::uint64_t progress_heard() const noexcept { return progress_heard_; }
-  /// The operation of another communicator in which `rank` waits instead of coming to this one; empty if not known.
+  /// The operation of another communicator in which `rank` waits instead of arriving at operation `sequence`; empty if
+  /// it is not known.
   [[nodiscard]] std::string_view status(int rank, std::uint64_t epoch, std::int64_t sequence) const;
-  /// The last operation in which `rank` was heard of; -1 if none.
+  /// The operation of the last header, summary or heartbeat from `rank`; -1 if none has arrived.
   [[nodiscard]] std::int64_t last_sequence(int rank) const;
 
-  /// Drops what belongs to epochs before `epoch`.
+  /// Begins `epoch`: drops messages of earlier epochs.
   void enter_epoch(std::uint64_t epoch);
 
  private:
@@ -135,15 +141,16 @@ class ControlChannel {
   void note_abort(const ControlMessage& control);
 
   Transport& transport_;
-  /// Epoch and sequence of the latest operation of which a heartbeat has come from any rank.
+  /// Epoch and sequence number of the latest operation of which a heartbeat has arrived from any rank.
   std::pair<std::uint64_t, std::int64_t> latest_heartbeat_{0, -1};
   std::uint64_t epoch_ = 0;
   std::uint64_t progress_heard_ = 0;
   std::uint64_t wait_ = 1;
-  std::uint64_t heard_in_ = 0;  // the wait of the last heartbeat
-  std::string long_wait_;       // the last one; the peers that know it are marked
-  std::map<int, Peer> peers_;   // those that have been heard of
-  // of this epoch or a later one; a rank is at most one operation ahead of those that wait for it
+  std::uint64_t heard_in_ = 0;  // number of the wait in which the last heartbeat arrived
+  std::string long_wait_;       // operation of the last long wait in another communicator
+  std::map<int, Peer> peers_;   // by rank; only ranks from which messages have arrived
+  // Messages of this epoch or of a later one. They are few: a rank is at most one operation ahead of the ranks that
+  // wait for it.
   std::vector<Header> headers_;
   std::vector<SummaryMessage> summaries_;
   std::deque<PairMessage> pair_messages_;
@@ -152,7 +159,7 @@ class ControlChannel {
     std::int64_t sequence;
     Failure failure;
   };
-  std::map<std::uint64_t, Abort> aborts_;  // by epoch: the abort of lowest sequence
+  std::map<std::uint64_t, Abort> aborts_;  // by epoch: the abort with the lowest sequence number
 };
 
 }  // namespace lockstep::detail

@@ -16,7 +16,7 @@ void copy_text(const std::string& text, std::array<char, n>& target) {
   target[length] = '\0';
 }
 
-/// The side of lowest rank among those of `sides` that disagree with `reference`.
+/// Of all `sides` that disagree with `reference`, the one of the lowest rank.
 Side lowest_differing(const Side& reference, std::initializer_list<const Side*> sides) {
   Side found;
   for (const Side* side : sides) {

@@ -22,8 +22,9 @@
 namespace lockstep::detail {
 namespace {
 
-/// Many if every rank of the node, with its replicas, has a CPU of its own. A rank that is bound to fewer CPUs than the
-/// node has counts as one that shares them, since it cannot see with which ranks.
+/// Returns a high number if this rank may use at least as many CPUs as there are replicas on the node, since each
+/// replica can then have a CPU of its own. If this rank is bound to fewer CPUs, it may share them with other ranks, so
+/// the number is low.
 int spins_before_yield(const Transport& transport, int local_replicas) {
   return transport.ranks_on_node() * local_replicas <= allowed_cpus() ? Backoff::own_core_spins
                                                                       : Backoff::shared_core_spins;
@@ -64,7 +65,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
 
 Engine::~Engine() {
   if (is_forked_copy()) {
-    // the parent's communicator, thread and shared memory are not the child's to end
+    // the communicator, the thread and the shared memory belong to the parent process: this copy is leaked
     [[maybe_unused]] const Transport* const of_the_parent = transport_.release();
     [[maybe_unused]] const auto* const ran_in_the_parent = new std::jthread(std::move(progress_));
     return;
@@ -86,20 +87,21 @@ Engine::~Engine() {
   depart();
 }
 
-/// A rank that leaves by an exception that the other ranks have got does not tell them again.
+/// If an exception that the other ranks have already received makes this rank depart, the exception is not sent again.
 void Engine::depart() noexcept {
   const bool is_known = thrown_at_ == std::pair(epoch_.number(), queue_.sequence());
   const bool by_exception = std::uncaught_exceptions() > exceptions_ && !is_known;
   NodeGroup* const local = transport_->local_group();
   NodeGroup* const group = transport_->node_group() != nullptr ? transport_->node_group() : local;
-  // the memory of the node tells its ranks without a message
+  // if all ranks share memory, they see the departure in that memory, without a message
   if (by_exception && transport_->node_group() == nullptr) end_for_ever("an exception has destroyed its communicator");
   if (!epoch_.lost()) send_leave();
   if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
 }
 
-/// Each rank that would wait for this one gets one message, and ends the wait of all others. If no rank waits any more,
-/// nothing happens.
+/// Sends one message to each rank that needs a header of this rank in every operation. A rank that gets the message
+/// while it waits in an operation ends that operation on all ranks. If no rank begins another operation, the messages
+/// have no effect.
 void Engine::send_leave() noexcept {
   if (!transport_->is_alive() || !this_thread_may_call()) return;
   try {
@@ -114,7 +116,7 @@ void Engine::send_leave() noexcept {
   }
 }
 
-/// Ends the last epoch on all ranks, if they can still be told.
+/// Ends the present epoch, and the communicator, on all ranks, if messages can still be sent.
 void Engine::end_for_ever(const std::string& text) noexcept {
   if (transport_->size() == 1 || epoch_.lost() || !transport_->is_alive() || !this_thread_may_call()) return;
   try {
@@ -235,7 +237,7 @@ void Engine::post(const std::shared_ptr<Operation>& operation) {
 }
 
 void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
-  if (epoch_.unobserved() != nullptr) {  // the caller did not know: it belongs to the epoch that has ended
+  if (epoch_.unobserved() != nullptr) {  // the caller does not know of this failure: the operation fails with it
     operation->finish(epoch_.unobserved());
     return;
   }
@@ -244,13 +246,13 @@ void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
 }
 
 void Engine::post_async(const std::shared_ptr<Operation>& operation) {
-  if (!transport_->has_free_threads()) {  // advances inside wait and test
+  if (!transport_->has_free_threads()) {  // the operation advances only inside wait and test
     post(operation);
     return;
   }
   {
     const MutexLock lock(mutex_);
-    start_progress_thread();  // first, since it can fail
+    start_progress_thread();  // before the post, since the start can throw
   }
   post(operation);
   work_.notify_one();
@@ -312,7 +314,7 @@ bool Engine::test(Operation& operation) {
 }
 
 bool Engine::await_end(Operation& operation) noexcept {
-  if (is_forked_copy()) return true;  // the parent's operation writes to the parent's memory
+  if (is_forked_copy()) return true;  // the operation belongs to the parent process
   try {
     const bool may_drive = this_thread_may_call();
     const auto timeout = operation.fail_after(options_.fail_after);
@@ -353,11 +355,12 @@ std::unique_ptr<NewGroup> Engine::begin_group() {
   return transport_->begin_group();
 }
 
-// ---- completion of the head of the queue: the ranks agree on it, then a waiting thread advances it
+// ---- progress of the head of the queue: the ranks agree on it, then a waiting thread advances it
 
-/// Does what `drive` does again and again, without looking at clock and failures: as long as all ranks come in time, no
-/// rank has anything else to say. Returns whether that was so; if not, the operation is the head of the queue, as far
-/// as it has come.
+/// If the queue is empty: executes `operation` in a short loop that does the work of `drive`, but does not check
+/// deadlines, and looks for failures only if the agreement needs messages. These checks are not necessary as long as
+/// all ranks arrive in time. Returns whether the loop has completed `operation`. If not, `operation` has been put into
+/// the queue in its present state, or has failed.
 bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   const MutexLock lock(mutex_);
   const bool may_run = has_node_group_ || (pairs_.is_empty() && transport_->is_alive());
@@ -396,8 +399,8 @@ bool Engine::run_at_once(const std::shared_ptr<Operation>& operation) {
   return false;
 }
 
-/// Takes the messages that have arrived; whether one of them ends the next operation. A rank that comes late can find
-/// the headers of the other ranks together with their abort.
+/// Receives the messages that have arrived. Returns whether one of them aborts the next operation: if this rank arrives
+/// late, the abort of another rank may have arrived together with the headers.
 bool Engine::is_aborted_by_message() {
   control_.poll();
   return control_.abort_record(epoch_.number(), queue_.sequence()) != nullptr;
@@ -467,7 +470,7 @@ void Engine::drive_head() {
     const Failure failure{Code::unavailable, fmt::format("{} is lost since: {}", options_.name, lost->text),
                           lost->context};
     if (lost->is_loss()) {
-      epoch_.end(failure);  // all ranks know it
+      epoch_.end(failure);  // all ranks know of the loss
     } else {
       epoch_.end_everywhere(failure);
     }
@@ -499,7 +502,7 @@ void Engine::drive_head() {
     report_lost_rank();
     epoch_.end_everywhere(*gone);
   } else if (const auto timeout = watchdog_.check(epoch_.number())) {
-    // this thread may have worked or been stopped since it looked for messages: the failure of another rank goes first
+    // this thread may have computed or been stopped since its last poll: a failure of another rank takes precedence
     control_.poll();
     if (const Failure* const known = control_.abort_record(epoch_.number(), queue_.sequence())) {
       end_by(Failure(*known));
@@ -510,7 +513,7 @@ void Engine::drive_head() {
   }
 }
 
-/// Another rank has sent `failure`.
+/// Ends the epoch because another rank has sent `failure`.
 void Engine::end_by(Failure failure) {
   if (failure.is_loss() && failure.ends != Ends::job) report_lost_rank();
   if (failure.ends == Ends::communicator_here) {
@@ -569,7 +572,7 @@ void Engine::stop_head(const std::exception& error) {
       ours != nullptr ? ours->code() : (is_shortage ? Code::unavailable : Code::internal),
       ours != nullptr ? ours->text() : fmt::format("{}{}", is_shortage ? "out of memory: " : "", error.what()),
       queue_.context_of(transport_->rank())};
-  // before the agreement nothing moves; most operations that stopped half-way do not know what still does
+  // before the agreement no data moves; after it, not every operation that throws knows which of its data still moves
   const bool is_known = !queue_.is_empty() && (!queue_.head().is_agreed() || queue_.head().survives_faults());
   if (!is_known) epoch_.lose(failure);
   epoch_.end_everywhere(failure);
@@ -578,7 +581,7 @@ void Engine::stop_head(const std::exception& error) {
 // ---- failures
 
 void Engine::abort(const std::string& text, const std::source_location& where) {
-  // on a thread that may not enter MPI the others are left to their deadline
+  // a thread that may not enter MPI cannot send: the other ranks wait until their deadline
   if (is_forked_copy() || !this_thread_may_call()) return;
   const MutexLock lock(mutex_);
   epoch_.abort(text, where);

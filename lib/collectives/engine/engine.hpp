@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives one communicator: the queue of operations, the watchdog of its head, and the epochs. A thread that waits for
-// an operation drives; a progress thread exists only after the first asynchronous operation. lib/README.md draws the
-// states.
+// The engine of one communicator: the queue of operations, the watchdog of the operation at the head of the queue, and
+// the epochs. To *drive* the engine means to make progress on its operations without waiting. A thread that waits for
+// an operation drives the engine again and again. A progress thread also drives it, but exists only after the first
+// asynchronous operation. lib/README.md draws the states.
 
 #pragma once
 
@@ -37,7 +38,7 @@
 
 namespace lockstep::detail {
 
-/// Which threads drive what was posted.
+/// The threads that must drive a message between two ranks: threads that wait for it, or the progress thread.
 enum class Progress : std::uint8_t { by_waiting, by_thread };
 
 struct EngineOptions {
@@ -45,7 +46,7 @@ struct EngineOptions {
   std::chrono::milliseconds fail_after{300'000};
   std::chrono::milliseconds fail_after_total{0};  ///< zero: unlimited
   std::string name;
-  int local_replicas = 1;  ///< threads of this rank that compute
+  int local_replicas = 1;  ///< number of threads of this rank that compute
   RecorderOptions recorder;
   std::shared_ptr<Family> family = std::make_shared<Family>();
 };
@@ -56,64 +57,74 @@ class Engine final : private JobMember {
   Engine(std::unique_ptr<Transport> transport, EngineOptions options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  /// Waits for all queued operations, bounded by the deadline of each. Then this rank has left: the operations of other
-  /// ranks that wait for it fail.
+  /// Waits for all queued operations and messages, for each at most until its deadline. Then this rank has departed:
+  /// operations of other ranks that wait for this rank fail.
   ~Engine() override;
 
-  /// Posts and waits. If the queue is empty, the calling thread serves it at once.
+  /// Posts `operation` and waits for its end. If the queue is empty, the calling thread executes `operation` at once.
+  /// Throws the error of `operation` if it has failed.
   void run(const std::shared_ptr<Operation>& operation);
   /// Puts `operation` at the end of the queue. Throws Error(failed_precondition) on a thread that may not enter MPI.
   void post(const std::shared_ptr<Operation>& operation);
-  /// Posts and lets the progress thread drive, if the transport allows one.
+  /// As `post`. If the transport permits calls of any thread, the progress thread drives `operation`.
   void post_async(const std::shared_ptr<Operation>& operation);
-  /// Starts a message between two ranks. A progress thread drives it only if the transport allows one.
+  /// Starts a send or receive between two ranks. Progress::by_thread starts the progress thread if the transport
+  /// permits calls of any thread.
   void post_pair(const std::shared_ptr<PairOperation>& operation, Progress progress);
-  /// The next send or receive between `rank` and this rank will not take place: `rank` gets `text`.
+  /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says: the matching call
+  /// of `rank` fails with `text`.
   void refuse_pair(PairOperation::Role role, int rank, const std::string& text);
-  /// Drives until `operation` is done, `until` at the latest; whether it is. Throws its error.
+  /// Drives until `operation` is done, at most until the time `until`. Returns whether `operation` is done. Throws the
+  /// error of `operation` if it has failed.
   bool wait(Operation& operation, std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
-  /// Drives until `operation` is done, or the rest of it is enqueued on streams; returns whether it is done. Throws its
-  /// error.
+  /// Drives until `operation` is done, or until all its remaining work is enqueued on CUDA streams. Returns whether
+  /// `operation` is done. Throws the error of `operation` if it has failed.
   [[nodiscard]] bool wait_for_streams(Operation& operation);
-  /// Drives once; whether `operation` is done. Throws its error.
+  /// Drives once. Returns whether `operation` is done. Throws the error of `operation` if it has failed.
   bool test(Operation& operation);
-  /// Drives until `operation` is done, however it ends, as long as an operation may take; whether it is. Its error is
-  /// left to the thread that waits for it.
+  /// Waits until `operation` is done, with or without an error, at most one second longer than the timeout of
+  /// `operation`. Drives if this thread may enter MPI. Returns whether `operation` is done. Does not report the error
+  /// of `operation`; the thread that calls `wait` gets it.
   [[nodiscard]] bool await_end(Operation& operation) noexcept;
 
-  /// Aborts the epoch of the next operation, on all ranks, with `text`. Queued operations fail. An operation that
-  /// other ranks may have entered with this one is still completed; then the abort takes effect. If a failure of
-  /// another rank has ended operations of this rank, and none of its threads has thrown it yet, the two end the same
-  /// epoch: the other ranks have that one, and the caller has this one.
-  /// The text there names the line `where`, if it is not the library's.
+  /// Aborts the epoch of the next operation on all ranks, with `text`. Queued operations fail. If other ranks may have
+  /// entered the head of the queue together with this rank, the head is still completed before the abort takes effect.
+  /// If a failure has already ended operations of this rank, and no thread of this rank has thrown that failure yet,
+  /// nothing is sent: the other ranks throw the earlier failure, which ended the same epoch, and the caller has its
+  /// own. The error on the other ranks names the line `where`, unless the line is in the library.
   void abort(const std::string& text, const std::source_location& where);
-  /// As propagate_current_exception of a communicator. `where` is the call that failed, if it is known.
+  /// As detail::propagate_current_exception for a Communicator. `where`: the line of the failed call, if known.
   void propagate_current_exception(FoundBy found_by, const std::source_location& where = {});
-  /// Exceptions that were propagated before count as new if they are thrown once more.
+  /// From now on, an exception that was propagated earlier counts as a new exception if it is thrown again.
   void forget_propagated();
 
-  /// The replicas of this rank have met in a merge_call, in `run` of their strategy: later operations carry the count.
+  /// Counts a merge_call in which the replicas of this rank have met, in run number `run` of their strategy. The
+  /// descriptors of later operations contain the count.
   void count_merge(std::uint64_t run);
 
   /// Number of operations that are done on this rank.
   [[nodiscard]] std::int64_t completed();
-  /// The caller knows of the failure that no thread of this rank has thrown yet, if there is one.
+  /// Called by a thread that knows of the last failure. If no thread of this rank has thrown that failure yet,
+  /// operations that are posted from now on do not fail with it.
   void acknowledge_failure();
-  /// Runs an operation of Communicator::recover. If it fails because another rank had failed before that came to its
-  /// own recover, another one is run, for as long as the deadline.
+  /// Runs the operation of Communicator::recover that `next_try` makes. If a failure that another rank had before its
+  /// own call of recover ends the operation, calls `next_try` again and runs the new operation, until fail_after has
+  /// passed since the call of this function.
   void run_recovery(const std::function<std::shared_ptr<Operation>()>& next_try);
-  /// All ranks call it with one value: from here on their next operations are the same again.
+  /// Sets the number of operations that are done. All ranks call this function with the same value, so that their next
+  /// operations match again.
   void continue_at(std::int64_t completed);
 
-  /// Ranks that a failure has left at different operations need not recover: every sequence of operations that begins
-  /// after a failure is complete in itself. Before the first operation.
+  /// Makes recover unnecessary after a failure that leaves the ranks at different operations: on this communicator, no
+  /// sequence of operations is continued after a failure. Called before the first operation.
   void ignore_positions();
 
-  /// The epoch of an operation that is posted now.
+  /// The epoch that an operation would have if it were posted now.
   [[nodiscard]] std::uint64_t next_epoch();
 
-  /// Takes the control messages that have arrived. Ranks that wait for this one are told where it waits. Does nothing
-  /// if another thread is in here. Never waits.
+  /// Receives the control messages that have arrived. If no operation is queued, sends `wait`, the operation of another
+  /// communicator in which this rank waits, to the ranks that wait for this rank. Does nothing if another thread holds
+  /// the lock of this engine. Never waits.
   void answer(const WaitElsewhere& wait) noexcept;
 
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
@@ -138,34 +149,35 @@ class Engine final : private JobMember {
   void drive_head() LOCKSTEP_REQUIRES(mutex_);
   void conclude_agreement() LOCKSTEP_REQUIRES(mutex_);
   void finish_head(SharedError error) LOCKSTEP_REQUIRES(mutex_);
-  /// The head has thrown `error` in `start` or `advance`.
+  /// Ends the epoch on all ranks, because progress on the head has thrown `error`.
   void stop_head(const std::exception& error) LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError error_of(const Operation& head) const LOCKSTEP_REQUIRES(mutex_);
   [[nodiscard]] SharedError mismatch() const LOCKSTEP_REQUIRES(mutex_);
 
-  /// The job is aborted: the other ranks get `text`.
+  /// Called when the job is about to be aborted: sends `text` to the other ranks.
   void on_abort(const std::string& text) noexcept override;
-  /// MPI is about to be finalized: this end of the communicator is closed.
+  /// Called when MPI is about to be finalized: closes this rank's end of the communicator.
   void on_finalize() noexcept override;
-  /// This rank does not take part any more.
+  /// Tells the other ranks that this rank takes part in no further operation.
   void depart() noexcept LOCKSTEP_REQUIRES(mutex_);
   void send_leave() noexcept LOCKSTEP_REQUIRES(mutex_);
   void end_by(Failure failure) LOCKSTEP_REQUIRES(mutex_);
   void end_for_ever(const std::string& text) noexcept LOCKSTEP_REQUIRES(mutex_);
-  /// Locks mutex_, unless another thread or a caller of this one keeps it for long.
+  /// Tries to lock mutex_ for a bounded time. Another thread may hold mutex_ for long, or this thread may hold it
+  /// already. Returns whether mutex_ is locked. Clang's thread-safety analysis cannot follow the loop inside.
   [[nodiscard]] bool lock_in_time() noexcept
-      LOCKSTEP_THREAD_ANNOTATION(try_acquire_capability(true, mutex_)) LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS;  // a loop
+      LOCKSTEP_THREAD_ANNOTATION(try_acquire_capability(true, mutex_)) LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS;
   [[noreturn]] void throw_error_of(const Operation& operation) LOCKSTEP_REQUIRES(mutex_);
 
   void answer_locked(const WaitElsewhere& wait) noexcept LOCKSTEP_REQUIRES(mutex_);
 
   Mutex mutex_;
-  std::unique_ptr<Transport> transport_;  // moves data and messages under mutex_ only
+  std::unique_ptr<Transport> transport_;  // functions that move data or messages are called under mutex_
   EngineOptions options_;
-  const int spins_;  // before a wait yields
+  const int spins_;  // number of spins of a wait before it yields
   const bool any_thread_may_call_;
   const bool has_node_group_;
-  const std::uint32_t fork_depth_;  // of the process that made this
+  const std::uint32_t fork_depth_;  // fork_depth() of the process that created this object
   ControlChannel control_ LOCKSTEP_GUARDED_BY(mutex_);
   std::unique_ptr<Agreement> agreement_ LOCKSTEP_PT_GUARDED_BY(mutex_);
   Workspace workspace_ LOCKSTEP_GUARDED_BY(mutex_);
@@ -175,21 +187,22 @@ class Engine final : private JobMember {
   Watchdog watchdog_ LOCKSTEP_GUARDED_BY(mutex_);
   Epoch epoch_ LOCKSTEP_GUARDED_BY(mutex_);
   Presence presence_ LOCKSTEP_GUARDED_BY(mutex_);
-  const int exceptions_;  // number of exceptions in flight when this was made
-  std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};  // epoch and sequence
+  const int exceptions_;  // number of exceptions in flight when this object was constructed
+  // Epoch and sequence number when a thread of this rank last threw the error of an operation.
+  std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};
   Clock::time_point family_answered_ LOCKSTEP_GUARDED_BY(mutex_){};
-  std::atomic<bool> knows_failures_{false};  // whether epoch_ may know exceptions; changes under mutex_
+  std::atomic<bool> knows_failures_{false};  // whether an exception may count as propagated; written under mutex_
 
   std::condition_variable_any work_;
   std::jthread progress_;  // started under mutex_
 };
 
-/// As of a communicator.
+/// For detail::propagate with an Engine as its target.
 inline void propagate_current_exception(Engine& engine, FoundBy found_by) {
   engine.propagate_current_exception(found_by);
 }
 
-/// A call on an engine, as a target of propagate: the other ranks get the line of the call, too.
+/// One call on an engine, as a target of detail::propagate. The error on the other ranks names the line of the call.
 struct EngineCall {
   Engine& engine;
   const std::source_location& where;

@@ -11,7 +11,7 @@ namespace lockstep::detail {
 
 SharedError Epoch::end(const Failure& failure) {
   if (failure.is_loss()) lose(failure);
-  // other ranks may have begun to work on the head before this rank knows that all have come
+  // other ranks may work on the head before this rank knows that all ranks have arrived
   if (head_may_be_shared()) {
     agreement_.abandon();
     if (!queue_.is_empty() && queue_.head().epoch() <= number_ && queue_.head().abandon(transport_)) lose(failure);
@@ -31,7 +31,7 @@ SharedError Epoch::end(const Failure& failure) {
   agreement_.enter_epoch(number_);
   control_.enter_epoch(number_);
   transport_.enter_epoch(number_);
-  end_if_aborted();  // nothing of the new epoch can be under way
+  end_if_aborted();  // no operation of the new epoch has begun yet
   return error;
 }
 
@@ -44,7 +44,7 @@ void Epoch::end_everywhere(Failure failure) {
   const bool is_recovery = !queue_.is_empty() && queue_.head().descriptor().is_recovery;
   if (is_recovery && failure.ends == Ends::epoch) failure.ends = Ends::recovery;
   send_abort(number_, queue_.sequence(), failure);
-  // this rank reads the message that the others get
+  // converted to a message and back, so that this rank throws the same error as the other ranks
   end(failure_of(abort_message(number_, queue_.sequence(), failure)));
 }
 
@@ -56,14 +56,14 @@ void Epoch::abort(const std::string& text, const std::source_location& where, Co
   }
   const Failure failure{code, fmt::format("rank {} aborted{}: {}", transport_.rank(), describe(where), text),
                         queue_.context_of(transport_.rank())};
-  // other ranks may have entered the head of the queue with this one: then it is still completed
+  // if other ranks may have entered the head of the queue together with this rank, the head is still completed
   if (!queue_.is_empty() && head_may_be_shared()) {
     send_abort(number_of_next_post(), pending_.empty() ? queue_.sequence() + 1 : 0, failure);
     pending_.push_back(failure);
     return;
   }
   end_everywhere(failure);
-  unobserved_ = nullptr;  // the caller knows
+  unobserved_ = nullptr;  // the caller knows of the failure
 }
 
 void Epoch::end_if_aborted() {
@@ -92,7 +92,7 @@ void Epoch::propagate(Error* error, const std::string& text, const std::source_l
   const bool is_known =
       error != nullptr ? PropagationMark::of(*error) == mark_ : std::current_exception() == known_foreign_;
   if (is_known) return;
-  // replicas of one rank that differ are a mismatch on every rank, as ranks that differ are
+  // if the replicas of one rank differ, every rank throws a mismatch, as it does if ranks differ
   const bool differ = error != nullptr && error->code() == Code::mismatch;
   if (found_by == FoundBy::this_rank && may_send) abort(text, where, differ ? Code::mismatch : Code::unavailable);
   if (error != nullptr) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time between two failures of a communicator. A failure ends the epoch on every rank, each rank throws it once,
-// and operations of different epochs never meet.
+// An epoch is the time between two failures of a communicator. A failure ends the epoch on every rank, and each rank
+// throws the failure once. Operations of different epochs never match.
 
 #pragma once
 
@@ -25,54 +25,59 @@
 
 namespace lockstep::detail {
 
-/// One rank's view of its epochs: the present one, the aborts of this rank that end it and later ones, and the failures
-/// that the other ranks know. Not thread-safe: the engine calls under its lock.
+/// The epochs of one rank: the number of the present epoch, the aborts of this rank that end this epoch and later ones,
+/// and the failures that the other ranks know. Not thread-safe: called under the engine's lock.
 class Epoch {
  public:
-  /// All must outlive it.
+  /// All references must outlive this object.
   Epoch(Transport& transport, ControlChannel& control, Agreement& agreement, OperationQueue& queue, Watchdog& watchdog)
       : transport_(transport), control_(control), agreement_(agreement), queue_(queue), watchdog_(watchdog) {}
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
-  /// The epoch of operations that are posted now: each pending abort of this rank ends one epoch before it.
+  /// The epoch of operations that are posted now: the present epoch plus the number of pending aborts of this rank,
+  /// since each abort ends one epoch.
   [[nodiscard]] std::uint64_t number_of_next_post() const noexcept { return number_ + pending_.size(); }
   /// Whether operations can be posted as if nothing had failed.
   [[nodiscard]] bool is_sound() const noexcept { return unobserved_ == nullptr && pending_.empty() && !lost_; }
-  /// The failure that ended operations of this rank and that none of its threads has thrown yet; null if there is none.
+  /// The failure that ended operations of this rank and that no thread of this rank has thrown yet, or null.
   [[nodiscard]] const SharedError& unobserved() const noexcept { return unobserved_; }
-  /// The last failure of another rank that was not in Communicator::recover and after which the communicator works.
+  /// The last failure that another rank had outside of Communicator::recover and after which the communicator still
+  /// works; null if there is none.
   [[nodiscard]] const SharedError& ended_before_recovery() const noexcept { return ended_before_recovery_; }
-  /// A thread of this rank knows it.
+  /// The caller knows of the unobserved failure: operations that are posted from now on do not fail with it.
   void acknowledge() noexcept {
     unobserved_ = nullptr;
     queue_.restart_merge_count();
   }
-  /// The failure in which a message or a rank was lost: the communicator does not work any more.
+  /// The failure in which a message or a rank was lost; empty if there is none. After such a failure the communicator
+  /// does not work any more.
   [[nodiscard]] const std::optional<Failure>& lost() const noexcept { return lost_; }
   void lose(const Failure& failure) {
     if (!lost_) lost_ = failure;
   }
 
-  /// Ends the epoch here: all its operations fail. If this rank had aborted it, the two failures are one, and the
-  /// caller of `abort` knows. Returns the error of the operations.
+  /// Ends the epoch on this rank: all its operations fail. If an abort of this rank was pending for the epoch, the
+  /// abort and `failure` count as one failure, which the caller of `abort` knows. Returns the error of the operations.
   SharedError end(const Failure& failure);
-  /// As `end`, with the failure that another rank has sent.
+  /// As `end`. Another rank has sent `failure`.
   void end_by_other_rank(const Failure& failure);
-  /// Ends the epoch here and on the other ranks.
+  /// Ends the epoch on all ranks.
   void end_everywhere(Failure failure);
-  /// Aborts for a caller that knows of the failure; see Engine::abort.
-  /// The other ranks throw an Error with `code`.
+  /// As Engine::abort. The other ranks throw an Error with `code`. This rank does not throw the failure, since the
+  /// caller knows it.
   void abort(const std::string& text, const std::source_location& where, Code code = Code::unavailable);
-  /// The head of the queue is done: an abort that waited for that takes effect.
+  /// Called when the head of the queue is done: a pending abort of this rank takes effect.
   void end_if_aborted();
 
-  /// Throws the error of `operation`, which all ranks know.
+  /// Throws the error of `operation`. Unless the operation is a message between two ranks, the error is marked as known
+  /// to all ranks.
   [[noreturn]] void throw_error_of(const Operation& operation);
-  /// The exception that is being handled, `error` if it is an Error, else null, is propagated unless the other ranks
-  /// know it or find it themselves. `where` is the call that failed.
+  /// Called in an exception handler. Propagates the exception, unless the other ranks know it already, or find the
+  /// failure by themselves according to `found_by`. `error` is the exception if it is an Error, else null; `text` is
+  /// its text. `where`: the line of the call that failed. `may_send`: whether this thread may enter MPI.
   void propagate(Error* error, const std::string& text, const std::source_location& where, FoundBy found_by,
                  bool may_send);
-  /// Exceptions that are known now count as new if they are thrown once more.
+  /// From now on, an exception that was propagated earlier counts as a new exception if it is thrown again.
   void forget_known();
 
  private:
@@ -87,12 +92,12 @@ class Epoch {
   OperationQueue& queue_;
   Watchdog& watchdog_;
   std::uint64_t number_ = 0;
-  std::deque<Failure> pending_;  // aborts of this rank: the first ends the present epoch, the second the next one, ...
+  std::deque<Failure> pending_;  // aborts of this rank: one for the present epoch and for each epoch that follows
   SharedError unobserved_;
   SharedError ended_before_recovery_;
   std::optional<Failure> lost_;
-  PropagationMark::Pointer mark_ = std::make_shared<int>();  // in every Error that all ranks know
-  std::exception_ptr known_foreign_;  // the last exception of another type that they know; kept, so it stays unique
+  PropagationMark::Pointer mark_ = std::make_shared<int>();  // in every Error that all ranks know of
+  std::exception_ptr known_foreign_;  // last propagated exception of another type, kept alive for comparison
 };
 
 }  // namespace lockstep::detail

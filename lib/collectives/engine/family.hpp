@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's communicators that were made of one another. Each has an order of its own, so two ranks that use two of
-// them in opposite order wait for one another; only the family can tell where a missing rank is.
+// The communicators of one rank that were made from each other. Each communicator has its own order of operations. If
+// two ranks use two communicators in opposite orders, each of the two ranks waits for the other. The family then tells
+// the other ranks in which operation this rank waits.
 
 #pragma once
 
@@ -15,13 +16,13 @@ namespace lockstep::detail {
 class Engine;
 struct WaitElsewhere;
 
-/// Thread-safe. Engines join and leave by themselves.
+/// Thread-safe. The constructor and the destructor of an engine call `join` and `leave`.
 class Family {
  public:
   void join(Engine& engine);
   void leave(Engine& engine) noexcept;
-  /// All engines but `waiting` take the control messages that have arrived, and tell the ranks that wait in them where
-  /// this rank is. Never waits.
+  /// `wait` describes the operation of `waiting` in which this rank waits. Calls Engine::answer of all other engines,
+  /// so that the ranks that wait for this rank on those engines get `wait`. Never waits.
   void answer_for(const Engine& waiting, const WaitElsewhere& wait) noexcept;
 
  private:

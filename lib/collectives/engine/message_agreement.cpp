@@ -191,8 +191,9 @@ void MessageAgreement::conclude() {
   if (carried_ != nullptr && !differs_) carried_->deliver(part().data());
 }
 
-/// Of this operation. The leader of the node has its own part elsewhere, and the other members have read the result of
-/// the operation before the last one when they arrive at this one.
+/// The payload of the node's leader for this operation, to which the leader writes the result. The payload is free: the
+/// leader keeps its own part in message_, and the other members read the previous result in this slot before they
+/// arrived at this operation.
 std::byte* MessageAgreement::payload_of_leader() const {
   return group_->control_block(0).payloads[ControlBlock::slot_of(tag_)].bytes.data();
 }
@@ -220,7 +221,7 @@ bool MessageAgreement::read_verdict() {
   return true;
 }
 
-// ---- which ranks have come
+// ---- which ranks have arrived
 
 MessageAgreement::HeaderPeers MessageAgreement::header_peers() const {
   HeaderPeers peers;

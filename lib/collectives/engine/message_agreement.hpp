@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement by messages, between nodes whose ranks share memory or between ranks. Each node agrees on its control
-// blocks. Then the leaders of all nodes, or all ranks if they share no memory, exchange a header in each round of
-// schedule/agreement_pattern: the hash of what all ranks so far have called, or that some differ, and the data of a
-// small operation. Last, each leader publishes the result on its node. If calls differ, the rounds are repeated with
-// the descriptors, for the text of the error.
+// Agreement by messages: between nodes whose ranks share memory, or between all ranks if ranks share no memory.
+//  1. The ranks of each node agree through their control blocks.
+//  2. The leaders of all nodes exchange headers in the rounds of schedule/agreement_pattern. (If ranks share no memory,
+//     every rank is a leader.) A header describes the calls of all ranks that the sender knows of so far: it has the
+//     hash of their call, or says that their calls differ. The data of a small operation follows the header.
+//  3. If calls differ, the leaders repeat the rounds with descriptors, for the text of the error.
+//  4. Each leader publishes the result in the memory of its node.
 //
-// Partners and number of the messages do not depend on what is called, and a rank sends all of them whatever it has
-// received: a rank that does not come delays exactly those that need its message. About log4 nodes rounds.
+// The partners and the number of messages do not depend on the call, and a rank sends all its messages whatever it
+// receives. So a missing rank delays exactly those ranks that need its messages. Cost: about log4 N rounds for N nodes.
 
 #pragma once
 
@@ -27,7 +29,7 @@ namespace lockstep::detail {
 
 class MessageAgreement final : public Agreement {
  public:
-  /// `group` is that of this rank's node, null if ranks share no memory; `node_leaders` as in Transport.
+  /// `group` is the NodeGroup of this rank's node; null if ranks share no memory. `node_leaders`: as in Transport.
   MessageAgreement(ControlChannel& control, NodeGroup* group, int rank, std::span<const int> node_leaders);
 
   void enter_epoch(std::uint64_t epoch) noexcept override;
@@ -40,14 +42,15 @@ class MessageAgreement final : public Agreement {
   [[nodiscard]] bool awaits_messages() const noexcept override {
     return phase_ == Phase::headers || phase_ == Phase::summaries;
   }
-  void abandon() noexcept override;  // its messages are dropped in the next epoch
+  void abandon() noexcept override;  // the next epoch drops the messages of the operation
 
  private:
   enum class Phase : std::uint8_t { in_node, headers, summaries, result_of_leader, known };
 
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
   [[nodiscard]] bool do_is_shown() const noexcept override { return !node_ || node_->is_shown(); }
-  /// Calls `take` with each source of this round that has not sent yet, until it returns false; whether all have sent.
+  /// Calls `take` for each source of this round whose message is missing, until `take` returns false. Returns whether
+  /// the messages of all sources have arrived.
   template <class Take>
   [[nodiscard]] bool take_round(const Take& take);
   void begin_headers();
@@ -72,20 +75,20 @@ class MessageAgreement final : public Agreement {
   int rank_;
   std::vector<int> members_;            ///< the ranks of this node
   std::vector<int> leaders_;            ///< the leader of each node
-  std::vector<AgreementRound> rounds_;  ///< empty on a rank that leads no node
+  std::vector<AgreementRound> rounds_;  ///< empty if this rank is not a leader
   Phase phase_ = Phase::known;
   Operation* head_ = nullptr;
-  CarriedData* carried_ = nullptr;  ///< null if the data does not travel with the agreement, or calls differ
+  CarriedData* carried_ = nullptr;  ///< data in the headers; null if there is none, or calls on this node differ
   std::uint64_t epoch_ = 0;
   std::int64_t sequence_ = 0;
   std::uint64_t tag_ = 0;
   std::size_t round_ = 0;
-  std::size_t next_ = 0;  ///< the sources before it have sent
+  std::size_t next_ = 0;  ///< index of the first source of this round whose message is missing
   bool differs_ = false;
   Summary summary_;
-  std::vector<std::byte> message_;                              ///< header, then the part of the ranks so far
-  std::vector<std::byte> joined_;                               ///< the next one
-  std::vector<std::optional<ControlChannel::Header>> headers_;  ///< of this round, by source
+  std::vector<std::byte> message_;                              ///< header, then the joined part (see CarriedData)
+  std::vector<std::byte> joined_;                               ///< buffer in which the next message_ is made
+  std::vector<std::optional<ControlChannel::Header>> headers_;  ///< headers received in this round, by source
   std::vector<const std::byte*> parts_;
 };
 

@@ -40,7 +40,7 @@ void NodeAgreement::do_open(std::uint64_t epoch, std::int64_t sequence, Operatio
 
 bool NodeAgreement::show() {
   if (const std::uint64_t epoch = epoch_of_tag(tag_); epoch != followed_epoch_) {
-    // a rank that has aborted twice is two epochs ahead of one that still waits in an operation before
+    // if this rank has aborted twice, another rank may be two epochs behind and still use this slot: wait for that rank
     for (int rank = 0; rank < group_.size(); ++rank) {
       if (group_.control_block(rank).epoch.value.load(std::memory_order_acquire) + 1 < epoch) return false;
     }
@@ -49,7 +49,7 @@ bool NodeAgreement::show() {
   ControlBlock& control_block = group_.own_control_block();
   Arrival& arrival = control_block.arrivals[slot_];
   arrival.hash = hash_;
-  // a steady program writes the same in each step
+  // a program that repeats its calls has the same descriptor in the slot already
   if (written_[slot_] != hash_ || written_places_[slot_] != head_->place()) {
     std::memcpy(control_block.descriptors[slot_].bytes.data(), &head_->descriptor(), sizeof(Descriptor));
     written_[slot_] = hash_;
@@ -74,7 +74,7 @@ bool NodeAgreement::advance() {
   for (; next_ < peers.size(); ++next_) {
     const Arrival& arrival = *peers[next_];
     if (arrival.tag.load(std::memory_order_acquire) != tag_) return false;
-    // a rank that came and has abandoned the operation does not take part; its control message has the failure
+    // a rank that has arrived and then abandoned the operation does not take part; its control message has the failure
     if (arrival.abandoned.load(std::memory_order_relaxed) == tag_) return false;
     differs_ = differs_ || arrival.hash.get() != hash_;
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement on the control blocks of a node: each rank writes its descriptor beside its arrival flag, and reads those
-// of all others. One transfer of a cache line between cores.
+// Agreement through the control blocks of a node: each rank writes its descriptor beside its arrival flag, and compares
+// the descriptor hashes of all ranks. Cost: one transfer of a cache line between cores.
 
 #pragma once
 
@@ -32,19 +32,19 @@ class NodeAgreement final : public Agreement {
  private:
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
   [[nodiscard]] bool do_is_shown() const noexcept override { return is_shown_; }
-  /// Writes the descriptor of this rank, if its slot is free; whether it is written.
+  /// Writes the descriptor and the arrival flag of this rank, if the slot is free. Returns whether they are written.
   bool show();
 
   NodeGroup& group_;
-  std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals of all others
-  std::array<std::uint64_t, ControlBlock::slots> written_{};            // by slot: hash of the descriptor in it
+  std::array<std::vector<const Arrival*>, ControlBlock::slots> peers_;  // by slot: the arrivals of all other ranks
+  std::array<std::uint64_t, ControlBlock::slots> written_{};            // by slot: hash of the descriptor in the slot
   std::array<std::uintptr_t, ControlBlock::slots> written_places_{};    // by slot: Operation::place of that descriptor
   Operation* head_ = nullptr;
-  std::uint64_t followed_epoch_ = 0;  // no rank is more than one epoch behind it
+  std::uint64_t followed_epoch_ = 0;  // no rank is more than one epoch behind this epoch
   std::uint64_t tag_ = 0;
   std::uint64_t hash_ = 0;
   std::size_t slot_ = 0;
-  std::size_t next_ = 0;  // the peers before it have come
+  std::size_t next_ = 0;  // index of the first peer that has not arrived yet
   bool is_shown_ = false;
   bool differs_ = false;
 };

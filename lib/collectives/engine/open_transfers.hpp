@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transfers that are not complete yet, tested all at once.
+// Pending transfers. One call tests all of them.
 
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace lockstep::detail {
 
-/// Each transfer has a number that its owner chooses, such as the rank at the other end. In the order of `add`. Driven
-/// under the engine's lock.
+/// Each transfer has a number that the caller of `add` chooses, such as the rank at the other end. Transfers stay in
+/// the order of `add`. Called under the engine's lock.
 class OpenTransfers {
  public:
   void add(Transfer transfer, int number) {
     transfers_.push_back(transfer);
     numbers_.push_back(number);
   }
-  /// Forgets the transfers that are complete. Returns their numbers, which are valid until the next call. Throws as
-  /// Transport::test; then, too, no transfer is left whose number in the transport is free.
+  /// Tests all transfers, and removes those that are complete. Returns the numbers of the removed transfers, valid
+  /// until the next call. Throws as Transport::test, after it has removed the transfers that were found complete.
   std::span<const int> test(Transport& transport);
   [[nodiscard]] bool is_empty() const noexcept { return transfers_.empty(); }
   [[nodiscard]] std::span<const int> numbers() const noexcept { return numbers_; }
   [[nodiscard]] std::span<const Transfer> transfers() const noexcept { return transfers_; }
-  /// Forgets them all.
+  /// Removes all transfers and returns them.
   [[nodiscard]] std::vector<Transfer> take() noexcept {
     numbers_.clear();
     return std::exchange(transfers_, {});
@@ -38,9 +38,9 @@ class OpenTransfers {
   void forget_complete() noexcept;
 
   std::vector<Transfer> transfers_;
-  std::vector<int> numbers_;           // of transfers_
-  std::vector<std::size_t> complete_;  // indices in transfers_, found by the last test
-  std::vector<int> done_;              // their numbers
+  std::vector<int> numbers_;           // by index in transfers_
+  std::vector<std::size_t> complete_;  // indices in transfers_ of those that the last test found complete
+  std::vector<int> done_;              // numbers of the transfers that the last test found complete
 };
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One collective on its way through the engine.
+// One operation of a communicator, from its post to its end.
 
 #pragma once
 
@@ -22,14 +22,15 @@
 
 namespace lockstep::detail {
 
-/// The rest of an operation that CUDA streams complete.
+/// The remaining work of an operation, all of which is enqueued on CUDA streams.
 class StreamWork {
  public:
   StreamWork() = default;
   StreamWork(const StreamWork&) = delete;
   StreamWork& operator=(const StreamWork&) = delete;
   virtual ~StreamWork() = default;
-  /// Makes later work on `stream`, a CUDA stream, wait for the end of the operation. Without the engine's lock.
+  /// Makes work that is enqueued on the CUDA stream `stream` from now on wait for the end of the operation. Called
+  /// without the engine's lock.
   virtual void hold_back(void* stream) const = 0;
 };
 
@@ -37,20 +38,21 @@ class StreamWork {
 struct DataProgress {
   std::uint64_t count = 0;  ///< changes whenever data moves
   std::uint64_t moved_bytes = 0;
-  std::uint64_t total_bytes = 0;  ///< zero: not known
+  std::uint64_t total_bytes = 0;  ///< zero: unknown
 };
 
-/// An error that several waiting threads may throw: each throws a copy.
+/// An error that several waiting threads may throw. Each thread throws a copy.
 using SharedError = std::shared_ptr<const Error>;
 
-/// The places of an operation in the flight record of its communicator; see Recorder.
+/// Numbers by which Recorder finds an operation in the flight record of its communicator.
 struct RecordPlace {
-  std::uint64_t entry = 0;  ///< of this life
-  std::uint64_t call = 0;   ///< description of the call; 0: none
+  std::uint64_t entry = 0;  ///< number of the entry of the present run; 0: none
+  std::uint64_t call = 0;   ///< number of the description of the call; 0: none
 };
 
-/// Driven under the engine's lock. Life: posted; agreed on by the ranks; started; advanced until done, or abandoned.
-/// A reusable operation lives again when it is acquired again.
+/// One operation. Unless stated otherwise, its functions are called under the engine's lock. In one *run*, the
+/// operation is acquired, posted, agreed on by the ranks, started, and advanced until it is done or abandoned. A
+/// reusable operation has one run after the other.
 class Operation {
  public:
   explicit Operation(const Descriptor& descriptor) : descriptor_(descriptor), own_hash_(descriptor.hash) {}
@@ -60,55 +62,56 @@ class Operation {
 
   [[nodiscard]] const Descriptor& descriptor() const noexcept { return descriptor_; }
 
-  /// The line of this rank's call: shown, not compared. Before the agreement.
+  /// Sets the line of this rank's call, which errors show but ranks do not compare. Called before the agreement.
   void note_place(const std::source_location& where) noexcept {
     const auto place = reinterpret_cast<std::uintptr_t>(where.file_name()) + where.line();
     if (std::exchange(place_, place) == place) return;
     set_place(descriptor_, where);
     record_.call = 0;
   }
-  /// Tells one such line from another.
+  /// A number that is different for each line that `note_place` gets.
   [[nodiscard]] std::uintptr_t place() const noexcept { return place_; }
 
-  /// On a node with shared memory: this rank arrives at the operation. What other ranks need to know of its buffers
-  /// goes into `arrival`; an operation that shares no buffers writes nothing. Called once per life, before the
-  /// agreement.
+  /// Called on a node with shared memory when this rank arrives at the operation, once per run, before the agreement.
+  /// Writes to `arrival` the data about this rank's buffers that the other ranks need. If the operation shares no
+  /// buffers, `arrival` stays unchanged. `tag` is the operation_tag of the operation.
   virtual void arrive(std::uint64_t tag, Arrival& arrival) {
     static_cast<void>(tag);
     static_cast<void>(arrival);
   }
-  /// The data that travels with the agreement, if all of it does; else null.
+  /// The data of the operation, if all of it travels in the messages of the agreement; null for other operations.
   [[nodiscard]] virtual CarriedData* carried() noexcept { return nullptr; }
-  /// All ranks agree: data may move. Called once per life.
+  /// Called once per run, when all ranks have agreed: from now on data may move.
   virtual void start(Transport& transport, Workspace& workspace) = 0;
-  /// Moves on without waiting; whether all is done and the outputs are written.
+  /// Makes progress without waiting. Returns whether the operation is complete and its outputs are written.
   [[nodiscard]] virtual bool advance(Transport& transport, Workspace& workspace) = 0;
-  /// The rest of the operation, if all that is left happens on CUDA streams, also if no thread drives the engine; else
-  /// null. Once set, it stays.
+  /// The remaining work, if all of it is enqueued on CUDA streams, so that it proceeds even if no thread drives the
+  /// engine. Null before this point, and set from this point on.
   [[nodiscard]] virtual const StreamWork* on_streams() const noexcept { return nullptr; }
-  /// The error that was found on the way, the same on every rank; no data of the operation moves any more when it is
-  /// done. Null if there is none.
+  /// The error that the ranks have found together during the operation, the same on every rank; null if there is none.
+  /// Read when the operation is done: by then no data of the operation moves any more.
   [[nodiscard]] virtual const Failure* failure() const noexcept { return nullptr; }
-  /// How far the data has moved. By default that is what `transport` moves.
+  /// How far the data has moved. By default this is the count of `transport`.
   [[nodiscard]] virtual DataProgress progress(const Transport& transport) const noexcept {
     const TransferCount count = transport.count();
     return {count.completed, count.moved_bytes, count.started_bytes};
   }
-  /// Ranks whose data is missing.
+  /// Ranks from which this rank still awaits data.
   [[nodiscard]] virtual std::vector<int> awaited_ranks() const = 0;
-  /// The reason for a wait of which no rank is known to be the cause.
+  /// The reason for the wait, as a phrase for errors. Used if no rank is known to cause the wait.
   [[nodiscard]] virtual std::string_view awaited() const { return "a message did not arrive"; }
-  /// Will never be advanced again: memory that a late message or rank may touch is left to the transport, or leaked.
-  /// Returns whether the ranks may no longer share the node's memory in later operations, because one still uses it.
+  /// Called if the operation failed and will not be advanced any more. Memory that a late message or a late rank may
+  /// access is left to the transport, or leaked. Returns true if a rank may still access memory of the node that later
+  /// operations would share; the communicator then stops working.
   [[nodiscard]] virtual bool abandon(Transport& transport) noexcept = 0;
-  /// Whether `abandon` knows what still moves even after `start` or `advance` has thrown: then the communicator works
-  /// again in the next epoch.
+  /// Whether `abandon` is reliable even after `start` or `advance` has thrown, that is, whether the operation still
+  /// knows which of its data may move. If so, the communicator works again in the next epoch.
   [[nodiscard]] virtual bool survives_faults() const noexcept { return false; }
 
-  /// Whether it can be posted again when it is done.
+  /// Whether the operation can be posted again when it is done.
   [[nodiscard]] virtual bool is_reusable() const noexcept { return false; }
 
-  /// Takes the operation for one life; false if it is taken already. Thread-safe, as `release` is.
+  /// Acquires the operation for one run. Returns false if it is already acquired. Thread-safe, like `release`.
   [[nodiscard]] bool try_acquire() noexcept {
     if (in_use_.exchange(true, std::memory_order_acquire)) return false;
     is_agreed_ = is_done_ = false;
@@ -117,48 +120,50 @@ class Operation {
   }
   void release() noexcept { in_use_.store(false, std::memory_order_release); }
 
-  /// Deadline of this call; zero: the communicator's. Before the operation is posted.
+  /// Sets the timeout of this call; zero: the communicator's timeout applies. Called before the operation is posted.
   void set_fail_after(std::chrono::milliseconds fail_after) noexcept { fail_after_ = fail_after; }
-  /// That deadline, or `otherwise` if the call has none.
+  /// The timeout of this call, or `otherwise` if the call has none.
   [[nodiscard]] std::chrono::milliseconds fail_after(std::chrono::milliseconds otherwise) const noexcept {
     return fail_after_.count() > 0 ? fail_after_ : otherwise;
   }
 
-  /// Wait in this call after which the missing ranks are logged; zero: the communicator's. Before it is posted.
+  /// Sets the waiting time after which the missing ranks are logged; zero: the communicator's value applies. Called
+  /// before the operation is posted.
   void set_warn_after(std::chrono::milliseconds warn_after) noexcept { warn_after_ = warn_after; }
   [[nodiscard]] std::chrono::milliseconds warn_after(std::chrono::milliseconds otherwise) const noexcept {
     return warn_after_.count() > 0 ? warn_after_ : otherwise;
   }
 
-  // The state in the engine; called under its lock.
+  // The state of the operation in the engine. The engine calls the following functions under its lock.
 
-  /// Posted in `epoch`, after `merges`, which the other ranks compare with theirs.
+  /// Called when the operation is posted, in `epoch`. `merges` is the count of merge_call calls on this rank at that
+  /// time; the ranks compare their counts.
   void enter(std::uint64_t epoch, const MergeCount& merges) noexcept {
     epoch_ = epoch;
     descriptor_.merges = merges;
   }
-  /// Before the agreement: this rank had completed `completed` operations before the epoch, which the other ranks
-  /// compare with theirs.
+  /// Called before the agreement. `completed` is the number of operations that this rank had completed before the
+  /// epoch; the ranks compare these numbers.
   void place_after(std::int64_t completed) noexcept {
     descriptor_.completed_before = completed;
     descriptor_.hash = hash_after(own_hash_, descriptor_.merges, descriptor_.is_recovery ? 0 : completed);
   }
-  /// Agrees with the other ranks although they have completed different numbers of operations. For an operation of one
-  /// life.
+  /// Makes the ranks agree even if they have completed different numbers of operations. Only for an operation that has
+  /// a single run.
   void set_recovery() noexcept { descriptor_.is_recovery = true; }
-  /// The epoch in which it was posted.
+  /// The epoch in which the operation was posted.
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
-  /// All ranks have come and call the same.
+  /// Called when all ranks have arrived and make the same call.
   void agree() noexcept { is_agreed_ = true; }
   [[nodiscard]] bool is_agreed() const noexcept { return is_agreed_; }
-  /// Ends this life; `error` is null if the operation is complete.
+  /// Ends this run. `error` is null if the operation has succeeded.
   void finish(SharedError error) noexcept {
     error_ = std::move(error);
     is_done_ = true;
   }
   [[nodiscard]] bool is_done() const noexcept { return is_done_; }
   [[nodiscard]] const SharedError& error() const noexcept { return error_; }
-  /// For the recorder alone.
+  /// Used by Recorder only.
   [[nodiscard]] RecordPlace& record() noexcept { return record_; }
 
  private:
@@ -175,7 +180,7 @@ class Operation {
   SharedError error_;
 };
 
-/// Holds an acquired operation, and gives it back.
+/// Holds an acquired operation; the destructor releases the operation.
 class OperationUse {
  public:
   explicit OperationUse(std::shared_ptr<Operation> acquired) noexcept : operation_(std::move(acquired)) {}

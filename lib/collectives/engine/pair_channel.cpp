@@ -147,7 +147,7 @@ void PairChannel::drive(Workspace& workspace) {
     for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
       for (auto& entry : *pending) entry.second.since += pause;
     }
-    // offers that came before their receive was posted are matched now
+    // match offers that arrived before their receive was posted
     while (!peer.offers.empty() && peer.receives.count(peer.offers.begin()->first) != 0)
       meet(rank, peer.offers.begin()->first, workspace);
     for (PendingByNumber* const pending : {&peer.sends, &peer.receives}) {
@@ -200,7 +200,7 @@ void PairChannel::take_answer(int source, const ControlMessage& message, Workspa
 void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   Peer& peer = peers_[source];
   const Failure failure = failure_of(message);
-  // accepted offers are answered already
+  // an offer that is still in the list has no answer yet
   if (peer.offers.erase(message.sequence) != 0) answer(source, ControlKind::refusal, message.sequence, &failure);
   if (message.sequence >= peer.receives_posted) {
     peer.withdrawals[message.sequence] = failure;
@@ -209,7 +209,7 @@ void PairChannel::take_withdrawal(int source, const ControlMessage& message) {
   }
 }
 
-/// Compares an offer with its receive, if that is posted.
+/// If the receive of an offer is posted, compares the two, and accepts or refuses the offer.
 void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   Peer& peer = peers_[source];
   const auto found = peer.receives.find(number);
@@ -228,7 +228,7 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   finish(peer.receives, number, &failure);
 }
 
-/// Both ends agree: the data has a deadline of its own.
+/// Begins the transfer of a message on which both ranks agree. The timeout starts again.
 void PairChannel::begin(Pending& pending, Workspace& workspace) {
   pending.since = Clock::now();
   pending.late_since.reset();

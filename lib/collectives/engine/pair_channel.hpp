@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends and receives between two ranks, beside the queue of collectives. The k-th send of a rank to another is matched
-// with the k-th receive there. The sender offers its descriptor, the receiver compares it with its own and accepts or
-// refuses, then the data is sent: three messages, and no data is ever written to a wrong place. A rank that withdraws
-// before that sends the reason.
+// Sends and receives between two ranks, independent of the queue of collectives. The k-th send from rank a to rank b
+// matches the k-th receive on b from a. The sender offers its descriptor. The receiver compares this descriptor with
+// its own, and accepts or refuses the offer. After an acceptance the sender sends the data. So one send needs three
+// messages, and no data is ever written to buffers of another size or type. A rank that fails before the data is sent
+// sends the reason to the other rank.
 
 #pragma once
 
@@ -25,14 +26,16 @@
 
 namespace lockstep::detail {
 
-/// One end of a message from one rank to another: a list of tensors in one transfer. Started when both ends agree. The
-/// transfer begins with a word that says whether the rest is valid: an accepted
-/// transfer is sent even if the sender has timed out meanwhile, since the transfers of a pair are matched in order.
+/// One end of a message from one rank to another: a list of tensors in one transfer, which is started when both ranks
+/// agree. The transfer begins with a word that says whether valid data follows. If the sender times out before it gets
+/// the acceptance, it still makes the transfer, without valid data, since the transfers between two ranks match in
+/// order.
 class PairOperation final : public Operation {
  public:
   enum class Role : std::uint8_t { send, receive };
 
-  /// `items` have one input each (send), or one output (receive); `copies` stand for those on GPUs, if there are any.
+  /// Each of `items` has one input (send) or one output (receive). `copies` has the host copies of tensors on GPUs;
+  /// null if no tensor is on a GPU.
   PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items,
                 std::unique_ptr<HostCopies> copies = nullptr);
 
@@ -40,9 +43,9 @@ class PairOperation final : public Operation {
   [[nodiscard]] int peer() const noexcept { return peer_; }
 
   void start(Transport& transport, Workspace& workspace) override;
-  /// Instead of `start`: sends the word for "no data follows". The tensors are not read.
+  /// Called instead of `start` if the send has failed: makes the transfer without valid data, and reads no tensor.
   void start_void(Transport& transport, Workspace& workspace);
-  /// Stays false if there was no data: a control message has the reason.
+  /// Stays false if the transfer had no valid data: a control message with the reason ends the operation.
   [[nodiscard]] bool advance(Transport& transport, Workspace& workspace) override;
   [[nodiscard]] std::vector<int> awaited_ranks() const override { return {peer_}; }
   [[nodiscard]] bool abandon(Transport& transport) noexcept override;
@@ -62,28 +65,30 @@ class PairOperation final : public Operation {
   bool is_unpacked_ = false;
 };
 
-/// Not thread-safe: the engine calls under its lock.
+/// Not thread-safe: called under the engine's lock.
 class PairChannel {
  public:
   struct Options {
     std::chrono::milliseconds warn_after;
     std::chrono::milliseconds fail_after;
-    std::string name;  ///< of the communicator
+    std::string name;  ///< name of the communicator
   };
-  /// All must outlive it.
+  /// All references must outlive the channel.
   PairChannel(Transport& transport, ControlChannel& control, Recorder& recorder, Options options);
 
   void post(const std::shared_ptr<PairOperation>& operation);
-  /// The next send to `rank`, or receive from it, does not take place: `rank` gets `failure`.
+  /// This rank does not make its next send to `rank` or its next receive from `rank`, as `role` says: the matching call
+  /// of `rank` fails with `failure`.
   void refuse(PairOperation::Role role, int rank, const Failure& failure);
-  /// Makes progress without waiting, with the messages that `control` holds.
+  /// Makes progress without waiting. Handles the messages that `control` has received.
   void drive(Workspace& workspace);
-  /// `rank` is gone, with `text`: ends the sends and receives that wait for it. If it `has_left` in order, it has
-  /// completed those to which it had agreed.
+  /// Called when `rank` is gone, for the reason `text`: fails the sends and receives that wait for `rank`. If `rank`
+  /// has destroyed its communicator (`has_left`), messages on which both ranks had agreed do not fail, since `rank`
+  /// completed them before.
   void fail_gone(int rank, bool has_left, const std::string& text);
-  /// Ends all sends and receives that are under way.
+  /// Fails all pending sends and receives.
   void fail_all(const Failure& failure);
-  /// Whether nothing is under way.
+  /// Whether no send or receive is pending.
   [[nodiscard]] bool is_empty() const noexcept { return under_way_ == 0 && voids_.empty(); }
 
  private:
@@ -91,20 +96,20 @@ class PairChannel {
   struct Pending {
     std::shared_ptr<PairOperation> operation;
     Clock::time_point since;
-    std::optional<Clock::time_point> late_since = std::nullopt;  // when its deadline was seen to have passed
+    std::optional<Clock::time_point> late_since = std::nullopt;  // when the deadline was first seen to have passed
     bool warned = false;
   };
   using PendingByNumber = std::map<std::int64_t, Pending>;
   struct Peer {
-    bool is_busy = false;  // in busy_
+    bool is_busy = false;  // whether the peer is in busy_
     std::int64_t sends_posted = 0;
     std::int64_t receives_posted = 0;
     PendingByNumber sends;
     PendingByNumber receives;
-    std::map<std::int64_t, Descriptor> offers;                         // not yet matched by a receive
-    std::map<std::int64_t, Failure> refusals;                          // by receives that ended before the offer came
-    std::map<std::int64_t, Failure> withdrawals;                       // of sends, before the receive was posted
-    std::map<std::int64_t, std::shared_ptr<PairOperation>> withdrawn;  // sends that are not answered yet
+    std::map<std::int64_t, Descriptor> offers;    // offers whose receive is not posted yet
+    std::map<std::int64_t, Failure> refusals;     // failures of receives that ended before their offer arrived
+    std::map<std::int64_t, Failure> withdrawals;  // withdrawn sends whose receive is not posted yet
+    std::map<std::int64_t, std::shared_ptr<PairOperation>> withdrawn;  // own withdrawn sends that have no answer yet
   };
 
   void take(int source, const ControlMessage& message, Workspace& workspace);
@@ -125,8 +130,8 @@ class PairChannel {
   Recorder& recorder_;
   Options options_;
   std::map<int, Peer> peers_;
-  std::vector<int> busy_;       // the peers that had sends or receives since the last call of drive
-  std::vector<Pending> voids_;  // empty transfers to receivers that had accepted
+  std::vector<int> busy_;       // the peers that may have pending sends or receives
+  std::vector<Pending> voids_;  // transfers without valid data, to receivers that had accepted
   std::size_t under_way_ = 0;
   DrivingClock clock_;
 };

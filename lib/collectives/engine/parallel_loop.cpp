@@ -17,19 +17,20 @@ constexpr std::uint32_t turn_of(std::uint64_t next) noexcept { return static_cas
 }  // namespace
 
 bool ParallelLoop::is_open() const noexcept {
-  // Sequentially consistent, as is the store that opens the loop: either a thread that is about to sleep sees the open
-  // loop, or the thread that opens the loop sees the sleeping thread and wakes it.
+  // This load and the store that opens the loop are sequentially consistent: either a thread that is about to sleep
+  // sees the open loop, or the thread that opens the loop sees the sleeping thread and wakes it.
   const std::uint32_t turns = turns_.load(std::memory_order_seq_cst);
   return turn_of(next_.load(std::memory_order_relaxed)) < turns;
 }
 
 void ParallelLoop::help() noexcept {
   std::uint64_t next = next_.load(std::memory_order_acquire);
-  // acquire: a thread that sees the number of turns of a loop cannot take a turn of the previous loop
+  // acquire: a thread that has seen the number of turns of a loop cannot begin a turn of the previous loop
   while (turn_of(next) < turns_.load(std::memory_order_acquire)) {
     const void* const object = object_.load(std::memory_order_relaxed);
     const Call call = call_.load(std::memory_order_relaxed);
-    // acquires what the loop's runner wrote before it opened the loop; fails if another loop is running by now
+    // acquire: makes visible what the running thread wrote before it opened the loop. The compare-exchange fails if
+    // another thread has begun this turn, or if another loop has begun.
     if (!next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
     call(object, turn_of(next));
     done_.fetch_add(1, std::memory_order_release);
@@ -42,7 +43,7 @@ void ParallelLoop::run_turns(std::uint32_t turns, const void* object, Call call)
     for (std::uint32_t turn = 0; turn < turns; ++turn) call(object, turn);
     return;
   }
-  // no thread is in a turn now, and no thread can take one: all turns of the last loop are done
+  // all turns of the last loop are done: no thread executes a turn, and no thread can begin one
   done_.store(0, std::memory_order_relaxed);
   turns_.store(0, std::memory_order_relaxed);
   object_.store(object, std::memory_order_relaxed);

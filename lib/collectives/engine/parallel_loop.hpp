@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A work-sharing loop: its turns are taken by the thread that runs it and by idle threads. The replicas of a rank that
-// wait for the end of a collective share its work.
+// A work-sharing loop: the thread that runs the loop and idle threads execute its iterations, called turns. So the
+// threads of replicas that wait for the end of a collective share the work of that collective.
 
 #pragma once
 
@@ -14,26 +14,26 @@
 
 namespace lockstep::detail {
 
-/// One loop at a time; any number of helpers.
+/// Runs one loop at a time, with any number of helping threads.
 class ParallelLoop {
  public:
-  /// `wake` makes waiting threads look at `is_open`. `threads` is the number that can take turns at the same time.
+  /// `threads`: how many threads can execute turns at the same time. `wake` makes waiting threads check `is_open`.
   ParallelLoop(int threads, std::function<void()> wake) : threads_(threads), wake_(std::move(wake)) {}
   ParallelLoop(const ParallelLoop&) = delete;
   ParallelLoop& operator=(const ParallelLoop&) = delete;
 
   [[nodiscard]] int threads() const noexcept { return threads_; }
 
-  /// `body(turn)` for every turn in [0, turns), once each, on some thread; returns when all are done. `body` does not
-  /// throw.
+  /// Calls `body(turn)` once for every turn in [0, turns), each on some thread. Returns when all turns are done. `body`
+  /// must not throw.
   template <class Body>
   void run(std::uint32_t turns, const Body& body) {
     run_turns(turns, &body, [](const void* object, std::uint32_t turn) { (*static_cast<const Body*>(object))(turn); });
   }
 
-  /// Whether there are turns that no thread has taken. Thread-safe, as `help` is.
+  /// Whether there are turns that no thread has begun. Thread-safe.
   [[nodiscard]] bool is_open() const noexcept;
-  /// Takes turns as long as there are any.
+  /// Executes turns until no turn is left to begin. Thread-safe.
   void help() noexcept;
 
  private:
@@ -42,8 +42,9 @@ class ParallelLoop {
 
   const int threads_;
   const std::function<void()> wake_;
-  // The number of the loop (upper half) and its next turn (lower half), so that no turn of a loop that is over can be
-  // taken. The members of a loop are read before a turn of it is taken, and used only if that succeeds.
+  // The number of the loop (upper half) and its next turn (lower half). A thread begins a turn by a compare-exchange of
+  // this word, which fails if the loop is over. The thread reads the members below before the compare-exchange, and
+  // uses their values only if the compare-exchange succeeds.
   std::atomic<std::uint64_t> next_{0};
   std::atomic<std::uint32_t> turns_{0};
   std::atomic<const void*> object_{nullptr};

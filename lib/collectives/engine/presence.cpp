@@ -59,7 +59,7 @@ void Presence::look(Clock::time_point now) {
 
 std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::time_point now) const {
   const bool has_ended = member.process != nullptr && member.process->has_ended();
-  // after the look at the process, which leaves before it ends
+  // read after `has_ended`: a process sets its departure before it ends, so the departure cannot be missed
   const Departure departure = group_ != nullptr ? group_->departure_of(member.index) : Departure::none;
   if (departure == Departure::none && !has_ended) return std::nullopt;
   Gone gone{member.rank, departure != Departure::none, {}, now};
@@ -78,7 +78,7 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
 bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
   const Operation& head = queue_.head();
   if (!head.is_agreed()) {
-    // a process that has ended in the middle of an operation at which not all ranks have arrived does not complete it
+    // if a process ended before all ranks arrived at the operation, the operation cannot complete
     return !one.has_left || (!control_.has_come(one.rank, epoch, queue_.sequence()) &&
                              !agreement_.has_come(one.rank, epoch, queue_.sequence()));
   }
@@ -90,7 +90,7 @@ bool Presence::is_awaited(const Gone& one, std::uint64_t epoch) const {
 std::optional<Failure> Presence::failure_of_head(std::uint64_t epoch, Clock::time_point now) {
   look(now);
   if (gone_.empty()) return std::nullopt;
-  // the control message of the rank that reports first ends the wait of the others
+  // the control message of the rank that reports first ends the wait of the other ranks
   const bool reports_first = members_.empty() || members_.front().rank > transport_.rank();
   const auto delay = reports_first ? message_time : 2 * message_time;
   std::vector<const Gone*> awaited;

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks of this rank's node are gone: they have destroyed their end of the communicator, or their process has
-// ended. Ranks of other nodes learn that by a control message. A rank of any node that ends without ever having made
-// its end of the communicator says so itself. A process in another pid namespace, such as that of another container, is
-// not watched: its rank is gone only when it has destroyed its end.
+// Finds the ranks that are gone. A rank is gone if it has destroyed its end of the communicator, or if its process has
+// ended. A rank watches the ranks of its own node; the ranks of other nodes get a control message. A rank of any node
+// that ends without ever having made its end of the communicator reports this itself. A process in another pid
+// namespace, such as that of another container, is not watched: its rank is gone only when it has destroyed its end.
 
 #pragma once
 
@@ -25,37 +25,39 @@
 
 namespace lockstep::detail {
 
-/// Not thread-safe: the engine calls under its lock. Looks only while something waits, some times a second.
+/// Not thread-safe: called under the engine's lock. Checks several times per second, and only while something waits.
 class Presence {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A rank that is gone. If it has left in order, it has completed all operations at which it had arrived.
+  /// A rank that is gone. `has_left`: the rank destroyed its end, so it had completed all operations at which it
+  /// arrived.
   struct Gone {
     int rank = -1;
     bool has_left = false;
     std::string text;         ///< "rank 2 has exited"
-    Clock::time_point since;  ///< when this rank noticed
+    Clock::time_point since;  ///< when this rank detected it
   };
 
-  /// All must outlive it.
+  /// All references must outlive this object.
   Presence(Transport& transport, const ControlChannel& control, const Agreement& agreement,
            const OperationQueue& queue);
 
-  /// Looks for ranks that are gone, unless that was done a moment ago.
+  /// Checks which ranks are gone, unless the last check was a moment ago.
   void look(Clock::time_point now);
   [[nodiscard]] std::span<const Gone> gone() const noexcept { return gone_; }
-  /// The failure of the head of the queue if it waits for a rank that is gone, and the messages that this rank may have
-  /// sent before have had the time to arrive. The lowest rank of the node that is present is the first to report it.
+  /// The failure of the head of the queue, if the head waits for a rank that is gone. Messages that the rank sent
+  /// before its end may still be on their way, so the failure is returned only after a delay. The delay is shortest on
+  /// the lowest remaining rank of the node, which therefore reports the failure first.
   [[nodiscard]] std::optional<Failure> failure_of_head(std::uint64_t epoch, Clock::time_point now);
-  /// Time in which messages of a rank that is gone still arrive.
+  /// Time in which messages of a rank may still arrive after the rank is gone.
   static constexpr std::chrono::milliseconds message_time{150};
 
  private:
   /// A rank of the node that is not known to be gone.
   struct Member {
     int rank;
-    int index;  // in the node group
+    int index;  // index in the node group
     std::shared_ptr<const ProcessWatch> process;
   };
   [[nodiscard]] std::optional<Gone> state_of(const Member& member, Clock::time_point now) const;
@@ -68,7 +70,7 @@ class Presence {
   const NodeGroup* group_;  // null: only processes are watched
   std::vector<Member> members_;
   std::vector<Gone> gone_;
-  std::size_t known_left_ranks_ = 0;  // of ControlChannel::left_ranks
+  std::size_t known_left_ranks_ = 0;  // number of entries of ControlChannel::left_ranks that are in gone_
   Clock::time_point next_look_;
 };
 

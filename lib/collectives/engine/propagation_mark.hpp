@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flag inside an Error that says that all ranks of a communicator know of it.
+// The mark inside an Error that says that all ranks of a communicator know of the error.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace lockstep::detail {
 
-/// A communicator's mark is an object that identifies it; errors that carry the mark keep the object alive, so no other
-/// communicator can have the same.
+/// The mark of a communicator is a pointer to an object that identifies the communicator. Errors with this mark keep
+/// the object alive, so no other communicator can have the same mark.
 struct PropagationMark {
   using Pointer = std::shared_ptr<const void>;
 

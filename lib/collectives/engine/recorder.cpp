@@ -37,14 +37,15 @@ Recorder::Recorder(const std::string& name, const Transport& transport, const Re
       fork_depth_(fork_depth()),
       entries_(rounded_up(options.entries)) {
   if (entries_.empty()) return;
-  // zeroed pages, of which only those that are used become resident
+  // calloc gives zeroed pages, which become resident only when they are used
   calls_.reset(static_cast<Call*>(std::calloc(2 * entries_.size(), sizeof(Call))));
   if (calls_ == nullptr) throw std::bad_alloc();
   add_record_source(*this, options.directory);
 }
 
 Recorder::~Recorder() {
-  // at the fork another thread may have held the mutex of the registry, which is locked for ever then
+  // not in a child process: at the time of the fork another thread may have held the mutex of the registry, which then
+  // stays locked for ever in the child
   if (!entries_.empty() && fork_depth() == fork_depth_) remove_record_source(*this);
 }
 
@@ -133,7 +134,7 @@ bool Recorder::read_entry(std::uint64_t number, const TimeStampClock::Conversion
 
   if (peer >= 0) {
     operation.peer = peer / 2;
-    // both ends have the descriptor of a send
+    // the operations of both ranks have the descriptor of a send
     if (peer % 2 != 0) descriptor.kind = lockstep::detail::Call::recv(operation.peer).kind;
   }
   operation.kind = descriptor.traits().name;

@@ -23,19 +23,19 @@
 namespace lockstep::detail {
 
 struct RecorderOptions {
-  std::size_t entries = 0;     ///< operations that are kept, rounded up to a power of two; 0: none
+  std::size_t entries = 0;     ///< number of operations that are kept, rounded up to a power of two; 0: none
   std::string directory = {};  ///< directory of the record files
 };
 
 /// The two ends of a message between ranks.
 enum class MessageEnd : std::uint8_t { none, send, receive };
 
-/// Functions that write are called under the engine's lock, so there is one writer at a time. `read` may run on any
-/// thread at the same time, also while a thread is stuck under that lock: it finds out which entries are rewritten
-/// meanwhile, and leaves them out. Only the constructor and the recording of failures allocate memory.
+/// Functions that write are called under the engine's lock, so there is one writer at a time. `read` may run at the
+/// same time on any thread, even while another thread holds the lock for ever: it detects entries that are overwritten
+/// while it reads, and leaves them out. Of the functions that write, only those that record a failure allocate memory.
 class Recorder final : public RecordSource {
  public:
-  /// Registers for write_record.
+  /// Registers this object for write_record, unless `options.entries` is 0.
   Recorder(const std::string& name, const Transport& transport, const RecorderOptions& options);
   ~Recorder() override;
 
@@ -46,10 +46,11 @@ class Recorder final : public RecordSource {
     if (entries_.empty()) return;
     write_entry(operation, epoch, sequence, no_peer, MessageEnd::none);
   }
-  /// All ranks make the same call.
+  /// Records that all ranks make the same call.
   void agree(Operation& operation, std::int64_t sequence) noexcept;
   void finish(Operation& operation, std::int64_t sequence, const Error* error) noexcept;
-  /// The last operation that was posted is done. Its times are not read: it took at most some milliseconds.
+  /// Records that the last posted operation is done. Reads no time stamps: the operation took some milliseconds at
+  /// most.
   void finish_at_once(Operation& operation) noexcept {
     if (entries_.empty()) return;
     const SharedError& error = operation.error();
@@ -60,8 +61,9 @@ class Recorder final : public RecordSource {
   void agree_message(Operation& operation) noexcept;
   void finish_message(Operation& operation, std::int64_t number, const Error* error) noexcept;
 
-  /// The operation `sequence` of `epoch` failed on all ranks, and so did the later ones if the epoch has ended. Writes
-  /// the record of the process if other processes take part.
+  /// Records the failure of operation `sequence` of `epoch`. If the failure has ended the epoch, all later operations
+  /// of the epoch failed, too. If the communicator has ranks in other processes, writes the record of the process to a
+  /// file.
   void note_failure(std::uint64_t epoch, std::int64_t sequence, const Error& error) noexcept;
 
   [[nodiscard]] CommunicatorRecord read() const override;
@@ -70,17 +72,17 @@ class Recorder final : public RecordSource {
   enum class Stage : std::uint32_t { posted, agreed, completed, failed };
   static constexpr std::int32_t no_peer = -1;
 
-  /// One cache line. A reader that finds the same number before and after its loads has loaded one operation: each
+  /// One cache line. If a reader finds the same number before and after its loads, it has read a single operation: each
   /// store is a release and each load an acquire, so a reader that sees a part of a newer operation also sees that the
   /// number has changed.
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> number{0};  // number of the entry; 0: empty, or being written
-    std::atomic<std::uint64_t> posted{0};  // time stamps; 0: not reached, or not read
+    std::atomic<std::uint64_t> posted{0};  // time stamps of the stages; 0: not reached, or not recorded
     std::atomic<std::uint64_t> agreed{0};
     std::atomic<std::uint64_t> finished{0};
     std::atomic<std::int64_t> sequence{0};
     std::atomic<std::uint64_t> epoch{0};
-    std::atomic<std::uint64_t> call{0};    // number of the Call that describes it
+    std::atomic<std::uint64_t> call{0};    // number of the Call that describes the operation
     std::atomic<std::uint32_t> status{0};  // Stage, and the code of the error
     std::atomic<std::int32_t> peer{0};     // 2 * rank of the peer, plus 1 if the message is received; -1: no message
   };
@@ -91,7 +93,7 @@ class Recorder final : public RecordSource {
   /// is never overwritten before the entries that refer to it.
   struct Call {
     static constexpr std::size_t words = (sizeof(Descriptor) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
-    std::uint64_t number;  // all are accessed by atomic_ref
+    std::uint64_t number;  // this member and `descriptor` are accessed by atomic_ref
     std::uint64_t descriptor[words];
   };
   struct Free {
@@ -138,9 +140,9 @@ class Recorder final : public RecordSource {
   const int size_;
   const GroupIdentity identity_;
   const bool writes_after_failures_;
-  const std::uint32_t fork_depth_;  // of the process that made this
+  const std::uint32_t fork_depth_;  // fork_depth() of the process that created this object
   const TimeStampClock clock_;
-  std::vector<Entry> entries_;  // none, or a power of two
+  std::vector<Entry> entries_;  // size: 0 or a power of two
   std::unique_ptr<Call[], Free> calls_;
   std::atomic<std::uint64_t> last_{0};  // number of the last entry
   std::uint64_t last_call_ = 0;

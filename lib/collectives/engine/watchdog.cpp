@@ -73,7 +73,7 @@ std::optional<Failure> Watchdog::check(std::uint64_t epoch) {
     if (!late_since_) late_since_ = now;
     if (clock_.may_fail(*late_since_)) return timeout(epoch);
   }
-  // a moment after this rank's heartbeat, so that those of the other ranks have arrived
+  // the warning comes a moment after this rank's heartbeat, so that heartbeats of the other ranks have arrived
   const auto answer_time = std::min<Clock::duration>(std::chrono::milliseconds(200), fail_after() / 10);
   if (!has_warned_ && waited > warn_after() + answer_time) warn(epoch, waited);
   return std::nullopt;
@@ -88,9 +88,9 @@ void Watchdog::note_progress() {
   restart_clock();
 }
 
-/// A rank sends one heartbeat per wait: when it has waited for long, or when it receives that of another rank. Later
-/// ones report that data has moved on this rank. A rank that waits for the results of this one may get no other sign of
-/// progress.
+/// In each wait, a rank sends one heartbeat: when it has waited for long, or when it receives a heartbeat of another
+/// rank. It sends further heartbeats while a debugger is attached to a rank of its node, and when data has moved on
+/// this rank: a rank that waits for results of this rank may see no other sign of progress.
 void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const Clock::duration interval = heartbeat_interval();
   const Clock::time_point now = clock_.now();
@@ -148,7 +148,7 @@ Watchdog::Clock::duration Watchdog::heartbeat_interval() const noexcept {
 
 bool Watchdog::has_waited_long() const noexcept { return has_waited(heartbeat_interval()); }
 
-/// Only the lowest rank that is not missing logs.
+/// Logs the missing ranks, but only on the lowest rank that is not missing.
 void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
   has_warned_ = true;
   const auto missing = missing_ranks(epoch);
@@ -165,7 +165,7 @@ void Watchdog::warn(std::uint64_t epoch, Clock::duration waited) {
 }
 
 std::vector<int> Watchdog::missing_ranks(std::uint64_t epoch) const {
-  // all ranks have arrived, but data is missing; a rank that responds does not count as missing
+  // if all ranks have arrived but data is missing, a rank that responds does not count as missing
   if (const std::vector<int> awaited = awaited_ranks(); !awaited.empty()) {
     const std::vector<int> silent = silent_ranks(awaited, epoch);
     return silent.empty() ? silent_ranks_behind(awaited, epoch) : silent;
@@ -193,7 +193,8 @@ int Watchdog::first_awaited_rank(std::uint64_t epoch) const {
   return ranks.empty() ? -1 : ranks.front();
 }
 
-/// A rank that has completed its part may be in another call, so silence does not prove that it has failed.
+/// If a rank has completed its part of the operation, it may be in another call. So a missing heartbeat does not prove
+/// that the rank has failed.
 std::vector<int> Watchdog::silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const {
   std::erase_if(ranks, [&](int rank) {
     return rank == transport_.rank() || control_.has_heartbeat_of(rank, epoch, queue_.sequence());

@@ -21,36 +21,36 @@ namespace lockstep::detail {
 
 struct WatchdogOptions {
   std::chrono::milliseconds warn_after;        ///< time without progress until the missing ranks are logged, once
-  std::chrono::milliseconds fail_after;        ///< time without progress until failure; an operation may have its own
+  std::chrono::milliseconds fail_after;        ///< time without progress until failure; an operation may override it
   std::chrono::milliseconds fail_after_total;  ///< time until failure even with progress; zero: unlimited
 };
 
-/// Not thread-safe: the engine calls under its lock.
+/// Not thread-safe: called under the engine's lock.
 class Watchdog {
  public:
   using Clock = DrivingClock::Clock;
 
-  /// All but `options` must outlive it.
+  /// All references except `options` must outlive the watchdog.
   Watchdog(Transport& transport, ControlChannel& control, const Agreement& agreement, const OperationQueue& queue,
            const WatchdogOptions& options)
       : transport_(transport), control_(control), agreement_(agreement), queue_(queue), options_(options) {}
 
-  /// Called whenever a thread drives the head, that is, tries to make progress on it: counts the time since the last
-  /// call, as DrivingClock describes.
+  /// Called whenever a thread drives the head, that is, tries to make progress on the head. Counts the time since the
+  /// last call, as DrivingClock describes.
   void count_time();
-  /// All ranks have arrived at the head; the deadline of its data transfer starts now.
+  /// Called when all ranks have arrived at the head: the timeout starts again, for the transfer of data.
   void restart() noexcept;
-  /// When the head was driven last.
+  /// The time at which the head was driven last.
   [[nodiscard]] Clock::time_point last_driven() const noexcept { return clock_.now(); }
   /// Whether the head has waited for so long that this rank sends a heartbeat.
   [[nodiscard]] bool has_waited_long() const noexcept;
   /// Whether the head has waited for longer than `time`.
   [[nodiscard]] bool has_waited(Clock::duration time) const noexcept { return clock_.now() - *head_since_ > time; }
-  /// The head is done.
+  /// Called when the head is done.
   void reset() noexcept;
-  /// After count_time, if the head is not done: sends a heartbeat and logs a warning when it is time for them. Returns
-  /// the failure of the head if its deadline has passed. The deadline is restarted by data that moves on this rank, or
-  /// on a rank whose heartbeats report it.
+  /// Called after count_time if the head is not done. Sends a heartbeat if one is due, and logs a warning if one is
+  /// due. Returns the failure of the head if its deadline has passed. The timeout starts again whenever data moves on
+  /// this rank, or a heartbeat reports that data has moved on another rank.
   [[nodiscard]] std::optional<Failure> check(std::uint64_t epoch);
 
  private:
@@ -60,20 +60,20 @@ class Watchdog {
   void note_progress();
   void restart_clock() noexcept;
   void send_heartbeat(std::uint64_t epoch, Clock::duration waited);
-  /// A rank of this node to which a debugger is attached, this one included; -1 if there is none.
+  /// A rank of this node, possibly this rank itself, to which a debugger is attached; -1 if there is none.
   [[nodiscard]] int find_traced_rank();
-  /// While a debugger is attached to a rank of this node, the deadline is suspended.
+  /// Suspends the deadline while a debugger is attached to a rank of this node.
   void suspend_for_debugger();
   void warn(std::uint64_t epoch, Clock::duration waited);
   [[nodiscard]] std::vector<int> missing_ranks(std::uint64_t epoch) const;
   /// The other ranks whose data the head awaits.
   [[nodiscard]] std::vector<int> awaited_ranks() const;
-  /// One of awaited_ranks(), if possible one without a heartbeat; -1 if there is none.
+  /// The first of awaited_ranks() from which no heartbeat has arrived in this wait. If there is no such rank: the first
+  /// of awaited_ranks(), or -1 if awaited_ranks() is empty.
   [[nodiscard]] int first_awaited_rank(std::uint64_t epoch) const;
-  /// Those of `ranks` from which no heartbeat has arrived in this wait.
+  /// The ranks in `ranks`, except this rank, from which no heartbeat has arrived in this ControlChannel::wait.
   [[nodiscard]] std::vector<int> silent_ranks(std::vector<int> ranks, std::uint64_t epoch) const;
-  /// Takes `ranks` and the ranks for which these wait, directly or through others. Returns those from which no
-  /// heartbeat has arrived in this wait.
+  /// As silent_ranks, applied to `ranks` and to all ranks for which these ranks wait, directly or through other ranks.
   [[nodiscard]] std::vector<int> silent_ranks_behind(std::vector<int> ranks, std::uint64_t epoch) const;
   [[nodiscard]] std::string cause_of_wait(const std::vector<int>& missing, std::uint64_t epoch) const;
   [[nodiscard]] Failure timeout(std::uint64_t epoch) const;
@@ -85,15 +85,15 @@ class Watchdog {
   const OperationQueue& queue_;
   WatchdogOptions options_;
   DrivingClock clock_;
-  std::optional<Clock::time_point> head_since_;  // when the head was first driven; none before
+  std::optional<Clock::time_point> head_since_;  // when the head was first driven; empty until then
   // the members below describe the wait of the head; valid if head_since_ is set
-  Clock::time_point waits_since_;                // the last progress
+  Clock::time_point waits_since_;                // time of the last progress
   std::optional<Clock::time_point> late_since_;  // when the deadline was first seen to have passed
   std::optional<Clock::time_point> last_heartbeat_;
-  std::uint64_t progress_ = 0;        // DataProgress::count
-  std::uint64_t sent_progress_ = 0;   // the same in the last heartbeat
-  std::uint64_t sent_in_ = 0;         // ControlChannel::wait of the last heartbeat
-  std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard
+  std::uint64_t progress_ = 0;        // DataProgress::count when it was last read
+  std::uint64_t sent_progress_ = 0;   // progress_ in the last heartbeat that was sent
+  std::uint64_t sent_in_ = 0;         // ControlChannel::wait when the last heartbeat was sent
+  std::uint64_t heard_progress_ = 0;  // ControlChannel::progress_heard when it was last read
   Clock::time_point last_look_;       // time of the last call of find_traced_rank
   int traced_ = -1;                   // result of that call; -1 again after reset()
   bool has_warned_ = false;

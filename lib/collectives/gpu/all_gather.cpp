@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An all_gather on GPUs that all have the same number of replicas: NCCL gathers the inputs of each GPU, short tensors
-// packed into buckets; if NCCL's order is not replica order, a kernel reorders the result.
+// An all_gather on GPUs that all have the same number of replicas. NCCL gathers the inputs of the GPUs; short tensors
+// are packed into buckets. A kernel on each GPU then copies the gathered parts to the outputs, unless they are already
+// in place.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"
@@ -34,7 +35,7 @@ class NcclAllGather final : public GpuOperation {
   }
 
   [[nodiscard]] std::int64_t replicas_each() const { return group().leaders().most_replicas(); }
-  /// Whether NCCL reads the input and writes the output of the bucket's tensor in place.
+  /// Whether NCCL reads the input of the bucket's tensor directly, and writes directly to an output.
   [[nodiscard]] bool is_straight(const Bucket& bucket) const { return replicas_each() == 1 && !bucket.is_packed(); }
 
   const void* source_of(std::size_t stream, const Bucket& bucket) {
@@ -90,7 +91,7 @@ class NcclAllGather final : public GpuOperation {
     const Bucket& bucket = buckets_[index];
     const HostItem& item = items()[member.item];
     const void* const gathered = runs_[stream][index].target;
-    std::int64_t place = 0;  // in the gathered bucket: leader by leader
+    std::int64_t place = 0;  // index of the replica in the gathered bucket, which is ordered by GPU
     for (int leader = 0; leader < group().leaders().size(); ++leader) {
       for (const int replica : group().leaders()[leader].replicas) {
         const void* const part = at(gathered, place++ * bucket.count + member.begin, bucket.dtype);

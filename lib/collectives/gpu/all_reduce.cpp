@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An all_reduce in NCCL's own order. One kernel per GPU folds the inputs of the GPU's replicas, NCCL reduces among the
-// GPUs, and one kernel per GPU writes all its outputs. With one replica per GPU, NCCL reads the inputs and writes the
-// outputs itself.
+// An all_reduce in the order that NCCL chooses. One kernel per GPU folds the inputs of the GPU's replicas, then NCCL
+// reduces among the GPUs, and then one kernel per GPU writes all outputs of the GPU. If each GPU has one replica, NCCL
+// reads the inputs and writes the outputs directly, except for means.
 
 #include "collectives/gpu/operations.hpp"
 #include "collectives/gpu/reduction.hpp"
@@ -14,8 +14,9 @@
 namespace lockstep::detail {
 namespace {
 
-/// The type that goes between GPUs: that of partial results; if every GPU has one replica, 16-bit floats go as they
-/// are. The mean of f16 stays wide even then: its sum may be too large for f16.
+/// The dtype in which data travels between GPUs. If a GPU has several replicas, it is the dtype of partial results. If
+/// every GPU has one replica, it is the dtype of the tensor. Two means always use the dtype of partial results: a sum
+/// of f16 may be too large for f16, and a mean of integers is computed in f64.
 DType travel_dtype(ReduceOp op, DType dtype, const Leaders& leaders) {
   const bool is_narrow_mean = op == ReduceOp::mean && dtype == DType::f16;
   const bool is_integer_mean = op == ReduceOp::mean && is_integer(dtype);
@@ -27,7 +28,7 @@ nccl::RedOp nccl_op(ReduceOp op) {
     case ReduceOp::prod: return nccl::RedOp::prod;
     case ReduceOp::min: return nccl::RedOp::min;
     case ReduceOp::max: return nccl::RedOp::max;
-    default: return nccl::RedOp::sum;  // also for the mean, which is divided at the end
+    default: return nccl::RedOp::sum;  // also for a mean: the sum is divided at the end
   }
 }
 
@@ -58,7 +59,8 @@ class NcclAllReduce final : public GpuReduction {
   [[nodiscard]] DType travel_of(const Bucket& bucket) const {
     return travel_dtype(descriptor().op, bucket.dtype, group().leaders());
   }
-  /// Whether NCCL writes the final result. The same on all ranks, since it shows in the bits of NaNs.
+  /// Whether NCCL writes the final result, so that no kernel finishes it. The answer must be the same on all ranks,
+  /// because a kernel changes the bits of NaNs.
   [[nodiscard]] bool is_straight(const Bucket& bucket) const {
     return group().leaders().most_replicas() == 1 && descriptor().op != ReduceOp::mean &&
            travel_of(bucket) == result_of(bucket);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broadcast on GPUs: from the root's first GPU to all others by NCCL, with short tensors in buckets.
+// A broadcast on GPUs. NCCL broadcasts from the source, which is the GPU of the root's first replica, to all other
+// GPUs. Short tensors are packed into buckets.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"
@@ -47,14 +48,14 @@ class GpuBroadcast final : public GpuOperation {
   void* buffer_for(std::size_t stream, const Bucket& bucket) {
     const HostItem& item = items()[bucket.members.front().item];
     if (!bucket.is_packed()) {
-      // NCCL broadcasts in place at the source, and only reads there
+      // NCCL broadcasts in place; at the source, it only reads the buffer
       if (is_source(stream) && is_on(stream, item)) return const_cast<void*>(item.inputs.front());
       if (const auto outputs = outputs_on(stream, item); !outputs.empty() && !is_source(stream)) return outputs.front();
     }
     return scratch(stream, bytes_of(bucket));
   }
 
-  /// Copies the inputs of the bucket `index` to its buffer. `stream` is a stream of the source.
+  /// Copies the inputs of bucket number `index` to the bucket's buffer. `stream` is the stream of the source.
   void load(std::size_t stream, std::size_t index) {
     const Bucket& bucket = buckets_[index];
     void* const buffer = buffers_[stream][index];

@@ -16,7 +16,7 @@ std::size_t bytes_of(DType dtype, std::int64_t count) { return static_cast<std::
 
 std::vector<Bucket> buckets_of(std::span<const HostItem> items) {
   std::vector<Bucket> buckets;
-  std::map<DType, std::size_t> open;  // the bucket that takes the next short tensor
+  std::map<DType, std::size_t> open;  // by dtype: index of the bucket for the next short tensor
   for (std::size_t i = 0; i < items.size(); ++i) {
     const HostItem& item = items[i];
     if (item.count() == 0) continue;

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// all_reduce, reduce and reduce_scatter on GPUs along the canonical tree. Results are bitwise equal to those in
-// host memory.
+// all_reduce, reduce and reduce_scatter on GPUs along the canonical tree. Results are bitwise equal to the results for
+// tensors in host memory.
 //
-// 1. Every GPU computes the blocks of the tree that are made of its replicas alone. 2. Each GPU owns a slice of the
-// elements and receives the blocks of the other GPUs for this slice, as bytes. 3. It folds them along the tree in one
-// kernel. 4. The slices are sent to all GPUs that want the result. With D GPUs, each sends 2 (D-1)/D times the bytes of
-// its blocks. A reduce_scatter has no step 4: the slice of a GPU is the parts of its replicas. If there is one GPU, one
-// kernel does everything, without NCCL.
+// 1. Each GPU computes the blocks of the tree whose replicas are all on the GPU. 2. Each GPU owns a slice of the
+// elements. For this slice, it receives the blocks of the other GPUs, which NCCL moves as bytes. 3. Each GPU folds the
+// blocks of its slice along the tree in one kernel. 4. Each GPU sends its slice of the result to all GPUs that need the
+// result. With D GPUs, each GPU sends 2 (D-1)/D times the bytes of its blocks. A reduce_scatter has no step 4, because
+// the slice of a GPU consists of the parts of its replicas. If there is only one GPU, one kernel does the whole
+// reduction, without NCCL.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/gpu/operations.hpp"
@@ -21,10 +22,10 @@
 namespace lockstep::detail {
 namespace {
 
-using Slices = std::vector<std::vector<TensorRange>>;  // by leader; each range's `item` is the index of a bucket
+using Slices = std::vector<std::vector<TensorRange>>;  // by GPU; the `item` of a range is the index of a bucket
 
 std::vector<Bucket> buckets_for(const Traits& kind, std::span<const HostItem> items) {
-  // the parts of a reduce_scatter are not contiguous in a packed bucket
+  // in a packed bucket, the part of one replica in a reduce_scatter would not be contiguous
   return kind.has_own_outputs() ? single_buckets_of(items) : buckets_of(items);
 }
 
@@ -64,9 +65,9 @@ class FoldExchange final : public GpuReduction {
  private:
   /// Partial results on one GPU.
   struct Partials {
-    std::vector<std::vector<FoldInput>> own;  ///< its own blocks, by bucket and block; leaves if it is the only GPU
-    std::vector<void*> results;               ///< by bucket: memory for the slices of the result
-    /// The others' blocks, by range of this GPU's slice and by index in the list of all blocks.
+    std::vector<std::vector<FoldInput>> own;  ///< the GPU's blocks, by bucket and block; leaves if there is one GPU
+    std::vector<void*> results;               ///< memory for the result, by bucket; may be null
+    /// Blocks of the other GPUs, by range of this GPU's slice and by index in Leaders::blocks.
     std::vector<std::vector<void*>> received;
   };
 
@@ -211,7 +212,7 @@ class FoldExchange final : public GpuReduction {
     }
   }
 
-  /// In id order: what others sent, and this GPU's own.
+  /// Inputs for range number `index` of the slice, in id order: blocks of this GPU and blocks that other GPUs sent.
   std::vector<FoldInput> inputs_of(std::size_t stream, std::size_t index) {
     const int own = group().leader_of_stream(stream);
     const TensorRange& range = slice(own)[index];
@@ -281,7 +282,7 @@ class FoldExchange final : public GpuReduction {
     return bytes_of(range.end - range.begin, result_of(bucket_of(range)));
   }
 
-  /// Copies the slices received from other GPUs to all outputs except the one that received them.
+  /// Copies the received result slices from the output that received them to the other outputs of the GPU.
   void copy_results() {
     for (std::size_t stream = 0; stream < streams(); ++stream) {
       std::vector<cuda::CopyRegion> pieces;
@@ -300,7 +301,7 @@ class FoldExchange final : public GpuReduction {
   }
 
   Slices slices_;
-  std::vector<std::uint8_t> merges_;  // of the last fold, step 3
+  std::vector<std::uint8_t> merges_;  // merges of the fold in step 3
   std::vector<Partials> partials_;    // by stream
 };
 

@@ -44,8 +44,8 @@ bool UnevenRows::advance(Transport& transport, Workspace& workspace) {
   return true;
 }
 
-/// The message has, for each item and each replica of the client, the first rows of the parts of the input, then those
-/// of the parts of the output.
+/// The message contains, for each item and each replica of the client, the PartBegins of the input and then the
+/// PartBegins of the output.
 std::size_t UnevenRows::message_bytes(const ProxiedRank& client) const {
   const auto begins = static_cast<std::size_t>(group_.layout().replicas()) + 1;
   return items_.size() * client.replicas.size() * 2 * begins * sizeof(std::int64_t);
@@ -160,7 +160,7 @@ bool GpuOperation::abandon(Transport& transport) noexcept {
   if (rows_) rows_->abandon(transport);
   if (group_->comms() != nullptr) group_->comms()->abort();
   if (ends_soon()) {
-    // a receive that is still pending belongs to this epoch: it cannot take a message of the next
+    // pending receives may stay: a receive of this epoch cannot match a message of the next epoch
     if (proxies_) proxies_->release();
     return false;
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPUs of a communicator, as its ranks have negotiated them, and this rank's streams on them.
+// The negotiated GPUs of a communicator, and the streams on the GPUs of this rank.
 
 #pragma once
 
@@ -20,31 +20,32 @@
 
 namespace lockstep::detail {
 
-/// A stream of the communicator on one GPU of this rank, apart from the replicas' own streams.
+/// A stream of the communicator on one GPU of this rank, separate from the streams of the replicas.
 struct GpuStream {
   explicit GpuStream(int device) : handle(device) {}
   [[nodiscard]] int device() const noexcept { return handle.device(); }
-  /// Starts to copy, on this GPU or between it and pinned memory. Throws Error(unavailable) when CUDA fails.
+  /// Starts a copy within this GPU's memory, or between this GPU and pinned memory. Throws Error(unavailable) if CUDA
+  /// fails.
   void copy(void* target, const void* source, std::size_t bytes) const;
-  /// As copy, from this GPU to that of `other`.
+  /// Starts a copy from this GPU to the GPU of `other`. Throws Error(unavailable) if CUDA fails.
   void copy_to(const GpuStream& other, void* target, const void* source, std::size_t bytes) const;
   cuda::OwnedStream handle;
 };
 
-/// Negotiated in one epoch, for that epoch. Shared by operations. After the negotiation it changes only under the
+/// The GPUs of a communicator in one epoch, shared by operations. After the negotiation, changed only under the
 /// engine's lock.
 class GpuGroup {
  public:
-  /// `descriptors` by replica. A child of fork() does not destroy it.
+  /// `descriptors` has one entry per replica, in id order. A child process of fork() does not destroy the group.
   [[nodiscard]] static std::shared_ptr<GpuGroup> make(std::uint64_t epoch,
                                                       std::span<const DeviceDescriptor> descriptors,
                                                       const ReplicaLayout& layout, int rank);
 
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] const GpuDecision& decision() const noexcept { return decision_; }
-  /// Switches to the path through host memory, because NCCL does not start.
+  /// Switches to GpuPath::host if NCCL does not start; `why` is the reason.
   void fall_back(const std::string& why);
-  /// A part of the operations' descriptors: differs between epochs and between paths.
+  /// A part of the descriptor of each operation. Differs between epochs and between paths.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
@@ -52,26 +53,26 @@ class GpuGroup {
   [[nodiscard]] const Leaders& leaders() const noexcept { return leaders_; }
   /// CUDA's numbers of the local replicas' GPUs, by replica.
   [[nodiscard]] const std::vector<int>& devices() const noexcept { return devices_; }
-  /// The leader whose GPU this rank's stream number `stream` is on.
+  /// Index in `leaders()` of the GPU of stream number `stream`, which is less than `led_streams()`.
   [[nodiscard]] int leader_of_stream(std::size_t stream) const {
     return leaders_.first(rank_) + static_cast<int>(stream);
   }
-  /// One stream per GPU of this rank: first the `led_streams()` GPUs that it leads, then those where another rank is
-  /// its proxy. Empty on the path through host memory.
+  /// One stream per GPU of this rank. The first `led_streams()` streams are on GPUs that this rank leads; the others
+  /// are on GPUs on which another rank is the proxy of this rank. Empty for GpuPath::host.
   [[nodiscard]] std::span<const std::unique_ptr<GpuStream>> streams() const noexcept { return streams_; }
   [[nodiscard]] std::size_t led_streams() const noexcept { return led_streams_; }
-  /// Index of `replica` in the lists of an item: first the local replicas, then those of this rank's proxy clients,
-  /// client by client.
+  /// Index of `replica` in the lists of a HostItem. The lists contain the local replicas first, and then the replicas
+  /// of this rank's proxy clients, client by client.
   [[nodiscard]] std::size_t place_of(int replica) const;
-  /// Index of the stream on CUDA's `device`.
+  /// Index in `streams()` of the stream on the GPU with CUDA's number `device`.
   [[nodiscard]] std::size_t stream_on(int device) const;
-  /// Null without NCCL, and on a rank that does not lead a GPU.
+  /// NCCL's communicators on this rank; null if the path is not GpuPath::nccl, and if this rank does not lead a GPU.
   [[nodiscard]] const std::shared_ptr<NcclComms>& comms() const noexcept { return comms_; }
 
-  /// Work on the streams does not finish: the destructor is not to wait for it.
+  /// Called if work on the streams does not finish. The group is then leaked: its destructor would wait for the work.
   void mark_leaked() noexcept { is_leaked_ = true; }
 
-  /// Throws Error(invalid_argument) if a call's tensors are on other GPUs than the replicas were in the negotiation.
+  /// Throws Error(invalid_argument) if a tensor of `call` is not on the GPU that its replica had in the negotiation.
   void require_places(const Call& call, std::span<const HostItem> items) const;
 
  private:
@@ -82,16 +83,16 @@ class GpuGroup {
   int rank_;
   GpuDecision decision_;
   Leaders leaders_;
-  std::vector<int> devices_;           // of the local replicas
-  std::vector<int> proxied_replicas_;  // of this rank's proxy clients
+  std::vector<int> devices_;           // CUDA's numbers, by local replica
+  std::vector<int> proxied_replicas_;  // replicas of this rank's proxy clients
   std::vector<std::unique_ptr<GpuStream>> streams_;
   std::size_t led_streams_ = 0;
   std::shared_ptr<NcclComms> comms_;
   bool is_leaked_ = false;
 };
 
-/// The local replicas' devices according to the tensors of a checked call; empty for a broadcast, whose tensors do not
-/// tell them.
+/// The devices of the local replicas, taken from the tensors of a checked call. Empty if there are no items, and for a
+/// broadcast, in which no tensor belongs to a single replica.
 [[nodiscard]] std::vector<Device> replica_devices(OperationKind kind, std::span<const HostItem> items);
 
 }  // namespace lockstep::detail

@@ -4,9 +4,10 @@
 // The collectives on GPUs that move parts from replica to replica: all_gather, gather, scatter and all_to_all, with
 // parts of equal or of different lengths.
 //
-// Each GPU sends every other GPU its parts: short ones in one bucket, long ones straight from the input to the output;
-// all in one group of NCCL's sends and receives. Inside a GPU parts are copied. In an all_to_all, (P-1)/P of the bytes
-// of a GPU's inputs leave it; in an all_gather, P-1 times its inputs (an even one is done by all_gather.cpp).
+// Each GPU sends to each other GPU the parts for that GPU. Short parts are packed into one bucket; each long part
+// travels directly from the input to the output. All sends and receives are in one NCCL group. Parts that stay on a GPU
+// are copied. With P GPUs, a GPU sends (P-1)/P of the bytes of its inputs in an all_to_all, and P-1 times these bytes
+// in an all_gather. An all_gather of parts of equal length on GPUs with equal numbers of replicas is in all_gather.cpp.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/gpu/buckets.hpp"
@@ -19,19 +20,19 @@
 namespace lockstep::detail {
 namespace {
 
-/// A part that goes from one GPU to another, as one of the two sees it.
+/// A part that goes from one GPU to another or stays on its GPU, as seen by one of the two GPUs.
 struct Move {
   std::size_t bytes = 0;
   const void* source = nullptr;
-  std::vector<void*> targets;  // may be empty
+  std::vector<void*> targets;  // the part in each output; may be empty
 };
 
-/// The parts that go one way between two GPUs, in the same order on both.
+/// The parts that go from one GPU to another. Both GPUs list them in the same order.
 using Moves = std::vector<Move>;
 
 bool is_short(const Move& move) { return move.bytes < short_bytes; }
 
-/// Bytes of a short part in its bucket.
+/// Number of bytes that a short part occupies in its bucket.
 std::size_t padded_size(const Move& move) { return (move.bytes + 15) / 16 * 16; }
 std::size_t bucket_size(const Moves& moves) {
   std::size_t bytes = 0;
@@ -45,7 +46,7 @@ class PartMoves final : public GpuOperation {
       : GpuOperation(descriptor, std::move(group), std::move(items)) {}
 
  private:
-  /// The moves and buckets of one GPU, by leader of the other GPU.
+  /// The moves and buckets of one GPU, by index of the other GPU in Leaders.
   struct Traffic {
     std::vector<Moves> out;
     std::vector<Moves> in;
@@ -123,7 +124,7 @@ class PartMoves final : public GpuOperation {
     }
   }
 
-  /// The root's input on the GPU of `stream`.
+  /// The root's input in memory of the GPU of `stream`. If the input is on another GPU, copies it first.
   const void* input_of_root(const HostItem& item, std::size_t stream) {
     const GpuPlace& place = item.input_places.front();
     const std::size_t from = group().stream_on(place.device.index);
@@ -163,15 +164,15 @@ class PartMoves final : public GpuOperation {
     std::int64_t count = 0;
   };
 
-  /// The part for or from `other` in an all_to_all's input or output of `replica`, which is here; `parts` are those of
-  /// all inputs or outputs.
+  /// In an all_to_all: the part for `other` in the input of `replica`, or the part from `other` in the output of
+  /// `replica`. `parts` is `item.input_parts` or `item.output_parts`. This rank must lead the GPU of `replica`.
   [[nodiscard]] Range part(const HostItem& item, const std::vector<PartBegins>& parts, int replica, int other) const {
     if (!descriptor().traits().has_rows()) return {other * item.row_elements, item.row_elements};
     const auto begin = parts[place_of(replica)].begin() + other;
     return {begin[0] * item.row_elements, (begin[1] - begin[0]) * item.row_elements};
   }
 
-  /// The inputs of an all_to_all, as copies if they are outputs too and would be overwritten.
+  /// The inputs of an all_to_all. An input that is also an output is replaced by a copy, before it is overwritten.
   std::vector<const void*> inputs_apart(const HostItem& item) {
     std::vector<const void*> inputs = item.inputs;
     std::vector<std::vector<cuda::CopyRegion>> pieces(streams());
@@ -180,7 +181,7 @@ class PartMoves final : public GpuOperation {
       const GpuPlace& place = item.input_places[i];
       if (place.bytes == 0) continue;
       const std::size_t stream = group().stream_on(place.device.index);
-      if (stream >= streams()) continue;  // another rank is the proxy there and has the inputs
+      if (stream >= streams()) continue;  // another rank is the proxy on this GPU and has the input
       void* const apart = scratch(stream, place.bytes);
       pieces[stream].push_back({inputs[i], apart, place.bytes});
       inputs[i] = apart;
@@ -189,7 +190,7 @@ class PartMoves final : public GpuOperation {
     return inputs;
   }
 
-  /// Allocates memory for the parts to receive; copies the parts that stay on the GPU, and packs the short ones to
+  /// Allocates memory for the parts that the GPU receives, copies the parts that stay, and packs the short parts to
   /// send.
   void load(std::size_t stream) {
     Traffic& traffic = traffic_[stream];

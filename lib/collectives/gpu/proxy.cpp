@@ -56,7 +56,7 @@ std::size_t result_bytes(const Descriptor& descriptor, const GpuGroup& group, co
   return static_cast<std::size_t>(count) * size_of(dtype);
 }
 
-/// Makes progress in all of `parts`, which send in order; whether all are over.
+/// Makes progress in all `parts`, which send in the order of the list. Returns whether all parts are over.
 template <class Parts>
 bool advance_all(Parts& parts, Transport& transport) {
   bool may_send = true;
@@ -76,7 +76,7 @@ ProxyMessage message_to_server(const Descriptor& descriptor, const GpuGroup& gro
   ProxyMessage message;
   message.bytes = aligned(items.size());
   const bool is_from_root = descriptor.traits().inputs == Place::root;
-  // a root with several GPUs sends its input to the leader of its first replica only
+  // a root sends its input only to the leader of its first replica's GPU
   if (is_from_root && (client.rank != descriptor.root || group.leaders().of_rank(client.rank) != client.leader))
     return message;
   const std::vector<int> root{-1};
@@ -163,7 +163,7 @@ void ProxyClient::list_results(const ProxyMessage& message, std::span<const Host
     for (std::size_t i = 0; i < item.outputs.size(); ++i) {
       if (group_.stream_on(item.output_places[i].device.index) != stream_) continue;
       if (item.outputs[i] != source) deliveries_.push_back({item.outputs[i], source, tensor.bytes, stream_});
-      source = item.outputs[i];  // the other outputs are copied from the first one, on the GPU
+      source = item.outputs[i];  // the next output is copied from this output, on the GPU
     }
   }
 }
@@ -172,7 +172,7 @@ void ProxyClient::start(Transport& transport) {
   block_.use();
   for (const Copy& copy : fetches_) group_.streams()[copy.stream]->copy(copy.target, copy.source, copy.bytes);
   const GpuStream& here = *group_.streams()[stream_];
-  for (const Copy& copy : fetches_) {  // the input of a root may be on another of its GPUs
+  for (const Copy& copy : fetches_) {  // a root's input may be on another GPU of the root
     const GpuStream& other = *group_.streams()[copy.stream];
     if (copy.stream != stream_) cuda::put_in_order(other.handle.get(), other.device(), here.handle.get());
   }
@@ -203,7 +203,7 @@ ProxyServer::ProxyServer(const Descriptor& descriptor, const GpuGroup& group, co
       stream_(static_cast<std::size_t>(client.leader - group.leaders().first(group.rank()))),
       inputs_(message_to_server(descriptor, group, client, items)),
       fetched_(group.streams()[stream_]->device()) {
-  // it is not known yet which results the client wants
+  // the proxy does not know yet which results the client wants, so it allocates memory for all of them
   const std::vector<std::byte> all(items.size(), std::byte{1});
   block_.allocate(inputs_.bytes + message_to_client(descriptor, group, client, items, all).bytes);
 }

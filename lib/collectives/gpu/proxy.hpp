@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that share a GPU: in operations on GPUs the rank that leads the GPU is the proxy of the others, its clients.
+// If several ranks share a GPU, the rank that leads the GPU is the proxy of the other ranks in operations on GPUs. The
+// other ranks are the clients of the proxy.
 //
-// 1. A client copies its inputs to pinned memory and sends them to the proxy. 2. The proxy copies these inputs to its
-// GPU and allocates memory for the client's results there; the operation treats both like inputs and outputs of the
-// proxy's own replicas. 3. The proxy copies the results to pinned memory and sends them to the client. 4. The client
-// copies them to its outputs. So the client's inputs and its results each cross the GPU's link twice and go once
-// between the ranks. No thread waits in CUDA.
+// 1. A client copies its inputs to pinned memory and sends them to the proxy. 2. The proxy copies these inputs to the
+// GPU, and allocates GPU memory for the client's results. The operation treats these inputs and results like the inputs
+// and outputs of the proxy's own replicas. 3. The proxy copies the results to pinned memory and sends them to the
+// client. 4. The client copies the results to its outputs. So each input and each result crosses the link between host
+// and GPU twice, and is sent once between the ranks. No thread blocks in CUDA. After construction, ProxyClient,
+// ProxyServer and Proxies are used only under the engine's lock.
 
 #pragma once
 
@@ -27,28 +29,31 @@ namespace lockstep::detail {
 
 struct ProxyTensor {
   std::size_t item = 0;
-  int replica = -1;  ///< its owner; -1: the root's input, or a result that all replicas of the client share
-  std::size_t begin = 0;
+  int replica = -1;  ///< owner of the tensor; -1: the root's input, or a result that all replicas of the client share
+  std::size_t begin = 0;  ///< offset in the message
   std::size_t bytes = 0;
 };
 
-/// One of the two messages of an operation between a proxy and its client: the client's inputs one way, its results the
-/// other. Both ranks compute the layout of both messages. In a message each tensor is aligned to 64 bytes.
+/// Layout of a message between a client and its proxy. An operation has two such messages: one with the client's
+/// inputs, and one with the client's results. Both ranks compute the layouts of both messages. In a message, each
+/// tensor is aligned to 64 bytes.
 struct ProxyMessage {
   std::vector<ProxyTensor> tensors;  ///< by item, then by replica
   std::size_t bytes = 0;
 };
 
-/// The client's inputs, after one byte per item that says whether the client wants the result that its replicas share.
+/// Layout of the message with the client's inputs. The message begins with one byte per item, which tells whether the
+/// client wants the result that its replicas share.
 [[nodiscard]] ProxyMessage message_to_server(const Descriptor& descriptor, const GpuGroup& group,
                                              const ProxiedRank& client, std::span<const HostItem> items);
-/// The client's results; a result that its replicas share only if its byte in `wanted` is set.
+/// Layout of the message with the client's results. A result that the client's replicas share is in the message only if
+/// the item's byte in `wanted` is not 0.
 [[nodiscard]] ProxyMessage message_to_client(const Descriptor& descriptor, const GpuGroup& group,
                                              const ProxiedRank& client, std::span<const HostItem> items,
                                              std::span<const std::byte> wanted);
 
-/// Pinned memory that messages and copies of one operation use. Its destructor frees it, or leaks it if a message or a
-/// copy may still touch it.
+/// Pinned memory that messages and copies of one operation use. The destructor frees the memory, or leaks it if a
+/// message or a copy may still access the memory.
 class PinnedBlock {
  public:
   PinnedBlock() = default;
@@ -59,7 +64,7 @@ class PinnedBlock {
   /// Called once. Throws Error(unavailable) if the memory cannot be allocated.
   void allocate(std::size_t bytes);
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_, bytes_}; }
-  /// Messages and copies may touch the memory from `use` to `release`.
+  /// Between `use` and `release`, messages and copies may access the memory.
   void use() noexcept { is_in_use_ = true; }
   void release() noexcept { is_in_use_ = false; }
 
@@ -72,22 +77,22 @@ class PinnedBlock {
 /// Allocates memory on the GPU of `stream`. The memory lives as long as the operation.
 using AllocateScratch = std::function<void*(std::size_t stream, std::size_t bytes)>;
 
-/// This rank as the client of one proxy in one operation. Driven under the engine's lock; `group` outlives it.
+/// This rank as the client of one proxy in one operation. `group` must outlive this object.
 class ProxyClient {
  public:
-  /// Throws Error(unavailable) when memory or CUDA fails.
+  /// Throws Error(unavailable) if memory is exhausted or CUDA fails.
   ProxyClient(const Descriptor& descriptor, const GpuGroup& group, const ProxiedRank& client,
               std::span<const HostItem> items);
 
-  /// Starts to copy the inputs to the host, on streams that wait for those of the replicas.
+  /// Starts to copy the inputs to the host, on streams that already wait for the replicas' streams.
   void start(Transport& transport);
-  /// Makes progress without waiting. `may_send` tells whether the clients before this one have sent; until then this
-  /// one does not send, because messages between two ranks are matched in the order in which they are sent.
+  /// Makes progress without waiting. Sends only if `may_send` is true, which means that all earlier ProxyClients of
+  /// this rank have sent: messages between two ranks are matched in the order in which they are sent.
   void advance(Transport& transport, bool may_send);
   [[nodiscard]] bool has_sent() const noexcept { return has_sent_; }
-  /// Whether all messages are complete and the copies of the results are on the stream.
+  /// Whether all messages are complete and the copies of the results are enqueued on the stream.
   [[nodiscard]] bool is_over() const noexcept { return has_sent_ && !sending_ && !receiving_; }
-  /// Called when the work on the streams has finished.
+  /// Called after the work on the streams has finished. If no message is pending, the pinned memory can then be freed.
   void release() noexcept;
 
  private:
@@ -115,26 +120,27 @@ class ProxyClient {
   std::optional<Transfer> receiving_;
 };
 
-/// This rank as the proxy of one client in one operation. Driven under the engine's lock; `group` outlives it.
+/// This rank as the proxy of one client in one operation. `group` must outlive this object.
 class ProxyServer {
  public:
-  /// Throws Error(unavailable) when memory or CUDA fails.
+  /// Throws Error(unavailable) if memory is exhausted or CUDA fails.
   ProxyServer(const Descriptor& descriptor, const GpuGroup& group, const ProxiedRank& client,
               std::span<const HostItem> items);
 
   void start(Transport& transport);
   /// Whether the client's message has arrived.
   [[nodiscard]] bool has_inputs(Transport& transport);
-  /// Copies the client's inputs to the GPU and allocates the results that it wants, and appends both to `items`.
+  /// Starts to copy the client's inputs to the GPU, allocates GPU memory for the results that the client wants, and
+  /// appends the inputs and the results to `items`.
   void add_inputs(std::vector<HostItem>& items, const AllocateScratch& scratch);
-  /// Starts to copy the results to the host, after the work that is on the stream.
+  /// Starts to copy the results to the host, after the work that is now on the stream.
   void fetch_results();
-  /// Called after fetch_results. Makes progress as ProxyClient::advance does.
+  /// Called after fetch_results. Makes progress like ProxyClient::advance.
   void advance(Transport& transport, bool may_send);
   [[nodiscard]] bool has_sent() const noexcept { return has_sent_; }
   /// Whether all messages are complete.
   [[nodiscard]] bool is_over() const noexcept { return has_sent_ && !sending_; }
-  /// Called when the work on the stream has finished.
+  /// Called after the work on the stream has finished. If no message is pending, the pinned memory can then be freed.
   void release() noexcept;
 
  private:
@@ -156,22 +162,22 @@ class ProxyServer {
   std::optional<Transfer> sending_;
 };
 
-/// This rank's clients and proxies in one operation; a rank may have both, on different GPUs. Empty if no ranks share a
-/// GPU. Driven under the engine's lock; `group` outlives it.
+/// All ProxyClients and ProxyServers of this rank in one operation. A rank may be a client on one GPU and a proxy on
+/// another GPU. Empty if this rank shares no GPU. `group` must outlive this object.
 class Proxies {
  public:
-  /// Throws Error(unavailable) when memory or CUDA fails.
+  /// Throws Error(unavailable) if memory is exhausted or CUDA fails.
   Proxies(const Descriptor& descriptor, const GpuGroup& group, std::span<const HostItem> items);
 
   void start(Transport& transport);
-  /// As a client: makes progress. Returns whether the messages are complete and the rest of the work is on the streams.
+  /// Makes progress as a client. Returns whether all messages are complete and the remaining work is on the streams.
   [[nodiscard]] bool advance_clients(Transport& transport);
-  /// As a proxy: makes progress. Returns whether the inputs of all clients are among `items`, at GpuGroup::place_of.
+  /// Makes progress as a proxy. Returns whether `items` contain the inputs of all clients, at GpuGroup::place_of.
   [[nodiscard]] bool receive_inputs(Transport& transport, std::vector<HostItem>& items, const AllocateScratch& scratch);
-  /// As a proxy, when the results are on the streams: makes progress. Returns whether the results of all clients have
-  /// been sent.
+  /// Makes progress as a proxy. Called after the work that computes the results is enqueued on the streams. Returns
+  /// whether the results of all clients have been sent.
   [[nodiscard]] bool send_results(Transport& transport);
-  /// Called when the work on the streams has finished: frees the memory that no message may touch any more.
+  /// Called after the work on the streams has finished. Pinned memory without a pending message can then be freed.
   void release() noexcept;
 
  private:

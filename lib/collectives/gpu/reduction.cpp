@@ -12,22 +12,23 @@
 namespace lockstep::detail {
 namespace {
 
-/// A value on the stack of the fold: a subtree over inputs [first, last).
+/// An entry of the stack: the subtree over inputs [first, last).
 struct Subtree {
   std::size_t first;
   std::size_t last;
-  SplitFold cut;  // set if it is too large for one fold
+  SplitFold cut;  // empty unless the subtree is too large for one fold
 };
 
 }  // namespace
 
 SplitFold split_fold(std::span<const std::uint8_t> merges, std::size_t most) {
-  // evaluates the fold with subtrees for values; a subtree that has become too large is cut into its halves
+  // evaluates the fold on subtrees instead of values; if a merge gives a subtree of more than `most` inputs, its two
+  // halves become separate subfolds
   const auto cut_of = [&](const Subtree& subtree) {
     if (!subtree.cut.subfolds.empty()) return subtree.cut;
     const auto own = merges.subspan(subtree.first, subtree.last - subtree.first);
     Subfold whole{subtree.first, {own.begin(), own.end()}};
-    // the last input also closes subtrees above this one
+    // the merges of the last input also include merges of larger subtrees; removes these merges
     std::size_t above = 0;
     for (const std::uint8_t count : own) above += count;
     whole.merges.back() = static_cast<std::uint8_t>(whole.merges.back() - (above - (own.size() - 1)));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common part of all reductions on GPUs: buckets, their memory on each GPU, and folds of any number of inputs.
+// The base class of reductions on GPUs: buckets, the memory of buckets on each GPU, and folds of any number of inputs.
 
 #pragma once
 
@@ -17,19 +17,19 @@
 
 namespace lockstep::detail {
 
-/// Inputs [first, first + merges.size()), which fold to one value by themselves.
+/// A part of a fold: inputs [first, first + merges.size()), which are folded to one value.
 struct Subfold {
   std::size_t first = 0;
   std::vector<std::uint8_t> merges;
 };
 
 struct SplitFold {
-  std::vector<Subfold> subfolds;     ///< in order; they tile the inputs
-  std::vector<std::uint8_t> merges;  ///< how their values fold
+  std::vector<Subfold> subfolds;     ///< in input order; each input is in exactly one
+  std::vector<std::uint8_t> merges;  ///< merges of the fold of the subfolds' values
 };
 
-/// Splits a fold of many inputs with these merges (see fold_merges) into folds of at most `most` inputs, with the same
-/// bits: the largest subtrees that fit. `most` is at least 1.
+/// Splits a fold with these merges (see fold_merges) into subfolds of at most `most` inputs: the largest subtrees that
+/// have at most `most` inputs. The split fold has bitwise the same result. `most` is at least 1.
 [[nodiscard]] SplitFold split_fold(std::span<const std::uint8_t> merges, std::size_t most);
 
 class GpuReduction : public GpuOperation {
@@ -37,11 +37,11 @@ class GpuReduction : public GpuOperation {
   GpuReduction(const Descriptor& descriptor, std::shared_ptr<GpuGroup> group, std::vector<HostItem> items,
                std::vector<Bucket> buckets);
 
-  /// One bucket on one GPU.
+  /// The memory of one bucket on one GPU.
   struct PlacedBucket {
-    std::vector<const void*> inputs;  ///< one per replica of the GPU, in id order
-    std::vector<void*> outputs;       ///< each gets the result; empty if no output is on the GPU
-    std::vector<cuda::CopyRegion> unpack;
+    std::vector<const void*> inputs;       ///< one per replica of the GPU, in id order
+    std::vector<void*> outputs;            ///< each gets the result; empty if no output is on the GPU
+    std::vector<cuda::CopyRegion> unpack;  ///< copies from the result of a packed bucket to the tensors' outputs
   };
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const noexcept { return buckets_; }
@@ -54,11 +54,12 @@ class GpuReduction : public GpuOperation {
     return static_cast<std::size_t>(count) * size_of(dtype);
   }
 
-  /// Places all buckets, and copies the tensors of those that are packed.
+  /// Assigns memory to all buckets, and copies the inputs of packed buckets to their memory.
   void pack();
   /// Copies the results of packed buckets to the tensors' outputs.
   void unpack();
-  /// kernels/reduce's `reduce` on the GPU of `stream`, of any number of inputs and outputs.
+  /// Evaluates `fold` for `count` elements on the GPU of `stream`, like `reduce` of kernels/reduce.hpp. The numbers of
+  /// inputs and outputs are not limited.
   void fold(std::size_t stream, const Fold& fold, std::int64_t count);
 
  private:

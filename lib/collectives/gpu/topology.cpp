@@ -13,7 +13,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// As nvidia-smi prints it.
+/// The UUID in the form that nvidia-smi prints.
 std::string uuid_text(const std::array<std::uint8_t, 16>& uuid) {
   std::string text = "GPU-";
   for (std::size_t i = 0; i < uuid.size(); ++i) {
@@ -29,7 +29,7 @@ std::string version_text(int version) {
 
 using RanksByGpu = std::map<std::array<std::uint8_t, 16>, std::vector<int>>;
 
-/// The first few GPUs that several ranks have replicas on.
+/// Names the first few GPUs that several ranks share.
 std::string sharing_text(const RanksByGpu& ranks_by_gpu) {
   constexpr int most = 8;
   std::string text;
@@ -43,7 +43,7 @@ std::string sharing_text(const RanksByGpu& ranks_by_gpu) {
   return text;
 }
 
-/// Why NCCL cannot join the ranks `among`; empty if it can.
+/// The reason why NCCL cannot connect the ranks `among`; empty if NCCL can connect them.
 std::string why_no_nccl(const std::set<int>& among, std::span<const DeviceDescriptor> descriptors,
                         const ReplicaLayout& layout) {
   const auto of_rank = [&](int rank) -> const DeviceDescriptor& {
@@ -54,7 +54,7 @@ std::string why_no_nccl(const std::set<int>& among, std::span<const DeviceDescri
     return fmt::format("no NCCL on rank {}: {}", rank, of_rank(rank).why_no_nccl.data());
   }
   for (const int rank : among) {
-    const int version = of_rank(0).nccl_version;  // rank 0 leads its GPUs
+    const int version = of_rank(0).nccl_version;  // rank 0 is in `among`: it leads its GPUs
     const int other = of_rank(rank).nccl_version;
     if (other == version) continue;
     return fmt::format("rank 0 has NCCL {}, but rank {} has {}; NCCL works with one version only",
@@ -65,10 +65,11 @@ std::string why_no_nccl(const std::set<int>& among, std::span<const DeviceDescri
 
 }  // namespace
 
-// NCCL accepts a GPU from one rank only. The tensors of other ranks on that GPU go to its leader through host memory,
-// not through CUDA's IPC: cudaIpcGetMemHandle cannot export stream-ordered allocations, and lockstep has no others.
+// NCCL accepts a GPU from one rank only. If other ranks have replicas on that GPU, their tensors travel to the leading
+// rank through host memory. CUDA IPC is not an alternative: cudaIpcGetMemHandle cannot export stream-ordered
+// allocations, and lockstep allocates all device memory in stream order.
 GpuDecision decide_path(std::span<const DeviceDescriptor> descriptors, const ReplicaLayout& layout) {
-  RanksByGpu ranks_by_gpu;  // in order
+  RanksByGpu ranks_by_gpu;  // the ranks of each GPU are in ascending order
   for (int replica = 0; replica < layout.replicas(); ++replica) {
     std::vector<int>& ranks = ranks_by_gpu[descriptors[static_cast<std::size_t>(replica)].uuid];
     const int rank = layout.rank_of(replica);

@@ -12,7 +12,8 @@
 namespace lockstep::detail {
 namespace {
 
-// A table is words of 64 bits: the number of words; then for each item the number of outputs, the inputs, the outputs.
+// A table consists of 64-bit words: the number of words, then for each item the number of outputs, the addresses of the
+// inputs, and the addresses of the outputs.
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -39,13 +40,13 @@ OwnTable::OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp o
 }
 
 void OwnTable::add(const void* data, std::size_t bytes, bool is_output) {
-  auto* const begin = static_cast<std::byte*>(const_cast<void*>(data));  // only outputs are written to
+  auto* const begin = static_cast<std::byte*>(const_cast<void*>(data));  // only outputs are written
   buffers_.push_back({words_.size(), {begin, bytes}, is_output});
   words_.push_back(0);
 }
 
 void OwnTable::list(NodeGroup& group) {
-  unshares_ = group.unshares();  // first: memory that leaves meanwhile is noticed the next time
+  unshares_ = group.unshares();  // read first, so that `refresh` notices memory that leaves later
   id_ = next_id();
   is_visible_ = true;
   for (const Buffer& buffer : buffers_) {
@@ -62,7 +63,7 @@ void OwnTable::list(NodeGroup& group) {
     address_ = group.address_of(memory_.data(), bytes);
   }
   if (address_ != NodeAddress::none) return;
-  // out of shared memory: everything is staged
+  // the table cannot be allocated in shared memory: all buffers are staged
   is_visible_ = false;
   for (const Buffer& buffer : buffers_) words_[buffer.word] = static_cast<std::uint64_t>(NodeAddress::none);
 }

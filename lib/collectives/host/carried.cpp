@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small collectives whose data travels with the agreement. A reduction carries the partial results of the canonical
-// tree, all others the inputs of all ranks that have some, one after the other.
+// Small collectives whose data travels in the messages of the agreement. A reduction sends partial results of the
+// canonical tree. The other collectives send the inputs of all ranks that have inputs, one after the other.
 //
-// Cost for n bytes: about log4 N messages of n bytes to each of about 3 others for N nodes, per node; inside the node
-// one copy in and one copy out of shared memory. A reduction has n the bytes of one input, times the blocks that a
-// group of ranks holds; a broadcast and a scatter n the bytes of the root; the others n the bytes of all inputs.
+// Cost for each of N nodes: about log4 N rounds; in each round, messages of at most n bytes to about 3 other nodes.
+// Inside a node, the data is copied once into shared memory and once out of shared memory. In a reduction, n is the
+// number of bytes of one input, times the number of blocks that a group of ranks holds. In a broadcast or scatter, n is
+// the number of bytes of the root's input. In the other collectives, n is the number of bytes of all inputs together.
 
 #include "base/processor.hpp"
 #include "collectives/engine/carried_data.hpp"
@@ -48,8 +49,8 @@ class CarriedOperation : public Operation, public CarriedData {
   NodeGroup* const group_;
 };
 
-/// An all_reduce, reduce or reduce_scatter. A part has one array of all elements for each block of the canonical tree
-/// that its ranks hold; the result has the elements of the results.
+/// An all_reduce, reduce or reduce_scatter. The ranks of a part hold some blocks of the canonical tree; the part has
+/// one array of all elements for each of these blocks. The last step makes one array with all elements of the results.
 class CarriedReduction final : public CarriedOperation {
  public:
   CarriedReduction(const Descriptor& descriptor, std::shared_ptr<const CarrySteps> carry_steps, NodeGroup* group,
@@ -172,7 +173,8 @@ std::size_t contributed_bytes(const Descriptor& descriptor, std::span<const Host
   return bytes;
 }
 
-/// A broadcast, gather, scatter or all_to_all. A part is the inputs of its ranks: by rank, by item, by replica.
+/// A broadcast, gather, all_gather, scatter or all_to_all. A part consists of the inputs of its ranks, ordered by rank,
+/// then by item, then by replica.
 class CarriedInputs final : public CarriedOperation {
  public:
   CarriedInputs(const Descriptor& descriptor, std::shared_ptr<const CarrySteps> carry_steps, NodeGroup* group,
@@ -241,7 +243,7 @@ class CarriedInputs final : public CarriedOperation {
     if (bytes > 0) std::memcpy(target, source, bytes);
   }
 
-  /// Writes what this rank's outputs get of the input of `replica`.
+  /// Copies the elements of `input`, the input of `replica`, that this rank's outputs need.
   void deliver_input(const HostItem& item, int replica, const std::byte* input) const {
     const Traits& kind = descriptor().traits();
     for (std::size_t k = 0; k < item.outputs.size(); ++k) {
@@ -263,17 +265,18 @@ class CarriedInputs final : public CarriedOperation {
   }
 
   const std::vector<HostItem> items_;
-  std::vector<std::size_t> offsets_;  // of each rank's inputs, and the end
+  std::vector<std::size_t> offsets_;  // byte offset of each rank's inputs, then the end
 };
 
-/// The sizes that decide whether data is carried, on any rank.
+/// The sizes, in bytes, that decide whether data is carried. Equal on all ranks.
 struct CarriedBytes {
-  std::size_t part = 0;  ///< of the largest part
-  std::size_t sent = 0;  ///< by a leader in all rounds, about
+  std::size_t part = 0;  ///< size of the largest part
+  std::size_t sent = 0;  ///< approximate number of bytes that the leader of a node sends in all rounds
 };
 
-/// The parts of a reduction and the input of a root go to every target in every round; the inputs of all ranks grow to
-/// the whole.
+/// In a reduction, or if only the root has an input, a leader sends all data to every target in every round. In the
+/// other collectives, the parts grow from round to round; in all rounds together, a leader sends about the bytes of all
+/// inputs.
 CarriedBytes carried_bytes(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items) {
   const Traits& kind = descriptor.traits();
   if (!kind.reduces()) {
@@ -281,7 +284,7 @@ CarriedBytes carried_bytes(const Descriptor& descriptor, const CarrySteps& steps
     const std::size_t whole = contributed_bytes(descriptor, items, 0, steps.layout().replicas(), root_replica);
     return {whole, kind.inputs == Place::root ? whole * steps.messages() : whole};
   }
-  std::size_t bytes = 0;  // of one block
+  std::size_t bytes = 0;  // bytes of one block
   for (const HostItem& item : items) {
     const std::size_t widest = std::max({size_of(item.dtype), size_of(accumulation_dtype(descriptor.op, item.dtype)),
                                          size_of(result_dtype(descriptor.op, item.dtype))});
@@ -297,7 +300,7 @@ bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span
   const Traits& kind = descriptor.traits();
   if (!steps.are_possible() || kind.pattern == Pattern::barrier || kind.rows == Rows::own) return false;
   const CarriedBytes bytes = carried_bytes(descriptor, steps, items);
-  // inside a node parts are on the control blocks, and the leader joins them alone
+  // inside a node, the parts are on the control blocks, and only the leader joins them
   const bool fits_node = steps.most_ranks() == 1 || (bytes.part <= ControlBlock::payload_bytes &&
                                                      bytes.part * steps.most_ranks() <= most_joined_bytes);
   return fits_node && bytes.sent <= most_carried_bytes;

@@ -1,18 +1,20 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host collectives as one pattern: direct exchange.
+// The collectives on host memory by direct exchange.
 //
-// The result, a list of tensors, is cut into slices, one per rank, its owner. First every rank sends each owner its
-// contribution to that owner's slice: its partial results (a reduction), a part of the value (the root of a broadcast),
-// or nothing (a gather: the owner has all of it). The owner makes its slice. Then the owners send their slices to the
-// ranks that want them. Small results are not cut: every rank that wants the result receives all contributions and
-// makes all of it.
+// The result is a list of tensors, which is cut into slices. Every rank is the owner of one slice. In the first step,
+// the ranks send contributions to the owners. In a reduction, every rank contributes partial results. In a broadcast,
+// the root contributes the values of the slice. In a gather there are no contributions, because each owner already has
+// its slice. Each owner then computes its slice. In the second step, the owners send their slices to the ranks that
+// need the result. A small result of a reduction or broadcast is not cut: every rank that needs the result receives all
+// contributions and computes the whole result.
 //
-// Cost of an all_reduce of n bytes over P ranks: 2 (P-1) messages and 2 (P-1)/P n bytes sent per rank if ranks own
-// aligned powers of two of replicas (several partials per rank otherwise, see aligned_blocks); P-1 messages of n bytes
-// if small. Steps: 2 or 1. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH
-// (2005), with a direct reduce-scatter.
+// Cost of an all_reduce of n bytes over P ranks, for each rank: if n is small, one step with P-1 messages of n bytes;
+// else two steps with 2 (P-1) messages and 2 (P-1)/P n bytes sent. If the replicas of a rank are not an aligned power
+// of two, the rank contributes several partial results, see aligned_blocks. The algorithm is described in Thakur,
+// Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH (2005); here, the reduce-scatter is
+// direct.
 
 #include "base/check.hpp"
 #include "collectives/call/host_item.hpp"
@@ -78,7 +80,8 @@ class Exchange final : public Operation {
     receive_from_[static_cast<std::size_t>(source)] = transfers_.receive(transport, workspace, source, bytes);
   }
 
-  /// Sends `owner` this rank's contribution to its slice. All of it is copied: outputs may be written while it travels.
+  /// Sends this rank's contribution to `owner`. The contribution is a copy, because an output may be the same memory as
+  /// an input, and may be written while the message is in flight.
   void contribute(Transport& transport, Workspace& workspace, int owner) {
     const std::span<std::byte> buffer = transfers_.new_buffer(workspace, plan_.contribution_bytes(rank_, owner));
     std::byte* next = buffer.data();
@@ -95,7 +98,7 @@ class Exchange final : public Operation {
     transfers_.send(transport, owner, buffer);
   }
 
-  /// Writes this rank's partial results of `range`; returns the end of what it wrote.
+  /// Writes this rank's partial results of `range` to `next`; returns the end of the written bytes.
   std::byte* pack_partials(const TensorRange& range, const HostItem& item, std::byte* next) {
     const std::int64_t count = range.end - range.begin;
     const auto& blocks = plan_.blocks(rank_);
@@ -124,7 +127,7 @@ class Exchange final : public Operation {
     return next;
   }
 
-  /// Makes this rank's slice and sends it to the ranks that want it.
+  /// Computes this rank's slice, sends the slice to the ranks that need it, and posts the receives of the other slices.
   void make_result(Transport& transport, Workspace& workspace) {
     bool is_shared = false;
     for (int peer = 0; peer < layout_.ranks(); ++peer) is_shared = is_shared || plan_.distributes(rank_, peer);
@@ -171,7 +174,8 @@ class Exchange final : public Operation {
     }
   }
 
-  /// The inputs of `range` in id order: partials from the other ranks, leaves of this one.
+  /// Sets `inputs_` to the inputs of `range`, in the order of replica ids: the partial results from the other ranks,
+  /// and the tensors of this rank's replicas.
   void collect_inputs(const TensorRange& range, const HostItem& item, std::vector<const std::byte*>& cursors) {
     inputs_.clear();
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
@@ -238,7 +242,7 @@ class Exchange final : public Operation {
     }
   }
 
-  /// Writes `owner`'s slice to the outputs.
+  /// Writes the slice of `owner` to the outputs of this rank.
   void deliver(int owner, const std::byte* data) {
     for (const TensorRange& range : plan_.slice(owner)) {
       const HostItem& item = items_[range.item];
@@ -251,7 +255,7 @@ class Exchange final : public Operation {
     }
   }
 
-  /// Gives each local replica its part of a reduce_scatter.
+  /// Copies the part of each local replica in a reduce_scatter to the output of the replica.
   void deliver_scattered(const TensorRange& range, const HostItem& item, const std::byte* data) {
     const DType dtype = plan_.result_dtype_of(item);
     const auto part = static_cast<std::size_t>(range.end - range.begin) * size_of(dtype) / item.outputs.size();
@@ -266,7 +270,7 @@ class Exchange final : public Operation {
   ExchangePlan plan_;
   Stage stage_ = Stage::contributions;
   Transfers transfers_;
-  std::vector<const std::byte*> receive_from_;  // the last message of each rank, by rank
+  std::vector<const std::byte*> receive_from_;  // the last message received from each rank, by rank
   std::vector<FoldInput> inputs_;
 };
 

@@ -8,7 +8,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// Results of up to this many bytes are made by every rank that wants them, which saves the second step.
+/// Largest size, in bytes, of a small result. Every rank that needs a small result computes all of it, so there is no
+/// second step.
 constexpr std::int64_t one_step_bytes = 2048;
 
 Assembly assembly_of(const Traits& kind) {
@@ -39,7 +40,7 @@ void ExchangePlan::cut(std::span<const HostItem> items) {
   }
   slices_.resize(static_cast<std::size_t>(ranks));
   if (assembly_ == Assembly::concatenate || descriptor_.traits().has_own_outputs()) {
-    // rank p owns the parts of its own replicas
+    // every rank owns the parts of its own replicas
     const auto part_begin = [&](std::size_t i, int replica) {
       return assembly_ == Assembly::concatenate ? items[i].part_begin(replica)
                                                 : counts[i] / layout_.replicas() * replica;
@@ -97,7 +98,7 @@ bool ExchangePlan::contributes(int rank, int owner) const {
 bool ExchangePlan::distributes(int owner, int rank) const {
   if (rank == owner || one_step_ || slice(owner).empty() || !wants_result(rank)) return false;
   if (descriptor_.traits().has_own_outputs()) return false;
-  return assembly_ != Assembly::scatter || rank != descriptor_.root;  // the root of a broadcast has it all
+  return assembly_ != Assembly::scatter || rank != descriptor_.root;  // the root of a broadcast already has the result
 }
 
 DType ExchangePlan::travel_dtype(const Block& block, const HostItem& item) const {

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An all_reduce in any order by the transport's own reduction. This rank's replicas are added along the tree, then the
-// transport adds the ranks' sums: MPI_Iallreduce per item, polled against the deadline. A collective of MPI cannot be
-// cancelled, so after the first failure of a communicator there are no more of them.
+// An all_reduce with Order::any, by the reduction of the transport. Each rank first reduces the inputs of its own
+// replicas along the canonical tree. Then the transport reduces the results of all ranks: one MPI_Iallreduce per item,
+// which is tested until it completes or the deadline expires. A collective of MPI cannot be cancelled, so after the
+// first failure of a communicator, the communicator does not use this operation any more.
 
 #include "collectives/host/operations.hpp"
 #include "kernels/reduce.hpp"

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// broadcast, all_gather and gather inside a node, through shared memory: the consumers of an input copy it from where
-// it is; its producer only waits until all have. A barrier is the case without bytes.
+// broadcast, all_gather and gather inside a node, through shared memory. Every consumer of an input copies the input to
+// its own outputs; the producer of the input only waits until all consumers have copied the input. A barrier is the
+// same operation without data.
 //
-// Up to `flat_bytes` from the control blocks: one transfer of a cache line, and the producers do not wait for the
-// consumers. Above that in place: every byte is read and written once by each rank that wants it, and a second transfer
-// releases the producers.
+// If the inputs of each rank have at most `flat_bytes` bytes, consumers copy them from the control blocks. This takes
+// the time of one cache-line transfer, and producers do not wait for consumers. Larger inputs are copied from the
+// producer's buffers: each consumer reads and writes every byte once, and a second cache-line transfer tells the
+// producers that the consumers have finished.
 
 #include "base/processor.hpp"
 #include "collectives/call/host_item.hpp"
@@ -40,7 +42,7 @@ NodeRoles roles_of(const Descriptor& descriptor, const ReplicaLayout& layout, in
   return roles;
 }
 
-/// Outputs are written by their own rank alone.
+/// The buffers that other ranks may access: only inputs, because every rank writes only its own outputs.
 std::vector<HostItem> without_outputs(std::vector<HostItem> items) {
   for (HostItem& item : items) item.outputs.clear();
   return items;
@@ -54,7 +56,7 @@ class NodeCopy final : public NodeOperation {
             descriptor, layout, group, items, without_outputs(items),
             [this, bytes = tuning.round_bytes] { return cut_rounds(this->items(), ReduceOp::sum, 1, bytes); },
             roles_of(descriptor, layout, group.rank()), tuning) {
-    // own inputs first, then those of the producers in rotated order
+    // first the inputs of this rank, then the inputs of the producers in cyclic order, beginning after this rank
     if (inputs_of(rank()) > 0) sources_.push_back(rank());
     const auto& producers = roles().producers;
     const auto after = std::upper_bound(producers.begin(), producers.end(), rank());
@@ -63,7 +65,7 @@ class NodeCopy final : public NodeOperation {
     int inputs = 0;
     for (const int count : roles().inputs) inputs += count;
     const std::size_t bytes = bytes_of_one_input(items);
-    // inputs and outputs of all ranks together
+    // non-temporal stores if the inputs and outputs of all ranks together exceed the last-level cache
     const int writers = descriptor.traits().outputs == Place::root ? 1 : layout.ranks();
     const auto copies = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(writers + 1);
     if (copies > 0 && bytes > last_level_cache_bytes() / copies) kind_ = CopyKind::streamed;
@@ -83,7 +85,7 @@ class NodeCopy final : public NodeOperation {
         [](const Copy& copy) { copy_bytes(copy.target, copy.source, copy.bytes); });
   }
 
-  /// Keeps the list of copies, so that a repeated call only makes them.
+  /// Keeps the list of copies, so that a repeated call does not compute the list again.
   void do_direct(bool has_changed) override {
     if (has_changed) {
       copies_.clear();
@@ -98,7 +100,7 @@ class NodeCopy final : public NodeOperation {
     }
   }
 
-  /// Adds `copy` to the list, as one or more that each are one turn at most.
+  /// Adds `copy` to the list, cut into copies of at most one turn each.
   void add_turns(const Copy& copy) {
     constexpr std::size_t most = NodeWork::turn_bytes / 2;
     for (std::size_t begin = 0; begin < copy.bytes; begin += most)
@@ -115,7 +117,7 @@ class NodeCopy final : public NodeOperation {
         });
   }
 
-  /// Calls `visit` for each copy that this rank makes in `round`; `find` gives the address of a range of an input.
+  /// Calls `visit` for each copy that this rank makes in `round`; `find` returns the address of a range of an input.
   template <class Find, class Visit>
   void for_each_copy(const NodeRound& round, const Find& find, const Visit& visit) {
     for (const int rank : sources_) {
@@ -135,7 +137,7 @@ class NodeCopy final : public NodeOperation {
     }
   }
 
-  /// The first element of input `i` of `rank` in an output.
+  /// The position in an output of the first element of input `i` of `rank`.
   [[nodiscard]] std::int64_t first_element(const HostItem& item, int rank, int i) const {
     return descriptor().traits().inputs == Place::root ? 0 : (layout().first(rank) + i) * item.count();
   }

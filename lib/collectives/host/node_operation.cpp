@@ -43,7 +43,8 @@ NodeOperation::NodeOperation(const Descriptor& descriptor, const ReplicaLayout& 
       control_block_use(rounds_, *std::max_element(roles_.inputs.begin(), roles_.inputs.end()), tuning);
 }
 
-/// The list is long for large items, and most callers' memory is used in place, without it.
+/// Makes the rounds only when they are needed: for large items the list of rounds is long, and memory that is used in
+/// place needs no rounds.
 void NodeOperation::need_rounds() {
   if (!rounds_.empty()) return;
   rounds_ = cut_();
@@ -95,8 +96,8 @@ void NodeOperation::start(Transport&, Workspace&) {
   if (mode_ == Mode::staged) need_rounds();
 }
 
-// Clocks: in round k a rank does its work and ticks (2k + 1 ticks since its arrival), then prepares its inputs of the
-// next round and ticks again (2k + 2). There is no second tick in the last round.
+// Step counters: in round k, a rank does its work and ticks; this is tick 2k + 1 since its arrival. Then the rank
+// stages its inputs of round k + 1, and ticks again; this is tick 2k + 2. In the last round there is no second tick.
 
 bool NodeOperation::advance(Transport&, Workspace&) {
   if (mode_ == Mode::flat) {
@@ -106,7 +107,7 @@ bool NodeOperation::advance(Transport&, Workspace&) {
   const std::size_t rounds = mode_ == Mode::direct ? 1 : rounds_.size();
   while (round_ < rounds) {
     if (phase_ == Phase::gather) {
-      // an arrival implies that the first round is ready
+      // the arrival of a rank implies that its inputs of round 0 are ready
       if (round_ > 0 && !all_clocks_reached(roles_.producers, 2 * round_)) return false;
       if (!work_.begin()) return false;
       const bool has_changed = look_up_producers();
@@ -131,8 +132,8 @@ bool NodeOperation::advance(Transport&, Workspace&) {
   return true;
 }
 
-/// The steps of all ranks count: a rank that has done its own work waits for the others'. The bytes are those of one
-/// input.
+/// The count includes the steps of all ranks of the node, because a rank that has done its own work waits for the other
+/// ranks. The numbers of bytes are for one input of each item.
 DataProgress NodeOperation::progress(const Transport&) const noexcept {
   DataProgress progress{.count = group_.steps_of_all()};
   if (mode_ == Mode::direct) progress.total_bytes = input_bytes_;
@@ -179,7 +180,7 @@ const std::byte* NodeOperation::payload_input(int rank, const StagedRange& stage
          staged.input_offset;
 }
 
-/// The most bytes that `rank` stages in one round.
+/// The largest number of bytes that `rank` stages in one round.
 std::size_t NodeOperation::staging_stride(int rank) const {
   return most_round_bytes_ * static_cast<std::size_t>(inputs_of(rank));
 }
@@ -209,7 +210,8 @@ void NodeOperation::stage_inputs(const NodeRound& round, std::byte* staging, Sta
   }
 }
 
-/// Looks up the producers' buffers. Whether any has changed since the last time; true the first time.
+/// Looks up the buffers of the producers. Returns whether a buffer may have a different address than at the previous
+/// call; the first call returns true.
 bool NodeOperation::look_up_producers() {
   bool has_changed = !std::exchange(has_looked_up_, true);
   for (const int rank : roles_.producers) {

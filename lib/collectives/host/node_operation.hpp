@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of every operation inside a node, through shared memory: publish the addresses of the inputs, read the
-// inputs of other ranks, wait until the other ranks have read.
+// The steps of every operation inside a node, through shared memory: each rank publishes the addresses of its inputs,
+// reads the inputs of other ranks, and waits until the other ranks have read its own inputs.
 //
-// Up to `flat_bytes` every rank copies its inputs to its control block: one transfer of a cache line between ranks.
-// Above that, inputs are read in place: two transfers. Memory that the other ranks cannot map is staged in rounds: two
-// transfers each.
+// If the inputs of each rank have at most `flat_bytes` bytes, every rank copies its inputs to its control block. This
+// takes the time of one cache-line transfer between ranks. Larger inputs are read in place, which takes two transfers.
+// Memory that the other ranks cannot map is staged in rounds, with two transfers per round.
 
 #pragma once
 
@@ -28,21 +28,21 @@
 
 namespace lockstep::detail {
 
-/// Whether inputs go over the control blocks. The same on all ranks.
+/// Whether inputs are copied to the control blocks. Equal on all ranks.
 struct ControlBlockUse {
-  bool fits = false;         ///< the inputs of one rank fit on its control block
-  bool always_flat = false;  ///< they fit and are so small that they go there even if others can read them in place
+  bool fits = false;         ///< the inputs of each rank fit on its control block
+  bool always_flat = false;  ///< the inputs are so small that they are copied even if they can be read in place
 };
 [[nodiscard]] ControlBlockUse control_block_use(std::span<const NodeRound> rounds, int most_inputs,
                                                 const NodeTuning& tuning);
 
 [[nodiscard]] std::size_t bytes_of_one_input(std::span<const HostItem> items);
 
-/// The number of inputs of each rank, and the ranks whose memory is read.
+/// The number of inputs of each rank, and the ranks that access memory of other ranks.
 struct NodeRoles {
   std::vector<int> inputs;     ///< number of inputs per item, by rank; the same on all ranks
-  std::vector<int> producers;  ///< the other ranks whose memory this rank touches
-  std::vector<int> consumers;  ///< the other ranks that touch the memory of this rank
+  std::vector<int> producers;  ///< the other ranks whose memory this rank accesses
+  std::vector<int> consumers;  ///< the other ranks that access the memory of this rank
 };
 
 class NodeOperation : public Operation {
@@ -59,8 +59,8 @@ class NodeOperation : public Operation {
  protected:
   using Cut = std::function<std::vector<NodeRound>()>;
 
-  /// `cut` returns the rounds, which are used for memory that must be staged and for what fits on the control blocks;
-  /// it is called when they are first needed. `published` are the buffers of `items` that others may touch.
+  /// `cut` makes the rounds. It is called when the rounds are first needed: if the inputs fit on the control blocks, or
+  /// if memory must be staged. `published` are the buffers of `items` that other ranks may access.
   NodeOperation(const Descriptor& descriptor, const ReplicaLayout& layout, NodeGroup& group,
                 std::vector<HostItem> items, std::span<const HostItem> published, Cut cut, NodeRoles roles,
                 const NodeTuning& tuning);
@@ -70,51 +70,53 @@ class NodeOperation : public Operation {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] const std::vector<HostItem>& items() const noexcept { return items_; }
   [[nodiscard]] const NodeRoles& roles() const noexcept { return roles_; }
-  /// Before reading and writing `bytes` bytes of producers' memory: if false, the rest of the work must not be done.
+  /// To be called before `bytes` bytes are read and written. If the result is false, a producer has abandoned the
+  /// operation, and the rest of the work must not be done.
   [[nodiscard]] bool goes_on(std::size_t bytes) { return work_.goes_on(bytes); }
-  /// The same at once, on any thread.
+  /// Whether a producer has abandoned the operation. May be called on any thread.
   [[nodiscard]] bool is_abandoned() const { return work_.is_abandoned(); }
-  /// Empty as long as all memory is used in place.
+  /// Empty until the rounds are needed; see the constructor.
   [[nodiscard]] const std::vector<NodeRound>& rounds() const noexcept { return rounds_; }
-  /// The most bytes of the results of one owner in one round.
+  /// The largest number of bytes of the results of one owner in one round.
   [[nodiscard]] std::size_t most_result_bytes() const noexcept { return most_result_bytes_; }
   [[nodiscard]] int inputs_of(int rank) const { return roles_.inputs[static_cast<std::size_t>(rank)]; }
-  /// Index of the present round.
+  /// Index of the current round.
   [[nodiscard]] std::size_t round_index() const noexcept { return round_; }
   [[nodiscard]] const NodeRound& round() const noexcept { return rounds_[round_]; }
   [[nodiscard]] const OwnTable& own_table() const noexcept { return own_; }
   [[nodiscard]] const PeerTable& table_of(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
-  /// Whether some inputs of `rank`, another rank, are staged.
+  /// Whether some buffers of `rank` must be staged. `rank` must be another rank.
   [[nodiscard]] bool is_staged(int rank) const;
 
-  /// The address of `range` in input `i` of `rank`; null if it is in staging memory.
+  /// The address of `range` in input `i` of `rank`; null if this rank cannot map the input.
   [[nodiscard]] const std::byte* visible_input(int rank, const TensorRange& range, std::size_t i) const;
-  /// The address of `staged` in input `i` of `rank` in this round, in place or in staging memory.
+  /// The address of the elements `staged` of input `i` of `rank` in this round: in the input itself, or in staging
+  /// memory.
   [[nodiscard]] const std::byte* input_of_round(int rank, const StagedRange& staged, std::size_t i) const;
-  /// The address of `staged` in input `i` of `rank`; all inputs must be on the control blocks.
+  /// The address of the elements `staged` of input `i` of `rank`. All inputs must be on the control blocks.
   [[nodiscard]] const std::byte* payload_input(int rank, const StagedRange& staged, std::size_t i) const;
 
  private:
   enum class Mode : std::uint8_t {
     flat,    ///< all inputs are on the control blocks
-    direct,  ///< one round, in place
-    staged,  ///< in rounds, since some buffers cannot be mapped
+    direct,  ///< one round, with all buffers in place
+    staged,  ///< in rounds, because other ranks cannot map some buffers
   };
   enum class Phase : std::uint8_t { gather, spread };
-  /// The inputs to stage: all, or only those that other ranks read and cannot map.
+  /// The inputs to stage: all inputs, or only the inputs that other ranks must read and cannot map.
   enum class Staging : std::uint8_t { everything, what_others_need };
 
-  /// Does all of this rank's work; all inputs are on the control blocks.
+  /// Does all work of this rank in Mode::flat.
   virtual void do_flat() = 0;
-  /// Does all of this rank's work in place, as long as it `goes_on`. `has_changed`: some buffers have other addresses
-  /// than in the last run, or this is the first run.
+  /// Does all work of this rank in Mode::direct; stops when `goes_on` returns false. `has_changed`: this is the first
+  /// run, or some buffers have different addresses than in the previous run.
   virtual void do_direct(bool has_changed) = 0;
-  /// Does this rank's work of one round, as long as it `goes_on`.
+  /// Does the work of this rank in the current round; stops when `goes_on` returns false.
   virtual void do_round() = 0;
-  /// Called when all ranks have done the work of the round.
+  /// Called in Mode::staged when this rank and its consumers have done the work of the round.
   virtual void finish_round() {}
-  /// The owner whose slices need no staging, because only this rank reads them from its own inputs; -1 if there is
-  /// none.
+  /// The owner whose slices of this rank's inputs need no staging, because no other rank reads them; -1 if there is no
+  /// such owner.
   [[nodiscard]] virtual int private_owner() const noexcept { return -1; }
 
   void need_rounds();
@@ -134,11 +136,11 @@ class NodeOperation : public Operation {
   NodeWork work_;
   const int rank_;
   const std::vector<HostItem> items_;
-  const std::size_t input_bytes_;  ///< of one input of each item
+  const std::size_t input_bytes_;  ///< bytes of one input of each item
   const Cut cut_;
   std::vector<NodeRound> rounds_;
-  std::size_t most_round_bytes_ = 64;   ///< bytes of one input of each item in one round
-  std::size_t most_result_bytes_ = 64;  ///< bytes of the results of one owner in one round
+  std::size_t most_round_bytes_ = 64;   ///< largest number of bytes of one input of each item in a round
+  std::size_t most_result_bytes_ = 64;  ///< largest number of bytes of the results of one owner in a round
   ControlBlockUse control_block_use_;
   OwnTable own_;
   std::vector<PeerTable> peers_;
@@ -148,7 +150,7 @@ class NodeOperation : public Operation {
   Mode mode_ = Mode::flat;
   Phase phase_ = Phase::gather;
   std::size_t round_ = 0;
-  std::size_t next_ = 0;  ///< index in the list of awaited ranks; all earlier ones have arrived
+  std::size_t next_ = 0;  ///< index in the list of awaited ranks; all ranks before it have reached the awaited step
 };
 
 }  // namespace lockstep::detail

@@ -12,14 +12,15 @@
 namespace lockstep::detail {
 namespace {
 
-/// A smaller slice is not worth an owner: the cache lines at its ends cost more than its sums.
+/// Least bytes of a slice, if there are several slices. For a smaller slice, the transfer of the cache lines at its two
+/// ends would cost more than the additions.
 constexpr std::size_t least_slice_bytes = 2048;
 
 std::size_t padded(std::int64_t elements, DType dtype) {
   return whole_lines(static_cast<std::size_t>(elements) * size_of(dtype));
 }
 
-/// One round over `ranges` of the list, which are in order.
+/// Makes one round of `ranges`, which are in the order of `items`.
 NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std::span<const TensorRange> ranges) {
   std::vector<std::int64_t> counts;
   std::size_t bytes = 0;
@@ -48,7 +49,8 @@ NodeRound cut_round(std::span<const HostItem> items, ReduceOp op, int ranks, std
   return round;
 }
 
-/// One round of a reduce_scatter over `ranges` of the first replica's part.
+/// Makes one round of a reduce_scatter. `ranges` are elements of the first replica's part; the round has the same
+/// elements of the other replicas' parts.
 NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout& layout,
                             std::span<const TensorRange> ranges) {
   NodeRound round;
@@ -67,8 +69,8 @@ NodeRound cut_scatter_round(std::span<const HostItem> items, const ReplicaLayout
   return round;
 }
 
-/// Ranges of `counts` elements of each item, in order, for rounds of about `round_bytes` bytes; an element counts
-/// `copies` times.
+/// Cuts the first `counts[i]` elements of each item i into ranges, in order, for rounds of about `round_bytes` bytes.
+/// Each element counts `copies` times.
 std::vector<std::vector<TensorRange>> cut_ranges(std::span<const HostItem> items, std::span<const std::int64_t> counts,
                                                  std::size_t copies, std::size_t round_bytes) {
   std::vector<std::vector<TensorRange>> rounds(1);
@@ -80,7 +82,7 @@ std::vector<std::vector<TensorRange>> cut_ranges(std::span<const HostItem> items
         rounds.emplace_back();
         bytes = 0;
       }
-      // whole cache lines of elements, so that every round starts aligned
+      // a range that ends a round has whole cache lines, so that the next round starts aligned
       const auto room = static_cast<std::int64_t>(
           std::max<std::size_t>((round_bytes - bytes) / element / line_bytes, 1) * line_bytes);
       const std::int64_t end = std::min(begin + room, counts[i]);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts a list of tensors for a reduction inside a node: into rounds that fit the staging memory, each round into one
-// slice per owner. Pure arithmetic.
+// Divides a list of tensors for an operation inside a node. The list is cut into rounds that fit the staging memory,
+// and each round into slices. The owner of a slice is the rank that reduces the slice. This file moves no data.
 
 #pragma once
 
@@ -18,29 +18,31 @@
 
 namespace lockstep::detail {
 
-/// Elements of one tensor, and their places in staging memory.
+/// A range of elements of one tensor, and its offsets in the staging memory of one round.
 struct StagedRange {
   TensorRange range;
-  std::size_t input_offset = 0;   ///< bytes from the first input of a replica; the same for all replicas
-  std::size_t result_offset = 0;  ///< bytes from the first result of the owner
+  std::size_t input_offset = 0;   ///< in bytes, from the start of a replica's inputs; equal for all replicas
+  std::size_t result_offset = 0;  ///< in bytes, from the start of the owner's results
 };
 
 struct NodeRound {
-  std::vector<std::vector<StagedRange>> slices;  ///< by owner
-  std::size_t input_bytes = 0;                   ///< bytes of one replica's inputs, padding included
-  std::size_t most_result_bytes = 0;             ///< bytes of the results of the owner with most of them
+  std::vector<std::vector<StagedRange>> slices;  ///< ranges of each owner's slice
+  std::size_t input_bytes = 0;                   ///< bytes of the inputs of one replica, including padding
+  std::size_t most_result_bytes = 0;             ///< largest number of bytes of the results of one owner
 };
 
-/// A value of `round_bytes` that gives one round.
+/// A value of `round_bytes` for which the result is a single round.
 inline constexpr std::size_t unlimited_round_bytes = std::size_t{1} << 60;
 
-/// Cuts `items` into rounds of about `round_bytes` bytes of input per replica (at least one round, all but the last of
-/// them full), each into slices for `ranks` owners; for fewer owners if slices would be smaller than a page.
+/// Cuts `items` into rounds with about `round_bytes` bytes of input per replica, and each round into slices for `ranks`
+/// owners. Returns at least one round; all rounds except the last are full. If slices for all ranks would be smaller
+/// than 2 KiB, the round has fewer owners, and the slices of the other ranks are empty.
 [[nodiscard]] std::vector<NodeRound> cut_rounds(std::span<const HostItem> items, ReduceOp op, int ranks,
                                                 std::size_t round_bytes);
 
-/// The same for a reduce_scatter: each owner has the same share of the part of each of its replicas, one range per item
-/// and replica.
+/// Cuts the `items` of a reduce_scatter into rounds with about `round_bytes` bytes of input per replica. In each round,
+/// the slice of an owner has one range per item and replica of the owner. The ranges of one item cover the same
+/// elements of the part of every replica.
 [[nodiscard]] std::vector<NodeRound> cut_scatter_rounds(std::span<const HostItem> items, const ReplicaLayout& layout,
                                                         std::size_t round_bytes);
 

@@ -3,13 +3,16 @@
 //
 // all_reduce, reduce and reduce_scatter inside a node, through shared memory.
 //
-// The elements of the list are cut into one *slice* per rank, its owner; in a reduce_scatter the slice is the parts of
-// the owner's replicas. A slice is a list of ranges, each of one tensor. The owner of a slice reads all inputs of the
-// node, adds them along the canonical tree in registers and writes all outputs, in one pass: every byte is read once
-// and written once. Up to `flat_bytes` there are no slices: every rank adds all that it wants from the control blocks.
-// If some memory must be staged, the list goes in *rounds* that fit the staging memory, each with slices of its own. If
-// this rank's other replicas wait for the result, their threads share the work on its slice in *tasks*.
-// (Movement-avoiding reduction, Peng et al., SC 2023.)
+// The elements of the list of tensors are cut into *slices*. Every rank is the owner of one slice. A slice is a list of
+// ranges, each of one tensor. In a reduce_scatter, the slice of a rank consists of the parts of its replicas. The owner
+// of a slice reads the slice from all inputs of the node, adds the inputs along the canonical tree in registers, and
+// writes the result to all outputs. This takes one pass: every byte is read once and written once. (Movement-avoiding
+// reduction, Peng et al., SC 2023.)
+//
+// If the inputs of each rank have at most `flat_bytes` bytes, every rank instead computes all results that it needs
+// from the inputs on the control blocks. If some memory must be staged, the list is processed in *rounds* that fit the
+// staging memory, and each round has its own slices. If threads of this rank's other replicas wait for the result, they
+// share the work on this rank's slice in *tasks*.
 
 #include "base/processor.hpp"
 #include "collectives/call/host_item.hpp"
@@ -25,12 +28,13 @@
 namespace lockstep::detail {
 namespace {
 
-/// Bytes of input in one task of a parallel loop: takes long compared to the microsecond that waking a thread takes.
+/// Bytes of input in one task of a parallel loop. A task of this size takes much longer than waking a thread, which
+/// takes about a microsecond.
 constexpr std::size_t task_bytes = std::size_t{256} << 10;
-/// Tasks between two checks whether the operation is abandoned.
+/// Number of tasks between two checks for an abandoned operation.
 constexpr std::uint32_t tasks_of_turn = NodeWork::turn_bytes / task_bytes;
 
-/// Every rank has one input per replica, and reads the memory of every other rank.
+/// Every rank has one input per replica, and accesses the memory of every other rank.
 NodeRoles roles_of(const ReplicaLayout& layout, int own) {
   NodeRoles roles;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -49,7 +53,8 @@ std::vector<NodeRound> cut(const Descriptor& descriptor, const ReplicaLayout& la
                                 : cut_rounds(items, descriptor.op, layout.ranks(), round_bytes);
 }
 
-/// The buffers that other ranks may touch. The outputs of a reduce_scatter are written by their own rank alone.
+/// The buffers that other ranks may access. In a reduce_scatter these are the inputs only, because every rank writes
+/// only its own outputs.
 std::vector<HostItem> published(const Descriptor& descriptor, std::vector<HostItem> items) {
   if (is_scatter(descriptor)) {
     for (HostItem& item : items) item.outputs.clear();
@@ -72,7 +77,7 @@ class NodeReduce final : public NodeOperation {
         merges_(fold_merges_of_leaves({0, layout.replicas()})) {
     inputs_.resize(static_cast<std::size_t>(layout.replicas()));
     for (const HostItem& item : items) functions_.push_back(reduce_function(descriptor.op, item.dtype));
-    // inputs and outputs of all ranks together
+    // non-temporal stores if the inputs and outputs of all ranks together exceed the last-level cache
     const std::size_t list_bytes = bytes_of_one_input(items);
     const auto replicas = static_cast<std::size_t>(layout.replicas());
     leaves_caches_ = list_bytes > last_level_cache_bytes() / (scatters_ ? replicas + 1 : 2 * replicas);
@@ -85,7 +90,7 @@ class NodeReduce final : public NodeOperation {
     std::int64_t count;
   };
 
-  /// Every rank makes all results that it wants.
+  /// Every rank computes all results that it needs.
   void do_flat() override {
     const auto& slices = rounds().front().slices;
     for (std::size_t owner = 0; owner < slices.size(); ++owner) {
@@ -132,7 +137,7 @@ class NodeReduce final : public NodeOperation {
     }
   }
 
-  /// Copies the other owners' slices of this round to the outputs that they could not write.
+  /// Copies the slices of the other owners in this round to the outputs of this rank that these owners could not write.
   void finish_round() override {
     if (scatters_ || own_table().is_visible()) return;
     for (const int owner : roles().producers) {
@@ -146,7 +151,7 @@ class NodeReduce final : public NodeOperation {
 
   int private_owner() const noexcept override { return rank(); }
 
-  /// Sets `inputs_` to the result of `find` for each replica.
+  /// Sets `inputs_` to the result of `find(rank, input)` for each replica of each rank.
   template <class Find>
   void collect_inputs(const Find& find) {
     std::size_t next = 0;
@@ -201,14 +206,15 @@ class NodeReduce final : public NodeOperation {
             .replicas = layout().replicas()};
   }
 
-  /// In place, the output is in the cache already: non-temporal stores would cost more.
+  /// Whether no output is also an input. An output that is also an input is in the cache already, so non-temporal
+  /// stores would cost more.
   [[nodiscard]] static bool is_out_of_place(std::span<const FoldInput> inputs, std::span<void* const> outputs) {
     return std::none_of(outputs.begin(), outputs.end(), [&](const void* output) {
       return std::any_of(inputs.begin(), inputs.end(), [&](const FoldInput& input) { return input.data == output; });
     });
   }
 
-  /// Prepares the folds of this rank's slice, so that a repeated call only runs them.
+  /// Prepares the folds of this rank's slice, so that a repeated call only runs the folds.
   void prepare_direct() {
     const auto rounds = cut(descriptor(), layout(), items(), unlimited_round_bytes);
     const auto slice = split(rounds.front().slices[static_cast<std::size_t>(rank())]);
@@ -239,12 +245,13 @@ class NodeReduce final : public NodeOperation {
     cut_tasks();
   }
 
-  /// Elements of which the inputs have `bytes` bytes, in whole cache lines.
+  /// The number of elements of `item` whose inputs on all replicas have about `bytes` bytes in total; a multiple of 64.
   [[nodiscard]] std::int64_t elements_of(std::size_t bytes, std::size_t item) const {
     return static_cast<std::int64_t>(bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
   }
 
-  /// The slice with no range longer than a turn, or than a task if other threads share the work.
+  /// Cuts the ranges of `slice` into ranges of about one turn at most, or, if other threads share the work, of about
+  /// one task at most.
   [[nodiscard]] std::vector<StagedRange> split(const std::vector<StagedRange>& slice) const {
     std::vector<StagedRange> result;
     for (const StagedRange& staged : slice) {
@@ -255,7 +262,8 @@ class NodeReduce final : public NodeOperation {
     return result;
   }
 
-  /// Puts as many folds into each task as make `task_bytes`, so that a list of small tensors is few tasks.
+  /// Groups consecutive folds into tasks of at least `task_bytes` bytes, so that a list of small tensors gives few
+  /// tasks.
   void cut_tasks() {
     task_ends_.clear();
     if (!loop_) return;
@@ -279,7 +287,7 @@ class NodeReduce final : public NodeOperation {
   void make_results() {
     group().reserve_results(2 * most_result_bytes());
     const NodeMemory& results = group().staging().results;
-    // before the tick that publishes them
+    // stored before the tick, which publishes the address
     group().own_control_block().results.value.store(
         static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes())),
         std::memory_order_relaxed);
@@ -302,11 +310,11 @@ class NodeReduce final : public NodeOperation {
   const bool scatters_;
   const std::vector<std::uint8_t> merges_;
   std::vector<ReduceFunction> functions_;  // by item
-  bool leaves_caches_ = false;             ///< the list is so large that nothing of it stays in the caches
+  bool leaves_caches_ = false;             ///< whether the buffers of all ranks exceed the last-level cache
 
   // kept between runs
   std::vector<PreparedFold> direct_;
-  std::vector<std::size_t> task_ends_;  // in direct_; empty without a loop
+  std::vector<std::size_t> task_ends_;  // index in direct_ of the end of each task; empty if there is no loop
   std::vector<FoldInput> direct_inputs_;
   std::vector<void*> direct_outputs_;
   std::vector<FoldInput> inputs_;

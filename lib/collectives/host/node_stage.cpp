@@ -101,7 +101,7 @@ bool NodeStage::start() {
   return is_shared;
 }
 
-/// Looks up the others' buffers.
+/// Looks up the buffers of the other ranks.
 void NodeStage::look_up() {
   for (auto& list : outputs_) list.clear();
   for (const int other : others_) {
@@ -150,7 +150,7 @@ const std::byte* NodeStage::results_of(int member, std::size_t bytes) const {
   return group_.resolve(member, address, bytes);
 }
 
-// The clock ticks once per operation: when a rank has finished.
+// The step counter of a rank ticks once per operation: in `finish`.
 
 void NodeStage::finish() {
   if (has_finished_) return;

@@ -18,12 +18,12 @@ void NodeWork::arrive(std::uint64_t tag, Arrival& arrival) {
   tag_ = tag;
   slot_ = ControlBlock::slot_of(tag);
   arrival.step_counter =
-      group_.own_control_block().step_counter.value.load(std::memory_order_relaxed);  // this rank is its only writer
+      group_.own_control_block().step_counter.value.load(std::memory_order_relaxed);  // only this rank writes it
 }
 
 /// This rank stores `working` and then loads `abandoned`; a producer stores `abandoned` and then loads `working`. All
-/// four are sequentially consistent: either this rank sees that the operation was abandoned, or the producer sees that
-/// this rank is working.
+/// four accesses are sequentially consistent. So either this rank sees that the operation was abandoned, or the
+/// producer sees that this rank is working.
 bool NodeWork::begin() {
   group_.at_flag();
   group_.own_control_block().working.value.store(tag_, std::memory_order_seq_cst);
@@ -41,13 +41,13 @@ bool NodeWork::goes_on(std::size_t bytes) {
   bytes_of_turn_ = bytes;
   if (is_abandoned()) return false;
   std::atomic<std::uint64_t>& turns = group_.own_control_block().turns.value;
-  turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // this rank is its only writer
+  turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this rank writes it
   group_.at_turn();
   return true;
 }
 
 bool NodeWork::is_abandoned() const {
-  // `>=`: if this rank was stopped for long, the producer may have abandoned a later operation meanwhile
+  // `>=`: while this rank was stopped, the producer may have abandoned a later operation
   return std::any_of(producers_.begin(), producers_.end(), [this](int producer) {
     return arrival_of(producer).abandoned.load(std::memory_order_seq_cst) >= tag_;
   });
@@ -56,8 +56,8 @@ bool NodeWork::is_abandoned() const {
 bool NodeWork::end() {
   group_.own_control_block().working.value.store(0, std::memory_order_release);
   is_working_ = false;
-  // a producer's caller changes memory only after the producer has set `abandoned`: a read that has seen the change
-  // precedes this check, so the check sees `abandoned`
+  // a producer's caller changes memory only after the producer has set `abandoned`; if this rank has read a changed
+  // value, the fence ensures that the check after it sees `abandoned`
   std::atomic_thread_fence(std::memory_order_acquire);
   return !is_abandoned();
 }
@@ -93,7 +93,7 @@ std::vector<int> NodeWork::await_consumers() const {
 }
 
 void NodeWork::abandon(OwnTable& table) noexcept {
-  if (is_working_) static_cast<void>(end());  // an exception has ended the work
+  if (is_working_) static_cast<void>(end());  // an exception has interrupted the work
   const std::vector<int> late = await_consumers();
   if (late.empty()) return;
   group_.staging().inputs.leak();

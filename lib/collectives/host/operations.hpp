@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the operations on host memory. `items` were checked; the tensors are not to be touched until the operation is
-// done.
+// Functions that make the operations on host memory. The caller must have checked `items`, and must not access the
+// tensors until the operation is complete.
 
 #pragma once
 
@@ -22,14 +22,14 @@
 
 namespace lockstep::detail {
 
-/// Sizes that decide by which path data travels inside a node, and never change results. Equal on all ranks.
+/// Sizes that select the path of data inside a node. They must be equal on all ranks, and never change results.
 struct NodeTuning {
-  std::size_t flat_bytes = 2048;                     ///< up to this much per rank goes over the control blocks
-  std::size_t round_bytes = std::size_t{512} << 10;  ///< bytes per replica in one round, if memory must be staged
+  std::size_t flat_bytes = 2048;  ///< most bytes of inputs of one rank that travel through the control blocks
+  std::size_t round_bytes = std::size_t{512} << 10;  ///< bytes per replica in one round of staged inputs
 };
 
-/// An all_reduce, reduce or reduce_scatter inside a node. `group` has one member for each rank of `layout`. If given,
-/// `loop` shares the work of this rank with threads of its other replicas.
+/// An all_reduce, reduce or reduce_scatter inside a node. `group` has one member for each rank of `layout`. If `loop`
+/// is not null, threads of this rank's other replicas share the work of this rank through `loop`.
 [[nodiscard]] std::shared_ptr<Operation> make_node_reduce(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                           NodeGroup& group, const std::vector<HostItem>& items,
                                                           const NodeTuning& tuning = {},
@@ -40,7 +40,7 @@ struct NodeTuning {
                                                         NodeGroup& group, const std::vector<HostItem>& items,
                                                         const NodeTuning& tuning = {});
 
-/// An all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather or barrier by messages: direct exchange.
+/// An all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather or barrier by messages, as a direct exchange.
 [[nodiscard]] std::shared_ptr<Operation> make_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                        int rank, std::vector<HostItem> items);
 
@@ -48,24 +48,25 @@ struct NodeTuning {
 [[nodiscard]] std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                             int rank, std::vector<HostItem> items);
 
-/// An all_reduce in stages. If `group` is given, the group of the local ranks in a job of several nodes, `schedule`
-/// begins in the node.
+/// An all_reduce, reduce, reduce_scatter or all_gather in the stages of `schedule`. `group` is null, or the group of
+/// this node's ranks in a job of several nodes. If `group` is not null, `schedule` must begin inside the nodes.
 [[nodiscard]] std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                                    std::shared_ptr<const RankSchedule> schedule,
                                                                    int rank, std::vector<HostItem> items,
                                                                    NodeGroup* group = nullptr);
 
-/// Whether the data of this operation travels with the agreement: it does if it is small. The same on all ranks that
-/// agree.
+/// Whether the data of this operation is small enough to travel in the messages of the agreement. The result is equal
+/// on all ranks that make the same call.
 [[nodiscard]] bool is_carried(const Descriptor& descriptor, const CarrySteps& steps, std::span<const HostItem> items);
 
-/// Such an operation. `group` is that of the local ranks in a job of several nodes; null if ranks share no memory.
+/// An operation whose data travels in the messages of the agreement. `group` is the group of this node's ranks in a job
+/// of several nodes; null if ranks do not share memory.
 [[nodiscard]] std::shared_ptr<Operation> make_carried(const Descriptor& descriptor,
                                                       std::shared_ptr<const CarrySteps> steps, NodeGroup* group,
                                                       std::vector<HostItem> items);
 
-/// An all_reduce in any order by the transport's own reduction. The accumulation type of every item must be one of the
-/// transport's has_native_all_reduce.
+/// An all_reduce with Order::any, by the reduction of the transport. Transport::has_native_all_reduce must be true for
+/// the accumulation type of every item.
 [[nodiscard]] std::shared_ptr<Operation> make_native_all_reduce(const Descriptor& descriptor,
                                                                 const ReplicaLayout& layout, int rank,
                                                                 std::vector<HostItem> items);

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// scatter and all_to_all: every replica gets a part of its own from every source, which is the root's input in a
-// scatter and the inputs of all replicas in an all_to_all.
+// scatter and all_to_all. In a scatter, the only source is the input of the root; in an all_to_all, the sources are the
+// inputs of all replicas. Every source has one part per replica, and each replica receives its part of every source.
 //
-// Each rank sends one message to each other rank that it has parts for; all are posted at once, that for the next rank
-// first: the direct algorithm ("spread out" in MPICH), P-1 messages and (P-1)/P of the inputs' bytes per rank. In an
-// all_to_all_v the numbers of rows are compared first, see RowAgreement.
+// Each rank sends one message to each other rank for which it has parts. It posts all messages at once, beginning with
+// the message to the next rank. This is the direct algorithm ("spread out" in MPICH). Each rank sends at most P-1
+// messages with (P-1)/P of the bytes of its inputs. Before an all_to_all_v moves data, the ranks compare their numbers
+// of rows, see RowAgreement.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/row_agreement.hpp"
@@ -21,7 +22,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Consecutive parts.
+/// The consecutive parts [first, last).
 struct PartRange {
   int first = 0;
   int last = 0;
@@ -135,7 +136,7 @@ class PartExchange final : public Operation {
       const int target = (rank_ + step) % ranks;
       if (bytes_to(target) != 0) transfers_.send(transport, target, pack(workspace, target));
     }
-    // all messages are packed by now: inputs may be overwritten
+    // all messages are packed, so inputs may be overwritten from here on
     if (std::any_of(items_.begin(), items_.end(), is_in_place)) {
       deliver(rank_, pack(workspace, rank_).data());
     } else {
@@ -143,7 +144,7 @@ class PartExchange final : public Operation {
     }
   }
 
-  /// The parts for `target`: by item, by sending replica, by receiving replica.
+  /// Packs the parts for the rank `target`, ordered by item, then by sending replica, then by receiving replica.
   [[nodiscard]] std::span<const std::byte> pack(Workspace& workspace, int target) {
     const std::span<std::byte> message = transfers_.new_buffer(workspace, bytes_to(target));
     std::byte* next = message.data();
@@ -159,7 +160,7 @@ class PartExchange final : public Operation {
     return message;
   }
 
-  /// Writes the parts that `source` has packed for this rank to the outputs.
+  /// Writes to the outputs the parts at `next`, which the rank `source` has packed for this rank.
   void deliver(int source, const std::byte* next) const {
     const PartRange sources = sources_on(source);
     for (const HostItem& item : items_) {
@@ -193,7 +194,7 @@ class PartExchange final : public Operation {
   const ReplicaLayout layout_;
   int rank_;
   std::vector<HostItem> items_;
-  std::optional<RowAgreement> agreement_;  // if each rank knows only its own rows
+  std::optional<RowAgreement> agreement_;  // set if each rank knows only its own numbers of rows
   std::optional<Failure> failure_;
   Stage stage_ = Stage::moving;
   Transfers transfers_;

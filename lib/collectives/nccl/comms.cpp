@@ -20,8 +20,7 @@
 namespace lockstep::detail {
 namespace {
 
-// Timeout for ending the communicators of NCCL, which normally takes a fraction of a second; the longer limit allows
-// for late ranks.
+// Timeout for ending NCCL's communicators. The end normally takes a fraction of a second, or longer if ranks are late.
 constexpr std::chrono::milliseconds end_timeout{5'000};
 
 struct Completion {
@@ -30,8 +29,8 @@ struct Completion {
   bool is_done LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 
-/// Runs `work`, which may never return, on a separate thread. Returns whether it completed within `timeout`. If not,
-/// the thread is abandoned. `work` throws nothing and owns what it uses.
+/// Runs `work`, which may never return, on a separate thread. Returns whether `work` completed within `timeout`. If it
+/// did not, the thread is abandoned. `work` must not throw, and must own everything that it uses.
 bool completes_within(std::chrono::milliseconds timeout, const std::function<void()>& work) noexcept {
   try {
     const auto completion = std::make_shared<Completion>();
@@ -57,7 +56,7 @@ bool completes_within(std::chrono::milliseconds timeout, const std::function<voi
 using Handles = std::shared_ptr<std::vector<nccl::Comm>>;
 using EndCall = nccl::Result (nccl::Api::*)(nccl::Comm);
 
-/// Makes `call` for all `comms` in one group, as NCCL requires for several GPUs of one process.
+/// Makes `call` for all `comms`, in one group: NCCL requires a group for several GPUs of one process.
 void end_all(const std::shared_ptr<nccl::Api>& api, const Handles& comms, EndCall call,
              std::string_view name) noexcept {
   const bool is_done = completes_within(end_timeout, [api, comms, call] {

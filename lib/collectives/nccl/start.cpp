@@ -90,7 +90,7 @@ void NcclStart::send(Transport& transport) {
 }
 
 void NcclStart::conclude(int ranks) {
-  for (int rank = ranks - 1; rank >= 0; --rank) {  // names the lowest rank that has failed
+  for (int rank = ranks - 1; rank >= 0; --rank) {  // the error names the lowest failed rank
     Report report;
     std::memcpy(&report, report_of(rank).data(), sizeof(report));
     if (report.outcome == Outcome::failed)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts NCCL on all ranks, or on none.
+// Starts NCCL on all ranks. If the start fails on one rank, NCCL is used on no rank.
 
 #pragma once
 
@@ -19,16 +19,18 @@
 
 namespace lockstep::detail {
 
-/// Starts NCCL on this rank and sends the outcome to all others, P-1 small messages per rank. If it fails on one rank,
-/// the others abort it at once, since they would wait for that rank. At the end every rank knows the same.
+/// Starts NCCL on this rank, and sends the outcome to all other ranks: P-1 small messages per rank. If the start fails
+/// on one rank, the other ranks abort NCCL immediately, because they would wait for the failed rank. When the operation
+/// is done, all ranks know the same outcome.
 class NcclStart final : public Operation {
  public:
-  /// `comms` are NCCL's ranks `first`, ... of `all`; null on a rank that leads no GPU, which only receives the
-  /// outcomes. A start that takes longer than `timeout` has failed.
+  /// `comms` become the NCCL ranks `first`, `first` + 1, ... of `all`. On a rank that leads no GPU, `comms` is null,
+  /// and the rank only exchanges outcomes. A start that takes longer than `timeout` is a failure.
   NcclStart(const Descriptor& descriptor, std::shared_ptr<NcclComms> comms, const nccl::UniqueId& id, int first,
             int all, std::chrono::milliseconds timeout);
 
-  /// Valid when the operation is done: empty, or "cannot start NCCL on rank 1: ...".
+  /// The reason for a failure, valid when the operation is done: empty if NCCL was started, otherwise such as "cannot
+  /// start NCCL on rank 1: ...".
   [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
 
   void start(Transport& transport, Workspace& workspace) override;
@@ -64,7 +66,7 @@ class NcclStart final : public Operation {
   std::chrono::steady_clock::time_point deadline_;
   Report own_;
   std::string why_not_;
-  Buffer reports_;  // by rank, this one's included
+  Buffer reports_;  // by rank, including this rank
   std::vector<Incoming> incoming_;
   std::vector<Transfer> outgoing_;
   bool is_sent_ = false;

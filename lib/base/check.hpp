@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks. `throw_error` reports errors of the user and faults of the system. LOCKSTEP_CHECK is for bugs of lockstep:
-// it aborts, because one dead rank is visible and one silently wrong rank is not.
+// Checks. `throw_error` reports errors of the user and faults of the system. LOCKSTEP_CHECK is for bugs of lockstep: it
+// aborts the process, because a dead rank is visible, and a rank with silently wrong results is not.
 
 #pragma once
 

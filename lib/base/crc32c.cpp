@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses the processor's CRC instruction if there is one; otherwise sixteen bytes at a time and sixteen tables
-// ("slicing", Kounavis and Berry 2005).
+// Uses the processor's CRC instruction if there is one. Otherwise processes sixteen bytes at a time, with sixteen
+// tables ("slicing", Kounavis and Berry 2005).
 
 #include "base/crc32c.hpp"
 

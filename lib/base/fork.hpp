@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Detects whether this process created an object or is a child that inherited a copy of it through fork().
+// Detects whether this process created an object, or is a child process that inherited a copy of the object by fork().
 
 #pragma once
 

@@ -23,7 +23,7 @@ void leak(const void* memory) noexcept {
     static Leaked& leaked = *new Leaked;
     const MutexLock lock(leaked.mutex);
     leaked.memory.push_back(memory);
-  } catch (...) {  // out of memory for the list: the block is leaked all the same
+  } catch (...) {  // no memory for the list: the block is leaked anyway, but is not in the list
   }
 }
 

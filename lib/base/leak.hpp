@@ -5,8 +5,8 @@
 
 namespace lockstep::detail {
 
-/// Leaks `memory`, which may be accessed until the process ends: it is never freed, and leak checkers find it
-/// reachable.
+/// Leaks `memory`, because it may be accessed until the process ends: the memory is never freed, and leak checkers find
+/// it reachable.
 void leak(const void* memory) noexcept;
 
 }  // namespace lockstep::detail

@@ -17,7 +17,7 @@ void log_line(std::string_view text) noexcept {
   const int rank = log_rank.load(std::memory_order_relaxed);
   const int length = static_cast<int>(text.size());
   // NOLINTBEGIN(bugprone-suspicious-stringview-data-usage): the length goes with the address
-  // one fprintf: stdio locks the stream, so lines of several threads are not interleaved
+  // a single fprintf: stdio locks the stream during a call, so lines of several threads are not interleaved
   if (rank < 0) {
     std::fprintf(stderr, "lockstep: %.*s\n", length, text.data());
   } else {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Warnings for the user: each is one whole line on stderr, marked with the rank that writes it.
+// Warnings for the user. Each warning is one line on stderr, marked with the rank that writes the line.
 
 #pragma once
 
@@ -12,10 +12,12 @@
 
 namespace lockstep::detail {
 
-/// Sets the rank that log lines carry. Called once, when MPI is known; the rank is -1 before. Thread-safe.
+/// Sets the rank that log lines show. Called once, when the rank in MPI is known. Before this call, log lines show no
+/// rank. Thread-safe.
 void set_log_rank(int rank) noexcept;
 
-/// Writes "lockstep: [rank r] text\n" in one call. Never throws. Thread-safe.
+/// Writes "lockstep: [rank r] text\n", without "[rank r] " if the rank is unknown, in one call. Never throws.
+/// Thread-safe.
 void log_line(std::string_view text) noexcept;
 
 template <class... Args>

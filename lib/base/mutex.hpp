@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mutex that clang's thread-safety analysis understands (-Wthread-safety), and the annotations that say what it
-// guards: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html. Other compilers ignore the annotations.
+// A mutex that clang's thread-safety analysis (-Wthread-safety) understands, and the annotations that say which data a
+// mutex guards: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html. Other compilers ignore the annotations.
 
 #pragma once
 
@@ -23,7 +23,7 @@
 #define LOCKSTEP_REQUIRES(...) LOCKSTEP_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 /// A function that takes `mutex` itself, and is called only while it is not held.
 #define LOCKSTEP_EXCLUDES(...) LOCKSTEP_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-/// A function that the analysis cannot follow. Each use says why.
+/// A function that the analysis cannot follow. Each use of this macro has a comment with the reason.
 #define LOCKSTEP_NO_THREAD_SAFETY_ANALYSIS LOCKSTEP_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace lockstep::detail {
@@ -51,9 +51,9 @@ class LOCKSTEP_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   void unlock() LOCKSTEP_THREAD_ANNOTATION(release_capability()) { lock_.unlock(); }
 
   /// Releases the mutex, waits for a notification (or wakes up spuriously), and takes the mutex again. The caller tests
-  /// its condition in a loop, because the analysis does not look into predicates.
+  /// its condition in a loop, because the analysis does not look into a predicate that is passed as a lambda.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
-  /// The same with a deadline. Returns false after a timeout.
+  /// Waits as `wait` does, but at most until `deadline`. Returns false after a timeout.
   template <class TimePoint>
   bool wait_until(std::condition_variable& condition, const TimePoint& deadline) {
     return condition.wait_until(lock_, deadline) == std::cv_status::no_timeout;

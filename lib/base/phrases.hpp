@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Phrases that the texts of errors and warnings share.
+// Phrases for the texts of errors and warnings.
 
 #pragma once
 

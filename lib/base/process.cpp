@@ -29,7 +29,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// The first bytes of a file of /proc, which are all that is needed; empty if it cannot be read.
+/// The first bytes of a file of /proc, which contain all fields that are needed; empty if the file cannot be read.
 struct ProcText {
   std::array<char, 1024> bytes{};
   std::size_t size = 0;
@@ -44,14 +44,14 @@ struct ProcText {
   [[nodiscard]] std::string_view text() const noexcept { return {bytes.data(), size}; }
 };
 
-/// Of `file` of process `number`.
+/// The path of `file` of process `number`.
 std::array<char, 48> proc_path(std::int64_t number, std::string_view file) noexcept {
   std::array<char, 48> path{};
   fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/{}", number, file);
   return path;
 }
 
-/// The fields of /proc/PID/stat that matter here.
+/// The needed fields of /proc/PID/stat.
 struct ProcStat {
   bool is_readable = false;
   char state = '?';
@@ -61,7 +61,7 @@ struct ProcStat {
   explicit ProcStat(std::int64_t number) noexcept {
     const ProcText file(proc_path(number, "stat").data());
     std::string_view text = file.text();
-    // the name of the program, in parentheses, may contain anything
+    // the name of the program, in parentheses, may contain any characters
     const std::size_t name_end = text.rfind(')');
     if (name_end == std::string_view::npos || name_end + 2 >= text.size()) return;
     text.remove_prefix(name_end + 2);
@@ -78,13 +78,14 @@ struct ProcStat {
   [[nodiscard]] bool has_ended() const noexcept { return state == 'Z' || state == 'X'; }
 };
 
-/// Whether the process with `id` has ended and its parent has waited for it, if `now` is what /proc says of its number.
+/// Whether the process with `id` has ended and its parent has waited for it. `now` is the current /proc entry of the
+/// pid of `id`.
 bool is_gone(const ProcStat& now, const ProcessId& id) noexcept {
   if (now.is_readable) return now.start_time != id.start_time;
-  return kill(static_cast<pid_t>(id.number), 0) != 0 && errno == ESRCH;  // no /proc, or no file descriptor to read it
+  return kill(static_cast<pid_t>(id.number), 0) != 0 && errno == ESRCH;  // no /proc, or no free file descriptor
 }
 
-/// Of the host, different after each start, and of the pid namespace of this process; 0 if unknown.
+/// Identifies the host since its last start, and the pid namespace of this process; 0 if unknown.
 std::uint64_t space_of_this_process() noexcept {
   const ProcText boot("/proc/sys/kernel/random/boot_id");
   struct stat space{};
@@ -96,7 +97,8 @@ std::uint64_t space_of_this_process() noexcept {
   return hash;
 }
 
-/// A file descriptor of process `number`; -1 if the kernel has none, or if few are left for the program.
+/// A file descriptor of process `number`; -1 if the kernel does not provide one, or if half of this process's limit of
+/// file descriptors is already in use.
 int open_process(std::int64_t number) noexcept {
   constexpr long pidfd_open_number = 434;  // the same on all architectures; headers may be older than the kernel
   const auto file = static_cast<int>(syscall(pidfd_open_number, static_cast<pid_t>(number), 0U));
@@ -108,7 +110,7 @@ int open_process(std::int64_t number) noexcept {
   return file;
 }
 
-/// What PIDFD_GET_INFO of Linux 6.15 says of a process that its parent has waited for.
+/// The result of PIDFD_GET_INFO of Linux 6.15 for a process whose parent has waited for it.
 struct PidfdInfo {
   static constexpr std::uint64_t exit_bit = 1U << 3U;
   std::uint64_t mask = exit_bit;
@@ -141,7 +143,7 @@ std::shared_ptr<const ProcessWatch> ProcessWatch::of(const ProcessId& id) {
     std::map<std::tuple<std::int64_t, std::uint64_t>, std::weak_ptr<const ProcessWatch>> by_process
         LOCKSTEP_GUARDED_BY(mutex);
   };
-  static Watches& watches = *new Watches;  // never destroyed: communicators may be destroyed after it
+  static Watches& watches = *new Watches;  // never destroyed: communicators may be destroyed later
   const MutexLock lock(watches.mutex);
   auto& entry = watches.by_process[{id.number, id.start_time}];
   if (auto known = entry.lock()) return known;
@@ -150,7 +152,7 @@ std::shared_ptr<const ProcessWatch> ProcessWatch::of(const ProcessId& id) {
   return watch;
 }
 
-// The number may belong to another process by now.
+// The pid may already belong to another process: is_gone detects this by the start time.
 ProcessWatch::ProcessWatch(const ProcessId& id) noexcept
     : id_(id), descriptor_(open_process(id.number)), had_ended_(is_gone(ProcStat(id.number), id)) {}
 

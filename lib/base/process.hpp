@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of another process of this host, noticed without its parent: by a file descriptor of the process (pidfd) or,
-// where there is none, by /proc.
+// Detects the end of another process of this host, without the help of its parent: by a file descriptor of the process
+// (pidfd) or, if the system has no pidfd, by /proc.
 
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace lockstep::detail {
 
-/// Names a process of a host, even after its number has been reused. Sent between ranks as bytes.
+/// Identifies a process of a host, even after its pid has been reused. Sent between ranks as bytes.
 struct ProcessId {
-  std::uint64_t space = 0;       ///< the host and its pid namespace; 0: unknown
-  std::uint64_t start_time = 0;  ///< in clock ticks since the host has started; 0: unknown
+  std::uint64_t space = 0;       ///< identifies the host and its pid namespace; 0 if unknown
+  std::uint64_t start_time = 0;  ///< in clock ticks since the start of the host; 0 if unknown
   std::int64_t number = 0;
 
   friend bool operator==(const ProcessId&, const ProcessId&) = default;
@@ -24,30 +24,30 @@ struct ProcessId {
 
 [[nodiscard]] ProcessId id_of_this_process() noexcept;
 
-/// Whether a debugger, or another tracer such as strace, is attached to process `number` of this pid namespace; false
-/// if the system does not say. Reads /proc/NUMBER/status.
+/// Whether a debugger, or another tracer such as strace, is attached to process `number` of this pid namespace. False
+/// if the system does not tell. Reads /proc/NUMBER/status.
 [[nodiscard]] bool is_traced(std::int64_t number) noexcept;
 
-/// Thread-safe.
+/// Watches one process in order to detect its end. Thread-safe.
 class ProcessWatch {
  public:
-  /// The watch of `id`; one per process, shared by all callers. Null if the process cannot be watched: it is unknown,
-  /// or is in another pid namespace, such as that of another container. Keeps a file descriptor, unless the limit of
-  /// these is near.
+  /// The watch of process `id`. All callers in this process share one watch per watched process. Null if the process
+  /// cannot be watched, because its id is unknown or it is in another pid namespace, such as the namespace of another
+  /// container. The watch keeps a file descriptor open, unless this process is near its limit of file descriptors.
   [[nodiscard]] static std::shared_ptr<const ProcessWatch> of(const ProcessId& id);
   explicit ProcessWatch(const ProcessId& id) noexcept;
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
   ~ProcessWatch();
 
-  /// Whether the process has ended; a zombie has. One system call.
+  /// Whether the process has ended. A zombie has ended. Costs one system call with a pidfd, and a few with /proc.
   [[nodiscard]] bool has_ended() const noexcept;
-  /// After its end: "has exited", "has exited with code 3", "has died of signal 9 (Killed)", or "has died" if the
-  /// kernel does not say how.
+  /// Describes the end of a process that has ended: "has exited", "has exited with code 3", "has died of signal 9
+  /// (Killed)", or "has died" if the kernel does not tell how the process ended.
   [[nodiscard]] std::string end_text() const;
 
  private:
-  /// As of waitpid.
+  /// The status of the ended process in the format of waitpid; none if the kernel does not tell.
   [[nodiscard]] std::optional<int> wait_status() const noexcept;
 
   ProcessId id_;

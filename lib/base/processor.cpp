@@ -14,7 +14,7 @@ namespace lockstep::detail {
 int allowed_cpus() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // fails if the machine has more processors than a cpu_set_t holds
+  // sched_getaffinity fails if the machine has more processors than a cpu_set_t holds
   const int count = sched_getaffinity(0, sizeof(set), &set) == 0
                         ? CPU_COUNT(&set)
                         : static_cast<int>(std::thread::hardware_concurrency());

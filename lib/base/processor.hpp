@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Properties of the processor that waiting and copying depend on.
+// Properties of the processor that matter for waiting and copying.
 
 #pragma once
 
@@ -34,7 +34,7 @@ inline void cpu_relax() noexcept {
 /// Number of processors that this process may run on, at least 1.
 [[nodiscard]] int allowed_cpus() noexcept;
 
-/// Size of the last-level cache of this processor; a common size if the system does not tell.
+/// Size of the last-level cache of this processor; a common size if the system does not tell the size.
 [[nodiscard]] std::size_t last_level_cache_bytes() noexcept;
 
 }  // namespace lockstep::detail

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keeps signal handlers away from threads that compute. The kernel runs a handler on the stack of the thread that it
-// interrupts, and code that stores data further below the stack pointer than the ABI's red zone loses it: oneDNN 2.6's
-// sgemm does so.
+// interrupts. The ABI protects only the red zone, some bytes below the stack pointer. Code that stores data further
+// below loses this data when a handler runs; sgemm of oneDNN 2.6 is such code.
 
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace lockstep::detail {
 
-/// The signals that the process receives from outside: all but those that report an error of the running thread
-/// (SIGSEGV, SIGFPE, ...) and SIGPROF, with which profilers sample every thread.
+/// The signals that the process receives from outside. Two kinds of signals are excluded: those that report an error of
+/// the running thread (SIGSEGV, SIGFPE, ...), and SIGPROF, with which profilers sample every thread.
 [[nodiscard]] sigset_t outside_signals() noexcept;
 
-/// Blocks outside_signals on the calling thread, and restores its mask in the destructor. Threads that are started in
-/// between inherit the mask and keep it: every thread of the library is started so.
+/// Blocks outside_signals on the calling thread; the destructor restores the thread's signal mask. A thread that is
+/// started while this object exists inherits the mask and keeps it. Every thread of the library is started in this way.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept;

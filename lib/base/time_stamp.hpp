@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times that cost some nanoseconds: the processor's time-stamp counter, converted to wall time when it is shown.
+// Times that cost some nanoseconds: readings of the processor's time-stamp counter, which are converted to wall time
+// when they are shown.
 
 #pragma once
 
@@ -10,8 +11,8 @@
 
 namespace lockstep::detail {
 
-/// A reading of the counter; never zero. Counters of the processors of a host agree, as far as the kernel's clock
-/// relies on them too.
+/// A reading of the counter; never zero. If the kernel also uses the counters for its own clock, the counters of all
+/// processors of the host agree.
 [[nodiscard]] inline std::uint64_t time_stamp() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   return __builtin_ia32_rdtsc();
@@ -24,13 +25,13 @@ namespace lockstep::detail {
 #endif
 }
 
-/// Converts time stamps that were taken since its construction to wall time. Thread-safe.
+/// Converts time stamps to wall time. The time stamps must be taken after the construction of the clock. Thread-safe.
 class TimeStampClock {
  public:
   /// Begins to compare the counter with the clock of the system.
   TimeStampClock() noexcept : first_(now()) {}
-  /// The conversion for time stamps up to this moment. It is the more precise, the longer ago the construction is:
-  /// about a microsecond after some milliseconds.
+  /// The conversion for time stamps up to the call of `conversion`. Its precision grows with the time since the
+  /// construction of the clock: it is about a microsecond after some milliseconds.
   class Conversion {
    public:
     /// Microseconds since 1970.

@@ -14,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-/// The component of "/job:localhost/replica:0/task:0/device:GPU:0" after the last slash, without "device:".
+/// The part of a device name after the last slash, without "device:". For
+/// "/job:localhost/replica:0/task:0/device:GPU:0" this is "GPU:0".
 std::string_view last_part(std::string_view text) {
   const std::size_t slash = text.rfind('/');
   if (slash != std::string_view::npos) text.remove_prefix(slash + 1);
@@ -23,7 +24,8 @@ std::string_view last_part(std::string_view text) {
   return text;
 }
 
-/// Parses all of `text` as a number that is not negative. Returns whether it is one, and then stores it in `number`.
+/// Parses all of `text` as a number that is not negative, and stores it in `number`. Returns false if this is not
+/// possible.
 bool read_number(std::string_view text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size() && number >= 0;

@@ -14,7 +14,8 @@
 
 namespace lockstep::detail {
 
-/// "band does not take f32 elements; it takes integers and bool". For pairs for which `supports` returns false.
+/// Returns a text such as "band does not take f32 elements; it takes integers and bool". `supports(op, dtype)` must be
+/// false.
 inline std::string refusal(ReduceOp op, DType dtype) {
   return fmt::format("{} does not take {} elements; {}", to_string(op), to_string(dtype),
                      is_bitwise(op) ? "it takes integers and bool" : "bool takes min, max, band, bor and bxor");

@@ -14,7 +14,8 @@
 
 namespace lockstep::detail {
 
-/// Returns `fn.template operator()<T>()` for the T whose dtype_of is `dtype`. All T must give the same result type.
+/// Returns `fn.template operator()<T>()` for the T whose dtype_of is `dtype`. The result type must be the same for all
+/// T.
 template <class Fn>
 decltype(auto) visit_dtype(DType dtype, Fn&& fn) {
   switch (dtype) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The scalar definition of a reduction: how two elements are combined, how leaves become accumulators, and how
-// accumulators become results. The production code is in simd/; the tests compare it with this.
+// accumulators become results. The production code is in simd/; the tests compare its results with this definition.
 
 #pragma once
 
@@ -29,7 +29,7 @@ template <class A>
 constexpr A minimum(A a, A b) noexcept {
   if constexpr (std::is_floating_point_v<A>) {
     using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
-    // equal operands differ at most in the sign of a zero; then their bitwise OR is -0
+    // equal operands differ at most in the sign of a zero; the bitwise OR of +0 and -0 is -0
     const A smaller = a < b ? a : (b < a ? b : std::bit_cast<A>(std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)));
     return a != a || b != b ? canonical_nan<A> : smaller;
   } else {
@@ -73,7 +73,7 @@ constexpr A combine(A a, A b) noexcept {
   }
 }
 
-/// Converts a leaf to an accumulator: exact.
+/// Converts a leaf to an accumulator. Exact, except that 64-bit integers are rounded to f64.
 template <class A, class T>
 constexpr A widen(T leaf) noexcept {
   return static_cast<A>(leaf);

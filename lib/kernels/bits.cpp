@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bitwise and, or, exclusive or: computed on bytes, for elements of any type.
+// Bitwise and, or, and exclusive or. Computed on bytes, for elements of any type.
 
 #include "kernels/reduce.hpp"
 

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Copies whole cache lines past the caches, and the remainders at both ends through them.
+/// Copies whole cache lines by non-temporal stores, and the remainders at both ends by memcpy.
 void stream_bytes(std::uint8_t* target, const std::uint8_t* source, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
   constexpr std::size_t vector = hn::MaxLanes(d);

@@ -16,8 +16,8 @@ enum class CopyKind : bool {
              ///< cores
 };
 
-/// Copies `bytes` bytes between ranges that do not overlap, of any alignment; null pointers are allowed if `bytes` is
-/// 0. Thread-safety: any thread.
+/// Copies `bytes` bytes. The ranges must not overlap; they may have any alignment. Null pointers are allowed if `bytes`
+/// is 0. Thread-safety: any thread.
 void copy_bytes(void* target, const void* source, std::size_t bytes, CopyKind kind = CopyKind::cached);
 
 }  // namespace lockstep::detail

@@ -16,7 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls `body(d, i)` for whole vectors from element i on, then for single elements.
+/// Calls `body(d, i)` for each whole vector, then for each remaining element. Element i is the first element of the
+/// vector.
 template <class Body>
 HWY_INLINE void for_each_vector(std::size_t count, const Body& body) {
   const hn::ScalableTag<float> d;
@@ -42,8 +43,8 @@ void descend_with_momentum_in_vectors(float* HWY_RESTRICT p, float* HWY_RESTRICT
   });
 }
 
-/// Updates the moments with the gradients from element i on, and returns them in `mean` and `square`: vectors without a
-/// size at compile time cannot be members of a returned object.
+/// Updates the moments with the gradients of the vector that begins at element i. Returns the moments in `mean` and
+/// `square`, because vectors without a size at compile time cannot be members of a returned object.
 template <class D>
 HWY_INLINE void adapt_moments_at(D d, std::size_t i, float* HWY_RESTRICT m, float* HWY_RESTRICT v,
                                  const float* HWY_RESTRICT g, float beta_1, float beta_2, hn::Vec<D>& mean,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The elementwise steps of optimizers, in one pass. Every target gives the same bits: nothing is contracted, and no
-// element depends on its neighbours.
+// The elementwise steps of optimizers, in one pass. The results are bitwise equal on all targets, because products and
+// sums are not fused, and no element depends on its neighbours.
 
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace lockstep::detail {
 
-// The spans of one call have the same length and do not overlap; any alignment. Thread-safety: any thread.
+// The spans of one call must have the same length and must not overlap; any alignment is allowed. Thread-safety: any
+// thread.
 
 /// Gradient descent: p -= rate * g.
 void sgd_step(std::span<float> parameter, std::span<const float> gradient, float rate);
@@ -30,7 +31,7 @@ struct AdamFactors {
 void adam_step(std::span<float> parameter, std::span<float> mean, std::span<float> square,
                std::span<const float> gradient, const AdamFactors& factors);
 
-/// The moments of Adam alone: m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2.
+/// Only the moments of Adam: m = beta_1 * m + (1 - beta_1) * g and v = beta_2 * v + (1 - beta_2) * g^2.
 void adam_moments(std::span<float> mean, std::span<float> square, std::span<const float> gradient, float beta_1,
                   float beta_2);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sparse updates: rows of a matrix are combined with slices that name them by index. Defines how two elements are
-// combined, and in which order.
+// Sparse updates combine rows of a matrix with slices; each slice has the index of its row. This file defines how two
+// elements are combined, and in which order.
 
 #pragma once
 
@@ -20,7 +20,8 @@ namespace lockstep::detail {
 
 enum class RowOp : std::uint8_t { add, sub, mul, div, min, max, update };
 
-/// Computes `row op slice`. Integers wrap and must not be divided by 0; minimum and maximum are those of reductions.
+/// Computes `row op slice`. Integers wrap and must not be divided by 0. Minimum and maximum are the same as in
+/// reductions.
 template <RowOp op, class R>
 constexpr R step_row(R row, R slice) noexcept {
   if constexpr (op == RowOp::add) {
@@ -37,7 +38,7 @@ constexpr R step_row(R row, R slice) noexcept {
     using Wide = std::common_type_t<std::make_unsigned_t<R>, unsigned>;
     if constexpr (op == RowOp::sub) return static_cast<R>(static_cast<Wide>(row) - static_cast<Wide>(slice));
     if constexpr (std::is_signed_v<R>) {
-      if (slice == R{-1}) return static_cast<R>(Wide{0} - static_cast<Wide>(row));  // the lowest value has no negative
+      if (slice == R{-1}) return static_cast<R>(Wide{0} - static_cast<Wide>(row));  // lowest value / -1 overflows
     }
     return static_cast<R>(row / slice);
   }
@@ -49,12 +50,12 @@ struct RowStep {
   std::int64_t slice = 0;
 };
 
-/// The steps of slices of which slice k is for row `indices[k]`: sorted by row, and for each row in the order of the
-/// slices.
+/// Returns one step for each slice; slice k belongs to row `indices[k]`. The steps are sorted by row; the steps of one
+/// row are in the order of the slices.
 [[nodiscard]] std::vector<RowStep> steps_by_row(std::span<const std::int64_t> indices);
 
-/// Sets rows to `row op (slice / divisor)`, step by step. A row is accumulated in the type of its sums (f32 for f16 and
-/// bf16) from its first step to its last, and then rounded; a NaN becomes the canonical one. `update` copies the slice.
+/// Sets rows to `row op (slice / divisor)`, step by step. All steps of a row are accumulated in the type of its sums
+/// (f32 for f16 and bf16). Then the row is rounded, and every NaN becomes canonical. `update` copies the slice instead.
 struct SparseUpdate {
   RowOp op = RowOp::add;
   DType dtype = DType::f32;        ///< bool only for update

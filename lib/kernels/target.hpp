@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processor targets for which the kernels are compiled, and the one in use.
+// The processor targets for which the kernels are compiled, and the target in use.
 
 #pragma once
 
@@ -15,11 +15,12 @@ namespace lockstep::detail {
 /// thread.
 [[nodiscard]] std::string_view kernel_target();
 
-/// The names of all targets that are compiled in and run on this processor, best first.
+/// The names of all compiled targets that run on this processor, best first.
 [[nodiscard]] std::vector<std::string_view> kernel_targets();
 
-/// For tests: while it lives, kernels are chosen as if the best target of this processor were the named one, an element
-/// of kernel_targets(). Functions that were chosen before do not change. Must not be used while another thread chooses.
+/// For tests. While this object exists, kernels are chosen as if the best target of this processor were `name`, an
+/// element of kernel_targets(). Functions that were chosen before do not change. Must not be used while another thread
+/// chooses a kernel.
 class ForcedKernelTarget {
  public:
   explicit ForcedKernelTarget(std::string_view name);

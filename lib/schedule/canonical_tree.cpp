@@ -25,7 +25,7 @@ void fold(std::span<const Block> inputs, int first, int size, int limit, std::si
   const int half = size / 2;
   LOCKSTEP_CHECK(half > 0);
   fold(inputs, first, half, limit, next, merges);
-  if (first + half >= limit) return;  // the right half is empty: the left one passes through
+  if (first + half >= limit) return;  // the right half is empty: the node is its left half
   fold(inputs, first + half, half, limit, next, merges);
   ++merges.back();
 }
@@ -37,7 +37,7 @@ std::vector<Block> aligned_blocks(int first, int last, int replicas) {
   std::vector<Block> blocks;
   while (first < last) {
     int size = 1;
-    // grow while the next larger node starts here too, stays inside the range, and covers more
+    // grow while the next larger node also starts at `first`, is inside of the range, and covers more replicas
     while (first % (2 * size) == 0 && first + size < replicas && std::min(first + 2 * size, replicas) <= last)
       size *= 2;
     const Block block{first, std::min(first + size, replicas)};

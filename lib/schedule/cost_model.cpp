@@ -14,8 +14,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// Elements are counted in fractions of 1 / fineness, so that vectors of a few elements have a message for every slice
-/// too. A schedule that is executed omits messages that would be empty.
+/// Bytes are counted in fractions of 1 / fineness, so that even a vector of a few bytes has a message for every slice.
+/// When a schedule is executed, empty messages are omitted.
 constexpr std::int64_t fineness = 65536;
 constexpr double part_bytes = 1.0 / fineness;
 constexpr double zero_copy_bytes = 65536;  // messages of at least this size are received without CPU time
@@ -124,7 +124,7 @@ class Walk {
   [[nodiscard]] bool is_here(int rank) const { return node_.first <= rank && rank < node_.last; }
 
   [[nodiscard]] RankLoad outward(const StageStep& step) const {
-    std::vector<double> blocks;  // number of tree nodes that each group sends
+    std::vector<double> blocks;  // number of blocks of the canonical tree that each group sends
     for (std::size_t group = 0; group + 1 < step.bounds.size(); ++group) {
       blocks.push_back(
           static_cast<double>(aligned_blocks(step.bounds[group], step.bounds[group + 1], layout_.replicas()).size()));
@@ -180,13 +180,15 @@ std::vector<int> nodes_of(const MixedRadix& schedule, WalkedRanks walked) {
   return nodes;
 }
 
-/// Numbers of vectors in a step of the agreement that joins neighbouring groups of ranks: the most of any group.
+/// Numbers of vectors in a round of the agreement, which joins neighbouring groups of ranks: the maximum over all
+/// groups.
 struct JoinedVectors {
-  double largest = 0;  ///< in the part of one of the groups that are joined
-  double touched = 0;  ///< loaded and stored by the sums
+  double largest = 0;  ///< held by one of the groups before the round joins them
+  double touched = 0;  ///< loaded and stored by the sums of a joined group
 };
 
-/// `bounds` are the first ranks of the groups, and their end; `joined` those of the groups to which they are joined.
+/// `bounds` has the first rank of each group, then the end of the last group. `joined` has the same for the joined
+/// groups.
 JoinedVectors joined_vectors(const RankLayout& layout, const std::vector<int>& bounds, const std::vector<int>& joined) {
   const auto blocks = [&](int first, int last) {
     const auto replica = [&](int rank) { return layout.first_replica[static_cast<std::size_t>(rank)]; };
@@ -207,7 +209,8 @@ JoinedVectors joined_vectors(const RankLayout& layout, const std::vector<int>& b
   return most;
 }
 
-/// The leaders that have the most messages: the first of the last groups of each round, which differ in size.
+/// Leaders among which is the one with the most messages: leader 0, and the first members of the last groups of each
+/// round, because only the last groups differ in size.
 std::vector<int> busiest_leaders(const AgreementPattern& pattern) {
   std::vector<int> leaders{0};
   for (std::size_t round = 0; round < pattern.round_count(); ++round) {
@@ -218,8 +221,8 @@ std::vector<int> busiest_leaders(const AgreementPattern& pattern) {
   return leaders;
 }
 
-/// The part of the agreement inside the nodes: all ranks of a node arrive at its leader, which adds their data, and
-/// later passes the result on.
+/// The time of the agreement inside of the nodes: the leader of a node waits for all ranks of the node, adds their
+/// data, and later passes the result on to them.
 double agreement_in_nodes_us(const RankLayout& layout, const CostParameters& p, double data_bytes) {
   double most_us = 0;
   for (std::size_t node = 0; node + 1 < layout.first_rank.size(); ++node) {
@@ -230,7 +233,7 @@ double agreement_in_nodes_us(const RankLayout& layout, const CostParameters& p, 
       std::vector<int> bounds(static_cast<std::size_t>(ranks) + 1);
       std::iota(bounds.begin(), bounds.end(), layout.first_rank[node]);
       const JoinedVectors vectors = joined_vectors(layout, bounds, {bounds.front(), bounds.back()});
-      const double read = (ranks - 1) * vectors.largest;  // by the leader; the result is read once by each rank
+      const double read = (ranks - 1) * vectors.largest;  // by the leader; the + 1 is the result, which each rank reads
       us += (read + 1) * data_bytes / (p.node_gbs * 1e3) + vectors.touched * data_bytes / (p.memory_gbs * 1e3);
     }
     most_us = std::max(most_us, us);
@@ -278,7 +281,7 @@ double schedule_us(const CostParameters& p, const std::vector<StageLoad>& stages
 AgreementCost agreement_cost(const RankLayout& layout, const CostParameters& p, std::int64_t data_bytes) {
   const int nodes = layout.nodes();
   if (layout.ranks() == 1) return {};
-  if (nodes == 1) return {p.node_latency_us, 0, 0};  // every rank reads the descriptors of all others
+  if (nodes == 1) return {p.node_latency_us, 0, 0};  // every rank reads the descriptors of all other ranks
   const AgreementPattern pattern(nodes);
   std::vector<std::vector<AgreementRound>> rounds;
   for (const int leader : busiest_leaders(pattern)) rounds.push_back(pattern.rounds(leader));
@@ -320,7 +323,7 @@ double node_reduce_us(const CostParameters& p, int ranks, std::int64_t bytes, No
   const bool is_sliced = reads == NodeReads::slices;
   const double own = is_sliced ? std::max(whole / ranks, std::min(whole, least_slice_bytes)) : whole;
   const double moved = (ranks - 1) * own * (is_sliced ? 2 : 1);
-  const int crossings = is_sliced ? 2 : 1;  // the arrival of all ranks; the end of their work
+  const int crossings = is_sliced ? 2 : 1;  // waits for all ranks: at the arrival and, with slices, at the end
   return crossings * p.node_latency_us + moved / (p.node_gbs * 1e3) + (ranks + 1) * own / (p.memory_gbs * 1e3);
 }
 

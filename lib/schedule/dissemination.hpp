@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dissemination (Hensgen, Finkel, Manber 1988): in round k every rank sends all that it knows to rank + 2^k, so that
-// after ceil(log2 P) rounds all ranks know of all others. One message per rank and round.
+// Dissemination (Hensgen, Finkel, Manber 1988): in round k, every rank r sends all information that it has to rank r +
+// 2^k, modulo P. After ceil(log2 P) rounds, every rank has the information of all ranks. A rank sends one message per
+// round.
 
 #pragma once
 
 namespace lockstep::detail {
 
-/// Number of rounds until every rank has received from all `ranks`, directly or not.
+/// Number of rounds until every rank has received from all `ranks` ranks, directly or through other ranks.
 [[nodiscard]] constexpr int dissemination_rounds(int ranks) noexcept {
   int rounds = 0;
   for (int reach = 1; reach < ranks; reach *= 2) ++rounds;

@@ -12,13 +12,13 @@
 namespace lockstep::detail {
 namespace {
 
-/// The boundary of part `index` of `shares` equal parts of `range`; does not overflow.
+/// The position of boundary `index` when `range` is cut into `shares` equal shares; does not overflow.
 std::int64_t cut(ElementRange range, std::int64_t index, std::int64_t shares) {
   const std::int64_t size = range.size();
   return range.begin + size / shares * index + size % shares * index / shares;
 }
 
-/// The first of `radix` slices that member `member` of `members` owns.
+/// The first slice that `member` owns when `radix` slices are dealt to `members` members.
 std::int64_t first_digit(int member, int members, int radix) {
   return (static_cast<std::int64_t>(member) * radix + members - 1) / members;
 }
@@ -54,9 +54,9 @@ int MixedRadix::first_child(int stage, int group) const {
   const Level& level = levels_[static_cast<std::size_t>(stage)];
   switch (level.kind) {
     case StageKind::node: return layout_.first_rank[static_cast<std::size_t>(group)];
-    // full groups keep nodes of the tree whole
+    // groups of exactly `radix` children align with the nodes of the canonical tree
     case StageKind::split: return group == level.groups ? level.below : group * level.radix;
-    // groups are of nearly equal size, so that no rank must serve many others
+    // groups of nearly equal size, so that no rank must serve many other ranks
     case StageKind::replicate: return static_cast<int>(static_cast<std::int64_t>(group) * level.below / level.groups);
   }
   return 0;
@@ -178,9 +178,9 @@ ElementRange MixedRadix::elements_of(int level, std::int64_t slice, ElementRange
   return all;
 }
 
-/// The elements of a slice that `member` keeps at a splitting stage: the slices of the next level that it owns. At the
-/// last stage there is no next level, so it keeps its share among the ranks, or among the nodes, which have one port
-/// each.
+/// The elements of a slice that `member` keeps in a splitting stage: the slices of the next level that it owns. The
+/// last stage has no next level. There, the share of a member is proportional to its number of ranks or, after a node
+/// stage, to its number of nodes, because each node has one port.
 ElementRange MixedRadix::share_of(int stage, int group, int member, ElementRange slice) const {
   const Level& level = levels_[static_cast<std::size_t>(stage)];
   if (stage + 1 == stages()) {
@@ -199,7 +199,8 @@ SliceStep MixedRadix::split(int stage, int group, int member, std::int64_t slice
   const int first = first_child(stage, group);
   SliceStep step;
   step.kept = share_of(stage, group, member, elements);
-  for (int shift = 1; shift < count; ++shift) {  // rotated, so that ranks do not all use the same port first
+  // each rank starts with another target, so that not all ranks use the same port first
+  for (int shift = 1; shift < count; ++shift) {
     const int target = (member + shift) % count;
     const int source = (member - shift + count) % count;
     step.sends.push_back({owner(stage, first + target, slice), share_of(stage, group, target, elements)});
@@ -208,9 +209,9 @@ SliceStep MixedRadix::split(int stage, int group, int member, std::int64_t slice
   return step;
 }
 
-/// A slice has one holder per node of the last splitting level. Holder x of a group serves holders x, x + c, ... of
-/// each other group, where c is the number of holders in its own group; so each holder gets one message from every
-/// other group.
+/// Every group of level `splitting_` has one holder of the slice. Holder x of a group serves holders x, x + c, ... of
+/// each other group that the stage joins, where c is the number of holders in the group of x. So each holder gets one
+/// message from each of these other groups.
 SliceStep MixedRadix::replicate(int rank, int stage, int group, int member, std::int64_t slice,
                                 ElementRange elements) const {
   const int count = members(stage, group);

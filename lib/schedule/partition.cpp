@@ -10,7 +10,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// total * part / parts; does not overflow.
+/// Computes total * part / parts without overflow.
 std::int64_t share(std::int64_t total, int part, int parts) {
   return total / parts * part + total % parts * part / parts;
 }
@@ -25,7 +25,7 @@ std::vector<std::vector<TensorRange>> even_slices(std::span<const std::int64_t> 
   for (std::size_t item = 0; item < counts.size(); ++item) {
     std::int64_t begin = 0;
     while (begin < counts[item]) {
-      // the end of this owner's slice inside this tensor; the last owner takes the rest
+      // the end of this owner's slice inside of this tensor; the last owner takes the rest
       std::int64_t end = counts[item];
       if (owner + 1 < parts) {
         const std::int64_t bound = share(total, owner + 1, parts) - start;

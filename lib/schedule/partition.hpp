@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The distribution of a list of tensors over owners. A list is one element space: the tensors one after the other.
+// The distribution of a list of tensors over owners. A list is one element space: the concatenation of its tensors.
 
 #pragma once
 
@@ -19,14 +19,14 @@ struct TensorRange {
   friend bool operator==(const TensorRange&, const TensorRange&) = default;
 };
 
-/// Slices are cut at multiples of this many elements: whole cache lines for types of 4 bytes and more.
+/// Slices are cut at multiples of this number of elements: at whole cache lines for types of 4 bytes and more.
 inline constexpr std::int64_t grain_elements = 16;
 
-/// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of grain_elements inside
-/// each tensor. The slices of a list tile it; if the list is short, some are empty.
+/// Cuts tensors of `counts` elements into `parts` slices of nearly equal size, at multiples of grain_elements inside of
+/// each tensor. The slices cover every element once. If the list is short, some slices are empty.
 [[nodiscard]] std::vector<std::vector<TensorRange>> even_slices(std::span<const std::int64_t> counts, int parts);
 
-/// All elements as one slice: one range per non-empty tensor.
+/// All elements as one slice, with one range per non-empty tensor.
 [[nodiscard]] std::vector<TensorRange> whole_slice(std::span<const std::int64_t> counts);
 
 /// Number of elements of a slice.

@@ -22,7 +22,8 @@ constexpr int most_looks = 48;
 constexpr int most_walks = 12;
 constexpr std::array ends{"0", "r0", "f2", "f3", "f4", "f5", "f6", "f8", "f16"};
 
-/// Numbers of segments to try: segments below least_segment_bytes do not pay for their messages.
+/// Numbers of segments to try. Segments below least_segment_bytes are not tried: their messages cost more than the
+/// overlap saves.
 std::vector<int> segment_counts(std::int64_t bytes) {
   std::vector<int> counts{1};
   while (counts.back() < most_chunks && bytes / (2 * counts.back()) >= least_segment_bytes)
@@ -38,8 +39,8 @@ std::pair<double, int> best_chunks(const CostParameters& parameters, const std::
   return best;
 }
 
-/// A closed-form estimate that assumes that all nodes, groups and replicas are equal: the load of one rank, without
-/// visiting steps.
+/// A closed-form estimate of the load of one rank. It visits no steps; it assumes that all nodes, groups and replicas
+/// are equal.
 class Estimate {
  public:
   Estimate(const RankLayout& layout, std::int64_t bytes) : layout_(layout), bytes_(static_cast<double>(bytes)) {
@@ -49,7 +50,8 @@ class Estimate {
 
   [[nodiscard]] int ranks_on_node() const noexcept { return ranks_on_node_; }
 
-  /// One direction of a stage in which each rank exchanges `bytes` with radix - 1 ranks that are `distance` apart.
+  /// The load of one stage in one direction, in which each rank exchanges `bytes` with radix - 1 ranks. The ranks are
+  /// `distance` apart from each other.
   [[nodiscard]] StageLoad load(double distance, int radix, double bytes) const {
     const double near = layout_.nodes() == 1 ? radix : std::min<double>(radix, ranks_on_node_ / distance);
     const double here = std::max(0.0, near - 1);
@@ -82,7 +84,8 @@ class Estimate {
     return forth;
   }
 
-  /// The additional time of the ranks in an incomplete last group: one message or more per slice.
+  /// The additional time of the ranks in an incomplete last group: such a rank owns several slices, and sends one
+  /// message or more for each of them.
   [[nodiscard]] double lone_us(const CostParameters& parameters, const MixedRadix& schedule) const {
     double most = 1;
     for (int stage = 0; stage < schedule.stages(); ++stage)
@@ -99,7 +102,7 @@ class Estimate {
 struct Candidate {
   double estimate_us = 0;
   Radices radices;
-  bool is_well_known = false;  ///< its cost is determined even if many others have better estimates
+  bool is_well_known = false;  ///< its cost is determined even if many other candidates have better estimates
   std::size_t place = 0;       ///< position before sorting
 };
 
@@ -110,9 +113,8 @@ class Planner {
 
   [[nodiscard]] ScheduleChoice best() {
     if (first_ == FirstStage::node && layout_.nodes() == 2) {
-      // if two nodes exchange whole slices, they send as many bytes as if they split them, in one step instead of two;
-      // the time of the additions, which are twice as many, overlaps with the transfers through the shared port of the
-      // node
+      // if two nodes exchange whole slices, they send as many bytes as if they split the slices, in one step instead of
+      // two; there are twice as many additions, but they overlap with the transfers through the shared port of the node
       add("n.r0");
       return priced(layout_, parameters_, candidates_.front().radices, bytes_);
     }
@@ -129,7 +131,7 @@ class Planner {
       collect("n.", estimate_.ranks_on_node(), layout_.nodes());
     }
     sort();
-    // the load of a few ranks shows what the estimate cannot: partial results that cannot be combined yet
+    // the steps of a few ranks show a load that the estimate omits: partial results that cannot be combined yet
     int looks = 0;
     for (Candidate& candidate : candidates_) {
       if (looks++ == most_looks) break;
@@ -145,7 +147,7 @@ class Planner {
 
  private:
   void sort() {
-    // candidates with equal estimates keep their order: all ranks must choose the same one
+    // candidates with equal estimates keep their order, because all ranks must choose the same candidate
     for (std::size_t i = 0; i < candidates_.size(); ++i) candidates_[i].place = i;
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       return std::tie(a.estimate_us, a.place) < std::tie(b.estimate_us, b.place);
@@ -158,7 +160,7 @@ class Planner {
   }
 
   /// Determines the cost of a candidate from the steps of its schedule, unless its estimate is already no better than
-  /// the best cost. Returns whether it did.
+  /// the best cost so far. Returns whether the cost was determined.
   bool walk(const Candidate& candidate) {
     if (best_ && candidate.estimate_us >= best_->time_us) return false;
     ScheduleChoice plan = priced(layout_, parameters_, candidate.radices, bytes_);
@@ -178,8 +180,9 @@ class Planner {
     candidates_.push_back({regular_us + lone_us, std::move(radices), well_known == WellKnown::yes});
   }
 
-  /// Combines the splitting stages `prefix` with every possible end. `units` groups are left to be joined; `slices` is
-  /// the number of slices into which `prefix` has split the vector.
+  /// Adds candidates that consist of `prefix`, further splitting stages and an end, with every possible end. `units` is
+  /// the number of groups that are left after `prefix`; `slices` is the number of slices into which `prefix` has split
+  /// the vector.
   void collect(const std::string& prefix, int slices, int units) {
     for (const int segments : {1, segment_counts(bytes_).back()}) {
       std::map<int, std::pair<double, std::string>> near{{1, {0.0, prefix}}};

@@ -16,23 +16,23 @@ namespace lockstep::detail {
 
 struct ScheduleChoice {
   Radices radices;
-  int segments = 1;  ///< number of segments of the vector; the stages of one segment overlap those of another
+  int segments = 1;  ///< number of segments of the vector; the stages of different segments overlap in time
   double time_us = 0;
   ScheduleLoad load;
 };
 
-/// The cost of the given radices, with the best number of segments, or with `segments` segments if that is not 0.
+/// The cost of the given radices with `segments` segments or, if `segments` is 0, with the best number of segments.
 [[nodiscard]] ScheduleChoice priced(const RankLayout& layout, const CostParameters& parameters, const Radices& radices,
                                     std::int64_t bytes, int segments = 0);
 
-/// The first stage of a plan. If the ranks of a node share memory, the node stage comes first, so that the network
-/// carries every byte once per node.
+/// The required first stage of a schedule. If the ranks of a node share memory, the node stage must come first, so that
+/// the network carries every byte once per node.
 enum class FirstStage : std::uint8_t { any, node };
 
-/// The cheapest plan found for an all-reduce of `bytes` bytes: dynamic programming over splitting stages whose radices
-/// are powers of two, then every possible end; the candidates with the best estimates are walked and priced. The same
-/// arguments give the same plan. Costs O(log^2 P) estimates, about 48 evaluations of three nodes and a dozen walks, for
-/// any P.
+/// The cheapest schedule that is found for an all-reduce of `bytes` bytes. Dynamic programming chooses splitting stages
+/// whose radices are powers of two, and every possible end is appended to them. Then the steps of the candidates with
+/// the best estimates are visited and priced. The same arguments give the same schedule. Takes, for any P, O(log^2 P)
+/// estimates, about 48 evaluations of three nodes, and about a dozen visits of all representative ranks.
 [[nodiscard]] ScheduleChoice plan_all_reduce(const RankLayout& layout, const CostParameters& parameters,
                                              std::int64_t bytes, FirstStage first = FirstStage::any);
 

@@ -37,7 +37,7 @@ RadixPattern::RadixPattern(std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('.', begin), text.size());
     const std::string_view part = text.substr(begin, end - begin);
-    // a stage of all remaining ranks leaves none for another one
+    // after a stage of all remaining ranks, no ranks remain for another stage
     if (!stages_.empty() && stages_.back().kind != StageKind::node && stages_.back().radix == 0) refuse(text, part);
     if (part == "n") {
       if (begin != 0) refuse(text, part);

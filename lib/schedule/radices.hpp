@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameter of the mixed-radix family: a list of stages, nearest ranks first.
+// The parameter of the mixed-radix schedules: a list of stages. The first stage joins the nearest ranks.
 
 #pragma once
 
@@ -13,24 +13,24 @@
 
 namespace lockstep::detail {
 
-/// The operation of a stage on its group of neighbours.
+/// The operation of a stage on a group of neighbours.
 enum class StageKind : std::uint8_t {
   node,       ///< splits the vector among the ranks of a node
-  split,      ///< splits it among `radix` neighbours
-  replicate,  ///< gives all of it to each of `radix` neighbours
+  split,      ///< splits the vector among `radix` neighbours
+  replicate,  ///< gives the whole vector to each of `radix` neighbours
 };
 
 struct StageRadix {
   StageKind kind = StageKind::split;
-  int radix = 0;  ///< 0: all that are left; for a node stage: set from the layout
+  int radix = 0;  ///< 0: all remaining neighbours; in a node stage, the layout determines the radix
   friend auto operator<=>(const StageRadix&, const StageRadix&) = default;
 };
 
 using Radices = std::vector<StageRadix>;
 
-/// The number of groups into which a stage joins `below` groups. If fewer than half a group are left over when all
-/// groups are full, they join the last group, because in a small group each rank would have to handle the slices of
-/// several ranks of a full group. Replicating stages have groups of nearly equal size instead.
+/// The number of groups after a stage that joins `below` groups. If a last group would be less than half full, its
+/// members join the previous group instead, because in a small group each rank would have to handle the slices of
+/// several ranks of a full group. The groups of a replicating stage have nearly equal sizes instead.
 [[nodiscard]] constexpr int groups_above(StageRadix stage, int below) noexcept {
   const int whole = below / stage.radix;
   const int rest = below % stage.radix;
@@ -40,22 +40,23 @@ using Radices = std::vector<StageRadix>;
 
 /// A pattern of radices as text, nearest stage first, separated by dots: "n.4.4.f4".
 ///   n    the ranks of a node share the work; first stage only
-///   K    split among K neighbours, K >= 2; 0: among all that are left
-///   rK   replicate among K neighbours; r0: among all that are left
-///   fK   replicate among K neighbours repeatedly, until all are joined: recursive doubling of radix K; last stage only
-/// No splitting stage may follow a replicating one, and no stage may follow one with K = 0. Throws
-/// Error(invalid_argument) that names the invalid part and the rule.
+///   K    split among K neighbours, K >= 2; 0: split among all remaining neighbours
+///   rK   replicate among K neighbours; r0: replicate among all remaining neighbours
+///   fK   repeat rK until all ranks are joined: recursive doubling of radix K; last stage only
+/// A splitting stage must not follow a replicating stage. No stage may follow a stage with K = 0. Throws
+/// Error(invalid_argument), which names the invalid stage and the rule.
 class RadixPattern {
  public:
   explicit RadixPattern(std::string_view text);
 
-  /// The stages for a job. Superfluous stages are dropped; ranks that no stage covers are split in one last stage (or
-  /// replicated, if a replicating stage came before). Any pattern fits any job.
+  /// The stages for a job of `ranks` ranks on `nodes` nodes. Superfluous stages are dropped. If the stages do not join
+  /// all ranks, one last stage is added that joins them. The added stage replicates if the previous stage replicates,
+  /// otherwise it splits. Any pattern fits any job.
   [[nodiscard]] Radices stages(int ranks, int nodes) const;
 
  private:
   Radices stages_;
-  int repeated_ = 0;  // K of a final fK
+  int repeated_ = 0;  // K of a final fK; 0 if there is no fK
 };
 
 /// The radices as text: "n.4.r4.r2".

@@ -16,11 +16,11 @@
 namespace lockstep::detail {
 namespace {
 
-/// The number of the smallest size, a power of two, of at least `bytes` bytes.
+/// The index of the smallest size class whose buffers have at least `bytes` bytes.
 std::size_t class_of_demand(std::size_t bytes) noexcept {
   return static_cast<std::size_t>(std::bit_width((bytes - 1) / line_bytes));
 }
-/// The number of the largest size that a buffer of `bytes` bytes has room for.
+/// The index of the largest size class whose buffers have at most `bytes` bytes.
 std::size_t class_of_buffer(std::size_t bytes) noexcept {
   return static_cast<std::size_t>(std::bit_width(bytes / line_bytes)) - 1;
 }
@@ -33,7 +33,7 @@ Buffer::Buffer(std::size_t bytes) {
   if (size_ == 0) return;
   block_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size_)));
   if (!block_) throw std::bad_alloc();
-  // advice only: without huge pages everything works, a little slower
+  // advice only: without huge pages the buffer works, too, but is a little slower
   if (alignment == huge_page_bytes) static_cast<void>(madvise(block_.get(), size_, MADV_HUGEPAGE));
 }
 

@@ -17,9 +17,9 @@
 
 namespace lockstep::detail {
 
-/// A block of bytes, contents unspecified, aligned to 64 bytes. Blocks of a huge page or more use huge pages if
-/// possible, since a rank that reads them through the kernel pays per page; smaller ones would leave them mostly empty.
-/// Move-only.
+/// A block of bytes with unspecified contents, aligned to 64 bytes. A block of at least one huge page uses huge pages
+/// if possible, since a rank that reads the block through the kernel pays per page. A smaller block would leave a huge
+/// page mostly empty. Move-only.
 class Buffer {
  public:
   Buffer() = default;
@@ -29,7 +29,7 @@ class Buffer {
   [[nodiscard]] std::byte* data() const noexcept { return block_.get(); }
   [[nodiscard]] std::size_t size() const noexcept { return block_ ? size_ : 0; }
   [[nodiscard]] std::span<std::byte> first(std::size_t bytes) const noexcept { return {data(), bytes}; }
-  /// Leaks the memory, which may be accessed until the process ends. Leak checkers find it reachable.
+  /// Leaks the memory, because it may be accessed until the process ends. Leak checkers find the memory reachable.
   void leak() noexcept;
 
  private:
@@ -40,16 +40,16 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Buffers that operations stage data in, kept between operations so that a steady program allocates nothing. Their
-/// sizes are powers of two. Of each size it keeps as many as were taken at one time in the recent past: after
-/// `least_history` takes, and `history` more for each buffer that is kept, those that were never taken are freed.
-/// `take` and `give_back` take constant time.
+/// Buffers in which operations stage data. They are kept between operations, so that a program in a steady state
+/// allocates nothing. Their sizes are powers of two. For each size, the workspace keeps the number of buffers that were
+/// taken at the same time in the recent past: after `least_history` calls of `take`, plus `history` calls for each kept
+/// buffer, it frees the buffers that none of these calls needed. `take` and `give_back` take constant time.
 class Workspace {
  public:
   /// A buffer of at least `bytes` bytes, contents unspecified.
   [[nodiscard]] Buffer take(std::size_t bytes);
   void give_back(Buffer&& buffer);
-  /// Bytes of the buffers that are kept, those that are taken excepted.
+  /// Total size of the kept buffers, without the buffers that are taken.
   [[nodiscard]] std::size_t spare_bytes() const noexcept;
 
   static constexpr std::size_t least_history = 1024;
@@ -58,14 +58,14 @@ class Workspace {
  private:
   struct SizeClass {
     std::vector<Buffer> spare;
-    std::size_t unused = 0;  // the fewest of them since the last call of free_unused
+    std::size_t unused = 0;  // smallest number of spare buffers since the last call of free_unused
   };
 
   void free_unused() noexcept;
 
-  /// By size, from a cache line on.
+  /// By size; the smallest size is one cache line.
   std::array<SizeClass, std::numeric_limits<std::size_t>::digits - std::countr_zero(line_bytes)> classes_;
-  std::size_t takes_left_ = least_history;  // until the next call of free_unused
+  std::size_t takes_left_ = least_history;  // number of calls of `take` until the next call of free_unused
 };
 
 }  // namespace lockstep::detail

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA runtime as a table of calls: the calls that lockstep needs, one name per call, no policy. A library that is
-// built with CUDA contains the real table; tests supply their own. Using it needs no CUDA header.
+// The CUDA runtime as a table of calls. The table has only the calls that lockstep needs, one entry per CUDA call, and
+// no policy. A library that is built with CUDA contains the real table; tests supply their own. Code that uses the
+// table needs no CUDA header.
 
 #pragma once
 
@@ -32,7 +33,7 @@ enum class Status : int {
   unknown = 999,
 };
 
-/// cudaStream_t and cudaEvent_t. Null stands for none.
+/// cudaStream_t and cudaEvent_t. Null means that there is no such object.
 using Stream = void*;
 using Event = void*;
 
@@ -40,7 +41,7 @@ struct DeviceProperties {
   std::string name;                        ///< "NVIDIA H200"
   std::array<std::uint8_t, 16> uuid = {};  ///< identifies the device independently of CUDA_VISIBLE_DEVICES
   std::string pci_bus_id;                  ///< "0000:1b:00.0"
-  int major = 0;                           ///< compute capability
+  int major = 0;                           ///< compute capability major.minor
   int minor = 0;
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
@@ -53,34 +54,38 @@ struct PointerAttributes {
   int device = -1;
 };
 
-/// The calls. Each does the same as the CUDA call of that name and returns its status; asynchronous errors are returned
-/// by later calls. Thread-safe. Calls on a `device` use the calling thread's current device.
+/// The calls. Each call does the same as the CUDA call of the same name, and returns the status of the CUDA call.
+/// Asynchronous errors are returned by later calls. Thread-safe. A call without a `device` argument uses the calling
+/// thread's current device in the same way as the CUDA call.
 class Api {
  public:
   virtual ~Api() = default;
 
-  /// 13000 for CUDA 13.0; 0 if there is no driver.
+  /// `version` is 13000 for CUDA 13.0, and 0 if there is no driver.
   [[nodiscard]] virtual Status driver_version(int& version) = 0;
   [[nodiscard]] virtual Status runtime_version(int& version) = 0;
   [[nodiscard]] virtual Status device_count(int& count) = 0;
   [[nodiscard]] virtual Status set_device(int device) = 0;
-  /// -1 if the calling thread has not used any device. Restoring device 0 in that case would make CUDA initialise it.
+  /// `device` is -1 if the calling thread has not used any device. CUDA reports device 0 in this case; a caller that
+  /// later restored device 0 would make CUDA initialise it.
   [[nodiscard]] virtual Status get_device(int& device) = 0;
   [[nodiscard]] virtual Status device_properties(int device, DeviceProperties& properties) = 0;
   [[nodiscard]] virtual Status pointer_attributes(const void* pointer, PointerAttributes& attributes) = 0;
 
-  /// Allocates from the device's default pool; the process keeps as much of the pool as `set_pool_threshold` allows.
+  /// Allocates from the device's default pool. Freed memory stays in the pool up to the limit that `set_pool_threshold`
+  /// sets.
   [[nodiscard]] virtual Status malloc_async(void*& block, std::size_t bytes, Stream stream) = 0;
   [[nodiscard]] virtual Status free_async(void* block, Stream stream) = 0;
   [[nodiscard]] virtual Status set_pool_threshold(int device, std::uint64_t bytes) = 0;
-  /// Pinned host memory, which every device can access.
+  /// Allocates pinned host memory, which every device can access.
   [[nodiscard]] virtual Status malloc_host(void*& block, std::size_t bytes) = 0;
   [[nodiscard]] virtual Status free_host(void* block) = 0;
 
-  /// Copies between any two places except two devices; CUDA finds the direction from the addresses (cudaMemcpyDefault).
+  /// Copies between host memory and a device, or inside of one of them; CUDA finds the direction from the addresses
+  /// (cudaMemcpyDefault).
   [[nodiscard]] virtual Status memcpy_async(void* target, const void* source, std::size_t bytes, Stream stream) = 0;
-  /// Copies between devices, or inside one: memory of pools, which CUDA copies to a device without peer access by this
-  /// call only.
+  /// Copies between two devices, or inside of one device. If a device has no peer access to memory of another device's
+  /// pool, CUDA copies this memory only by this call.
   [[nodiscard]] virtual Status memcpy_peer_async(void* target, int target_device, const void* source, int source_device,
                                                  std::size_t bytes, Stream stream) = 0;
   [[nodiscard]] virtual Status memset_async(void* target, int byte, std::size_t bytes, Stream stream) = 0;
@@ -88,25 +93,25 @@ class Api {
   /// Creates a stream that does not wait for the default stream.
   [[nodiscard]] virtual Status stream_create(Stream& stream) = 0;
   [[nodiscard]] virtual Status stream_destroy(Stream stream) = 0;
-  [[nodiscard]] virtual Status stream_query(Stream stream) = 0;  ///< not_ready while it has work
+  [[nodiscard]] virtual Status stream_query(Stream stream) = 0;  ///< not_ready while the stream has work
   [[nodiscard]] virtual Status stream_wait_event(Stream stream, Event event) = 0;
   /// Creates an event without timing.
   [[nodiscard]] virtual Status event_create(Event& event) = 0;
   [[nodiscard]] virtual Status event_destroy(Event event) = 0;
   [[nodiscard]] virtual Status event_record(Event event, Stream stream) = 0;
-  [[nodiscard]] virtual Status event_query(Event event) = 0;  ///< not_ready until it has completed
+  [[nodiscard]] virtual Status event_query(Event event) = 0;  ///< not_ready until the event has completed
 
-  /// Returns the last error of this thread, and clears it unless it is sticky.
+  /// Returns the last error of this thread. Clears the error, unless the error is sticky.
   virtual Status take_last_error() = 0;
-  /// "cudaErrorMemoryAllocation", "out of memory"
+  /// For example "cudaErrorMemoryAllocation"; `error_string` then returns "out of memory".
   [[nodiscard]] virtual std::string error_name(Status status) const = 0;
   [[nodiscard]] virtual std::string error_string(Status status) const = 0;
 };
 
-/// Throws Error(unavailable) with CUDA's error text and the name of the call if `status` is not a success.
+/// If `status` is not a success, throws Error(unavailable) with CUDA's error text and the name of the call.
 void check(const Api& api, Status status, std::string_view call);
 
-/// The real table; null in a build without CUDA. Returns the same table each time. Thread-safe.
+/// The real table, the same in each call; null in a build without CUDA. Thread-safe.
 [[nodiscard]] std::shared_ptr<Api> real_api();
 
 }  // namespace lockstep::detail::cuda

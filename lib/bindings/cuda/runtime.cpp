@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real table of CUDA calls, over the runtime that is linked into the library.
+// The real table of CUDA calls, which uses the CUDA runtime that is linked into the library.
 
 #include "bindings/cuda/cuda.hpp"
 
@@ -40,8 +40,8 @@ MemoryKind memory_kind(cudaMemoryType type) {
   }
 }
 
-/// Whether the calling thread has used a device. The runtime, which has loaded the driver, does not tell, so this asks
-/// the driver; true if the driver does not tell either.
+/// Whether the calling thread has used a device. The CUDA runtime does not tell this, so this function asks the driver,
+/// which the runtime has loaded. True if the driver does not tell.
 bool has_context() {
   using GetCurrent = int (*)(void** context);
   static const auto get_current = [] {

@@ -58,7 +58,7 @@ bool this_thread_may_call() {
 }
 
 std::unique_lock<std::mutex> serialize() {
-  static std::mutex mutex;  // one per process, like MPI; locked or not at run time, which the analysis cannot follow
+  static std::mutex mutex;  // not a Mutex: the analysis cannot follow a lock that is taken only at some thread levels
   static const int level = thread_level();
   return level >= MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>(mutex, std::defer_lock)
                                       : std::unique_lock<std::mutex>(mutex);
@@ -122,7 +122,7 @@ Nodes find_nodes(MPI_Comm comm) {
   check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   Nodes nodes;
   check(MPI_Comm_size(node, &nodes.ranks_here), "MPI_Comm_size");
-  int leader = 0;  // ranks keep their order inside a node
+  int leader = 0;  // rank in `comm`; rank 0 of `node` is the lowest rank, since key 0 keeps the order of `comm`
   int size = 0;
   check(MPI_Comm_rank(comm, &leader), "MPI_Comm_rank");
   check(MPI_Comm_size(comm, &size), "MPI_Comm_size");

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// MPI's C interface, with errors as exceptions and handles that free themselves. One name per call, no policy.
+// MPI's C interface, with errors as exceptions, and with handles that free themselves. One function per MPI call, no
+// policy.
 
 #pragma once
 
@@ -16,33 +17,34 @@
 
 namespace lockstep::detail::mpi {
 
-/// Throws Error(unavailable) with MPI's error text if `result` is not MPI_SUCCESS.
+/// If `result` is not MPI_SUCCESS, throws Error(unavailable) with MPI's error text.
 void check(int result, const char* call);
 
 /// Whether MPI is initialised and not finalised.
 [[nodiscard]] bool is_active();
 [[nodiscard]] bool is_initialized();
 [[nodiscard]] bool is_finalized();
-/// The granted level, MPI_THREAD_SINGLE ... MPI_THREAD_MULTIPLE. Throws if MPI is not active.
+/// The thread level that MPI has granted, MPI_THREAD_SINGLE ... MPI_THREAD_MULTIPLE. Throws if MPI is not active.
 [[nodiscard]] int thread_level();
-/// The name of a level: "single", "funneled", "serialized", "multiple".
+/// The name of a thread level: "single", "funneled", "serialized" or "multiple".
 [[nodiscard]] std::string thread_level_name(int level);
-/// Whether the granted level allows the calling thread to call MPI.
+/// Whether the granted thread level allows the calling thread to call MPI.
 [[nodiscard]] bool this_thread_may_call();
 
-/// A lock to hold around MPI calls. Below MPI_THREAD_MULTIPLE it admits one thread at a time; at MPI_THREAD_MULTIPLE it
-/// locks nothing.
+/// Returns a lock that the caller holds during MPI calls. Below MPI_THREAD_MULTIPLE, only one thread at a time holds
+/// the lock. At MPI_THREAD_MULTIPLE, the lock does nothing.
 [[nodiscard]] std::unique_lock<std::mutex> serialize();
 
-/// A communicator that was made by this library, freed at the end if MPI is still active. Move-only. Errors are
-/// returned instead of aborting the program. Not thread-safe; the functions that call MPI take the lock of `serialize`.
+/// A communicator that this library has made. The destructor frees the communicator if MPI is still active. Move-only.
+/// MPI returns errors of the communicator instead of aborting the program. Not thread-safe; the functions that call MPI
+/// take the lock of `serialize`.
 class Comm {
  public:
   Comm() = default;
   /// Adopts a handle that no other object frees.
   [[nodiscard]] static Comm adopt(MPI_Comm made);
-  /// The ranks of `original` with the same `color`, ordered by `key`; empty for MPI_UNDEFINED. Collective over
-  /// `original`; waits without a bound.
+  /// The ranks of `original` with the same `color`, ordered by `key`; empty if `color` is MPI_UNDEFINED. Collective
+  /// over `original`; waits without a bound.
   [[nodiscard]] static Comm split_of(MPI_Comm original, int color, int key);
   Comm(Comm&& other) noexcept : handle_(other.release()) {}
   Comm& operator=(Comm&& other) noexcept;
@@ -53,7 +55,7 @@ class Comm {
   [[nodiscard]] MPI_Comm get() const noexcept { return handle_; }
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
-  /// Returns the handle without freeing it, and forgets it.
+  /// Returns the handle without freeing it. The object is empty afterwards.
   MPI_Comm release() noexcept;
 
  private:
@@ -67,21 +69,21 @@ struct Nodes {
   int ranks_here = 1;        ///< size of the calling rank's group
   std::vector<int> leaders;  ///< for each rank, the lowest rank of its group
 };
-/// Finds the nodes of `comm`. Collective; waits without a bound, since MPI-3.1 has no nonblocking call for this, and
-/// holds the lock of `serialize`.
+/// Finds the nodes of `comm`. Collective. Waits without a bound, since MPI-3.1 has no nonblocking call that finds the
+/// nodes. Holds the lock of `serialize` during the wait.
 [[nodiscard]] Nodes find_nodes(MPI_Comm comm);
 
-/// MPI's type for `dtype`; none for the 16-bit floats, which MPI cannot add.
+/// MPI's type for `dtype`; none for the 16-bit floating-point types, which MPI cannot add.
 [[nodiscard]] std::optional<MPI_Datatype> datatype(DType dtype);
-/// MPI's op for `op`; MPI_SUM for a mean, whose division the caller does.
+/// MPI's operation for `op`. For a mean, that is MPI_SUM: the caller must divide the sum.
 [[nodiscard]] MPI_Op op(ReduceOp op);
 
-/// The largest tag, the same on all ranks; at least 32767.
+/// The largest tag that MPI allows. The same on all ranks; at least 32767.
 [[nodiscard]] int largest_tag();
-/// For each rank of `comm`, its rank in `target`, or MPI_UNDEFINED. Local.
+/// For each rank of `comm`, its rank in `target`; MPI_UNDEFINED if it has none. Local.
 [[nodiscard]] std::vector<int> ranks_in(MPI_Comm comm, MPI_Comm target);
 
-/// The first line of the MPI library's version text.
+/// The MPI library's version text, up to the first comma or the end of the line.
 [[nodiscard]] std::string library_version();
 
 }  // namespace lockstep::detail::mpi

@@ -29,7 +29,7 @@ PendingDuplicate::~PendingDuplicate() {
   if (memory_->request != MPI_REQUEST_NULL) {
     leak(memory_.release());
   } else if (memory_->copy != MPI_COMM_NULL && is_active()) {
-    static_cast<void>(Comm::adopt(memory_->copy));  // frees it
+    static_cast<void>(Comm::adopt(memory_->copy));  // the temporary object frees the duplicate
   }
 }
 

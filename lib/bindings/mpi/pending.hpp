@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nonblocking collectives of MPI, each with the memory that MPI writes. An MPI request for a collective cannot be
-// cancelled: if an object is destroyed before the call is complete, that memory is leaked.
+// Nonblocking collectives of MPI, each with the memory to which MPI writes. MPI cannot cancel the request of a
+// collective: if an object is destroyed before its call is complete, this memory is leaked.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::detail::mpi {
 
-/// MPI_Comm_idup. Not thread-safe. Each function takes the lock of `serialize`.
+/// A call of MPI_Comm_idup. Not thread-safe. Each function takes the lock of `serialize`.
 class PendingDuplicate {
  public:
   /// Collective over `original`; does not wait.
@@ -25,7 +25,7 @@ class PendingDuplicate {
 
   /// Whether the call is complete.
   [[nodiscard]] bool test();
-  /// The duplicate, once the call is complete.
+  /// Returns the duplicate. Called after the call is complete.
   [[nodiscard]] Comm take();
 
  private:
@@ -36,8 +36,8 @@ class PendingDuplicate {
   std::unique_ptr<Memory> memory_;
 };
 
-/// MPI_Iallgather of the same number of bytes from each rank. Not thread-safe. Each function takes the lock of
-/// `serialize`.
+/// A call of MPI_Iallgather, with the same number of bytes from each rank. Not thread-safe. Each function takes the
+/// lock of `serialize`.
 class PendingAllGather {
  public:
   /// Copies the `bytes` bytes at `own`. Collective over `comm`, which has `size` ranks; does not wait.
@@ -48,7 +48,7 @@ class PendingAllGather {
 
   /// Whether the call is complete.
   [[nodiscard]] bool test();
-  /// The bytes of all ranks in rank order, once the call is complete.
+  /// The bytes of all ranks, in rank order. Called after the call is complete.
   [[nodiscard]] const std::vector<std::byte>& all() const noexcept { return memory_->all; }
 
  private:

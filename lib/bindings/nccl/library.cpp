@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real table of NCCL calls. NCCL is opened at run time, so that one lockstep runs on machines with and without it;
-// the functions have the types of the header that lockstep is built with.
+// The real table of NCCL calls. NCCL is opened at run time, so that the same build of lockstep runs on machines with
+// and without NCCL. The functions have the types of the NCCL header with which lockstep is built.
 
 #include "bindings/nccl/nccl.hpp"
 
@@ -28,7 +28,7 @@ static_assert(static_cast<Result>(ncclRemoteError) == Result::remote_error);
 static_assert(static_cast<Result>(ncclInProgress) == Result::in_progress);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 
-// All functions that are used, by their names without "nccl".
+// All functions that lockstep uses, by their names without the prefix "nccl".
 #define LOCKSTEP_NCCL_FUNCTIONS(X) \
   X(AllGather)                     \
   X(AllReduce)                     \
@@ -60,7 +60,7 @@ Function* function_of(void* handle, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(handle, name));
 }
 
-/// The name of a function that `handle` lacks; empty if all were found.
+/// Finds all functions in `handle`. Returns the name of the first missing function; empty if no function is missing.
 std::string resolve(void* handle, Functions& functions) {
 #define LOCKSTEP_RESOLVE(name)                                              \
   functions.name = function_of<decltype(nccl##name)>(handle, "nccl" #name); \
@@ -85,7 +85,7 @@ ncclRedOp_t native_op(RedOp op) {
   return ncclNumOps;
 }
 
-/// NCCL's type for `dtype`, which must be one that is_reducible accepts.
+/// NCCL's type for `dtype`, which must be reducible (see is_reducible).
 ncclDataType_t native_type(DType dtype) {
   switch (dtype) {
     case DType::f16: return ncclFloat16;
@@ -186,8 +186,8 @@ class Opened final : public Api {
   }
 
  private:
-  /// A new variable for a communicator. It stays valid for ever, because NCCL writes a communicator to its variable at
-  /// once, and a second time, from a thread of its own, when the communicator is ready.
+  /// A new variable for a communicator. The variable stays valid for ever, because NCCL writes the communicator to it
+  /// twice: at once, and again, from a thread of NCCL, when the communicator is ready.
   ncclComm_t& new_place() {
     const MutexLock lock(mutex_);
     return places_.emplace_back(nullptr);
@@ -199,12 +199,13 @@ class Opened final : public Api {
 };
 
 std::string version_text(int code) {
-  // versions up to 2.8 have one digit less for the major version
+  // up to version 2.8, the code is major * 1000 + minor * 100 + patch; later versions use major * 10000
   const int major = code < 10000 ? code / 1000 : code / 10000;
   return fmt::format("{}.{}.{}", major, code < 10000 ? code % 1000 / 100 : code % 10000 / 100, code % 100);
 }
 
-/// Looks up the functions in `handle`. `file` is used as its name until NCCL's path is known.
+/// Finds NCCL's functions in `handle`. `file` is used as the name of the library until the path of the library is
+/// known.
 Library look_into(void* handle, const std::string& file) {
   Library found{.path = file};
   const auto get_version = function_of<decltype(ncclGetVersion)>(handle, "ncclGetVersion");

@@ -16,7 +16,7 @@ struct Named {
   bool is_taken LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 
-/// Lives as long as the process: NCCL is opened once.
+/// One object per process, because a process opens NCCL once.
 Named& named() {
   static Named of_this_process;
   return of_this_process;

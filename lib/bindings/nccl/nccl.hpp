@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL as a table of calls: one name per call, no policy. The real NCCL is opened at run time; tests supply their own
-// table. Using it needs no header of NCCL or CUDA.
+// NCCL as a table of calls, one entry per NCCL call, without policy. The real NCCL is opened at run time; tests supply
+// their own table. Code that uses the table needs no header of NCCL or CUDA.
 
 #pragma once
 
@@ -30,7 +30,7 @@ enum class Result : int {
   in_progress = 7,
 };
 
-/// ncclComm_t and cudaStream_t. Null stands for none.
+/// ncclComm_t and cudaStream_t. Null means that there is no such object.
 using Comm = void*;
 using Stream = void*;
 
@@ -41,18 +41,19 @@ struct UniqueId {
 /// The values of ncclRedOp_t that lockstep uses.
 enum class RedOp : std::uint8_t { sum, prod, max, min };
 
-/// Whether NCCL supports elements of `dtype`: all but 16-bit integers, which can be moved as bytes only. bool is passed
-/// as u8.
+/// Whether NCCL supports elements of `dtype`. NCCL supports all types but 16-bit integers, which it can move only as
+/// bytes. bool is passed as u8.
 [[nodiscard]] bool is_reducible(DType dtype) noexcept;
 
-/// The calls. Each does the same as the NCCL call of that name. Communicators are non-blocking: any call may return
-/// in_progress, and `comm_get_async_error` then tells when it is complete. Groups belong to the calling thread. Counts
-/// are in elements. Thread-safe, but each communicator may be used by one thread at a time.
+/// The calls. Each call does the same as the NCCL call of the same name. Communicators are non-blocking: any call may
+/// return in_progress, and `comm_get_async_error` then tells when this call is complete. The group of `group_start` and
+/// `group_end` consists of calls of one thread. Counts are numbers of elements. Thread-safe, but only one thread at a
+/// time may use a communicator.
 class Api {
  public:
   virtual ~Api() = default;
 
-  [[nodiscard]] virtual Result get_version(int& version) = 0;  ///< 22809 for 2.28.9
+  [[nodiscard]] virtual Result get_version(int& version) = 0;  ///< 22809 for version 2.28.9
   [[nodiscard]] virtual Result get_unique_id(UniqueId& id) = 0;
   /// Creates a communicator on the calling thread's current device, with blocking = 0.
   [[nodiscard]] virtual Result comm_init_rank(Comm& comm, int ranks, const UniqueId& id, int rank) = 0;
@@ -86,9 +87,9 @@ class Api {
                                     Stream stream) = 0;
 };
 
-/// The result of looking for NCCL.
+/// The result of `open_library`.
 struct Library {
-  std::shared_ptr<Api> api;  ///< null if NCCL cannot be used; `why` is the reason
+  std::shared_ptr<Api> api;  ///< null if NCCL cannot be used; `why` is then the reason
   int version = 0;
   std::string path;  ///< path of the library file
   std::string why;   ///< "cannot open NCCL: libnccl.so.2: ...", "... is NCCL 2.17.1; lockstep needs 2.18 or newer"
@@ -97,18 +98,19 @@ struct Library {
 /// The oldest supported version of NCCL.
 inline constexpr int least_version = 21800;
 
-/// Opens NCCL: the file `path`; if `path` is empty, the NCCL that is loaded in the process already, otherwise
-/// libnccl.so.2. It is never closed. Thread-safe.
+/// Opens NCCL: the file `path` or, if `path` is empty, the NCCL that is already loaded in the process or, if none is
+/// loaded, libnccl.so.2. The library is never closed. Thread-safe.
 [[nodiscard]] Library open_library(const std::string& path);
 
-/// The file that this process opens as NCCL: the one that its Environment names, otherwise the one that LOCKSTEP_NCCL
-/// names.
+/// The file that this process opens as NCCL: the file that the program has named in its EnvironmentOptions or, if there
+/// is none, the file that the environment variable LOCKSTEP_NCCL names.
 struct LibraryName {
   std::string file;     ///< empty if no file is named
   std::string_view by;  ///< "EnvironmentOptions::nccl_library" or "LOCKSTEP_NCCL"
 };
 
-/// Names a file; "" stands for none. Returns false, and changes nothing, if NCCL has been opened already. Thread-safe.
+/// Sets the file to open as NCCL; "" means that no file is named. After `take_library_name`, returns false and changes
+/// nothing. Thread-safe.
 [[nodiscard]] bool name_library(const std::string& file);
 
 /// The file to open as NCCL. After this call `name_library` returns false. Thread-safe.

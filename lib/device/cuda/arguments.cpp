@@ -15,20 +15,21 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// One step of a fold: push an input, then combine `merges` times.
+/// One step of a fold: push an input on the stack, and then combine the two topmost entries `merges` times.
 struct Step {
   std::size_t input = 0;
   int merges = 0;
 };
 
-/// A part of a fold, and the stack depth that it needs.
+/// The steps of a subtree of a fold, and the stack depth that the steps need.
 struct Program {
   std::vector<Step> steps;
   int depth = 1;
 };
 
-/// Both programs, and then one merge. The deeper one comes first, so that less is on the stack meanwhile. The order of
-/// the operands does not change a result, except for the bits of a NaN in a partial result.
+/// Returns a program that executes both programs and then merges their values. The program with the deeper stack comes
+/// first, because the other program runs with one more value on the stack. The order of the operands does not change a
+/// result, except for the bits of a NaN in a partial result.
 Program merged(Program left, Program right) {
   if (left.depth < right.depth) std::swap(left, right);
   left.depth = std::max(left.depth, right.depth + 1);
@@ -37,7 +38,8 @@ Program merged(Program left, Program right) {
   return left;
 }
 
-/// The same tree with its inputs in the order that needs the smallest stack: n inputs need at most log2(n) + 1 entries.
+/// The steps of the same tree, with the inputs in the order that needs the smallest stack. For n inputs, the stack has
+/// at most log2(n) + 1 entries.
 std::vector<Step> shallowest(std::span<const std::uint8_t> merges) {
   std::vector<Program> stack;
   for (std::size_t k = 0; k < merges.size(); ++k) {
@@ -51,7 +53,8 @@ std::vector<Step> shallowest(std::span<const std::uint8_t> merges) {
   return std::move(stack.back().steps);
 }
 
-/// Stores the merges of `steps` in `arguments`: after every four inputs, if each four inputs are a node of four leaves.
+/// Stores the merges of `steps` in `arguments`. If each group of four inputs is combined like four leaves of a tree,
+/// stores only the merges that follow each group.
 void put_merges(std::span<const Step> steps, FoldArguments& arguments) {
   static constexpr int of_four[]{0, 1, 0, 2};
   static constexpr int last_of[]{0, 0, 1, 1, 2};  // indexed by the number of inputs
@@ -123,7 +126,7 @@ FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldSha
 }
 
 int known_leaves(const Fold& fold) {
-  // the results of fold_merges_of_leaves
+  // the results of fold_merges_of_leaves for 2, 3, 4 and 8 leaves
   static constexpr std::uint8_t two[]{0, 1};
   static constexpr std::uint8_t three[]{0, 1, 1};
   static constexpr std::uint8_t four[]{0, 1, 0, 2};
@@ -197,7 +200,8 @@ SparseUpdateArguments sparse_update_arguments(const SparseUpdate& update, void* 
   arguments.begins_inside = first > 0 && update.steps[first - 1].row == steps.front().row;
   arguments.ends_inside = count < steps.size() && steps[count].row == steps[count - 1].row;
   if (arguments.begins_inside && arguments.ends_inside && arguments.row_count > 1) {
-    // `carried` is read for the first row and written for the last one, by threads that are not synchronized
+    // the threads of the first row would read `carried`, and the threads of the last row would write it without
+    // synchronization: leave the last row to the next launch
     --arguments.row_count;
     arguments.ends_inside = false;
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of kernels, computed from the arguments of their callers.
+// Functions that compute the arguments of kernels from the arguments of the functions in kernels.hpp.
 
 #pragma once
 
@@ -18,14 +18,14 @@
 
 namespace lockstep::detail::cuda {
 
-/// An array: its address and the size of its elements.
+/// Address and element size of an array.
 struct ArrayPlace {
   const void* begin = nullptr;
   int element_bytes = 0;
 };
 
-/// Divides `count` elements among threads: into packs of `lanes` elements that are aligned in all arrays, after fewer
-/// than `lanes` single elements. If no elements can be divided so, every element is a single one.
+/// Divides `count` elements into up to `lanes` - 1 single elements at the front, and packs of `lanes` elements that are
+/// aligned in all arrays. If such an alignment is impossible, all elements are single elements.
 [[nodiscard]] Split split_of(std::int64_t count, int lanes, std::span<const ArrayPlace> arrays);
 
 struct FoldShape {
@@ -40,10 +40,11 @@ inline constexpr FoldShape shape_of = {Elements::lanes, sizeof(typename Elements
 
 [[nodiscard]] FoldArguments fold_arguments(const Fold& fold, std::int64_t count, const FoldShape& shape);
 
-/// The number of inputs if they are leaves 0, 1, ... of a tree and there is a kernel for that number; otherwise 0.
+/// If the inputs are the leaves 0, 1, ... of a tree, and a kernel for this number of leaves exists, returns the number
+/// of inputs; otherwise returns 0.
 [[nodiscard]] int known_leaves(const Fold& fold);
 
-/// Calls `launch` with the type of bodies/fold.hpp that fits the inputs of `fold`.
+/// Calls `launch` with a LeafInputs or an AnyInputs (see bodies/fold.hpp), as the inputs of `fold` require.
 template <class Elements, class Launch>
 Status with_inputs(const Fold& fold, const Launch& launch) {
   if constexpr (Elements::has_leaf_kernels) {
@@ -58,17 +59,17 @@ Status with_inputs(const Fold& fold, const Launch& launch) {
   return launch(AnyInputs<Elements>());
 }
 
-/// Removes as many regions from the front of `regions` as one launch can copy, and skips empty ones.
+/// The arguments of one launch. Removes the regions that this launch copies, and empty regions, from `regions`.
 [[nodiscard]] CopyArguments copy_arguments(std::span<const CopyRegion>& regions);
 
 [[nodiscard]] FillArguments fill_arguments(void* target, const void* element, std::size_t element_bytes,
                                            std::int64_t count);
 
-/// The steps of `update` from `first` on, as many as one launch can do.
+/// The arguments of one launch. They contain the steps of `update` from step `first` on, up to the limit of one launch.
 [[nodiscard]] SparseUpdateArguments sparse_update_arguments(const SparseUpdate& update, void* carried,
                                                             std::size_t first, const FoldShape& shape);
 
-/// Calls `launch` with the arguments of each launch that `update` needs, in order, until one fails.
+/// Divides `update` into launches, and calls `launch` with the arguments of each in order, until a launch fails.
 template <class Elements, class Launch>
 Status with_sparse_update_arguments(const SparseUpdate& update, void* carried, const Launch& launch) {
   for (std::size_t first = 0; first < update.steps.size();) {
@@ -80,7 +81,7 @@ Status with_sparse_update_arguments(const SparseUpdate& update, void* carried, c
   return Status::success;
 }
 
-/// The arrays must have the same length.
+/// All arrays must have the same length.
 template <class Step>
 [[nodiscard]] OptimizerStepArguments<Step> optimizer_step_arguments(
     const Step& step, const std::span<float> (&outputs)[Step::written],

@@ -16,9 +16,9 @@ namespace {
 
 std::atomic<Backend*> installed{nullptr};
 
-/// Looks for devices and stores what it finds in `found`. Returns the reason why no GPU can be used; empty if one can.
+/// Looks for devices and stores the result in `found`. Returns the reason if no GPU can be used; otherwise "".
 std::string look_for_devices(Api& api, Found& found) {
-  // without a driver, this is the only call that reports it without leaving an error behind
+  // if there is no driver, only this call reports it without setting CUDA's last error
   if (api.driver_version(found.driver_version) != Status::success) found.driver_version = 0;
   if (found.driver_version == 0) return "no CUDA driver";
   int count = 0;
@@ -61,7 +61,8 @@ Backend::~Backend() = default;
 
 Backend& Backend::of_this_process() {
   if (Backend* const put = installed.load(std::memory_order_acquire)) return *put;
-  static Backend* const real = new Backend({real_api(), real_kernels(), nullptr});  // streams may outlive everything
+  // never destroyed, because streams may outlive static objects
+  static Backend* const real = new Backend({real_api(), real_kernels(), nullptr});
   return *real;
 }
 
@@ -111,7 +112,7 @@ InstalledTables::InstalledTables(Tables tables) {
 }
 
 InstalledTables::~InstalledTables() {
-  delete installed.load();  // its resources are freed through its own tables
+  delete installed.load();  // before the tables are removed: the destructor of Backend uses the tables
   installed.store(nullptr);
 }
 

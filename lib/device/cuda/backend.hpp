@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPUs of this process: the tables of calls to use them, and the devices that were found at the first use.
+// The GPUs of this process: the devices that were found at the first use, and the tables, which are the interfaces to
+// CUDA, to the kernels and to NCCL.
 
 #pragma once
 
@@ -21,14 +22,14 @@
 
 namespace lockstep::detail::cuda {
 
-/// Tables that are used together.
+/// The interfaces that one Backend uses.
 struct Tables {
   std::shared_ptr<Api> api;                   ///< null without CUDA
   std::shared_ptr<Kernels> kernels;           ///< null if `api` is null
-  std::shared_ptr<const nccl::Library> nccl;  ///< null: opened at first use, see nccl::take_library_name
+  std::shared_ptr<const nccl::Library> nccl;  ///< null if the first use opens NCCL; see nccl::take_library_name
 };
 
-/// The devices found at the first use; they do not change afterwards.
+/// The devices that were found at the first use. They do not change afterwards.
 struct Found {
   std::vector<DeviceProperties> devices;  ///< by index; empty if no GPU can be used
   std::string why;  ///< "built without CUDA", "no CUDA driver", "no GPU is visible", ...; empty if a GPU can be used
@@ -38,10 +39,10 @@ struct Found {
 
 class OpenDevices;
 
-/// The text of a version: "13.0" for 13000.
+/// The text of a CUDA version: "13.0" for 13000.
 [[nodiscard]] std::string version_text(int version);
 
-/// The tables and the devices of this process, probed at the first use. Never destroyed. Thread-safe.
+/// The tables and the devices of this process. The devices are probed at the first use. Never destroyed. Thread-safe.
 class Backend {
  public:
   explicit Backend(Tables tables);
@@ -49,7 +50,7 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   ~Backend();
 
-  /// The backend of this process: the real one, or the one that a test has installed.
+  /// The backend of this process: the real backend, or a backend that a test has installed.
   [[nodiscard]] static Backend& of_this_process();
 
   [[nodiscard]] Api& api() const noexcept { return *tables_.api; }
@@ -57,13 +58,13 @@ class Backend {
   [[nodiscard]] const nccl::Library& nccl();
   [[nodiscard]] const Found& found() const noexcept { return found_; }
   [[nodiscard]] int device_count() const noexcept { return static_cast<int>(found_.devices.size()); }
-  /// Throws Error(unavailable) that lists the available GPUs if `device` is not among them, and Error(invalid_argument)
-  /// if it is not a GPU.
+  /// If `device` is not a GPU, throws Error(invalid_argument). If `device` is not available, throws Error(unavailable)
+  /// that lists the available GPUs. `who` names the operation in the error.
   void require(Device device, std::string_view who) const;
   /// The resources that the process holds on the devices.
   [[nodiscard]] OpenDevices& open_devices() const noexcept { return *open_devices_; }
 
-  /// False in a child that fork() made: it must not free CUDA resources of its parent.
+  /// False in a child process of fork(), which must not free CUDA resources of its parent.
   [[nodiscard]] bool is_of_this_process() const noexcept;
 
  private:
@@ -75,12 +76,13 @@ class Backend {
   std::unique_ptr<OpenDevices> open_devices_;  // destroyed first: it needs the tables
 };
 
-/// The versions of CUDA and NCCL, also on a machine without a GPU: "CUDA 13.0, driver 13.0; NCCL 2.28.9 of
-/// /usr/lib/libnccl.so.2", "CUDA 13.0; no NCCL: cannot open NCCL: ..."; empty in a build without CUDA. Looks for NCCL.
+/// The versions of CUDA and NCCL, also on a machine without a GPU, such as "CUDA 13.0, driver 13.0; NCCL 2.28.9 of
+/// /usr/lib/libnccl.so.2" or "CUDA 13.0; no NCCL: cannot open NCCL: ...". Empty in a build without CUDA. Opens NCCL if
+/// this process has not tried to open it before.
 [[nodiscard]] std::string versions_text(Backend& backend);
 
-/// For tests: while it lives, `tables` are those of the process. Everything that was made with other tables must be
-/// destroyed before.
+/// For tests: as long as this object exists, the process uses `tables`. Objects that were made with other tables must
+/// be destroyed before the construction of this object.
 class InstalledTables {
  public:
   explicit InstalledTables(Tables tables);

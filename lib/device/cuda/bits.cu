@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bitwise and, or, exclusive or.
+// Kernels for bitwise and, or, and exclusive or.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"

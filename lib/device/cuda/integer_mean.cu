@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Means of integers, computed in f64.
+// Kernels for means of integers, which are computed in f64.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of GPUs, behind a table like CUDA's own calls. All of them are asynchronous on their stream, on the
-// calling thread's current device; their pointers are device memory. The results have the bits of the host's kernels.
+// The interface to the GPU kernels, which tests can replace like the interface to CUDA. All functions start work on
+// `stream`, on the calling thread's current device, and return without waiting. Arrays are in device memory. The
+// results are bitwise equal to the results of the host's kernels.
 
 #pragma once
 
@@ -28,27 +29,28 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  /// The maximum numbers of inputs and outputs of one launch. The caller folds more in several launches.
+  /// The maximum numbers of inputs and outputs of one launch. For more, the caller makes several launches.
   static constexpr int most_inputs = 64;
   static constexpr int most_outputs = 64;
 
-  /// The `reduce` of kernels/reduce.hpp, on the device: at most `most_inputs` inputs and `most_outputs` outputs; an
-  /// output may be any input whose elements have the same size. `fold.stream` is ignored.
+  /// Does the same as `reduce` of kernels/reduce.hpp, for at most `most_inputs` inputs and `most_outputs` outputs. An
+  /// output may be any of the inputs if their elements have the same size. Ignores `fold.stream`.
   [[nodiscard]] virtual Status reduce(const Fold& fold, std::int64_t count, Stream stream) = 0;
 
-  /// Copies the regions, which must not overlap, in as few launches as their descriptors need: for packing and
-  /// unpacking.
+  /// Copies the regions, which must not overlap. Used for packing and unpacking: one launch copies many regions.
   [[nodiscard]] virtual Status copy(std::span<const CopyRegion> regions, Stream stream) = 0;
 
-  /// Writes the `element_bytes` (1, 2, 4 or 8) bytes at `element` to each of `count` elements of `target`.
+  /// Copies the element at `element`, in host memory, to each of `count` elements of `target`. An element has
+  /// `element_bytes` (1, 2, 4 or 8) bytes.
   [[nodiscard]] virtual Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
                                     Stream stream) = 0;
 
   /// The maximum number of row steps of one launch.
   static constexpr int most_row_steps = 232;
 
-  /// The `apply_sparse_update` of kernels/sparse_update.hpp, on the device, except for `update`, which is a copy. If
-  /// there are more steps than one launch can do, `carried` holds the accumulators of a row between two launches.
+  /// Does the same as `apply_sparse_update` of kernels/sparse_update.hpp, except that `update.op` must not be
+  /// RowOp::update, which is a plain copy. If the update needs several launches, `carried` contains the accumulators of
+  /// a row between two launches.
   [[nodiscard]] virtual Status apply_sparse_update(const SparseUpdate& update, void* carried, Stream stream) = 0;
 
   // The functions of kernels/optimizer_step.hpp, on the device.
@@ -68,7 +70,7 @@ class Kernels {
                                               const LambFactors& factors, Stream stream) = 0;
 };
 
-/// The kernels of this build; null in a build without CUDA. Returns the same table each time. Thread-safe.
+/// The kernels of this build; null in a build without CUDA. Returns the same object each time. Thread-safe.
 [[nodiscard]] std::shared_ptr<Kernels> real_kernels();
 
 }  // namespace lockstep::detail::cuda

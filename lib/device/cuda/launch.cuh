@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bodies as kernels, and their launches. Compiled by CUDA's compiler.
+// Kernels that call the functions in bodies/, and functions that launch these kernels. Only for CUDA's compiler.
 
 #pragma once
 
@@ -39,8 +39,9 @@ struct WordOf<16> {
   using Type = uint4;
 };
 
-/// Accesses global memory with one load or store per word, by intrinsics: plain assignments would be split again.
-/// Loaded words are not cached, since they are read once.
+/// Accesses global memory with one load or store instruction per word. Uses intrinsics, because the compiler would
+/// split a plain assignment of a word into several instructions. Loads mark the words for early eviction from the
+/// caches, because each word is read only once.
 struct DeviceMemory {
   template <class Word>
   static __device__ Word load(const void* source) {
@@ -55,8 +56,8 @@ struct DeviceMemory {
 
 inline __device__ Worker this_worker() { return {blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x)}; }
 
-/// Launches `kernel` with one block per tile, but no more blocks than keep all multiprocessors busy; no launch for no
-/// tiles.
+/// Launches `kernel` with one block per tile, but with no more blocks than are needed to keep all multiprocessors busy.
+/// If `tiles` is 0, launches nothing.
 template <class Arguments>
 Status launch(void (*kernel)(const Arguments), const Arguments& arguments, std::int64_t tiles, Stream stream) {
   constexpr int blocks_per_multiprocessor = 16;
@@ -89,8 +90,9 @@ Status launch_fold(const Fold& fold, std::int64_t count, Stream stream) {
   });
 }
 
-// Launches of kernels that exist per dtype: one source per function, so that they compile in parallel.
-[[nodiscard]] Status launch_sum(const Fold& fold, std::int64_t count, Stream stream);  ///< and means of floats
+// Functions that launch kernels which are compiled for each dtype. Each function has its own source file, so that the
+// files compile in parallel.
+[[nodiscard]] Status launch_sum(const Fold& fold, std::int64_t count, Stream stream);  ///< also means of floats
 [[nodiscard]] Status launch_integer_mean(const Fold& fold, std::int64_t count, Stream stream);
 [[nodiscard]] Status launch_minimum(const Fold& fold, std::int64_t count, Stream stream);
 [[nodiscard]] Status launch_maximum(const Fold& fold, std::int64_t count, Stream stream);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maxima.
+// Kernels for maxima.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"

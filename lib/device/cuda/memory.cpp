@@ -26,7 +26,7 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-/// A std::bad_alloc whose text tells which memory is exhausted.
+/// A std::bad_alloc whose text names the exhausted memory.
 class MemoryUsedUp final : public std::bad_alloc {
  public:
   explicit MemoryUsedUp(const std::string& text) noexcept {
@@ -35,11 +35,11 @@ class MemoryUsedUp final : public std::bad_alloc {
   [[nodiscard]] const char* what() const noexcept override { return text_.data(); }
 
  private:
-  std::array<char, 96> text_{};  // not a std::string: copying it might fail for lack of memory
+  std::array<char, 96> text_{};  // not a std::string, because a copy of it might need memory
 };
 
-/// Returns `block` if `status` of the allocation `call` is success. If it is out_of_memory, clears CUDA's last error
-/// and throws MemoryUsedUp.
+/// Checks `status`, the result of the allocation function `call`. On success, returns `block`. If `status` is
+/// out_of_memory, clears CUDA's last error and throws MemoryUsedUp.
 template <class Text>
 void* taken(Api& api, Status status, void* block, const char* call, const Text& text_when_used_up) {
   if (status == Status::out_of_memory) {
@@ -85,8 +85,8 @@ class PinnedMemory final : public MemoryResource {
   }
 
  private:
-  /// The size class of `bytes`. There are eight classes between a power of two and the next, so at most an eighth is
-  /// unused.
+  /// The size class of `bytes`. Sizes are whole pages. From eight pages on, there are eight classes between a power of
+  /// two and the next power of two, so that at most an eighth of a block is unused.
   static std::size_t class_of(std::size_t bytes) noexcept {
     constexpr std::size_t page = 4096;
     const std::size_t step = std::max(page, std::bit_floor(bytes) / 8);
@@ -116,7 +116,7 @@ class PinnedMemory final : public MemoryResource {
         kept_bytes_ += size;
         return;
       }
-    } catch (...) {  // out of memory for the list
+    } catch (...) {  // no memory for a list entry: free the block instead
     }
     give_back_pinned(block, device_);
   }
@@ -128,8 +128,8 @@ class PinnedMemory final : public MemoryResource {
   std::size_t kept_bytes_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };
 
-/// A copy that has timed out: the device may still access the host memory when it continues. The object keeps itself
-/// alive until the memory is freed and the copy has completed.
+/// A copy that has timed out. The device may still access the host memory later, so this object registers the copy as a
+/// user of this memory. The object keeps itself alive until the program frees the memory and the copy has completed.
 class LateCopy final : public MemoryUser {
  public:
   static void watch(std::unique_ptr<OwnedEvent> end, Device device, MemoryBlock block) {
@@ -167,8 +167,8 @@ MemoryKind kind_of(Api& api, const void* data) {
 /// Whether CUDA can access this host memory directly.
 bool is_pinned(Api& api, const void* data) { return kind_of(api, data) != MemoryKind::unregistered; }
 
-/// Throws Error(invalid_argument) if the elements at `data`, the source or target of a copy as `role` says, cannot be
-/// on `device`.
+/// Throws Error(invalid_argument) if `device` cannot access `data`, which is the "source" or "target" (`role`) of a
+/// copy.
 void require_reach(const void* data, Device device, std::string_view role) {
   const std::string found = out_of_reach(data, device);
   if (found.empty()) return;
@@ -176,7 +176,7 @@ void require_reach(const void* data, Device device, std::string_view role) {
               found);
 }
 
-/// Copies between `gpu` and pinned memory; `host` is the one of `target` and `source` that is pinned.
+/// Copies between `gpu` and pinned memory; `host` is the pinned address: `target` or `source`.
 void copy_at_once(void* target, const void* source, std::size_t bytes, Device gpu, const void* host) {
   Api& api = Backend::of_this_process().api();
   const Stream stream = stream_of(gpu);
@@ -198,7 +198,7 @@ void copy_between_gpus(void* target, Device target_device, const void* source, D
   require_reach(source, source_device, "source");
   if (target_stream != source_stream) put_in_order(source_stream, source_device.index, target_stream);
   start_copy(target, target_device.index, source, source_device.index, bytes, target_stream);
-  // later work on the stream of the source may overwrite or free the source, so that stream waits for the copy
+  // later work on the source's stream may overwrite or free the source, so the source's stream waits for the copy
   if (target_stream != source_stream) put_in_order(target_stream, target_device.index, source_stream);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream-ordered memory of GPUs, and pinned host memory; copies from or to a GPU.
+// Stream-ordered GPU memory, pinned host memory, and copies from or to a GPU.
 
 #pragma once
 
@@ -16,31 +16,32 @@
 
 namespace lockstep::detail::cuda {
 
-/// Allocates pinned host memory, which every device can access, by a call on `device`. Throws std::bad_alloc. CUDA may
-/// wait for work on its devices when pinned memory is allocated or freed: do neither in the middle of a step.
+/// Allocates pinned host memory by a call on `device`. Every device can access the memory. Throws std::bad_alloc. When
+/// pinned memory is allocated or freed, CUDA may wait for pending work on the devices. So pinned memory must not be
+/// allocated or freed in the middle of a step.
 [[nodiscard]] void* take_pinned(std::size_t bytes, int device);
 void give_back_pinned(void* block, int device) noexcept;
 
-/// Returns where `data` is, such as "in memory of gpu:1", if the GPU `device` cannot access it; otherwise an empty
-/// string. Every GPU can access pinned and managed memory. A kernel that accesses other memory makes the device fail.
-/// Called under a CurrentDevice. Throws Error(unavailable) if CUDA fails.
+/// If the GPU `device` cannot access `data`, returns the location of `data`, such as "in memory of gpu:1"; otherwise
+/// returns an empty string. Every GPU can access pinned and managed memory. A kernel that accesses memory out of reach
+/// makes the device fail. Must be called while a CurrentDevice exists. Throws Error(unavailable) if CUDA fails.
 [[nodiscard]] std::string out_of_reach(const void* data, Device device);
 
-/// A resource of stream-ordered device memory; `stream` is a stream of `device`.
+/// A resource of device memory, which is allocated and freed in order with `stream`, a stream of `device`.
 [[nodiscard]] std::shared_ptr<MemoryResource> stream_memory(int device, Stream stream);
 
-/// A resource of pinned memory, allocated by calls on `device`. Blocks have size classes, and up to `most_kept_bytes`
-/// of freed blocks are kept for later requests.
+/// A resource of pinned memory, allocated by calls on `device`. Block sizes are rounded up to size classes. Up to
+/// `most_kept_bytes` of freed blocks are kept for later requests.
 [[nodiscard]] std::shared_ptr<MemoryResource> pinned_memory(int device, std::size_t most_kept_bytes);
 
-/// Implements `lockstep::copy` for `bytes` > 0, if `source_device` or `target_device` is a GPU.
+/// Implements `lockstep::copy` for copies from or to a GPU. `bytes` must not be 0.
 void copy_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes);
 
-/// Starts a copy on `stream`, a stream of the current device. The source is in memory of `source_gpu`, the target in
-/// memory of `target_gpu`; each may be in pinned memory instead. Throws Error(unavailable) if CUDA fails.
+/// Starts a copy on `stream`, a stream of the current device. The source is in memory of `source_gpu` or in pinned
+/// memory; the target is in memory of `target_gpu` or in pinned memory. Throws Error(unavailable) if CUDA fails.
 void start_copy(void* target, int target_gpu, const void* source, int source_gpu, std::size_t bytes, Stream stream);
 
-/// Sets memory to zero in stream order, on the stream of `device`, a GPU.
+/// Sets the memory at `target` to zero, in order with the stream of the GPU `device`.
 void zero_bytes(void* target, Device device, std::size_t bytes);
 
 }  // namespace lockstep::detail::cuda

@@ -130,7 +130,7 @@ void OpenDevices::open_gpu(int device) {
   if (staging_.contains(device)) return;
   const Backend& backend = Backend::of_this_process();
   const CurrentDevice current(device);
-  // freed memory stays in the pool: the next tensors get it without a call of the driver
+  // freed memory stays in the pool, so that later allocations can use it without a call of the driver
   const std::uint64_t everything = std::numeric_limits<std::uint64_t>::max();
   check(backend.api(), backend.api().set_pool_threshold(device, everything), "cudaMemPoolSetAttribute");
   staging_.try_emplace(device, device);
@@ -149,7 +149,7 @@ std::shared_ptr<MemoryResource> OpenDevices::memory(Device device) {
 std::shared_ptr<MemoryResource> OpenDevices::pinned_memory() {
   const MutexLock lock(mutex_);
   if (pinned_ == nullptr) {
-    // through a GPU that is open already, if there is one: CUDA then opens no other GPU for this
+    // if the process already uses a GPU, allocate by a call on this GPU: CUDA then initializes no other GPU
     const int device = staging_.empty() ? 0 : staging_.begin()->first;
     pinned_ = cuda::pinned_memory(device, most_kept_pinned_bytes);
   }

@@ -22,8 +22,9 @@
 
 namespace lockstep::detail::cuda {
 
-/// Pinned memory beside one GPU, through which copies to and from host memory that is not pinned go in segments. CUDA
-/// would do the same, but its calls would wait for earlier work on the stream without a bound. Thread-safe.
+/// Pinned memory for copies between one GPU and host memory that is not pinned. Such a copy passes through the pinned
+/// memory in segments. CUDA's own copies do the same, but wait for earlier work on the stream without a bound.
+/// Thread-safe.
 class Staging {
  public:
   explicit Staging(int device);
@@ -31,33 +32,34 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  /// Returns when all of `source` is read; `target` is written in order with `stream`.
+  /// Copies host memory `source` to device memory `target`, in order with `stream`. Returns when `source` has been
+  /// read; `target` may be written later.
   void to_device(void* target, const void* source, std::size_t bytes, Stream stream, Device place);
-  /// Reads `source` in order with `stream`; returns when `target` is written.
+  /// Copies device memory `source` to host memory `target`, in order with `stream`. Returns when `target` is written.
   void to_host(void* target, const void* source, std::size_t bytes, Stream stream, Device place);
 
  private:
-  /// Pinned memory for one segment; it is free when the event is complete.
+  /// Pinned memory for one segment. The memory is free when the event `end` is complete.
   struct Buffer {
     explicit Buffer(int device) : end(device) {}
     std::byte* memory = nullptr;
     OwnedEvent end;
   };
-  /// Two buffers: while one is in use by the GPU, the host fills or empties the other.
+  /// Two buffers: while the GPU uses one buffer, the host fills or empties the other buffer.
   struct Slot {
     explicit Slot(int device) : buffers{{Buffer(device), Buffer(device)}} {}
     std::array<Buffer, 2> buffers;
     std::size_t next = 0;
   };
-  /// A slot, taken by one thread; while all are taken, other threads wait. A slot may be released while the GPU still
-  /// uses its buffers: the next thread waits for their events.
+  /// The use of a slot by one thread. If all slots are in use, further threads wait. A thread may release a slot while
+  /// the GPU still uses the slot's buffers: the next thread waits for the events of the buffers.
   class Taken {
    public:
     Taken(Staging& staging, Device place);
     Taken(const Taken&) = delete;
     Taken& operator=(const Taken&) = delete;
     ~Taken();
-    /// Waits until the buffer that was used longest ago is free, and returns it.
+    /// Waits until the less recently used buffer of the slot is free, and returns this buffer.
     [[nodiscard]] Buffer& next_buffer();
 
    private:
@@ -70,8 +72,8 @@ class Staging {
   [[nodiscard]] Slot* take(Device place);
 
   static constexpr std::size_t buffer_bytes = std::size_t{512}
-                                              << 10;  // some hundred microseconds of work for the host or the GPU
-  static constexpr std::size_t slot_count = 4;        // number of small copies that do not wait for a busy stream
+                                              << 10;  // about a hundred microseconds of work for host or GPU
+  static constexpr std::size_t slot_count = 4;        // number of threads that can copy at a time
 
   const int device_;
   std::byte* memory_;
@@ -81,8 +83,8 @@ class Staging {
   std::deque<Slot*> free_ LOCKSTEP_GUARDED_BY(mutex_);  // the slot that was released longest ago is first
 };
 
-/// Streams and memory of the Backend's devices; those of a device exist from its first use on. Throws
-/// Error(unavailable) for devices that are not available. Thread-safe.
+/// Streams and memory of the Backend's devices. The resources of a device are created at its first use. All functions
+/// throw Error(unavailable) if the device is not available. Thread-safe.
 class OpenDevices {
  public:
   [[nodiscard]] Stream stream(Device device);
@@ -102,9 +104,9 @@ class OpenDevices {
 
   Mutex mutex_;
   std::shared_ptr<MemoryResource> pinned_ LOCKSTEP_GUARDED_BY(mutex_);
-  // elements of the maps keep their addresses and are used without the mutex
-  std::map<int, Staging> staging_ LOCKSTEP_GUARDED_BY(mutex_);     // by GPU, for the GPUs that are open
-  std::map<Device, Logical> logical_ LOCKSTEP_GUARDED_BY(mutex_);  // destroyed first, after the work on the streams
+  // the elements of the maps keep their addresses; callers use them without the mutex
+  std::map<int, Staging> staging_ LOCKSTEP_GUARDED_BY(mutex_);     // by GPU, for the GPUs in use
+  std::map<Device, Logical> logical_ LOCKSTEP_GUARDED_BY(mutex_);  // destroyed first: waits for work on the streams
 };
 
 }  // namespace lockstep::detail::cuda

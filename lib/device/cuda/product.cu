@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products.
+// Kernels for products.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sparse updates: rows that slices name.
+// Kernels for sparse updates.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(threads_per_block)
 }  // namespace
 
 Status launch_sparse_update(const SparseUpdate& update, void* carried, Stream stream) {
-  // the op of the elements is not used: they only distinguish signed from unsigned integers
+  // ReduceOp::max is not used; with_ordered is called because it distinguishes signed from unsigned integers
   return with_ordered<ReduceOp::max>(update.dtype, [&]<class Elements>(Elements) {
     return with_sparse_update_arguments<Elements>(update, carried, [stream](const SparseUpdateArguments& arguments) {
       return launch(row_kernel<Elements>, arguments, tiles(arguments, Elements::lanes), stream);

@@ -17,14 +17,14 @@
 namespace lockstep::detail::cuda {
 namespace {
 
-constexpr auto runtime_unloading = static_cast<Status>(4);  // returned while static objects are destroyed
+constexpr auto runtime_unloading = static_cast<Status>(4);  // CUDA returns it while static objects are destroyed
 
 Api& api() { return Backend::of_this_process().api(); }
 
 /// Whether a query's status means that the work is complete.
 bool has_come(Status status, std::string_view call) {
   if (status == Status::not_ready) {
-    api().take_last_error();  // CUDA records not_ready like a failure
+    api().take_last_error();  // CUDA stores not_ready as its last error, like a failure
     return false;
   }
   check(api(), status, call);
@@ -131,7 +131,7 @@ OwnedStream::~OwnedStream() {
   } catch (const std::exception& error) {
     log_warning("{}", error.what());
   }
-  // if the stream still has work, CUDA destroys it when the work is complete
+  // if work on the stream is still pending, CUDA destroys the stream after this work
   give_back(device_, "cudaStreamDestroy", [this](Api& api) { return api.stream_destroy(handle_); });
 }
 

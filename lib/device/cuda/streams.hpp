@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ordering of work on GPUs.
+// Streams and events, which order the work on GPUs.
 
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace lockstep::detail::cuda {
 
-/// Makes `device` the calling thread's current device, and restores the former one at the end; a thread that had none
-/// keeps `device`. CUDA initialises the current device when it is first used, which takes hundreds of megabytes on a
-/// GPU that may not be wanted: so all calls are made under one of these objects.
+/// Makes `device` the calling thread's current device; the destructor restores the former current device. If the thread
+/// had no current device, `device` remains current. All calls of CUDA are made while such an object exists. Without it,
+/// CUDA could initialize a GPU that the program does not use, which takes hundreds of megabytes on that GPU.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device);
@@ -29,23 +29,24 @@ class CurrentDevice {
   int before_ = -1;  ///< -1 if there is no device to restore
 };
 
-/// The stream of a logical device; created at its first use, and never destroyed. Throws Error(unavailable) if the
-/// device is not available. Thread-safe.
+/// The stream of a logical device. It is created at the device's first use, and never destroyed. Throws
+/// Error(unavailable) if the device is not available. Thread-safe.
 [[nodiscard]] Stream stream_of(Device device);
 
-/// Makes later work on `later`, a stream of any device, wait for the work that is on `earlier` now, a stream of
-/// `earlier_device`.
+/// Makes later work on the stream `later` wait for the work that is now on the stream `earlier`. `earlier` is a stream
+/// of `earlier_device`; `later` is a stream of any device.
 void put_in_order(Stream earlier, int earlier_device, Stream later);
 
-/// Whether all work on `stream` of `device` is complete. Throws Error(unavailable) if some of it failed.
+/// Whether all work on `stream` of `device` is complete. Throws Error(unavailable) if some of the work failed.
 [[nodiscard]] bool is_idle(Stream stream, int device);
 
-/// Polls `is_done`, with pauses, until it returns true; it may throw errors of its own. Throws Error(deadline_exceeded)
-/// that names the operation `who` and `device` if that takes longer than wait_limit(). CUDA's own waits have no bound.
+/// Polls `is_done`, with pauses, until `is_done` returns true. If this takes longer than wait_limit(), throws
+/// Error(deadline_exceeded) that names the operation `who` and `device`. Passes on the exceptions of `is_done`. Used
+/// instead of CUDA's own waits, which have no bound.
 void wait_until(const std::function<bool()>& is_done, std::string_view who, Device device);
 
-/// For destructors: runs `action`, which frees a resource of `device` by `call`. The first failure is logged. A child
-/// of fork() frees nothing.
+/// For destructors: runs `action`, which frees a resource of `device` by CUDA's function `call`. Logs only the first
+/// failure in the process. Does nothing in a child process of fork().
 void give_back(int device, std::string_view call, const std::function<Status(Api&)>& action) noexcept;
 
 /// An event of one device. It can be recorded repeatedly.
@@ -57,11 +58,11 @@ class OwnedEvent {
   ~OwnedEvent();
 
   void record(Stream stream);
-  /// Whether the work that was on the stream when the event was recorded is complete; true if it was never recorded.
-  /// Throws Error(unavailable) if that work failed.
+  /// Whether the work that was on the stream when the event was recorded is complete; true if the event was never
+  /// recorded. Throws Error(unavailable) if that work failed.
   [[nodiscard]] bool is_done() const;
-  /// Makes later work on `stream`, of any device, wait for the event. The thread's current device is not changed:
-  /// CUDA's default streams belong to the current device.
+  /// Makes later work on `stream`, a stream of any device, wait for the event. Keeps the thread's current device,
+  /// because the handle of a default stream means the default stream of the current device.
   void hold_back(Stream stream) const;
 
  private:
@@ -69,8 +70,7 @@ class OwnedEvent {
   Event handle_ = nullptr;
 };
 
-/// A stream of its own, for work that is independent of the replicas' streams. The destructor waits for its work, for a
-/// bounded time.
+/// A stream that this object creates and destroys. The destructor waits for the work on the stream, for a bounded time.
 class OwnedStream {
  public:
   explicit OwnedStream(int device);
@@ -86,7 +86,8 @@ class OwnedStream {
   Stream handle_ = nullptr;
 };
 
-/// Device memory, allocated and freed in order with `stream`, which must outlive it. Throws std::bad_alloc.
+/// Device memory that is allocated and freed in order with `stream`. The stream must outlive this object. The
+/// constructor throws std::bad_alloc.
 class StreamBlock {
  public:
   StreamBlock() = default;
@@ -97,7 +98,7 @@ class StreamBlock {
 
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-  /// Leaks the block: an operation that did not complete may still use it.
+  /// Leaks the memory, because an operation that did not complete may still use it.
   void leak() noexcept { data_ = nullptr; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums, which also serve the means of floating-point types.
+// Kernels for sums, and for means of floating-point types.
 
 #include "device/cuda/bodies/families.hpp"
 #include "device/cuda/launch.cuh"

@@ -36,7 +36,7 @@ WaitClaim::WaitClaim(std::chrono::milliseconds limit) : limit_(limit), fork_dept
 
 WaitClaim::~WaitClaim() {
   if (fork_depth() != fork_depth_)
-    return;  // at the fork another thread may have held the mutex, which is locked for ever then
+    return;  // if another thread held the mutex at the time of the fork, the mutex stays locked in the child
   const MutexLock lock(claims().mutex);
   claims().limits.erase(claims().limits.find(limit_));
 }

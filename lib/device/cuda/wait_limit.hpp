@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time limit of waits for GPUs. This module does not depend on communicators or settings; each communicator
-// registers its timeout here instead.
+// The time limit of waits for GPUs. This module cannot read the settings of communicators, which are in a higher layer.
+// So each communicator registers its timeout by a WaitClaim.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace lockstep::detail::cuda {
 
-/// The longest limit of all existing claims; 300 s if there are none. Thread-safe.
+/// The longest limit of all existing WaitClaims; 300 s if there is no WaitClaim. Thread-safe.
 [[nodiscard]] std::chrono::milliseconds wait_limit();
 
-/// While it lives, waits for a GPU may take up to `limit`. Uses no GPU. Thread-safe.
+/// As long as this object exists, waits for a GPU may take up to `limit`. Does not use a GPU. Thread-safe.
 class WaitClaim {
  public:
   explicit WaitClaim(std::chrono::milliseconds limit);

@@ -29,21 +29,22 @@ namespace {
 
 /// The minimum growth of the arena, so that small tensors do not each cause a system call.
 constexpr std::size_t growth_bytes = std::size_t{1} << 20;
-/// The maximum reservation. Each process maps the arenas of all ranks of its node: this is enough for any program, and
-/// 100 of them still fit into an address space.
+/// The maximum reservation. It is enough for any program. A process maps the arenas of all ranks of its node: 100
+/// arenas of this size fit into an address space.
 constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
-/// Pages that become private are copied this much at a time: between two steps the memory of the originals is freed.
+/// Pages become private in steps of this size: after each step, the memory of the original pages is freed.
 constexpr std::size_t unshare_step_bytes = std::size_t{64} << 20;
-/// The free ranges that are tried for a block that must begin on a page, before a larger one is taken.
+/// The number of free ranges that are tried for a block that must begin at a page boundary. After that, a range that is
+/// larger by one page is used.
 constexpr int most_tries = 8;
 
-/// Gives the calling process a copy of its own of each page of a private mapping, without changing a byte of it.
+/// Gives the calling process a separate copy of each page of a private mapping, without a change of any byte.
 void break_copy_on_write(std::byte* data, std::size_t bytes) noexcept {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
 #endif
   for (std::size_t at = 0; at < bytes; at += page_bytes()) {
-    // another thread may write to the byte meanwhile
+    // another thread may write to the byte at the same time
     const std::atomic_ref<unsigned char> byte(*reinterpret_cast<unsigned char*>(data + at));
     unsigned char value = byte.load(std::memory_order_relaxed);
     while (!byte.compare_exchange_weak(value, value, std::memory_order_relaxed)) {}
@@ -75,7 +76,7 @@ std::size_t physical_bytes() {
   return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : growth_bytes;
 }
 
-/// If address space is limited, leaves enough of it to map the arenas of the other ranks.
+/// The number of bytes to reserve. If address space is limited, leaves enough of it for the arenas of the other ranks.
 std::size_t reserved_bytes() {
   const std::size_t most = std::min(physical_bytes(), most_reserved_bytes);
   rlimit limit{};
@@ -83,7 +84,7 @@ std::size_t reserved_bytes() {
   return std::min<std::size_t>(most, limit.rlim_cur / 16);
 }
 
-/// The smallest segment that is useful.
+/// The smallest size of a segment that is useful.
 constexpr std::size_t least_bytes = std::size_t{16} << 20;
 
 std::uint64_t new_nonce() {
@@ -92,7 +93,7 @@ std::uint64_t new_nonce() {
   return (high << 32 | device()) | 1;  // never 0
 }
 
-/// Opens a memory file without a name; returns -1 and sets errno if there is none.
+/// Creates a memory file without a name. Returns -1 and sets errno if the system does not permit such a file.
 int open_memory_file(std::string_view& kind) {
   kind = "memfd";
   const int file = memfd_create("lockstep-arena", MFD_CLOEXEC);
@@ -104,7 +105,7 @@ int open_memory_file(std::string_view& kind) {
 std::byte* map(int file, std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (data == MAP_FAILED) return nullptr;
-  // advice only: huge pages if possible, and no core files of the size of the machine's memory
+  // optional, so failures are ignored: use huge pages, and exclude this large mapping from core files
   static_cast<void>(madvise(data, bytes, MADV_HUGEPAGE));
   static_cast<void>(madvise(data, bytes, MADV_DONTDUMP));
   return static_cast<std::byte*>(data);
@@ -125,7 +126,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
     return nullptr;
   }
   rlimit limit{};
-  // the system does not report a file beyond this limit, it kills the process
+  // if a file exceeds this limit, the system does not return an error but kills the process
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
     bytes = static_cast<std::size_t>(limit.rlim_cur) / header_bytes * header_bytes;
   }
@@ -150,7 +151,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(std::size_t bytes, std::str
         return segment;
       }
     }
-    bytes /= 2;  // the limits on address space or file size may allow a smaller one
+    bytes /= 2;  // the limits on address space or file size may allow a smaller segment
   }
   why = fmt::format("cannot reserve {} MiB of shared memory: {}", least_bytes >> 20, std::strerror(errno));
   close(file);
@@ -164,7 +165,7 @@ std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name, std:
     why = fmt::format("cannot open {}: {}", path, std::strerror(errno));
     return nullptr;
   }
-  // in another container the same process number may be another process: check the nonce before mapping
+  // in another container, the same process id may belong to another process: check the nonce before mapping
   std::uint64_t nonce = 0;
   const bool is_right = pread(file, &nonce, sizeof(nonce), 0) == sizeof(nonce) && nonce == name.nonce;
   std::byte* const data = is_right ? map(file, name.bytes) : nullptr;
@@ -185,7 +186,7 @@ SharedSegment::~SharedSegment() {
 }
 
 bool SharedSegment::populate(std::size_t offset, std::size_t bytes) noexcept {
-  // if the file system is full, this fails here instead of raising a signal at the first access
+  // if the file system is full, this call fails; without it, the first access would raise a signal
   if (posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return false;
 #ifdef MADV_POPULATE_WRITE
   if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0) return true;
@@ -198,8 +199,8 @@ bool SharedSegment::populate(std::size_t offset, std::size_t bytes) noexcept {
   return true;
 }
 
-// A private mapping of the same file, rather than new memory: the system copies a page at the first write to it, so no
-// write of another thread falls between a copy and a change of the mapping.
+// map_private maps the same file instead of new memory. The system then copies a page at the first write to the page.
+// So no write of another thread is lost between a copy of the page and the change of the mapping.
 
 bool SharedSegment::map_private(std::size_t offset, std::size_t bytes) noexcept {
   return mmap(data_ + offset, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file_,
@@ -212,12 +213,12 @@ void SharedSegment::make_private(std::size_t offset, std::size_t bytes) noexcept
 }
 
 void SharedSegment::make_private_in_child(std::size_t offset, std::size_t bytes) noexcept {
-  if (!map_private(offset, bytes)) munmap(data_ + offset, bytes);  // rather no access than one that others see
+  if (!map_private(offset, bytes)) munmap(data_ + offset, bytes);  // then no other process can see a write
 }
 
 void SharedSegment::discard_shared(std::size_t offset, std::size_t bytes) noexcept {
   static_cast<void>(fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                              static_cast<off_t>(bytes)));  // if not allowed, the pages stay until the process ends
+                              static_cast<off_t>(bytes)));  // if this fails, the pages stay until the process ends
 }
 
 void SharedSegment::discard_private(std::size_t offset, std::size_t bytes) noexcept {
@@ -243,12 +244,12 @@ Arena& Arena::of_this_process() {
   return *arena;
 }
 
-/// Blocks that the child has inherited stay at their addresses, but are its own copies; it frees none of them, and gets
-/// no new ones.
+/// In the child, inherited blocks stay at their addresses, but become private copies. The child frees no inherited
+/// block and gets no new block.
 void Arena::after_fork_in_child() {
   is_copy_.store(true, std::memory_order_relaxed);
   std::size_t begin = 0;
-  for (const auto& [offset, bytes] : private_) {  // its pages are copies already
+  for (const auto& [offset, bytes] : private_) {  // private pages are copies already
     if (begin < offset) segment_->make_private_in_child(begin, offset - begin);
     begin = offset + bytes;
   }
@@ -273,7 +274,7 @@ std::size_t Arena::block_bytes(std::size_t bytes) const noexcept {
   return bytes < page_bytes_ ? bytes : round_up(bytes, page_bytes_);
 }
 
-/// Where a block of `bytes` begins in a free range.
+/// The offset at which a block of `bytes` bytes begins in the free range at `free_offset`.
 std::size_t Arena::begin_in(std::size_t free_offset, std::size_t bytes) const noexcept {
   return bytes < page_bytes_ ? free_offset : round_up(free_offset, page_bytes_);
 }
@@ -351,7 +352,7 @@ void Arena::unshare(std::span<const std::span<std::byte>> ranges) noexcept {
     const std::size_t end = begin + range.size();
     const std::size_t first = begin / page_bytes_ * page_bytes_;
     const std::size_t last = round_up(end, page_bytes_);
-    // other blocks may be on the first and the last page, and their contents are still read through the file
+    // the first and the last page may contain other blocks, which other processes still read through the file
     const std::size_t inner = std::min(round_up(begin, page_bytes_), last);
     const std::size_t inner_end = std::max(end / page_bytes_ * page_bytes_, inner);
     unshare_pages(first, inner, Originals::keep);
@@ -376,7 +377,7 @@ void Arena::unshare_pages(std::size_t begin, std::size_t end, Originals original
   }
 }
 
-/// Free ranges on pages that have become private are given to no block.
+/// Quarantines the free ranges in [begin, end), which has become private, so that no block gets them.
 void Arena::quarantine_free(std::size_t begin, std::size_t end) {
   for (auto next = first_overlap(free_by_offset_, begin, end); next != free_by_offset_.end();
        next = first_overlap(free_by_offset_, begin, end)) {
@@ -388,7 +389,7 @@ void Arena::quarantine_free(std::size_t begin, std::size_t end) {
   }
 }
 
-/// [begin, end) is free and has become private: its memory is freed, but its addresses are not used again.
+/// Frees the memory of [begin, end), which is free and private, and never uses its addresses again.
 void Arena::quarantine(std::size_t begin, std::size_t end) {
   add_range(quarantined_, begin, end);
   const std::size_t first = round_up(begin, page_bytes_);
@@ -425,7 +426,7 @@ void Arena::remove_free(Ranges::iterator range) {
 
 bool Arena::grow(std::size_t bytes) {
   std::size_t begin = populated_;
-  // a free range at the end is used as well
+  // a free range at the end becomes part of the new free range
   if (!free_by_offset_.empty()) {
     const auto last = std::prev(free_by_offset_.end());
     if (last->first + last->second == populated_) begin = last->first;
@@ -481,7 +482,7 @@ std::shared_ptr<MemoryResource> arena_memory_resource() {
 }
 
 std::pmr::memory_resource* arena_pmr_resource() {
-  static auto* const resource = new ArenaPmrResource;  // containers with static lifetime may free their memory late
+  static auto* const resource = new ArenaPmrResource;  // static containers may free memory during the exit
   return resource;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Access to elements for code that runs on the host, on any device: a tensor in host memory is accessed in place; a
-// tensor on a GPU is copied, at the cost of the transfer, and copied back if it was written.
+// Access to the elements of tensors on any device, for code that runs on the host. A tensor in host memory is accessed
+// in place. A tensor on a GPU is copied to the host and, if it was written, copied back.
 
 #pragma once
 
@@ -16,10 +16,10 @@ namespace lockstep::detail {
 
 [[nodiscard]] inline bool is_on_host(Device device) noexcept { return device.kind == DeviceKind::cpu; }
 
-/// `tensor` itself if it is in host memory, otherwise a copy in host memory.
+/// Returns `tensor` if it is in host memory, and otherwise a copy in host memory.
 [[nodiscard]] Tensor host_tensor(const Tensor& tensor);
 
-/// Read access. Sees the results of earlier work on the device's stream. Throws what copy() and allocation throw.
+/// Read access. Sees the results of earlier work on the device's stream. Throws errors of copy() and of the allocation.
 class HostElements {
  public:
   explicit HostElements(ConstTensorView source);
@@ -41,7 +41,7 @@ class HostEdit {
   explicit HostEdit(TensorView target);
 
   [[nodiscard]] const TensorView& view() const noexcept { return view_; }
-  /// Call once, at the end; without it a tensor on a GPU is not changed.
+  /// Must be called once, at the end. Without this call, a tensor on a GPU is not changed.
   void finish();
 
  private:

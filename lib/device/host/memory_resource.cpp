@@ -28,7 +28,7 @@ struct Default {
   bool is_chosen LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 Default& the_default() {
-  static auto* const value = new Default;  // tensors may be created while static objects are destroyed
+  static auto* const value = new Default;  // never destroyed: tensors may be created during static destruction
   return *value;
 }
 

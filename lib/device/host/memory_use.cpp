@@ -21,7 +21,7 @@ struct Uses {
   std::atomic<std::size_t> count{0};  // number of elements of `all`
 };
 Uses& uses() {
-  static auto* const value = new Uses;  // tensors may be freed while static objects are destroyed
+  static auto* const value = new Uses;  // never destroyed: tensors may be freed during static destruction
   return *value;
 }
 
@@ -57,7 +57,7 @@ bool has_no_user(const void* data, std::size_t bytes) noexcept {
         if (std::any_of(use->blocks_->begin(), use->blocks_->end(), is_block)) users.push_back(use->user_);
       }
     }
-    // without the lock: an operation that is waited for may end a use
+    // without the lock, because an operation that completes may destroy a MemoryUse, which takes the lock
     bool is_free = true;
     for (const auto& user : users) {
       const bool has_ended = user->finish();

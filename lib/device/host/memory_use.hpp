@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps track of memory that asynchronous operations read or write, so that it is not freed while they use it.
+// Keeps track of memory that asynchronous operations read or write, so that no such memory is freed too early.
 
 #pragma once
 
@@ -12,13 +12,14 @@
 
 namespace lockstep::detail {
 
-/// An operation that uses memory for a while.
+/// An asynchronous operation that uses memory.
 class MemoryUser {
  public:
   virtual ~MemoryUser() = default;
-  /// Waits, for a bounded time, until the operation no longer uses the memory; returns whether that is so. Thread-safe.
+  /// Waits, for a bounded time, until the operation no longer uses the memory. Returns false if the operation still
+  /// uses the memory. Thread-safe.
   [[nodiscard]] virtual bool finish() noexcept = 0;
-  /// The name for texts: "all_reduce sum of f32 [4]".
+  /// The name of the operation in messages, such as "all_reduce sum of f32 [4]".
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
@@ -29,7 +30,7 @@ struct MemoryBlock {
 
 using MemoryBlocks = std::shared_ptr<const std::vector<MemoryBlock>>;
 
-/// Declares that `user` uses `blocks`, for the lifetime of this object. Thread-safe.
+/// Declares that `user` uses `blocks` as long as this object exists. Thread-safe.
 class MemoryUse {
  public:
   MemoryUse(std::shared_ptr<MemoryUser> user, MemoryBlocks blocks);
@@ -43,8 +44,8 @@ class MemoryUse {
   MemoryBlocks blocks_;
 };
 
-/// Waits until no operation uses this memory, and logs a warning if it had to wait; returns whether the memory is
-/// unused now. Costs one load if no operation uses any memory. Thread-safe.
+/// Waits, for a bounded time, until no operation uses [data, data + bytes). Returns whether the memory is now unused.
+/// If an operation was using the memory, logs a warning. If no operation uses any memory, costs one load. Thread-safe.
 [[nodiscard]] bool has_no_user(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace lockstep::detail

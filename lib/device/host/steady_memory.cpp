@@ -25,7 +25,7 @@ class SteadyMemory final : public MemoryResource {
   }
 
  private:
-  /// The block's index in the list is stored in front of the memory that is returned.
+  /// Size of the header in front of each returned block. The header contains the block's index in Blocks::all.
   static constexpr std::size_t header_bytes = alignment;
 
   struct Block {
@@ -34,7 +34,7 @@ class SteadyMemory final : public MemoryResource {
     bool is_free = false;
   };
   struct Blocks {
-    std::vector<Block> all;  // in order of creation
+    std::vector<Block> all;  // a request gets the first free block
     std::size_t next = 0;    // no block before this index is free
   };
 
@@ -92,7 +92,7 @@ class SteadyMemory final : public MemoryResource {
   }
 
   const std::size_t most_kept_bytes_;
-  Mutex mutex_;  // guards the headers of blocks, too
+  Mutex mutex_;  // also guards the headers of blocks
   std::unordered_map<std::size_t, Blocks> blocks_of_size_ LOCKSTEP_GUARDED_BY(mutex_);
   std::size_t kept_bytes_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };

@@ -4,9 +4,9 @@
 // The element types of kernels: their layout in memory, and the vectors in which they are combined. Compiled once per
 // target.
 //
-// Each class has the types in memory (Leaf, Partial, Result), the vectors of `lanes` accumulators (Accumulator) and of
-// as many results (Output), loads of leaves and partial results, `combine`, `result` for the root, and stores. Loads
-// and stores touch exactly `lanes` elements.
+// Each class has the types in memory (Leaf, Partial, Result), the vector of `lanes` accumulators (Accumulator), the
+// vector of `lanes` results (Output), loads of leaves and partial results, `combine`, `result` for the root, and
+// stores. Each load and each store accesses exactly `lanes` elements.
 
 #include "kernels/reduce.hpp"
 #include "kernels/simd/narrow_floats-inl.hpp"
@@ -28,14 +28,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// Sizes of vectors: the target's full size, 16 bytes of accumulators, one accumulator.
+/// Sizes of vectors. full: the target's full size; small: 16 bytes of accumulators; single: one accumulator.
 enum class Width { full, small, single };
 
 template <class T, Width width>
 using Tag = std::conditional_t<width == Width::full, hn::ScalableTag<T>,
                                hn::CappedTag<T, width == Width::small ? 16 / sizeof(T) : 1>>;
 
-/// How the root of a fold becomes the result.
+/// The options of a fold that determine how its root becomes the result.
 struct Ending {
   explicit HWY_INLINE Ending(const Fold& fold)
       : is_partial(fold.result == FoldResult::partial),
@@ -48,14 +48,14 @@ struct Ending {
   int replicas;
 };
 
-/// Converts the root of floating-point accumulators to the result: divided for a mean, NaN canonical.
+/// Converts a floating-point root to the result: divides it for a mean, and makes NaN canonical.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ended(D d, V root, const Ending& ending) {
   if (ending.divides) root = hn::Div(root, hn::Set(d, static_cast<hn::TFromD<D>>(ending.replicas)));
   return canonical_where_nan(d, root);
 }
 
-/// A store to any address through the caches, or past them to an address that is aligned to the vector.
+/// Stores a vector. If `streams` is true, the store bypasses the caches, and `target` must be aligned to the vector.
 template <bool streams, class D, class V>
 HWY_INLINE void put_vector(D d, V value, hn::TFromD<D>* target) {
   if constexpr (streams) {
@@ -127,7 +127,7 @@ struct NarrowFloat : Accumulators<Tag<float, width>, Op> {
   }
 };
 
-/// bf16, two in each 32-bit lane: needs no shuffles, since a bf16 is the upper half of an f32.
+/// bf16, with two elements in each 32-bit lane. This needs no shuffles, because a bf16 is the upper half of an f32.
 template <class Op>
 struct BrainPairs {
   using D = hn::ScalableTag<float>;
@@ -218,7 +218,7 @@ struct IntegerMean {
     if constexpr (sizeof(T) == 8) {
       return widened_64(value);
     } else if constexpr (std::is_same_v<T, std::uint32_t>) {
-      // as the low bits of a number with the exponent of 2^52
+      // the value becomes the low bits of an f64 with the exponent of 2^52
       const auto bits = hn::Or(hn::PromoteTo(DU(), value), hn::BitCast(DU(), hn::Set(D(), 0x1p52)));
       return hn::Sub(hn::BitCast(D(), bits), hn::Set(D(), 0x1p52));
     } else if constexpr (sizeof(T) == 4) {
@@ -245,8 +245,8 @@ struct IntegerMean {
  private:
   using DU = hn::RebindToUnsigned<D>;
 
-  /// Converts both halves exactly, the upper one with the exponent of 2^84; the sum of the halves rounds once. The sign
-  /// bit of a signed integer is flipped, which adds 2^63.
+  /// Converts both 32-bit halves exactly: the lower half with the exponent of 2^52, the upper half with the exponent of
+  /// 2^84. The sum of the halves is rounded once. The sign bit of a signed integer is flipped, which adds 2^63.
   template <class V>
   static HWY_INLINE Accumulator widened_64(V value) {
     constexpr bool is_signed = std::is_signed_v<T>;

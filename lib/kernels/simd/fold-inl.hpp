@@ -4,8 +4,8 @@
 // Folds in vectors: every element is loaded once, combined in registers along the tree, and stored to all outputs.
 // Compiled once per target.
 //
-// Remainders are computed by a last vector that overlaps the one before it; it is computed before anything is stored,
-// since an output may be an input. Nothing is read or written outside the arrays.
+// A remainder is computed in a last vector, which overlaps the vector before it. The last vector is computed before any
+// store, because an output may be an input. Nothing is read or written outside the arrays.
 
 #include "kernels/reduce.hpp"
 #include "kernels/simd/elements-inl.hpp"
@@ -29,13 +29,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// `size` vectors of accumulators of consecutive elements.
+/// `size` vectors of accumulators, for consecutive elements.
 template <class Elements, int size>
 struct Group {
   typename Elements::Accumulator vectors[size];
 };
 
-/// A fold of leaves 0..number-1 alone: the tree is known at compile time, and evaluated one vector at a time.
+/// The inputs of a fold that has only leaves 0 to number - 1. The tree is known at compile time, and is evaluated one
+/// vector at a time.
 template <class Elements, int number>
 class LeafInputs {
  public:
@@ -65,7 +66,8 @@ class LeafInputs {
   const typename Elements::Leaf* inputs_[number];
 };
 
-/// A fold with any fold.merges. The top of the stack is in registers, the rest in the first-level cache.
+/// The inputs of a fold with any fold.merges. The top of the stack is in registers; the rest of the stack is in the
+/// first-level cache.
 template <class Elements>
 class AnyInputs {
  public:
@@ -117,7 +119,7 @@ class AnyInputs {
   const Fold& fold_;
 };
 
-/// Stores the roots of the elements from i on to all outputs. `may_stream`: whether Ending::streams is respected.
+/// Stores the roots of the elements that begin at i to all outputs. If `may_stream` is false, ignores Ending::streams.
 template <class Elements, bool may_stream, int size>
 HWY_INLINE void store(const Fold& fold, const Ending& ending, const Group<Elements, size>& roots, std::int64_t i) {
   using Partial = typename Elements::Partial;
@@ -139,7 +141,7 @@ HWY_INLINE void store(const Fold& fold, const Ending& ending, const Group<Elemen
   using Output = typename Elements::Output;
   Output results[size];
   for (int v = 0; v < size; ++v) results[v] = Elements::result(roots.vectors[v], ending);
-  // a streaming store writes a whole vector, even if only a part of it is wanted
+  // a streaming store writes a whole vector, so the results must fill the vector
   constexpr bool can_stream = may_stream && sizeof(Output) == static_cast<std::size_t>(lanes) * sizeof(Result);
   for (void* const output : fold.outputs) {
     Result* const target = static_cast<Result*>(output) + i;
@@ -153,7 +155,7 @@ HWY_INLINE void store(const Fold& fold, const Ending& ending, const Group<Elemen
   }
 }
 
-/// Folds elements [begin, end), at least Elements::lanes of them, `size` vectors at a time.
+/// Folds the elements [begin, end), `size` vectors at a time. There must be at least Elements::lanes elements.
 template <class Elements, class Inputs, int size, bool may_stream = false>
 HWY_NOINLINE void run(const Fold& fold, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t lanes = Elements::lanes;
@@ -170,7 +172,7 @@ HWY_NOINLINE void run(const Fold& fold, std::int64_t begin, std::int64_t end) {
   if (i < end) store<Elements, false>(fold, ending, last, end - lanes);
 }
 
-/// The number of inputs if they are leaves 0, 1, ... of a tree, at most 8; otherwise 0.
+/// Number of inputs, if the inputs are all leaves of a tree of at most 8 leaves; otherwise 0.
 template <class Elements>
 HWY_INLINE std::size_t number_of_leaves(const Fold& fold) {
   // the results of fold_merges_of_leaves
@@ -194,7 +196,7 @@ HWY_INLINE std::size_t number_of_leaves(const Fold& fold) {
   return number;
 }
 
-/// Number of elements before the first output is aligned to whole vectors; 0 if no number achieves that.
+/// Number of elements before the first vector boundary in the first output; 0 if no element begins at such a boundary.
 template <class Elements>
 HWY_INLINE std::int64_t elements_to_alignment(const Fold& fold, std::int64_t count) {
   constexpr std::size_t vector = sizeof(typename Elements::Output);
@@ -209,7 +211,7 @@ HWY_INLINE std::int64_t elements_to_alignment(const Fold& fold, std::int64_t cou
 template <class Elements>
 inline constexpr int many = sizeof(typename Elements::Accumulator) > sizeof(typename Elements::Output) ? 2 : 4;
 
-/// A specialised kernel for that number of leaves, if the op has one.
+/// Runs the specialised kernel for `number` leaves if the op has one, otherwise the general kernel.
 template <class Elements, int number>
 HWY_INLINE void run_leaves(const Fold& fold, std::int64_t count) {
   if constexpr ((Elements::leaves >> number & 1u) != 0) {
@@ -219,7 +221,7 @@ HWY_INLINE void run_leaves(const Fold& fold, std::int64_t count) {
   }
 }
 
-/// A ReduceFunction. `Family<width>` is the element class of one type and op for vectors of that width.
+/// A ReduceFunction. `Family<width>` is the element class of one type and op for vectors of size `width`.
 template <template <Width> class Family>
 void reduce_elements(const Fold& fold, std::int64_t count) {
   using Full = Family<Width::full>;
@@ -281,7 +283,7 @@ struct ByteProductFamily {
 template <class Family>
 inline constexpr ReduceFunction function_of = reduce_elements<Family::template Elements>;
 
-/// The kernel for floating-point types; null for others.
+/// The kernel for floating-point types; null for other types.
 template <class Op>
 ReduceFunction float_function(DType dtype) {
   switch (dtype) {
@@ -310,7 +312,7 @@ ReduceFunction ordered_function(DType dtype) {
   }
 }
 
-/// The kernel for ops whose integers wrap, so that the sign does not matter.
+/// The kernel for ops on wrapping integers, which do not distinguish signed from unsigned integers.
 template <class Op, class ByteFamily = PlainFamily<std::uint8_t, Op>>
 ReduceFunction wrapping_function(DType dtype) {
   switch (dtype) {

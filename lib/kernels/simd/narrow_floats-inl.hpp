@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions between f32 and f16 or bf16. Rounding is done by integer operations of our own: Highway 1.0.3 truncates
-// in some places, and the processors' bf16 instructions flush subnormals. Only F16C, which conforms to IEEE 754, is
-// used on targets that have it. Compiled once per target.
+// Conversions between f32 and f16 or bf16. The rounding uses integer operations, because Highway 1.0.3 truncates in
+// some places, and the bf16 instructions of processors flush subnormals. The exception is F16C, which conforms to IEEE
+// 754 and is used on targets that have it. Compiled once per target.
 
 #include "kernels/simd/ops-inl.hpp"
 
@@ -21,14 +21,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 
-/// Rounds the bits of f32 values, in which every NaN is canonical, to bf16; the result is the upper half of each lane.
+/// Rounds the bits of f32 values to bf16; the result is in the upper half of each lane. Every NaN must be canonical.
 template <class DU, class V = hn::Vec<DU>>
 HWY_INLINE V bf16_in_upper_half(DU du, V bits) {
   const V is_odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   return hn::Add(bits, hn::Add(hn::Set(du, 0x7fffu), is_odd));
 }
 
-/// 16 bits in the lower half of each lane, as 16-bit lanes.
+/// The lower 16 bits of each lane, as 16-bit lanes. The upper 16 bits must be 0.
 template <class DF, class V>
 HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, DF>> lower_halves(DF, V bits) {
   return hn::DemoteTo(hn::Rebind<std::uint16_t, DF>(), hn::BitCast(hn::RebindToSigned<DF>(), bits));
@@ -79,7 +79,7 @@ struct HalfBySteps {
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
     const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto normal = hn::ShiftRight<13>(hn::Add(magnitude, hn::Add(hn::Set(du, 0xfffu - 0x38000000u), is_odd)));
-    // below 2^-14: adding 1/2 rounds to a multiple of 2^-24, ties to even
+    // below 2^-14: adding 1/2 rounds the value to a multiple of 2^-24, ties to even
     const auto subnormal =
         hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, magnitude), hn::Set(df, 0.5f))), hn::Set(du, 0x3f000000u));
     const auto compared = hn::BitCast(di, magnitude);
@@ -92,7 +92,7 @@ struct HalfBySteps {
   }
 };
 
-/// f16 conversion by F16C; its instructions state the rounding mode, and ignore flush-to-zero and denormals-are-zero
+/// f16 conversion by F16C. Its instructions encode the rounding mode, and ignore flush-to-zero and denormals-are-zero
 /// for f16.
 struct HalfByProcessor {
   template <class DF, class V16>

@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lockstep::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// x86's min and max return the second operand if one is NaN or both are zeros.
+/// The min and max instructions of x86 return the second operand if one operand is NaN or both operands are zeros.
 inline constexpr bool second_operand_wins = HWY_ARCH_X86 != 0 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
 
 template <class D>
@@ -42,14 +42,14 @@ HWY_INLINE V canonical_where_nan(D d, V value) {
   return hn::IfThenElse(hn::Eq(value, value), value, canonical_nans(d));
 }
 
-/// `other` in lanes where neither a nor b is NaN, otherwise the canonical NaN.
+/// `other` in lanes where neither a nor b is NaN; the canonical NaN in all other lanes.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V nan_where_unordered(D d, V a, V b, V other) {
   return hn::IfThenElse(hn::And(hn::Eq(a, a), hn::Eq(b, b)), other, canonical_nans(d));
 }
 
-/// The leaf counts for which an op has a specialised kernel, as a bitset. Not all counts: each kernel takes time to
-/// compile.
+/// The leaf counts for which an op has a specialised kernel, as a bitset. Only some counts have a kernel, because each
+/// kernel takes time to compile.
 constexpr unsigned leaf_numbers(std::initializer_list<int> numbers) {
   unsigned bits = 0;
   for (const int number : numbers) bits |= 1u << number;
@@ -97,8 +97,8 @@ struct Minimum {
     if constexpr (!is_float_tag<D>) {
       return hn::Min(a, b);
     } else if constexpr (second_operand_wins) {
-      // Both orders are computed. If a and b are ordered, x and y are equal (up to the sign of zero); otherwise they
-      // are a and b.
+      // The minimum is computed in both operand orders. If a and b are not NaN, x and y are equal, except for the sign
+      // of zero. If a or b is NaN, x is b and y is a, which compare as unequal.
       const V x = hn::Min(a, b);
       const V y = hn::Min(b, a);
       return hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), canonical_nans(d));

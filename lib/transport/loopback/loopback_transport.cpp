@@ -21,10 +21,10 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// The state that all ends share. Each inbox has its own lock; a thread holds at most one of them.
+/// The state that all endpoints share. Each inbox has its own lock. A thread holds at most one of these locks.
 class Hub {
  public:
-  /// If `share_memory`, each end gets the node group of its node.
+  /// If `share_memory` is true, each endpoint gets the node group of its node.
   Hub(std::vector<int> node_leaders, bool share_memory)
       : node_leaders_(std::move(node_leaders)), inboxes_(node_leaders_.size()), share_memory_(share_memory) {
     if (!share_memory) return;
@@ -39,7 +39,7 @@ class Hub {
 
   struct Inbox {
     Mutex mutex;
-    std::deque<std::pair<int, Bytes>> messages LOCKSTEP_GUARDED_BY(mutex);                       // with source
+    std::deque<std::pair<int, Bytes>> messages LOCKSTEP_GUARDED_BY(mutex);  // with the source of each message
     std::map<std::pair<int, std::uint64_t>, std::deque<Bytes>> data LOCKSTEP_GUARDED_BY(mutex);  // by source and epoch
   };
 
@@ -47,12 +47,13 @@ class Hub {
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] const std::vector<int>& node_leaders() const noexcept { return node_leaders_; }
   [[nodiscard]] Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
-  /// The node group of one end; null if memory is not shared. Each end takes its group once.
+  /// The node group of the endpoint of `rank`; null if memory is not shared. Each endpoint takes its group once.
   [[nodiscard]] std::unique_ptr<NodeGroup> take_group(int rank) {
     return share_memory_ ? std::move(groups_[static_cast<std::size_t>(rank)]) : nullptr;
   }
 
-  /// The hub of `members` in the k-th split of every end; the first end that asks creates it.
+  /// The hub of `members` in the k-th split of every endpoint. The first endpoint that calls this function creates the
+  /// hub.
   [[nodiscard]] std::shared_ptr<Hub> split(std::size_t k, std::span<const int> members) {
     const MutexLock lock(mutex_);
     auto& part = splits_[{k, members.front()}];
@@ -82,7 +83,7 @@ class Hub {
   const std::vector<int> node_leaders_;
   std::deque<Inbox> inboxes_;
   const bool share_memory_;
-  std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used by its end alone
+  std::vector<std::unique_ptr<NodeGroup>> groups_;  // each element is used only by the endpoint of its rank
   Mutex mutex_;
   std::map<std::pair<std::size_t, int>, std::shared_ptr<Hub>> splits_
       LOCKSTEP_GUARDED_BY(mutex_);  // by split and first member
@@ -106,7 +107,7 @@ class LoopbackTransport final : public Transport {
   }
   int ranks_on_node() const noexcept override {
     return size();
-  }  // even if several nodes are simulated: all ranks share the processors
+  }  // all ranks share the processors, even if `node_leaders` names several nodes
   std::span<const int> node_leaders() const noexcept override { return hub_->node_leaders(); }
   NodeGroup* node_group() noexcept override { return nodes() == 1 ? group_.get() : nullptr; }
   NodeGroup* local_group() noexcept override { return nodes() == 1 ? nullptr : group_.get(); }
@@ -199,7 +200,7 @@ class LoopbackTransport final : public Transport {
         removed += std::erase_if(waiting, [index](const PendingReceive& receive) { return receive.index == index; });
       if (removed != 0) {
         free_.push_back(index);
-      } else {  // a receive aside
+      } else {  // an incomplete receive aside
         for (Buffer& buffer : memory) quarantine(std::move(buffer));
       }
     }
@@ -208,13 +209,13 @@ class LoopbackTransport final : public Transport {
 
   void quarantine(Buffer&& memory) noexcept override {
     quarantined_.push_back(std::move(memory));
-  }  // a receive aside may still be matched with its message
+  }  // an incomplete receive aside still writes to this memory when its message arrives
 
   std::unique_ptr<NewGroup> begin_group() override;
 
  private:
   static constexpr Transfer sent{-1};
-  static constexpr std::uint64_t aside = std::numeric_limits<std::uint64_t>::max();  // used in the place of an epoch
+  static constexpr std::uint64_t aside = std::numeric_limits<std::uint64_t>::max();  // epoch of transfers aside
 
   [[nodiscard]] int leader(int rank) const { return hub_->node_leaders()[static_cast<std::size_t>(rank)]; }
 
@@ -223,7 +224,7 @@ class LoopbackTransport final : public Transport {
     std::span<std::byte> data;
   };
 
-  using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, in the order of their start
+  using PendingReceives = std::vector<std::deque<PendingReceive>>;  // by source, and in the order of their start
 
   void count_started(std::size_t bytes) {
     if (under_way_ == 0 && count_.moved_bytes == count_.started_bytes) count_ = {count_.completed, 0, 0};
@@ -239,7 +240,7 @@ class LoopbackTransport final : public Transport {
     Bytes copy(data.begin(), data.end());
     const MutexLock lock(inbox.mutex);
     inbox.data[{rank_, epoch}].push_back(std::move(copy));
-    return sent;  // the data was copied at once
+    return sent;  // complete at once, because the data is copied
   }
 
   Transfer expect(PendingReceives& receives, int source, std::span<std::byte> data) {
@@ -254,7 +255,7 @@ class LoopbackTransport final : public Transport {
     return static_cast<Transfer>(index);
   }
 
-  /// Delivers messages that have arrived to receives, in the order in which those were started.
+  /// Matches messages that have arrived with receives, in the order in which the receives were started.
   void match(PendingReceives& receives, std::uint64_t epoch) {
     Hub::Inbox& inbox = hub_->inbox(rank_);
     const MutexLock lock(inbox.mutex);
@@ -278,7 +279,7 @@ class LoopbackTransport final : public Transport {
   }
 
   std::shared_ptr<Hub> hub_;
-  Bytes received_;  // the last message
+  Bytes received_;  // the message that `poll` returned last
   int rank_;
   std::unique_ptr<NodeGroup> group_;
   std::uint64_t epoch_ = 0;
@@ -287,7 +288,7 @@ class LoopbackTransport final : public Transport {
   PendingReceives receives_aside_;
   std::vector<Buffer> quarantined_;
   TransferCount count_;
-  std::size_t under_way_ = 0;  // receives that are not aside
+  std::size_t under_way_ = 0;  // number of incomplete receives, without receives aside
   std::vector<bool> complete_;
   std::vector<std::size_t> free_;
 };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport between threads of one process: queues in memory. For programs without MPI, and for tests.
+// Transport between the threads of one process, by queues in memory. For programs without MPI, and for tests.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace lockstep::detail {
 
-/// `size` connected ends, one per rank; with node groups if `share_memory`.
+/// Makes `size` connected endpoints, one per rank. If `share_memory` is true, the endpoints have node groups.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(int size, bool share_memory);
-/// The same, as if the ranks were on several nodes; `node_leaders` as in Transport.
+/// Makes endpoints that report several nodes. `node_leaders` is as in Transport::node_leaders.
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> make_loopback_transports(const std::vector<int>& node_leaders,
                                                                                bool share_memory = false);
 

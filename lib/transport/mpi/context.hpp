@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An MPI communicator that transports share, and the division of its tags among them.
+// An MPI communicator that several transports share, and the division of its tags among these transports.
 
 #pragma once
 
@@ -17,14 +17,15 @@
 
 namespace lockstep::detail {
 
-/// The tags of one transport. Every MPI has 32768 tags. The transport for which the MPI communicator was made has slot
-/// 0 and the lower half of them: 0 for messages, odd tags for transfers aside, even tags for other transfers. The other
-/// transports have slots in the upper half, and above it as far as MPI has tags. Tags of transfers differ between
-/// successive transports and epochs, so that no transfer is matched with one that was never received.
+/// The tags of one transport. Every MPI library has at least 32768 tags. Slot 0, the lower half of these tags, belongs
+/// to the transport for which the MPI communicator was made: tag 0 for messages, odd tags for transfers aside, even
+/// tags for other transfers. The other transports have slots in the remaining tags, up to the largest tag of the MPI
+/// library. Successive transports and epochs use different tags for transfers, so that no transfer is matched with an
+/// older transfer that was never received.
 class Tags {
  public:
-  /// The tag, on the communicator of a Job, of the messages that say which ranks make a communicator.
-  static constexpr int arrivals = 16'383;  // absence_tag is the one before
+  /// The tag of the messages of CreationWait, on the communicator of a Job.
+  static constexpr int arrivals = 16'383;  // absence_tag is the tag before this one
   /// Number of slots other than slot 0.
   [[nodiscard]] static int slots();
 
@@ -40,31 +41,32 @@ class Tags {
   int slot_;
 };
 
-/// Shared by the transports that use the communicator.
+/// Owns the communicator. All transports that use the communicator share this object.
 class Context {
  public:
   explicit Context(mpi::Comm comm) : comm_(std::move(comm)) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
-  /// Frees the communicator, unless a duplicate of it is unfinished.
+  /// Frees the communicator, unless it is borrowed or an abandoned duplicate of it is unfinished.
   ~Context();
-  /// For a communicator that its owner frees later.
+  /// Makes a context of a communicator that its owner frees later.
   [[nodiscard]] static std::shared_ptr<Context> borrow(MPI_Comm comm);
 
   [[nodiscard]] MPI_Comm comm() const noexcept { return comm_.get(); }
   [[nodiscard]] const mpi::Comm& get() const noexcept { return comm_; }
 
-  /// Takes a slot for a transport of this rank; false if another one has it. Thread-safe, as `free_slot` is.
+  /// Takes a slot for a transport of this rank. Returns false if another transport has the slot. `take_slot` and
+  /// `free_slot` are thread-safe.
   [[nodiscard]] bool take_slot(int slot);
   void free_slot(int slot);
 
-  // The duplicates of the communicator. MPI matches the calls of the ranks in their order, so a duplicate that this
-  // rank has abandoned, or never begun because of a failure, must be completed before the next one. Called under the
-  // lock of the engine of slot 0.
+  // Duplicates of the communicator. MPI matches the MPI_Comm_idup calls of the ranks in the order of the calls. If this
+  // rank has abandoned a duplicate, or has not begun it because of a failure, this duplicate must be completed before
+  // the next one. These functions are called under the lock of the engine of slot 0.
 
   /// Number of duplicates that this rank has begun.
   [[nodiscard]] std::uint64_t duplicates() const noexcept { return duplicates_; }
-  /// Completes the first `count` duplicates, and drops them. Returns whether that is done. Does not wait.
+  /// Completes the first `count` duplicates, and drops them. Returns whether all of them are complete. Does not wait.
   [[nodiscard]] bool drop_duplicates(std::uint64_t count);
   [[nodiscard]] std::unique_ptr<mpi::PendingDuplicate> start_duplicate();
   void abandon_duplicate(std::unique_ptr<mpi::PendingDuplicate> duplicate) noexcept;

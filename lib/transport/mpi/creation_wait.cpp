@@ -22,15 +22,15 @@
 namespace lockstep::detail {
 namespace {
 
-/// On the wire: the sender makes its `number`-th communicator over the ranks of `key`. Number `failed` is the last one
-/// of these that has failed on the sender; 0: none has.
+/// A message: the sender makes its `number`-th communicator over the ranks of `key`. `failed` is the number of the last
+/// of these communicators whose creation has failed on the sender; 0 if none has failed.
 struct Attempt {
   std::uint64_t key = 0;
   std::uint64_t number = 0;
   std::uint64_t failed = 0;
   static constexpr std::size_t most_missing = 16;
-  std::array<std::int32_t, most_missing> missing{};  // of the failure: the lowest ranks that were missing
-  std::uint64_t missing_count = 0;                   // how many of these are set
+  std::array<std::int32_t, most_missing> missing{};  // lowest ranks that were missing in the failed creation
+  std::uint64_t missing_count = 0;                   // number of valid elements of `missing`
 
   void set_missing(std::span<const int> ranks) {
     missing_count = std::min(ranks.size(), most_missing);
@@ -39,7 +39,8 @@ struct Attempt {
   [[nodiscard]] std::span<const int> missing_ranks() const { return std::span(missing).first(missing_count); }
 };
 
-/// The arrivals that this process knows, for all of its threads. Never destroyed: MPI may still read messages.
+/// The creations of this process, and the arrivals of other processes that this process knows. Shared by all threads.
+/// Never destroyed: MPI may still read outgoing messages.
 class Arrivals {
  public:
   static Arrivals& of_this_process() {
@@ -85,7 +86,7 @@ class Arrivals {
       if (flag == 0) break;
       Attempt attempt;
       mpi::check(MPI_Mrecv(&attempt, sizeof(Attempt), MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
-      known_[{status.MPI_SOURCE, attempt.key}] = attempt;  // messages of one rank arrive in order
+      known_[{status.MPI_SOURCE, attempt.key}] = attempt;  // the newest: messages of one rank arrive in order
     }
     while (!outgoing_.empty()) {
       int flag = 0;
@@ -95,7 +96,7 @@ class Arrivals {
     }
   }
 
-  /// The last message of `rank`.
+  /// The last message of `rank` about `key`; a default-constructed Attempt if there is none.
   [[nodiscard]] Attempt known(int rank, std::uint64_t key) LOCKSTEP_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     const auto found = known_.find({rank, key});
@@ -110,7 +111,7 @@ class Arrivals {
   Mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> own_ LOCKSTEP_GUARDED_BY(mutex_);             // creations of this rank, by key
   std::map<std::uint64_t, std::uint64_t> own_duplicates_ LOCKSTEP_GUARDED_BY(mutex_);  // MPI_Comm_idup calls, by key
-  std::map<std::uint64_t, std::uint64_t> own_failed_ LOCKSTEP_GUARDED_BY(mutex_);      // the last that failed, by key
+  std::map<std::uint64_t, std::uint64_t> own_failed_ LOCKSTEP_GUARDED_BY(mutex_);      // last failed creation, by key
   std::map<std::pair<int, std::uint64_t>, Attempt> known_ LOCKSTEP_GUARDED_BY(mutex_);  // by rank and key
   std::deque<Message> outgoing_ LOCKSTEP_GUARDED_BY(mutex_);
 };
@@ -145,7 +146,8 @@ bool CreationWait::count_duplicate() {
   const std::uint64_t begun = arrivals.count_duplicate(key_);
   std::uint64_t failed_there = 0;
   for (const int member : members_) failed_there = std::max(failed_there, arrivals.known(member, key_).failed);
-  // without failures, threads may make communicators over the same ranks at the same time
+  // if no creation has failed, the call belongs to this creation; the counts below would not show this, because several
+  // threads may make communicators over the same ranks at the same time
   if (failed_there == 0 && arrivals.last_failed(key_) == 0) return true;
   if (begun < number_) return false;
   if (failed_there < number_) return true;
@@ -183,7 +185,8 @@ void CreationWait::check_time(const char* call) {
               text_of(missing_ranks()));
 }
 
-/// If another rank waits for long, this one says that it is here; if another rank has timed out, this one fails too.
+/// If another rank waits for a long time, sends the arrival of this rank. If another rank has timed out, this rank
+/// fails, too.
 void CreationWait::look_at_arrivals(const char* call) {
   if (!job_) return;
   Arrivals& arrivals = Arrivals::of_this_process();

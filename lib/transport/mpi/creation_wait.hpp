@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wait for other ranks while a communicator is made of a program's MPI communicator.
+// The wait for other ranks while lockstep makes a communicator from an MPI communicator of the program.
 
 #pragma once
 
@@ -18,26 +18,28 @@
 namespace lockstep::detail {
 
 struct CreationLimits {
-  std::chrono::milliseconds warn_after{30'000};   ///< then the missing ranks are logged, once
-  std::chrono::milliseconds fail_after{300'000};  ///< of the whole creation
+  std::chrono::milliseconds warn_after{30'000};   ///< time until the missing ranks are logged, once
+  std::chrono::milliseconds fail_after{300'000};  ///< time until the whole creation fails
   std::string name = "communicator";              ///< shown in errors
 };
 
-/// One creation over the ranks of an MPI communicator. A rank that waits for long says so to the others, by messages on
-/// the communicator of the Job: the program's own communicator cannot carry them, since a receive of the program with
-/// MPI_ANY_TAG would match them.
+/// One creation over the ranks of an MPI communicator. A rank that waits for a long time informs the other ranks, by
+/// messages on the communicator of the Job. The program's own communicator cannot carry these messages, since a receive
+/// of the program with MPI_ANY_TAG would match them.
 class CreationWait {
  public:
   /// Local.
   CreationWait(MPI_Comm comm, CreationLimits limits);
 
-  /// This rank has begun an MPI_Comm_idup. Returns whether that is the call of this creation. If not, it belongs to an
-  /// earlier one that failed before this rank made its call, or other ranks had failed in this creation before: then
-  /// this object is for the next creation, and the caller makes another call. Local; does not wait.
+  /// Called when this rank has begun an MPI_Comm_idup. Returns whether this MPI_Comm_idup belongs to this creation. If
+  /// it returns false, the caller must begin another MPI_Comm_idup. There are two such cases. First, the call belongs
+  /// to an earlier creation that failed before this rank made its call. Second, other ranks have already failed in this
+  /// creation; this object then stands for the next creation. Local; does not wait.
   [[nodiscard]] bool count_duplicate();
 
-  /// Calls `test` until it returns true. Throws Error(deadline_exceeded) when the deadline of the creation has passed;
-  /// the text names `call`, the call of MPI that is not complete, and the missing ranks of `comm`, if there is a job.
+  /// Calls `test` until it returns true. Throws Error(deadline_exceeded) if the deadline of the creation passes, or if
+  /// a message says that another rank has timed out. The text names `call`, which is the MPI call that is not complete,
+  /// and, if there is a job, the missing ranks of `comm`.
   void until(const std::function<bool()>& test, const char* call);
 
  private:
@@ -45,23 +47,23 @@ class CreationWait {
 
   void check_time(const char* call);
   void look_at_arrivals(const char* call);
-  /// Tells the other members, once, that this rank is here.
+  /// Sends a message to the other members, once: this rank has arrived.
   void send_arrival();
-  /// Tells the other members that this creation has failed.
+  /// Sends a message to the other members: this creation has failed.
   void send_failure(const std::vector<int>& missing);
-  /// Their ranks in the job.
+  /// Ranks of the other members in the job.
   [[nodiscard]] std::vector<int> other_members() const;
-  /// The ranks of which no arrival is known; empty if there is no job.
+  /// The ranks of `comm` from which no arrival is known; empty if there is no job.
   [[nodiscard]] std::vector<int> missing_ranks() const;
   [[nodiscard]] std::string text_of(const std::vector<int>& missing) const;
   [[noreturn]] void fail(const std::string& text, int culprit) const;
 
   CreationLimits limits_;
-  std::shared_ptr<Job> job_;  // null if some ranks are not in the job
-  int own_rank_ = 0;          // in the job
-  std::vector<int> members_;  // ranks of the job
-  std::uint64_t key_ = 0;     // the same for all creations over these ranks
-  std::uint64_t number_ = 0;  // among the creations of this key
+  std::shared_ptr<Job> job_;  // null if there is no job, or if some ranks are not in the job
+  int own_rank_ = 0;          // rank in the job
+  std::vector<int> members_;  // ranks of the members in the job
+  std::uint64_t key_ = 0;     // hash of the members: the same for all creations over these ranks
+  std::uint64_t number_ = 0;  // number of this creation among those with the same key
   Clock::time_point since_ = Clock::now();
   bool has_sent_arrival_ = false;
   bool has_warned_ = false;

@@ -31,7 +31,7 @@ class ClosedEnds final : public JobMember {
  private:
   void on_abort(const std::string&) noexcept override {}
   void on_finalize() noexcept override {}
-  /// Receives the last messages: UCX prints a warning about one that is never received.
+  /// Receives the last messages, since UCX prints a warning about a message that is never received.
   void on_last_barrier() noexcept override {
     try {
       const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
@@ -49,7 +49,7 @@ class ClosedEnds final : public JobMember {
   }
 };
 
-/// Never destroyed: ends that are not silent when MPI is finalized are left to it.
+/// Never destroyed: if an endpoint still waits for messages when MPI is finalized, its resources are not freed.
 ClosedEnds& closed_ends() {
   static ClosedEnds& ends = *new ClosedEnds;
   return ends;
@@ -59,7 +59,7 @@ ClosedEnds& closed_ends() {
   while (end.inbox->last_messages() < end.last_messages) {
     if (!end.inbox->poll()) return false;
   }
-  end.inbox.reset();  // before its communicator
+  end.inbox.reset();  // freed before the communicator that it uses
   return true;
 }
 
@@ -73,7 +73,8 @@ Inbox::Inbox(MPI_Comm comm, int tag, std::uint64_t number) : comm_(comm), tag_(t
 Inbox::~Inbox() {
   if (request_ == MPI_REQUEST_NULL || !mpi::is_active()) return;
   MPI_Cancel(&request_);
-  // a message that has begun to arrive is not cancelled, and does not end if its sender is stopped or dead
+  // MPI cannot cancel a message that has begun to arrive; if the sender is stopped or dead, the message is never
+  // complete
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   for (int is_complete = 0; is_complete == 0;) {
     MPI_Test(&request_, &is_complete, MPI_STATUS_IGNORE);
@@ -118,7 +119,7 @@ void free_when_silent(ClosedEnd&& end) {
 }
 
 void free_silent_ends() {
-  std::list<ClosedEnd> silent;  // freed last, because that takes the lock of MPI
+  std::list<ClosedEnd> silent;  // destroyed after the locks are released: freeing a communicator takes MPI's lock
   {
     ClosedEnds& ends = closed_ends();
     const MutexLock lock(ends.mutex);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of one end of a group, as MPI carries them.
+// Receives the messages of one endpoint of a group over MPI.
 
 #pragma once
 
@@ -17,24 +17,25 @@
 
 namespace lockstep::detail {
 
-/// The first bytes of a message on the wire. MPI may reuse the context of a freed communicator for the next one while a
-/// message of the old one is in flight: each transport has a number, and ignores messages with another number.
+/// The first bytes of a message on the wire. MPI may reuse the context of a freed communicator for a new communicator
+/// while a message of the freed one is in flight. So each transport has a number, and ignores messages with another
+/// number.
 struct WireHead {
   std::uint64_t number;
-  std::uint64_t is_last;  ///< of its sender
+  std::uint64_t is_last;  ///< 1 if this is the last message of its sender, else 0
 };
 
-/// Receives the messages to one rank; their sources are ranks of `comm`. Called with `mpi::serialize()` held.
+/// Receives the messages to one rank. Their sources are ranks of `comm`. The caller holds `mpi::serialize()`.
 class Inbox {
  public:
-  /// `comm` must outlive it.
+  /// `comm` must outlive this object.
   Inbox(MPI_Comm comm, int tag, std::uint64_t number);
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
   ~Inbox();
 
   [[nodiscard]] std::optional<ReceivedMessage> poll();
-  /// The number of last messages that have been received.
+  /// The number of received messages that have WireHead::is_last.
   [[nodiscard]] int last_messages() const noexcept { return last_messages_; }
 
  private:
@@ -48,22 +49,23 @@ class Inbox {
     WireHead head;
     std::array<std::byte, most_message_bytes> bytes;
   };
-  std::array<std::unique_ptr<Incoming>, 2> incoming_;  // the first one is being received, the other one was returned
+  std::array<std::unique_ptr<Incoming>, 2> incoming_;  // [0] is being received; `poll` has returned [1]
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// What an end that is closed has of MPI. It is freed when the last messages of `last_messages` ranks have been
-/// received: a message that MPI receives for a communicator that is freed is lost, or disturbs the next one with the
-/// same context or tags.
+/// The MPI resources of a closed endpoint. They are freed after the last messages of `last_messages` ranks have been
+/// received. If the communicator were freed earlier, a later message would be lost, or would disturb the next
+/// communicator with the same context or tags.
 struct ClosedEnd {
   std::shared_ptr<Context> context;
-  int slot = 0;  ///< of its tags
+  int slot = 0;  ///< slot of the endpoint's tags
   std::unique_ptr<Inbox> inbox;
   int last_messages = 0;
 };
-/// Keeps `end` as long as necessary. Called without `mpi::serialize()`.
+/// Keeps `end` until its last messages have been received. Called without `mpi::serialize()`.
 void free_when_silent(ClosedEnd&& end);
-/// Frees the ends that have become silent. Called whenever an end is made, without `mpi::serialize()`.
+/// Frees the endpoints whose last messages have been received. Called whenever an endpoint is made, without
+/// `mpi::serialize()`.
 void free_silent_ends();
 
 }  // namespace lockstep::detail

@@ -21,7 +21,7 @@ void note_number(std::uint64_t number) {
   }
 }
 
-/// For each member, the first member of its node. `nodes`: the same for each rank of the parent.
+/// For each member, the first member of its node. `nodes` has, for each rank of the parent, the first rank of its node.
 std::vector<int> leaders_of(std::span<const int> members, std::span<const int> nodes) {
   std::vector<int> first_of_node(nodes.size(), -1);
   std::vector<int> leaders;
@@ -97,7 +97,7 @@ void MpiGroup::choose_context(std::span<const int> members) {
   ranks_.share_memory = parent_.share_memory;
   ranks_.segment_bytes = parent_.segment_bytes;
   needs_context_ = parent_.is_job;
-  ranks_.slot = needs_context_ || is_first_ ? 0 : 1;  // which one is decided with the number
+  ranks_.slot = needs_context_ || is_first_ ? 0 : 1;  // 1 stands for a slot that `vote` chooses
 }
 
 void MpiGroup::open_memory(std::span<const Introduction> all) {
@@ -160,7 +160,7 @@ bool MpiGroup::accept(std::span<const Vote> votes) {
   return true;
 }
 
-/// All nodes of the group share memory, or none does.
+/// If a rank cannot share memory with its node, no node of the group shares memory.
 void MpiGroup::decide_memory(std::span<const Vote> votes) {
   if (ranks_.size() == 1) {
     group_ = std::move(make_thread_groups(1).front());

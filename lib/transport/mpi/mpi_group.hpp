@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transports over MPI in the making. The communicators over MPI_COMM_WORLD get an MPI communicator of their own, by
-// MPI_Comm_idup of that of the job. All others use the MPI communicator of their parent, with tags of their own:
-// MPI-3.1 has no nonblocking call for a communicator of some ranks, and an MPI_Comm_idup that a failure has interrupted
-// can keep all later ones from completing (Open MPI completes them in the order of context ids).
+// Makes transports over MPI. A communicator over MPI_COMM_WORLD gets an MPI communicator of its own, by MPI_Comm_idup
+// of the job's MPI communicator. Any other communicator uses the MPI communicator of its parent, with separate tags,
+// for two reasons. MPI-3.1 has no nonblocking call that makes a communicator of some of the ranks. And if a failure
+// interrupts an MPI_Comm_idup, later MPI_Comm_idup calls may never complete (Open MPI completes them in the order of
+// context ids).
 
 #pragma once
 
@@ -20,15 +21,15 @@
 
 namespace lockstep::detail {
 
-/// The ranks of a group over MPI, and its options.
+/// The ranks of a group over MPI, and the options of the group.
 struct MpiRanks {
   std::shared_ptr<Context> context;
   std::vector<int> context_ranks;    ///< rank of each member in the communicator of `context`
   std::vector<int> leaders;          ///< for each member, the lowest member of its node
-  std::vector<ProcessId> processes;  ///< of each member; unknown for those of other nodes
+  std::vector<ProcessId> processes;  ///< process of each member; unknown for members on other nodes
   int rank = 0;
-  int slot = 0;  ///< of its tags; 0 if the context was made for it: the members are all its ranks, in their order
-  bool is_job = false;  ///< the transport of the job
+  int slot = 0;         ///< tag slot; 0 if the context was made for the group, and has the same ranks in the same order
+  bool is_job = false;  ///< true for the transport of the job
   bool share_memory = true;
   std::size_t segment_bytes = 0;
 
@@ -38,16 +39,17 @@ struct MpiRanks {
   [[nodiscard]] std::vector<int> ranks_here() const;
 };
 
-/// The number that a rank proposes for its next transport.
+/// The number that this rank proposes for its next transport.
 [[nodiscard]] std::uint64_t next_transport_number();
 
 class MpiGroup final : public NewGroup {
  public:
-  /// Groups of ranks of `parent`. Local.
+  /// Makes groups from ranks of `parent`. Local.
   explicit MpiGroup(MpiRanks parent);
-  /// The group of all ranks of a context that was made for it; `leader` is that of the introduction. Local.
+  /// Makes the group of all ranks of a context that was made for this group. `leader` becomes Introduction::leader.
+  /// Local.
   [[nodiscard]] static std::unique_ptr<MpiGroup> first_of(MpiRanks ranks, int leader);
-  /// For such a group, before `join`: the leaders of its ranks. Local.
+  /// Sets the leaders of the ranks. Called only on a result of `first_of`, before `join`. Local.
   void set_nodes(std::vector<int> leaders) { parent_.leaders = std::move(leaders); }
 
   Introduction introduction() const override;
@@ -70,18 +72,18 @@ class MpiGroup final : public NewGroup {
   int leader_ = -1;
   ProcessGroupOffer offer_;
   std::uint64_t number_ = 0;
-  std::uint64_t duplicates_ = 0;  // that some rank has begun
+  std::uint64_t duplicates_ = 0;  // largest number of duplicates that any rank has begun
   std::vector<int> members_;      // ranks of the parent
   MpiRanks ranks_;
   bool needs_context_ = false;
   std::unique_ptr<mpi::PendingDuplicate> duplicate_;
   int attempts_ = 0;
   bool has_slot_ = false;
-  bool has_opened_ = false;  // the memory of the ranks here
+  bool has_opened_ = false;  // whether the memory of the ranks of this node is mapped
   std::unique_ptr<NodeGroup> group_;
 };
 
-/// A transport over `ranks`. Local.
+/// Makes a transport over `ranks`. Local.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(MpiRanks ranks, std::uint64_t number,
                                                         std::unique_ptr<NodeGroup> group);
 

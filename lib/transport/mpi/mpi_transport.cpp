@@ -70,8 +70,9 @@ class MpiTransport final : public Transport {
       const auto lock = mpi::serialize();
       inbox_.reset();
     }
-    // messages that are never received still refer to the communicator and to this object's memory, so both are leaked;
-    // a later transport then cannot get the same communicator and tags while a message about a failure is in flight
+    // a message that is never received still refers to the communicator and to memory of this object, so both are
+    // leaked; a later transport then cannot get the same communicator and tags while a message about a failure is in
+    // flight
     leak(new std::shared_ptr<Context>(std::move(ranks_.context)));
     leak(new std::deque<Outgoing>(std::move(outgoing_)));
   }
@@ -126,7 +127,7 @@ class MpiTransport final : public Transport {
 
   std::optional<ReceivedMessage> poll() override {
     const auto lock = mpi::serialize();
-    // only at some polls: no other message waits until stale messages are dropped
+    // only in some calls, because dropping stale messages is not urgent
     if (stale_.has_work() && ++polls_ % polls_per_look == 0) stale_.advance(comm_);
     auto received = inbox_->poll();
     if (received) received->source = member(received->source);
@@ -157,7 +158,7 @@ class MpiTransport final : public Transport {
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       const Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
       const bool is_open = slot.complete < slot.requests.size() && slot.requests[slot.complete] != MPI_REQUEST_NULL;
-      if (!is_open && test_pieces(transfers[i])) complete.push_back(i);  // goes on with the other pieces
+      if (!is_open && test_pieces(transfers[i])) complete.push_back(i);  // tests the remaining pieces, too
     }
   }
 
@@ -216,8 +217,8 @@ class MpiTransport final : public Transport {
   };
   enum class Kind : std::uint8_t { send, receive, aside, collective };
   struct Slot {
-    std::vector<MPI_Request> requests;  // one for each piece
-    std::size_t complete = 0;           // number of the first pieces that are complete
+    std::vector<MPI_Request> requests;  // one per piece
+    std::size_t complete = 0;           // number of complete pieces at the beginning of the transfer
     Kind kind = Kind::send;
     std::size_t bytes = 0;
   };
@@ -244,7 +245,7 @@ class MpiTransport final : public Transport {
                "MPI_Isend");
   }
 
-  /// Frees the memory of the messages that have left, in the order in which they were posted.
+  /// Frees the memory of posted messages, in the order of posting, up to the first message that has not left.
   void forget_complete() {
     for (; !outgoing_.empty() && is_complete(outgoing_.front().request); outgoing_.pop_front()) {
       if (spare_.size() < most_spare) spare_.push_back(std::move(outgoing_.front().bytes));
@@ -283,7 +284,7 @@ class MpiTransport final : public Transport {
 
   [[nodiscard]] std::size_t piece_bytes() const noexcept { return std::min(ranks_.segment_bytes, most_piece_bytes); }
 
-  /// Starts a transfer piece by piece; `start(begin, bytes, request)` starts one.
+  /// Starts a transfer as a sequence of pieces, one MPI message each. `start(begin, bytes, request)` starts one piece.
   template <class Start>
   Transfer start_pieces(std::size_t bytes, Kind kind, const Start& start) {
     const auto lock = mpi::serialize();
@@ -292,7 +293,7 @@ class MpiTransport final : public Transport {
       for (std::size_t begin = 0; begin < bytes; begin += piece_bytes())
         start(begin, static_cast<int>(std::min(piece_bytes(), bytes - begin)),
               &requests->emplace_back(MPI_REQUEST_NULL));
-    } catch (...) {  // the operation fails, and abandons its memory
+    } catch (...) {  // the operation will fail, and `abandon` will handle the pieces that were started
       std::erase(*requests, MPI_REQUEST_NULL);
       unfinished_.insert(unfinished_.end(), requests->begin(), requests->end());
       free_slot(transfer);
@@ -317,7 +318,7 @@ class MpiTransport final : public Transport {
 
   bool test_pieces(Transfer transfer) {
     Slot& slot = slots_[static_cast<std::size_t>(transfer)];
-    // pieces complete in order, or nearly so
+    // pieces complete in order, or nearly so: only the first incomplete piece is tested
     for (; slot.complete < slot.requests.size(); ++slot.complete) {
       if (!is_complete(slot.requests[slot.complete])) return false;
       count_complete(slot);
@@ -326,7 +327,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  /// Tests the first open piece of each transfer. A request that is complete becomes MPI_REQUEST_NULL.
+  /// Tests the first incomplete piece of each transfer. The request of a complete piece becomes MPI_REQUEST_NULL.
   void test_first_pieces(std::span<const Transfer> transfers) {
     tested_.clear();
     for (const Transfer transfer : transfers) {
@@ -337,7 +338,7 @@ class MpiTransport final : public Transport {
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(tested_.size()), tested_.data(), &count, tested_indices_.data(),
                                   MPI_STATUSES_IGNORE);
-    // done even after a fault, when the indices do not tell which requests are complete
+    // copied back even after a fault: the indices then do not tell which requests are complete
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
       if (slot.complete < slot.requests.size()) slot.requests[slot.complete] = tested_[i];
@@ -352,8 +353,8 @@ class MpiTransport final : public Transport {
     return flag != 0;
   }
 
-  /// Waits a moment until posted messages have left; returns whether all have. A rank that waits here comes late to its
-  /// next operation, so a stopped rank must not hold it up for long.
+  /// Waits a short time until posted messages have left. Returns whether all have left. This wait delays the next
+  /// operation of this rank, so it must be short even if the target is stopped.
   bool drain_outgoing() noexcept {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
     try {
@@ -372,7 +373,8 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  /// Progress is counted in whole pieces; each piece costs as much as a message.
+  /// Maximum size of a piece. Progress is counted in whole pieces, so pieces must not be large. Each piece costs as
+  /// much as a message, so pieces must not be very small.
   static constexpr std::size_t most_piece_bytes = std::size_t{512} << 10;
   static constexpr unsigned polls_per_look = 16;
   static constexpr std::size_t most_spare = 8;
@@ -384,29 +386,29 @@ class MpiTransport final : public Transport {
   int thread_level_;
   std::uint64_t number_;
   Tags tags_;
-  int transfer_tag_;                      // in this epoch
-  std::vector<int> absent_ranks_;         // absent ranks known so far; empty without a job
-  std::unordered_map<int, int> members_;  // ranks by rank in the context; empty in tag slot 0, where both are equal
+  int transfer_tag_;                      // tag of transfers in the current epoch
+  std::vector<int> absent_ranks_;         // absent ranks known so far; empty except in the transport of the job
+  std::unordered_map<int, int> members_;  // rank of each context rank; empty in tag slot 0, where both are equal
   bool has_failed_ = false;
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
-  int last_messages_ = 0;  // of other ranks, to be received before the context and the tags are free again
+  int last_messages_ = 0;  // number of last messages to receive before the context and the tags are freed
   std::unique_ptr<Inbox> inbox_;
-  std::deque<Outgoing> outgoing_;              // a deque: growing and shrinking at its ends moves no elements
+  std::deque<Outgoing> outgoing_;              // a deque: pushing and popping at its ends moves no elements
   std::vector<std::vector<std::byte>> spare_;  // memory of messages that have left
   std::deque<Slot> slots_;
   std::vector<std::size_t> free_slots_;
   std::size_t slots_in_use_ = 0;
   TransferCount count_;
-  std::vector<MPI_Request> tested_;  // of the last test_first_pieces, with the indices that it found
+  std::vector<MPI_Request> tested_;  // requests that test_first_pieces passes to MPI_Testsome
   std::vector<int> tested_indices_;
-  std::vector<MPI_Request> unfinished_;  // of transfers that could not be started whole
+  std::vector<MPI_Request> unfinished_;  // requests of transfers of which only some pieces could be started
   StaleTransfers stale_;
   unsigned polls_ = 0;
 };
 
-/// For each rank of `comm`, the lowest rank of its node. Uses the nodes of the Job if all introductions have a leader
-/// in it, otherwise asks MPI. Collective.
+/// For each rank of `comm`, the lowest rank of its node. If all introductions have a leader, uses the nodes of the Job;
+/// otherwise asks MPI. Collective.
 std::vector<int> leaders_of(MPI_Comm comm, std::span<const Introduction> all) {
   std::unordered_map<int, int> lowest;  // by leader in the job
   std::vector<int> leaders;
@@ -417,7 +419,7 @@ std::vector<int> leaders_of(MPI_Comm comm, std::span<const Introduction> all) {
   return leaders;
 }
 
-/// The leader of this rank's node, as a rank of the job; -1 if some rank of `comm` is not in the job.
+/// The leader of this rank's node, as a rank of the job; -1 if there is no job, or if some rank of `comm` is not in it.
 int leader_in_job(MPI_Comm comm, int rank) {
   const auto job = job_of_this_process();
   if (!job) return -1;
@@ -426,7 +428,7 @@ int leader_in_job(MPI_Comm comm, int rank) {
   return job->nodes.leaders[static_cast<std::size_t>(ranks[static_cast<std::size_t>(rank)])];
 }
 
-/// Every rank's value. Collective.
+/// Returns the values of all ranks, by rank. Collective.
 template <class T>
 std::vector<T> exchange(MPI_Comm comm, int size, const T& own, CreationWait& wait) {
   mpi::PendingAllGather gather(comm, size, &own, sizeof(T));
@@ -436,8 +438,8 @@ std::vector<T> exchange(MPI_Comm comm, int size, const T& own, CreationWait& wai
   return all;
 }
 
-/// The MPI_Comm_idup calls of creations that have failed. MPI matches the k-th call of each rank over a communicator,
-/// and Open MPI makes no progress if a rank begins a call before it has completed the one before.
+/// The MPI_Comm_idup calls of failed creations. MPI matches the k-th call of each rank over a communicator. Open MPI
+/// makes no progress if a rank begins a call before its previous call is complete.
 class AbandonedDuplicates {
  public:
   /// Never destroyed: MPI may still write to the memory of a call.
@@ -449,7 +451,7 @@ class AbandonedDuplicates {
     const MutexLock lock(mutex_);
     pending_.emplace_back(original, std::move(pending));
   }
-  /// Whether those over `original` are complete.
+  /// Whether all kept calls over `original` are complete.
   [[nodiscard]] bool are_complete(MPI_Comm original) {
     const MutexLock lock(mutex_);
     std::erase_if(pending_, [&](const auto& each) { return each.first == original && each.second->test(); });

@@ -14,18 +14,21 @@
 
 namespace lockstep::detail {
 
-/// Duplicates `comm`. Collective over `comm`, polled with the deadline of `limits`: Error(deadline_exceeded) names the
-/// missing ranks if there is an Environment, and the creation counts as one on this rank: if the ranks try again, the
-/// k-th attempt of each rank over `comm` belongs together. No MPI message is longer than `segment_bytes`, a multiple of
-/// 8 that must be equal on all ranks: counts in MPI-3.1 are `int`. There is a node group if all ranks set
-/// `share_memory`, are on one node, and can map each other's arenas; under the same conditions on every node there are
-/// local groups. Without an Environment MPI_Comm_split_type finds the nodes, without a bound, when all ranks have come.
+/// Makes a transport over a duplicate of `comm`. Collective over `comm`. If the deadline of `limits` passes, throws
+/// Error(deadline_exceeded), which names the missing ranks if there is an Environment. A failed creation is counted on
+/// this rank, too: if the ranks try again, MPI matches the k-th attempt of each rank over `comm`. No MPI message is
+/// longer than `segment_bytes`, since counts in MPI-3.1 are `int`. `segment_bytes` must be a multiple of 8, and equal
+/// on all ranks. There is a node group if all ranks set `share_memory`, are on one node, and can map each other's
+/// arenas. If the ranks are on several nodes, there are local groups under the same conditions on every node. Without
+/// an Environment, MPI_Comm_split_type finds the nodes after all ranks have arrived; MPI_Comm_split_type has no
+/// deadline.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, bool share_memory,
                                                             std::size_t segment_bytes = std::size_t{1} << 30,
                                                             const CreationLimits& limits = {});
 
-/// A transport over the ranks of `job`, by messages alone. Only groups of all ranks in their order are made of it. It
-/// must be destroyed before the job, and there is one of them. Local.
+/// Makes a transport over the ranks of `job` that uses messages only. All groups that are made from this transport
+/// contain all of its ranks, in the same order. There is at most one such transport. It must be destroyed before the
+/// job. Local.
 [[nodiscard]] std::unique_ptr<Transport> make_job_transport(const Job& job, bool share_memory);
 
 }  // namespace lockstep::detail

@@ -24,7 +24,7 @@ void StaleTransfers::keep(std::vector<MPI_Request>&& requests, std::vector<Buffe
 void StaleTransfers::change_tag(int old, int now) {
   if (tags_.size() == most_tags) tags_.pop_front();
   tags_.push_back(old);
-  std::erase(tags_, now);  // tags are used again after many epochs
+  std::erase(tags_, now);  // a tag is used again after many epochs
 }
 
 void StaleTransfers::advance(MPI_Comm comm) {
@@ -34,7 +34,7 @@ void StaleTransfers::advance(MPI_Comm comm) {
   const int tag = tags_.front();
   while (dropped_.size() < most_dropped_at_once) {
     if (drop_one(comm, tag)) continue;
-    tags_.pop_front();  // the next one next time
+    tags_.pop_front();  // the next call continues with the next tag
     tags_.push_back(tag);
     break;
   }
@@ -49,7 +49,7 @@ void StaleTransfers::free_complete(std::vector<Kept>& list) {
   });
 }
 
-/// Begins to receive a message with `tag`, if there is one.
+/// Begins to receive a message with `tag`, in order to drop it. Returns false if there is no such message.
 bool StaleTransfers::drop_one(MPI_Comm comm, int tag) {
   int flag = 0;
   MPI_Message message = MPI_MESSAGE_NULL;

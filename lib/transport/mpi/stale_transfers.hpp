@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is left of the transfers of failed operations: requests that are not complete yet, with their memory, and
-// messages that this rank will never receive. A send completes only when its message is received, so each rank receives
-// and drops the messages of earlier epochs.
+// The remains of failed operations: requests that are not complete yet, with their memory, and messages that no
+// operation will receive. A send completes only when its message is received. So each rank receives, and drops, the
+// messages of earlier epochs.
 
 #pragma once
 
@@ -22,20 +22,20 @@ class StaleTransfers {
   StaleTransfers() = default;
   StaleTransfers(const StaleTransfers&) = delete;
   StaleTransfers& operator=(const StaleTransfers&) = delete;
-  /// Leaks what MPI may still touch.
+  /// Leaks the memory that MPI may still access.
   ~StaleTransfers();
 
   /// Frees `buffers` when all `requests` are complete.
   void keep(std::vector<MPI_Request>&& requests, std::vector<Buffer>&& buffers);
-  /// From now on messages with tag `old` are dropped, and those with tag `now` are not.
+  /// From now on, messages with tag `old` are dropped, and messages with tag `now` are not.
   void change_tag(int old, int now);
   [[nodiscard]] bool has_work() const noexcept { return !tags_.empty() || !kept_.empty(); }
-  /// Makes progress without waiting. `comm` is the one of all these transfers.
+  /// Makes progress without waiting. `comm` is the communicator of all these transfers.
   void advance(MPI_Comm comm);
 
  private:
-  /// Of the tags of more failed epochs, the first are forgotten: a rank that still sends with one of them has slept
-  /// through as many failures.
+  /// Maximum number of tags to remember. If there are more failed epochs, the oldest tags are forgotten. A rank that
+  /// still sends with a forgotten tag has not noticed any of the last `most_tags` failures.
   static constexpr std::size_t most_tags = 64;
   static constexpr std::size_t most_dropped_at_once = 8;
 
@@ -47,9 +47,9 @@ class StaleTransfers {
   static void free_complete(std::vector<Kept>& list);
   [[nodiscard]] bool drop_one(MPI_Comm comm, int tag);
 
-  std::deque<int> tags_;  // the one that is looked for next is first
+  std::deque<int> tags_;  // the tag to be probed next is first
   std::vector<Kept> kept_;
-  std::vector<Kept> dropped_;  // messages that are being received
+  std::vector<Kept> dropped_;  // messages that are being received in order to be dropped
 };
 
 }  // namespace lockstep::detail

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory by which a rank communicates with the other ranks of its node. Every word has one writer. Words that are
-// read together share cache lines; words with different readers are 128 bytes apart, since processors fetch lines in
-// pairs.
+// read together share cache lines. Words with different readers are 128 bytes apart, since processors fetch cache lines
+// of 64 bytes in pairs.
 
 #pragma once
 
@@ -28,8 +28,8 @@ inline constexpr std::size_t control_block_alignment = 128;
   return static_cast<std::int64_t>(tag & ((std::uint64_t{1} << 40) - 1)) - 1;
 }
 
-/// A word whose accesses are ordered by the atomic words beside it. The word itself is atomic, too, because a rank that
-/// was stopped for long may still read it for an abandoned operation while its writer stores the value of a later
+/// A word whose accesses are ordered by the atomic words beside it. The word is atomic, too: a rank that was stopped
+/// for a long time may still read it for an abandoned operation, while the writer already stores the value of a later
 /// operation.
 template <class T>
 class LooseWord {
@@ -44,22 +44,22 @@ class LooseWord {
   std::atomic<T> value_{0};
 };
 
-/// What a rank publishes for one operation. Everything but `abandoned` is written before the tag, and stays unchanged
-/// until all ranks have completed or abandoned the operation.
+/// The data that a rank publishes for one operation. The rank writes all members except `abandoned` before it writes
+/// `tag`. It leaves them unchanged until all ranks have completed or abandoned the operation.
 struct alignas(control_block_alignment) Arrival {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint64_t> abandoned{0};  ///< tag of the last operation in this slot that the rank has abandoned
   LooseWord<std::uint64_t> hash;            ///< hash of the descriptor
-  LooseWord<std::uint64_t> step_counter;    ///< the rank's step counter at its arrival
+  LooseWord<std::uint64_t> step_counter;    ///< the rank's step counter when it arrived
   LooseWord<std::uint64_t> table;           ///< NodeAddress of the table of the rank's buffers
-  LooseWord<std::uint64_t> table_id;        ///< changes with the contents of the table
+  LooseWord<std::uint64_t> table_id;        ///< a number that changes with the contents of the table
   LooseWord<std::uint64_t> staging;         ///< NodeAddress of the rank's staging memory
   LooseWord<std::uint32_t> flags;
 };
 
 struct ControlBlock {
-  /// Adjacent operations use different slots, and so do operations of adjacent epochs: a slow rank may still read the
-  /// slot of the operation before.
+  /// Consecutive operations use different slots, because a slow rank may still read the slot of the previous operation.
+  /// For the same reason, operations of consecutive epochs use different slots.
   static constexpr std::size_t slots = 4;
   static constexpr std::size_t payload_bytes = 16 * 1024;
   static constexpr std::size_t descriptor_bytes = 384;
@@ -90,12 +90,12 @@ struct ControlBlock {
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
   Word step_counter;  ///< number of steps that the rank has done, in all operations
-  Word epoch;  ///< the rank's epoch; ranks that are one epoch behind may still need its slots, ranks further behind do
-               ///< not
-  Word working;  ///< tag of the operation whose memory the rank is accessing; 0 if none
-  Word turns;    ///< number of turns of long work that the rank has done, in all operations
-  Word process;  ///< number of the rank's process; 0: unknown
-  Word results;  ///< NodeAddress of the results that the rank has staged for others
+  Word epoch;    ///< the rank's epoch. A rank that is one epoch behind may still need this rank's slots; a rank further
+                 ///< behind does not
+  Word working;  ///< tag of the operation for which the rank accesses other ranks' memory; 0 if none
+  Word turns;    ///< number of turns inside of long steps that the rank has done, in all operations
+  Word process;  ///< process id of the rank; 0 if unknown
+  Word results;  ///< NodeAddress of the results that the rank has staged for other ranks
   std::array<DescriptorBytes, slots> descriptors;
   std::array<Payload, slots> payloads;
 };

@@ -37,7 +37,7 @@ void NodeMemory::leak() noexcept {
 }
 
 void NodeGroup::reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes) {
-  bytes = std::max(bytes, page_bytes());  // at least a page, so that no page is shared with a tensor
+  bytes = std::max(bytes, page_bytes());  // at least a page, so that staging memory never shares a page with a tensor
   use.most_bytes = std::max(use.most_bytes, bytes);
   if (++use.count > staging_history) {
     if (memory.size() > 2 * use.most_bytes) memory = NodeMemory();
@@ -45,7 +45,7 @@ void NodeGroup::reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes) 
   }
   if (memory.size() >= bytes) return;
   memory = NodeMemory();
-  // a power of two, so that sizes that grow slowly need few allocations; only `bytes` if the arena is nearly full
+  // a power of two, so that sizes that grow slowly need few allocations; exactly `bytes` if the arena is nearly full
   memory = allocate(std::bit_ceil(bytes));
   if (memory.data() == nullptr) memory = allocate(bytes);
   if (memory.data() == nullptr) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory that the ranks of one node share for one communicator: a control block per rank, written by its owner and
-// read by all, and the translation of an address of one rank to the same bytes in another rank.
+// The memory that the ranks of one node share for one communicator: one control block per rank, which its rank writes
+// and all ranks read. Also translates an address in one rank's memory to the address of the same bytes in another rank.
 
 #pragma once
 
@@ -20,21 +20,21 @@
 
 namespace lockstep::detail {
 
-/// The address of a byte in a rank's shared memory, valid in all ranks of the group. 0 stands for none.
+/// Names a byte in one rank's shared memory. Every rank of the group can resolve the name. 0 names no byte.
 enum class NodeAddress : std::uint64_t { none = 0 };
 
-/// How a rank has left its group: it does not take part any more, though its process may go on.
+/// How a rank has left its group. A rank that has left takes no further part, but its process may continue.
 enum class Departure : std::uint32_t { none = 0, orderly = 1, by_exception = 2 };
 
-/// How tests disturb one rank of a node. Production code has no hooks: the pointer to them is null.
+/// Functions by which tests disturb one rank of a node. In production code the pointer to the hooks is null.
 struct TestHooks {
-  void (*at_flag)() = nullptr;                       ///< called before a flag is written or read: may wait
-  void (*at_turn)() = nullptr;                       ///< called when a turn of work in other ranks' memory begins
-  bool (*hides_memory)(const void* data) = nullptr;  ///< asked for each buffer of an operation: hides it from others
-  std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< of inputs of a rank; more go by messages
+  void (*at_flag)() = nullptr;  ///< called before each access to a synchronization word; may wait
+  void (*at_turn)() = nullptr;  ///< called when a turn, a bounded amount of work in other ranks' memory, begins
+  bool (*hides_memory)(const void* data) = nullptr;  ///< called for each buffer; true hides it from the other ranks
+  std::size_t most_staged_bytes = std::size_t{256} << 20;  ///< limit for staging; above it, the ranks use messages
 };
 
-/// Memory that all ranks of the group can access, freed by the destructor.
+/// Owns memory that all ranks of the group can access, and frees it in the destructor.
 class NodeMemory {
  public:
   NodeMemory() = default;
@@ -48,7 +48,7 @@ class NodeMemory {
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-  /// Leaks the memory, which may be accessed until the process ends.
+  /// Leaks the memory, because other ranks may access it until the process ends.
   void leak() noexcept;
 
  private:
@@ -58,20 +58,20 @@ class NodeMemory {
   void (*free_)(void*, std::size_t) = nullptr;
 };
 
-/// Staging memory for data that other ranks cannot access. Used by one operation at a time.
+/// Shared memory to which a rank copies data that other ranks cannot access. One operation at a time uses it.
 struct NodeStaging {
   NodeMemory inputs;   ///< read by other ranks until this rank has completed the operation
-  NodeMemory results;  ///< read by other ranks until they arrive at the next operation
+  NodeMemory results;  ///< read by each other rank until that rank arrives at the next operation
 };
 
-/// One rank's end of the group. Not thread-safe: the engine calls it under its lock.
+/// The endpoint of one rank in a group. Not thread-safe: the engine calls it under the engine's lock.
 class NodeGroup {
  public:
-  /// A member of the group, as this end sees it.
+  /// A member of the group, as this process sees it.
   struct Member {
     ControlBlock* control_block = nullptr;
-    std::byte* base = nullptr;  ///< address of its shared memory in this process
-    std::size_t size = 0;       ///< size of its shared memory
+    std::byte* base = nullptr;  ///< address of the member's shared memory in this process
+    std::size_t size = 0;       ///< size of the member's shared memory
   };
 
   NodeGroup(int rank, std::vector<Member> members) noexcept : rank_(rank), members_(std::move(members)) {}
@@ -86,12 +86,13 @@ class NodeGroup {
   }
   [[nodiscard]] ControlBlock& own_control_block() const noexcept { return control_block(rank_); }
 
-  /// This rank leaves; the members see it from now on. The destructor does the same, if this was not called before.
+  /// This rank leaves the group, and from now on the other members can see that it has left. Only the first call has an
+  /// effect. The destructor calls depart(Departure::orderly).
   virtual void depart(Departure how) noexcept = 0;
-  /// How `member` has left. What it wrote before is visible to the caller.
+  /// How `member` has left; none if it is still in the group. If it has left, the caller sees its earlier writes.
   [[nodiscard]] virtual Departure departure_of(int member) const noexcept = 0;
 
-  /// Number of steps, and turns of long ones, that all members have done, in all operations.
+  /// The number of steps that the members have done in all operations, plus the number of turns inside of long steps.
   [[nodiscard]] std::uint64_t steps_of_all() const noexcept {
     std::uint64_t steps = 0;
     for (const Member& member : members_)
@@ -100,15 +101,15 @@ class NodeGroup {
     return steps;
   }
 
-  /// For tests; `hooks` outlive the group. Null, as at first: none.
+  /// For tests. `hooks` must outlive the group. Null, the initial value, means that there are no hooks.
   void set_test_hooks(const TestHooks* hooks) noexcept { test_hooks_ = hooks; }
-  /// Before a flag is written or read.
+  /// Called before each access to a synchronization word.
   void at_flag() const {
     if (test_hooks_ != nullptr && test_hooks_->at_flag != nullptr) [[unlikely]] {
       test_hooks_->at_flag();
     }
   }
-  /// A turn of work in the memory of other ranks begins.
+  /// Called when a turn of work in the memory of other ranks begins.
   void at_turn() const {
     if (test_hooks_ != nullptr && test_hooks_->at_turn != nullptr) [[unlikely]] {
       test_hooks_->at_turn();
@@ -118,31 +119,34 @@ class NodeGroup {
   [[nodiscard]] bool is_hidden(const void* data) const {
     return test_hooks_ != nullptr && test_hooks_->hides_memory != nullptr && test_hooks_->hides_memory(data);
   }
-  /// More bytes of inputs of this rank than this are not staged.
+  /// The limit for staging, in bytes. If a rank would have to stage more bytes of inputs, or more bytes of results, the
+  /// ranks of its node use messages instead.
   [[nodiscard]] std::size_t most_staged_bytes() const noexcept {
     return test_hooks_ != nullptr ? test_hooks_->most_staged_bytes : TestHooks().most_staged_bytes;
   }
 
-  /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access it.
+  /// The address by which the other ranks find [data, data + bytes) of this rank; none if they cannot access these
+  /// bytes.
   [[nodiscard]] virtual NodeAddress address_of(const void* data, std::size_t bytes) const noexcept = 0;
-  /// Number of calls of `unshare` in this process. As long as it does not change, an address of `address_of` stays
+  /// The number of calls of `unshare` in this process. While this number is unchanged, the results of `address_of` stay
   /// valid.
   [[nodiscard]] virtual std::uint64_t unshares() const noexcept = 0;
-  /// Whether `unshare` can separate the memory of this rank from a rank that does not stop to access it. If not, the
-  /// ranks are threads of one process.
+  /// Whether `unshare` can cut off a rank that does not stop accessing this rank's memory. False if the ranks are
+  /// threads of one process; `unshare` then does nothing.
   [[nodiscard]] virtual bool can_unshare() const noexcept = 0;
-  /// From now on no other rank can access `ranges` of this rank: a rank that still does accesses other memory. Their
-  /// contents and addresses stay; `address_of` is none for them, and for the rest of their first and last pages.
+  /// Ends the other ranks' access to `ranges` of this rank: a rank that still accesses `ranges` accesses other memory.
+  /// In this process `ranges` keep their contents and addresses. From now on `address_of` returns none for `ranges`,
+  /// and for the rest of the first and the last page of each range.
   virtual void unshare(std::span<const std::span<std::byte>> ranges) noexcept = 0;
-  /// The bytes at `address` of `member`. Throws Error(internal) if they are not in that member's memory.
+  /// The bytes at `address` of `member`. Throws Error(internal) if these bytes are outside of that member's memory.
   [[nodiscard]] virtual std::byte* resolve(int member, NodeAddress address, std::size_t bytes) const = 0;
-  /// Allocates memory for tables and staging; empty if the arena is full. Less than a page may be on one page with
-  /// tensors, and become private together with them.
+  /// Allocates memory for tables and staging; empty if the arena is full. A block smaller than a page may share its
+  /// page with tensors. If `unshare` makes such a tensor private, the block becomes private, too.
   [[nodiscard]] virtual NodeMemory allocate(std::size_t bytes) const = 0;
   [[nodiscard]] NodeStaging& staging() noexcept { return staging_; }
-  /// Makes staging memory at least `bytes` bytes large, in whole pages, and at most twice as large as the largest of
-  /// the last `staging_history` reservations; its contents are lost. No other rank may read it any more. Throws
-  /// Error(unavailable) if the arena is full.
+  /// Makes the staging memory for inputs, or for results, at least `bytes` bytes large, in whole pages, and at most
+  /// twice as large as the largest of the last `staging_history` reservations. The contents are lost, so no other rank
+  /// may still read this memory. Throws Error(unavailable) if the arena is full.
   void reserve_inputs(std::size_t bytes) { reserve(staging_.inputs, input_use_, bytes); }
   void reserve_results(std::size_t bytes) { reserve(staging_.results, result_use_, bytes); }
   static constexpr int staging_history = 64;
@@ -153,7 +157,7 @@ class NodeGroup {
  private:
   /// The recent reservations of one kind of staging memory.
   struct StagingUse {
-    std::size_t most_bytes = 0;  // of the last `count`
+    std::size_t most_bytes = 0;  // the largest of the last `count` reservations
     int count = 0;
   };
   void reserve(NodeMemory& memory, StagingUse& use, std::size_t bytes);
@@ -166,35 +170,38 @@ class NodeGroup {
   StagingUse result_use_;
 };
 
-/// The ends of a group of `size` threads of this process: all addresses are shared.
+/// The endpoints of a group of `size` threads of this process. The threads can access all memory of each other.
 [[nodiscard]] std::vector<std::unique_ptr<NodeGroup>> make_thread_groups(int size);
 
-/// The data by which the other processes of a node find a member; sent as bytes.
+/// The data by which the other processes of a node find the memory of a member. Sent as bytes.
 struct NodeIntroduction {
   SegmentName segment;
   std::uint64_t control_block = 0;  ///< offset in the segment
-  std::uint64_t closed = 0;         ///< offset of the flag that says that the member has left
+  std::uint64_t closed = 0;         ///< offset in the segment of the flag that the member sets when it leaves
 };
 static_assert(std::is_trivially_copyable_v<NodeIntroduction>);
 
-/// A group of processes of one node in the making, each with its arena. The caller exchanges the introductions of all
-/// members, then the results of `open`. If it is destroyed before `take`, memory that other members may access is kept.
+/// Makes a group of processes of one node, each of which has an arena. The caller exchanges the introductions of all
+/// members, calls `open`, and exchanges the results of `open`. If the offer is destroyed before `take`, memory that
+/// other members may still access is kept.
 class ProcessGroupOffer {
  public:
-  /// Allocates the control block of this process. An offer that does not share memory has an empty introduction. Local.
+  /// Allocates the control block of this process. If `share_memory` is false, or if the allocation fails, the
+  /// introduction is empty. Local.
   explicit ProcessGroupOffer(bool share_memory);
   ProcessGroupOffer(const ProcessGroupOffer&) = delete;
   ProcessGroupOffer& operator=(const ProcessGroupOffer&) = delete;
   ~ProcessGroupOffer();
 
   [[nodiscard]] const NodeIntroduction& introduction() const noexcept;
-  /// Maps the memory of all members; whether that succeeds. Member `rank` is this process. Local.
+  /// Maps the memory of all members. Returns whether that succeeds. Member `rank` is this process. Local.
   [[nodiscard]] bool open(int rank, std::span<const NodeIntroduction> members);
-  /// The group. All members have opened it. From then on tensors are allocated in the arena by default. Local.
+  /// Returns the group. Called only after `open` has succeeded on all members. From then on, tensors of this process
+  /// are allocated in the arena by default. Local.
   [[nodiscard]] std::unique_ptr<NodeGroup> take();
-  /// No member makes the group: nothing is kept for the other members. Local.
+  /// Frees the memory of the offer at once. Called only if no other member will access this memory. Local.
   void withdraw() noexcept;
-  /// The reason for an empty introduction, or for `open` to fail.
+  /// The reason why the introduction is empty, or why `open` has failed.
   [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
 
  private:

@@ -20,21 +20,21 @@ namespace {
 
 void free_in_arena(void* data, std::size_t bytes) { Arena::of_this_process().deallocate(data, bytes); }
 
-/// The offset of the control block in a block that contains it.
+/// The distance from offset `block` to the next offset that is aligned for a control block.
 std::size_t control_block_offset(std::size_t block) {
   return (block + control_block_alignment - 1) / control_block_alignment * control_block_alignment - block;
 }
 
-/// A Departure, set by a member when it has left the group for good. One cache line per group and member that is never
-/// reused, so that the other members can read it at any time.
+/// A Departure, which a member stores when it leaves the group for good. Every member of every group has a cache line
+/// of its own for this value. The line is never reused, so that the other members can read the value at any time.
 struct alignas(line_bytes) Closed {
   std::atomic<std::uint32_t> value{0};
 };
 
-/// A flag of this process, on pages that contain nothing but flags, so that no flag becomes private together with a
-/// tensor. Null if the arena is full.
+/// Makes a flag of this process. The pages of flags contain nothing else, so that no flag becomes private together with
+/// a tensor. Returns null if the arena is full.
 Closed* new_flag() {
-  constexpr std::size_t flags = 1024;  // 64 KiB: at least a page of any system
+  constexpr std::size_t flags = 1024;  // 64 KiB: at least one page on every system
   static Mutex mutex;
   static Closed* next LOCKSTEP_GUARDED_BY(mutex) = nullptr;
   static std::size_t left LOCKSTEP_GUARDED_BY(mutex) = 0;
@@ -48,7 +48,7 @@ Closed* new_flag() {
   return new (next++) Closed;
 }
 
-/// The mappings of other processes' segments: one per segment, shared by all groups.
+/// The mapping of another process's segment. All groups of this process share one mapping per segment.
 std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& why) {
   static Mutex mutex;
   static auto* const known LOCKSTEP_PT_GUARDED_BY(mutex) = new std::map<std::uint64_t, std::weak_ptr<SharedSegment>>;
@@ -60,14 +60,14 @@ std::shared_ptr<SharedSegment> segment_of(const SegmentName& name, std::string& 
   return segment;
 }
 
-/// The memory of a group that this process has left, which must be kept until all members have left it.
+/// The memory of a group that this process has left. It must be kept until all members have left the group.
 struct Remains {
   std::vector<std::shared_ptr<SharedSegment>> segments;
   std::vector<Closed*> closed;
   std::vector<NodeMemory> memory;
 };
 
-/// Frees the memory of groups that all members have left, and adds `remains` to the list.
+/// Adds `remains` to a list. Then frees the memory of every group in the list that all of its members have left.
 void free_when_left(Remains&& remains) {
   static Mutex mutex;
   static auto* const waiting LOCKSTEP_PT_GUARDED_BY(mutex) = new std::list<Remains>;
@@ -140,7 +140,7 @@ struct ProcessGroupOffer::Parts {
   NodeIntroduction introduction;
   Remains owned;
   int rank = 0;
-  std::vector<NodeGroup::Member> members;  // all of them once the group is open
+  std::vector<NodeGroup::Member> members;  // all members after a successful `open`; empty before
 };
 
 ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_unique<Parts>()) {
@@ -161,17 +161,17 @@ ProcessGroupOffer::ProcessGroupOffer(bool share_memory) : parts_(std::make_uniqu
   const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - segment->data());
   parts_->introduction = {segment->name(), begin + control_block_offset(begin),
                           static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(closed) - segment->data())};
-  // default-initialized: payloads and descriptors need no values
+  // default-initialized: payloads and descriptors need no initial values
   new (segment->data() + parts_->introduction.control_block) ControlBlock;
 }
 
 ProcessGroupOffer::~ProcessGroupOffer() {
   if (!parts_) return;
   if (!parts_->members.empty()) {
-    // leaves the group: the control block is freed when all members have left
+    // makes the group and leaves it at once: its memory is freed when all members have left
     static_cast<void>(std::make_unique<ProcessGroup>(parts_->rank, parts_->members, std::move(parts_->owned)));
   } else if (parts_->introduction.segment.nonce != 0) {
-    for (NodeMemory& memory : parts_->owned.memory) memory.leak();  // other members may have mapped it
+    for (NodeMemory& memory : parts_->owned.memory) memory.leak();  // other members may have mapped this memory
   }
 }
 

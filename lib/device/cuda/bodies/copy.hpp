@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of many regions by threads of a GPU. Regions are cut into chunks of equal size, and each thread block copies
-// whole chunks, so that one large region and many small ones keep all blocks busy.
+// The code of a GPU thread that copies regions. The regions are cut into chunks of equal size, and each thread block
+// copies whole chunks. So all thread blocks are busy, both with one large region and with many small regions.
 
 #pragma once
 
@@ -13,18 +13,19 @@
 
 namespace lockstep::detail::cuda {
 
-/// The arguments of a copy kernel: made by `copy_arguments`.
+/// The arguments of a copy kernel. `copy_arguments` makes them.
 struct CopyArguments {
   static constexpr int most_regions = 144;
 
   int region_count = 0;
   int chunk_bytes = 0;
-  CopyRegion regions[most_regions];                  ///< none is empty
-  std::uint32_t first_chunk[most_regions + 1] = {};  ///< by region, and the number of chunks at the end
+  CopyRegion regions[most_regions];                  ///< without empty regions
+  std::uint32_t first_chunk[most_regions + 1] = {};  ///< first chunk of each region, then the number of chunks
 };
-static_assert(sizeof(CopyArguments) <= 4096);  // the size of kernel arguments that every GPU supports
+static_assert(sizeof(CopyArguments) <= 4096);  // every GPU supports this size of kernel arguments
 
-/// Copies `bytes` bytes with the threads of a block, in words that the alignment of source and target allows.
+/// The work of `thread` when its thread block copies `bytes` bytes in Words. The addresses `source` and `target` must
+/// be equal modulo the size of a Word.
 template <class Memory, class Word>
 LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* target, int bytes, int thread) {
   using Byte = Pack<unsigned char, 1>;
@@ -50,7 +51,7 @@ LOCKSTEP_DEVICE void copy_words(const unsigned char* source, unsigned char* targ
   }
 }
 
-/// Copies in the widest words for which source and target have the same misalignment.
+/// Copies a chunk in the largest Words for which `source` and `target` are equal modulo the size of a Word.
 template <class Memory>
 LOCKSTEP_DEVICE void copy_chunk(const unsigned char* source, unsigned char* target, int bytes, int thread) {
   const std::uintptr_t difference = reinterpret_cast<std::uintptr_t>(source) ^ reinterpret_cast<std::uintptr_t>(target);
@@ -61,7 +62,7 @@ LOCKSTEP_DEVICE void copy_chunk(const unsigned char* source, unsigned char* targ
   copy_words<Memory, Pack<unsigned char, 1>>(source, target, bytes, thread);
 }
 
-/// The last region that begins at or before `chunk`.
+/// Index of the region that contains `chunk`.
 LOCKSTEP_DEVICE inline int region_of(const CopyArguments& arguments, std::uint32_t chunk) {
   int region = 0;
   for (int step = 128; step > 0; step /= 2) {

@@ -3,8 +3,8 @@
 
 #pragma once
 
-// The code that runs on a GPU is plain C++ that the host's compiler accepts as well: tests run the very code of the
-// kernels. Only CUDA's compiler needs it marked, and nothing else in this library depends on the compiler.
+// The code that runs on a GPU is plain C++, which the host's compiler accepts, too. So tests can run the code of the
+// kernels on the host. Only CUDA's compiler needs __device__; nothing else depends on the compiler.
 #ifdef __CUDACC__
 #define LOCKSTEP_DEVICE __device__
 #else

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element class of a fold, by op and dtype. Each function calls `visit` with one of the types of elements.hpp and
-// returns its result; `visit` is not called for a dtype that the ops do not support.
+// Choice of the element class of a fold, by op and dtype. Each function calls `visit` with an object of a class of
+// elements.hpp, and returns the status that `visit` returns. with_floats and with_integer_means return
+// Status::invalid_value for a dtype that they do not support, without a call of `visit`.
 
 #pragma once
 
@@ -37,13 +38,13 @@ Status with_sizes(DType dtype, const Visit& visit) {
   }
 }
 
-/// Sums and products.
+/// For sums and products.
 template <ReduceOp op, class Visit>
 Status with_wrapping(DType dtype, const Visit& visit) {
   return is_floating_point(dtype) ? with_floats<op>(dtype, visit) : with_sizes<op>(dtype, visit);
 }
 
-/// Minima and maxima, which distinguish signed from unsigned integers.
+/// For minima and maxima, which distinguish signed from unsigned integers.
 template <ReduceOp op, class Visit>
 Status with_ordered(DType dtype, const Visit& visit) {
   switch (dtype) {
@@ -55,7 +56,7 @@ Status with_ordered(DType dtype, const Visit& visit) {
   }
 }
 
-/// Means of integers.
+/// For means of integers.
 template <class Visit>
 Status with_integer_means(DType dtype, const Visit& visit) {
   switch (dtype) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fills of an array with one element, by threads of a GPU.
+// The code of a GPU thread that fills an array with one element.
 
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace lockstep::detail::cuda {
 
-/// The arguments of a fill kernel: made by `fill_arguments`. Bytes from `head` on are written in aligned words.
+/// The arguments of a fill kernel. `fill_arguments` makes them. Bytes from offset `head` on are written in aligned
+/// words.
 struct FillArguments {
   unsigned char* target = nullptr;
   std::int64_t bytes = 0;
@@ -19,7 +20,7 @@ struct FillArguments {
   int head = 0;
   int element_bytes = 1;
   Pack<unsigned char, 8> element = {};
-  Pack<std::uint32_t, 4> word = {};  ///< repetitions of the element, as they are in memory from `head` on
+  Pack<std::uint32_t, 4> word = {};  ///< the repeated element, as it is stored from offset `head` on
 };
 
 constexpr std::int64_t tiles(const FillArguments& arguments) {
@@ -34,7 +35,7 @@ LOCKSTEP_DEVICE void fill(const FillArguments& arguments, const Worker& worker) 
   for (std::int64_t word = thread; word < arguments.words; word += threads) {
     Memory::store(arguments.target + arguments.head + word * word_bytes, arguments.word);
   }
-  // the remaining bytes are fewer than the threads of one block
+  // there are fewer remaining bytes than threads in a block
   if (thread < arguments.bytes - arguments.words * word_bytes) {
     const std::int64_t byte = thread < arguments.head ? thread : thread + arguments.words * word_bytes;
     Memory::store(arguments.target + byte,

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folds by threads of a GPU: every element is loaded once, combined in registers along the tree, and stored to all
-// outputs. An output may be an input: a thread stores only elements that it alone has loaded before. All indices into
-// registers are constants once loops are unrolled, so nothing is spilled to memory.
+// The code of a GPU thread in a fold. Every element is loaded once, combined in registers along the tree, and stored to
+// all outputs. An output may be an input, because a thread stores only elements that no other thread loads. After loops
+// are unrolled, all indices into arrays in registers are constants, so that no array is spilled to memory.
 
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace lockstep::detail::cuda {
 
-/// The arguments of a fold kernel: made by `fold_arguments`.
+/// The arguments of a fold kernel. `fold_arguments` makes them.
 struct FoldArguments {
-  /// The maximum depth of the stack: what the inputs of any tree need, in the best order.
+  /// The maximum depth of the stack. It is sufficient for every tree if the inputs are in the best order.
   static constexpr int most_depth = std::bit_width(unsigned{Kernels::most_inputs});
 
   Split split;
@@ -27,9 +27,9 @@ struct FoldArguments {
   int output_count = 0;
   const void* inputs[Kernels::most_inputs] = {};
   void* outputs[Kernels::most_outputs] = {};
-  /// Whether every four inputs, and the remaining ones at the end, are combined among themselves like as many leaves.
+  /// Whether each group of four inputs is combined like four leaves, and the group of the remaining inputs likewise.
   bool in_fours = false;
-  std::uint8_t merges[Kernels::most_inputs] = {};  ///< number of merges after each input, or after each four
+  std::uint8_t merges[Kernels::most_inputs] = {};  ///< merges after each input; if in_fours, after each group
   std::uint64_t accumulated = 0;                   ///< bit k: input k contains partial results
   bool is_partial = false;                         ///< whether outputs are partial results
   Ending ending;
@@ -55,7 +55,7 @@ LOCKSTEP_DEVICE Accumulators<Elements> combined(const Accumulators<Elements>& a,
   return both;
 }
 
-/// The node over leaves [first, first + size).
+/// The node of the tree over leaves [first, first + size).
 template <class Elements, int first, int size, int number>
 LOCKSTEP_DEVICE Accumulators<Elements> node(const Leaves<Elements> (&leaves)[number]) {
   if constexpr (size == 1) {
@@ -66,7 +66,7 @@ LOCKSTEP_DEVICE Accumulators<Elements> node(const Leaves<Elements> (&leaves)[num
   }
 }
 
-/// A fold of leaves 0..number-1 alone: the tree is known at compile time.
+/// A fold whose inputs are the leaves 0 to number - 1 of a tree, so that the tree is known at compile time.
 template <class Elements_, int number>
 struct LeafInputs {
   using Elements = Elements_;
@@ -85,7 +85,7 @@ struct LeafInputs {
   }
 };
 
-/// The stack of values that are not combined yet.
+/// The stack of values that have not been combined yet.
 template <class Elements>
 class Stack {
  public:
@@ -104,7 +104,7 @@ class Stack {
   [[nodiscard]] LOCKSTEP_DEVICE const Accumulators<Elements>& root() const { return entries_[0]; }
 
  private:
-  /// A fold of maximum depth combines the last value at once, so it is not stored.
+  /// One less than the maximum depth: if the stack is full, the next value is combined before it is stored.
   static constexpr int capacity = FoldArguments::most_depth - 1;
   Accumulators<Elements> entries_[capacity] = {};
   int depth_ = 0;
@@ -127,7 +127,7 @@ struct AnyInputs {
   static LOCKSTEP_DEVICE Accumulators<Elements> fold_fours(const FoldArguments& arguments, const Place& place) {
     Stack<Elements> stack;
     for (int first = 0; first < arguments.input_count; first += 4) {
-      const int inputs = arguments.input_count - first;  // these four and all later ones
+      const int inputs = arguments.input_count - first;  // number of inputs from `first` on
       Accumulators<Elements> nodes[4];
       unrolled<4>([&](auto k) {
         if (k < inputs) nodes[k] = load(arguments, first + k, place);
@@ -171,7 +171,7 @@ LOCKSTEP_DEVICE void store(const FoldArguments& arguments, const Place (&places)
   }
 }
 
-/// Stores roots to all outputs.
+/// Stores the roots to all outputs, as partial results or as finished results.
 template <class Elements, class Place, int size>
 LOCKSTEP_DEVICE void finish(const FoldArguments& arguments, const Place (&places)[size],
                             const Accumulators<Elements> (&roots)[size]) {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer steps by threads of a GPU: the formulas of kernels/optimizer_step, with the same order of operations.
+// The code of a GPU thread in optimizer steps: the formulas of kernels/optimizer_step, with the same order of
+// operations.
 
 #pragma once
 
@@ -12,8 +13,8 @@
 
 namespace lockstep::detail::cuda {
 
-// Each step defines how many arrays it writes and how many it only reads, and computes one element of the written ones.
-// A written element is passed with its old value, unless the step `replaces` it.
+// Each class defines how many arrays a step writes and how many arrays it only reads. Its operator() computes one
+// element of each written array. `outputs` contain the old values of these elements, unless `replaces` is true.
 
 struct SgdStep {
   static constexpr int written = 1;
@@ -88,7 +89,7 @@ struct LambDirection {
   }
 };
 
-/// The arguments of a kernel: made by `optimizer_step_arguments`.
+/// The arguments of an optimizer step kernel. `optimizer_step_arguments` makes them.
 template <class Step>
 struct OptimizerStepArguments {
   Step step;
@@ -99,7 +100,7 @@ struct OptimizerStepArguments {
 
 inline constexpr int optimizer_step_lanes = 4;
 
-/// The work of one thread in a step.
+/// The work of one thread in an optimizer step.
 template <class Step, class Memory>
 LOCKSTEP_DEVICE void optimizer_step(const OptimizerStepArguments<Step>& arguments, const Worker& worker) {
   using Floats = Pack<float, optimizer_step_lanes>;

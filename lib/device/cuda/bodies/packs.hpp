@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The division of array elements among the threads of a grid, and how a thread reads and writes its own.
+// The division of array elements among the threads of a grid, and the loads and stores of a thread's elements.
 //
-// A tile is the work that the threads of one block do at a time; each block takes every gridDim-th tile. If skipping
-// some number of elements brings all arrays to aligned addresses, nearly everything is processed in tiles of packs:
-// `lanes` adjacent elements, read and written in words of up to 16 bytes. The rest at both ends, or everything if there
-// is no such number, is processed in single elements: each thread has `lanes` of them, threads_per_block apart, so that
-// as many loads are in flight.
+// A tile is the set of elements that the threads of one block process at a time. If a grid has B blocks, block b
+// processes tiles b, b + B, b + 2B, ... There are two kinds of tiles. In a tile of packs, each thread processes `lanes`
+// adjacent elements, in words of up to 16 bytes. In a tile of single elements, each thread processes `lanes` elements
+// at a distance of threads_per_block, so that `lanes` loads are in flight. If the same number of elements at the front
+// (the head) can be skipped to make all arrays aligned, most elements are in tiles of packs, and the head and the rest
+// at the end are in tiles of single elements. Otherwise, all elements are in tiles of single elements.
 
 #pragma once
 
@@ -29,14 +30,14 @@ struct Worker {
   int thread = 0;
 };
 
-/// `size` elements in registers: indices are constants once loops are unrolled.
+/// `size` elements in registers. After loops are unrolled, all indices are constants.
 template <class T, int size>
 struct Pack {
   T at[size];
 };
 
-/// Calls `visit` with the constants 0 to size - 1. For loops that compilers unroll too late: an array with an index
-/// that is not a constant is not kept in registers.
+/// Calls `visit` with the constants 0 to size - 1. Replaces loops that compilers unroll too late: a compiler keeps an
+/// array in registers only if all indices are constants.
 template <int size, class Visit>
 LOCKSTEP_DEVICE void unrolled(const Visit& visit) {
   [&]<int... index>(std::integer_sequence<int, index...>) {
@@ -44,15 +45,15 @@ LOCKSTEP_DEVICE void unrolled(const Visit& visit) {
   }(std::make_integer_sequence<int, size>());
 }
 
-/// The division of `count` elements: if `is_aligned`, the elements from `head` on are processed in packs as far as they
-/// fill whole tiles.
+/// The division of `count` elements. If `is_aligned`, the elements from `head` on are in tiles of packs, except for the
+/// elements at the end that do not fill a tile.
 struct Split {
   std::int64_t count = 0;
   std::int64_t head = 0;  ///< 0 unless is_aligned
   bool is_aligned = false;
 };
 
-/// Tiles, in the order in which blocks process them.
+/// Numbers of tiles, in the order in which blocks process the tiles.
 struct Tiles {
   std::int64_t of_packs;
   std::int64_t of_rest;
@@ -60,7 +61,7 @@ struct Tiles {
   [[nodiscard]] constexpr std::int64_t count() const { return of_packs + of_rest + of_head; }
 };
 
-/// The tiles of a split in packs of `lanes` elements, of which a thread processes `at_once` at a time.
+/// The numbers of tiles of `split`. In a tile of packs, a thread processes `at_once` packs of `lanes` elements.
 constexpr Tiles tiles(const Split& split, int lanes, int at_once) {
   const std::int64_t singles = std::int64_t{threads_per_block} * lanes;
   const std::int64_t packs = split.is_aligned ? (split.count - split.head) / (singles * at_once) : 0;
@@ -68,7 +69,7 @@ constexpr Tiles tiles(const Split& split, int lanes, int at_once) {
   return {packs, (rest + singles - 1) / singles, split.head > 0 ? 1 : 0};
 }
 
-/// A pack of `lanes` elements from `first` on.
+/// The position of a pack of `lanes` elements, which begins at element `first`.
 template <class Memory, int lanes>
 struct SideBySide {
   std::int64_t first = 0;
@@ -100,7 +101,7 @@ struct SideBySide {
   static constexpr int per_word = lanes * int{sizeof(T)} <= word_bytes ? lanes : word_bytes / int{sizeof(T)};
 };
 
-/// Elements first, first + threads_per_block, ... that are before `end`; at most `lanes`.
+/// The position of up to `lanes` single elements before `end`: first, first + threads_per_block, ...
 template <class Memory, int lanes>
 struct BlockApart {
   std::int64_t first = 0;
@@ -127,8 +128,8 @@ struct BlockApart {
   LOCKSTEP_DEVICE bool exists(int lane) const { return first + lane * threads_per_block < end; }
 };
 
-/// Calls `visit` with an array of the positions of `worker` in each of its tiles: `at_once` packs, or one set of single
-/// elements.
+/// For each tile of `worker`, calls `visit` with an array of positions: `at_once` SideBySides in a tile of packs, or
+/// one BlockApart in a tile of single elements.
 template <class Memory, int lanes, int at_once, class Visit>
 LOCKSTEP_DEVICE void for_each_place(const Split& split, const Worker& worker, const Visit& visit) {
   constexpr std::int64_t singles = std::int64_t{threads_per_block} * lanes;

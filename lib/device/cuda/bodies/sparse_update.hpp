@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sparse updates by threads of a GPU: rows of a matrix are combined with slices that name them. Each element of a row
-// belongs to one thread, which combines it with the elements of the row's slices in their order: nothing is atomic, and
-// the bits are those of the host. The cost: a row that is named often needs as many sequential steps, with four loads
-// in flight.
+// The code of a GPU thread in sparse updates, which combine rows of a matrix with slices. Several slices may be for the
+// same row. Each element of a row belongs to one thread, which combines the element with the elements of the row's
+// slices, in the order of the slices. So no operation is atomic, and the bits are those of the host. The cost is that
+// all slices of a row are processed one after the other, with four loads in flight.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lockstep::detail::cuda {
 
-/// The arguments of a kernel: made by `sparse_update_arguments`.
+/// The arguments of a sparse update kernel. `sparse_update_arguments` makes them.
 struct SparseUpdateArguments {
   void* target = nullptr;
   const void* slices = nullptr;
@@ -27,21 +27,21 @@ struct SparseUpdateArguments {
   int row_count = 0;
   int divisor = 1;
   RowOp op = RowOp::add;
-  bool in_packs = false;       ///< otherwise in single elements
+  bool in_packs = false;       ///< whether elements are processed in packs, not singly
   bool begins_inside = false;  ///< the first row continues from the accumulators in `carried`
-  bool ends_inside = false;    ///< the last row continues in the next launch, from `carried`
-  std::uint8_t first_step[Kernels::most_row_steps + 1] = {};  ///< by row, and the number of steps at the end
+  bool ends_inside = false;    ///< the last row continues in the next launch; its accumulators are stored in `carried`
+  std::uint8_t first_step[Kernels::most_row_steps + 1] = {};  ///< first step of each row, then the number of steps
   std::int64_t rows[Kernels::most_row_steps] = {};
   std::int64_t slice_of[Kernels::most_row_steps] = {};  ///< slice of each step
 };
-static_assert(sizeof(SparseUpdateArguments) <= 4096);  // the size of kernel arguments that every GPU supports
+static_assert(sizeof(SparseUpdateArguments) <= 4096);  // every GPU supports this size of kernel arguments
 
 constexpr std::int64_t tiles(const SparseUpdateArguments& arguments, int lanes) {
   const std::int64_t packs = arguments.row_count * (arguments.width / (arguments.in_packs ? lanes : 1));
   return (packs + threads_per_block - 1) / threads_per_block;
 }
 
-/// The same element class with one element at a time.
+/// The element class `Elements`, but with one element at a time.
 template <class Elements>
 struct Single : Elements {
   static constexpr int lanes = 1;
@@ -59,7 +59,7 @@ LOCKSTEP_DEVICE void step(Accumulators<Elements>& values, const Leaves<Elements>
   }
 }
 
-/// Applies all steps of row `r` of this launch to the elements from `column` on.
+/// Applies all steps of row number `r` of this launch to the row's `lanes` elements from `column` on.
 template <RowOp op, class Elements, class Memory>
 LOCKSTEP_DEVICE void update_row(const SparseUpdateArguments& arguments, int r, std::int64_t column) {
   using Leaf = typename Elements::Leaf;
@@ -114,7 +114,7 @@ LOCKSTEP_DEVICE void update_rows_of(const SparseUpdateArguments& arguments, cons
   }
 }
 
-/// The work of one thread in one launch.
+/// The work of one thread in one launch of a sparse update.
 template <class Elements, class Memory>
 LOCKSTEP_DEVICE void apply_sparse_update(const SparseUpdateArguments& arguments, const Worker& worker) {
   if (arguments.in_packs) return update_rows_of<Elements, Memory>(arguments, worker);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t no_rank = std::numeric_limits<std::int64_t>::max();
 
-/// Reduces one number per rank, which is the input of each of its replicas.
+/// Reduces `mine` over all ranks. Every local replica contributes `mine`, so `op` must be min or max.
 template <class T>
 T over_all_ranks(Communicator& communicator, T mine, ReduceOp op) {
   T result{};
@@ -109,7 +109,7 @@ void require_same(Communicator& communicator, std::uint64_t number, const std::s
 
 void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers) {
   if (communicator.size() == 1 || numbers.empty()) return;
-  // the first local replica contributes `numbers`, the others zeros
+  // the first local replica contributes `numbers`; every other local replica contributes zeros
   const std::vector<std::uint32_t> zeros(numbers.size());
   std::vector<ConstTensorView> inputs(static_cast<std::size_t>(communicator.local_replicas()),
                                       view_of(std::span<const std::uint32_t>(zeros)));

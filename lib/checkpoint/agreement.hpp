@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement of all ranks on errors and values: a failure on one rank becomes the same error on all ranks.
+// All ranks agree on errors and values: a failure on one rank becomes the same error on all ranks.
 
 #pragma once
 
@@ -16,12 +16,13 @@
 
 namespace lockstep::detail {
 
-/// If `mine` is set on any rank, throws on all ranks an Error with the code and text of the lowest such rank's
-/// exception. Collective: one all_reduce of 8 bytes, and on failure broadcasts of the code and the text. No epoch is
-/// aborted.
+/// If `mine` is not null on at least one rank, throws an Error on all ranks, with the code and the text of the
+/// exception of the lowest such rank. Collective: one all_reduce of 8 bytes; after a failure, also broadcasts of the
+/// code and the text. Does not abort the epoch.
 void rethrow_on_all_ranks(Communicator& communicator, const std::exception_ptr& mine);
 
-/// Runs `body` on every rank, then throws as rethrow_on_all_ranks. `body` must not call collectives.
+/// Runs `body`, then calls rethrow_on_all_ranks with the exception of `body`, or null. Collective. `body` must not call
+/// collectives.
 template <class Body>
 void run_on_all_ranks(Communicator& communicator, Body&& body) {
   std::exception_ptr error;
@@ -37,12 +38,12 @@ void run_on_all_ranks(Communicator& communicator, Body&& body) {
 [[nodiscard]] std::uint64_t from_rank_0(Communicator& communicator, std::uint64_t number);
 /// Returns rank 0's text on every rank. Collective.
 [[nodiscard]] std::string from_rank_0(Communicator& communicator, const std::string& text);
-/// Throws Error(mismatch) with the text `what` on every rank unless all ranks pass the same number. Collective.
+/// If the ranks pass different numbers, throws Error(mismatch) with the text `what` on every rank. Collective.
 void require_same(Communicator& communicator, std::uint64_t number, const std::string& what);
 /// Replaces `numbers` by the element-wise sum over all ranks. Collective.
 void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers);
-/// Returns a tensor with one row per replica of all ranks. `local` holds the local replicas' rows, all of one shape.
-/// Collective.
+/// Returns a tensor with one row per replica of all ranks. `local` has one tensor per local replica. The tensors have
+/// the same shape on all ranks; each becomes a row. Collective.
 [[nodiscard]] Tensor gather_rows_of_replicas(Communicator& communicator, std::span<const ConstTensorView> local);
 
 }  // namespace lockstep::detail

@@ -52,7 +52,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// The names in a directory.
+/// Names of the entries of a directory.
 std::vector<std::string> names_in(const Path& directory) {
   std::error_code error;
   std::vector<std::string> names;
@@ -63,7 +63,7 @@ std::vector<std::string> names_in(const Path& directory) {
   return names;
 }
 
-/// Whether `directory` exists. Throws as throw_system_error if the system cannot tell.
+/// Returns true if `directory` exists. If the operating system cannot tell, throws an error of throw_system_error.
 bool is_present(const Path& directory) {
   std::error_code error;
   const bool result = std::filesystem::exists(directory, error);
@@ -71,7 +71,8 @@ bool is_present(const Path& directory) {
   return result;
 }
 
-/// Throws unless all that `folder`, a step folder without a manifest, has is written by a save.
+/// `folder` is a step folder without a manifest. If it has an entry that a save does not write, throws
+/// Error(invalid_argument).
 void require_parts_of_a_save(const Path& folder) {
   for (const std::string& name : names_in(folder)) {
     if (name == state_name || name.starts_with('.')) continue;
@@ -81,7 +82,8 @@ void require_parts_of_a_save(const Path& folder) {
   }
 }
 
-/// Renames the checkpoint before removing its files, so that a kill in between does not leave an incomplete checkpoint.
+/// Renames the checkpoint, then removes its files. If the process is killed between these two steps, the remaining
+/// files are not mistaken for an incomplete checkpoint.
 void remove_checkpoint(const Path& directory, std::int64_t step) {
   const Path from = step_path(directory, step);
   const Path removed = directory / (std::string(removed_prefix) + from.filename().string());
@@ -185,18 +187,18 @@ void sync_directory(const Path& path) {
   const int result = ::fsync(descriptor);
   const int error_number = errno;
   ::close(descriptor);
-  // EINVAL: this file system does not support fsync on directories, and does not need it
+  // EINVAL: this file system does not support fsync on directories, and does not need such a call
   if (result != 0 && error_number != EINVAL) throw_system_error("fsync", path, error_number);
 }
 
 void put_in_place(const Path& from, const Path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno != EEXIST && errno != ENOTEMPTY) throw_system_error("rename", from, errno);
-  // atomically, so that `to` exists at any moment
+  // an atomic exchange, so that `to` exists at every moment
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) throw_system_error("rename", from, errno);
-  // Not atomic, because the file system does not support RENAME_EXCHANGE. If the process is killed here, only this
-  // checkpoint is lost.
+  // The file system does not support RENAME_EXCHANGE, so this exchange is not atomic. If the process is killed between
+  // the renames, no checkpoint of this step remains, but the other checkpoints are not affected.
   const Path aside = from.string() + "-old";
   if (::rename(to.c_str(), aside.c_str()) != 0) throw_system_error("rename", to, errno);
   if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error("rename", from, errno);
@@ -207,7 +209,7 @@ void remove_quietly(const Path& path) noexcept {
   try {
     std::error_code error;
     std::filesystem::remove_all(path, error);
-  } catch (...) {  // out of memory: the files are left behind
+  } catch (...) {  // out of memory: the files remain
   }
 }
 

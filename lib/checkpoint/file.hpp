@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The files of checkpoints: durable writes, errors that name the file, and the directory of a run's checkpoints. Each
-// checkpoint is a folder "step-000000000120" with state.safetensors and manifest.json. Folders that are being written
-// or removed have other names, which are ignored when checkpoints are listed.
+// checkpoint is a folder "step-000000000120" with state.safetensors and manifest.json. While a folder is written or
+// removed, it has another name, which begins with a dot; lists of checkpoints ignore such names.
 
 #pragma once
 
@@ -22,16 +22,18 @@ namespace lockstep::detail {
 
 using Path = std::filesystem::path;
 
-/// Throws an Error that names `call`, `path` and the text of `error_number`: invalid_argument if the path is wrong,
-/// failed_precondition if permission is missing, unavailable if there is no space or the device fails.
+/// Throws an Error that names `call`, `path` and the text of `error_number`. The code is invalid_argument if the path
+/// is wrong, failed_precondition if permission is missing, and unavailable for other errors: there is no space, or the
+/// device fails.
 [[noreturn]] void throw_system_error(std::string_view call, const Path& path, int error_number);
 
 /// An open file. Move-only.
 class File {
  public:
-  /// Throws as throw_system_error.
+  /// Opens an existing file for reading. Throws an error of throw_system_error.
   [[nodiscard]] static File open_to_read(const Path& path);
-  /// Creates the file if it does not exist; does not truncate it, because several ranks write to one file.
+  /// Opens a file for writing; creates the file if it does not exist. Does not truncate an existing file, because
+  /// several ranks write to one file.
   [[nodiscard]] static File open_to_write(const Path& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -41,7 +43,7 @@ class File {
   [[nodiscard]] std::uint64_t size() const;
   /// Writes all of `bytes` at `offset`.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Fills `bytes` from `offset`; throws Error(data_loss) if the file is too short.
+  /// Reads `bytes.size()` bytes at `offset` into `bytes`. Throws Error(data_loss) if the file is too short.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   /// Returns when all written data is on the disk.
   void sync();
@@ -56,37 +58,40 @@ class File {
 [[nodiscard]] std::string read_text(const Path& path, std::uint64_t most);
 
 void make_directories(const Path& path);
-/// Returns when the names of `path`'s entries are on the disk.
+/// Returns when the names of the entries of the directory `path` are on the disk.
 void sync_directory(const Path& path);
-/// Renames `from` to `to` atomically; if `to` exists, exchanges the two.
+/// Renames `from` to `to`. Replaces an existing file or empty directory `to`; exchanges `from` with any other directory
+/// `to`. Atomic, except for an exchange on a file system without RENAME_EXCHANGE.
 void put_in_place(const Path& from, const Path& to);
-/// Removes a file or folder as far as possible. Never throws.
+/// Removes a file, or a folder with its content. Ignores errors. Never throws.
 void remove_quietly(const Path& path) noexcept;
 
 inline constexpr const char* state_name = "state.safetensors";
 inline constexpr const char* manifest_name = "manifest.json";
 
 [[nodiscard]] Path step_path(const Path& directory, std::int64_t step);
-/// Folder in which a checkpoint is written before it is renamed. `nonce` distinguishes it from folders that earlier
-/// jobs left behind.
+/// Folder in which a checkpoint is written; commit() renames it. `nonce` distinguishes this folder from unfinished
+/// folders of earlier jobs.
 [[nodiscard]] Path unfinished_path(const Path& directory, std::int64_t step, std::uint64_t nonce);
 
-/// Steps of the complete checkpoints, ascending; none if the directory does not exist. Throws as throw_system_error.
+/// Steps of the complete checkpoints, ascending. The result is empty if the directory does not exist. Throws an error
+/// of throw_system_error.
 [[nodiscard]] std::vector<std::int64_t> steps_in(const Path& directory);
 
-/// A directory of checkpoints, as restore_latest reads it.
+/// The checkpoints in a directory, for restore_latest.
 struct Found {
   std::optional<std::int64_t> latest;    ///< step of the complete checkpoint with the highest step
-  std::vector<std::int64_t> incomplete;  ///< steps above it without a manifest, ascending
+  std::vector<std::int64_t> incomplete;  ///< steps above `latest` whose folder has no manifest, ascending
 };
-/// Empty if the directory does not exist or is empty. Entries that begin with a dot are ignored. Throws as
-/// throw_system_error, and Error(invalid_argument) that names the folder and an entry if `directory` has entries but no
-/// step folder, or if a step folder without a manifest has files that a save does not write.
+/// Lists the checkpoints in `directory`. The result is empty if `directory` does not exist or is empty. Ignores entries
+/// whose names begin with a dot. Throws an error of throw_system_error if `directory` cannot be read. Throws
+/// Error(invalid_argument), which names the folder and an entry, if `directory` has entries but no step folder, or if a
+/// step folder without a manifest has files that a save does not write.
 [[nodiscard]] Found find_checkpoints(const Path& directory);
 
 /// Renames the finished folder `from` to the checkpoint of `step`, and syncs the directory. Then removes the unfinished
-/// folders of earlier jobs and, if `keep` is not 0, all checkpoints but this one and the `keep` - 1 others with the
-/// highest steps.
+/// folders of earlier jobs. If `keep` is not 0, also removes old checkpoints: only the new checkpoint and the `keep` -
+/// 1 other checkpoints with the highest steps remain.
 void commit(const Path& directory, const Path& from, std::int64_t step, int keep);
 
 }  // namespace lockstep::detail

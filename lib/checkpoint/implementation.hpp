@@ -28,7 +28,7 @@
 
 namespace lockstep {
 
-/// Buffer that background saves reuse: faulting in new pages would cost more than the copy.
+/// Buffer that all background saves reuse, because page faults in a new buffer would cost more than the copy.
 struct CopiedBytes {
   std::unique_ptr<std::byte[]> bytes;
   std::size_t capacity = 0;
@@ -53,7 +53,7 @@ class Checkpoint::Implementation {
 
   void require_free_name(const std::string& name) const;
   [[nodiscard]] bool is_taken(const std::string& name) const noexcept;
-  /// Throws Error(failed_precondition) in a step function, and while a save is in progress.
+  /// Throws Error(failed_precondition) if it is called in replica context or while a save is in progress.
   void require_ready(std::string_view call) const;
 
   Communicator communicator;
@@ -67,19 +67,20 @@ class Checkpoint::Implementation {
 /// One save on this rank, from collecting the state to renaming the finished folder.
 class PendingSave::Implementation {
  public:
-  /// Collects the state; calls all collectives that come before the writing. Throws on all ranks.
+  /// Collects the state, so that copy() and write() need no collectives. Collective: an error on one rank throws on all
+  /// ranks.
   Implementation(Checkpoint::Implementation& checkpoint, const detail::Path& directory, std::int64_t step);
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
   ~Implementation();
 
-  /// Copies the data that this rank writes. Afterwards the variables may change.
+  /// Copies the data that this rank writes. After this call the variables may change.
   void copy();
   /// Writes on a new thread.
   void write_in_background();
   /// Writes on the calling thread.
   void write() noexcept;
-  /// Waits for the writing on all ranks and commits. Collective.
+  /// Waits until all ranks have written their data and the checkpoint is committed; returns its path. Collective.
   std::string finish();
   [[nodiscard]] bool is_finished() const noexcept { return finished_; }
 
@@ -98,31 +99,31 @@ class PendingSave::Implementation {
   std::int64_t step_;
   int keep_last_;
   detail::Path unfinished_;
-  bool sliced_ = false;  // all ranks write
+  bool sliced_ = false;  // all ranks write; if false, only rank 0 writes
   detail::SafetensorsHeader header_;
   std::string header_bytes_;
   std::map<std::string, Tensor> tensors_;  // saved tensors; may share memory with the variables
   std::vector<detail::FileBlock> blocks_;
-  std::vector<const std::byte*> sources_;  // data of each block that this rank writes; null for other ranks' blocks
+  std::vector<const std::byte*> sources_;  // data of each block; null for a block that another rank writes
   std::vector<std::uint32_t> checksums_;   // by block
   detail::Manifest manifest_;
   std::shared_ptr<CopiedBytes> copied_;
 
-  std::thread thread_;        // writes; owns the members below until it is joined
-  std::exception_ptr error_;  // failure of this rank's writing
+  std::thread thread_;        // runs write(); until the join, no other thread uses the data that write() changes
+  std::exception_ptr error_;  // exception of write() on this rank
   bool finished_ = false;
-  std::exception_ptr failure_;  // exception that finish has thrown
+  std::exception_ptr failure_;  // exception that finish() has thrown; later calls rethrow it
 };
 
 namespace detail {
 
-/// Restores a checkpoint: reads and checks everything, agrees with all ranks that nothing failed, and only then changes
-/// the tracked objects, by operations that cannot fail.
+/// Restores a checkpoint. First reads and checks all files, and agrees with all ranks that no rank has failed. Only
+/// then changes the tracked objects, by operations that cannot fail.
 class Restore {
  public:
   Restore(Checkpoint::Implementation& checkpoint, const Path& path, const RestoreOptions& options);
 
-  /// Collective; returns the step.
+  /// Returns the step of the checkpoint, or -1 for a plain safetensors file. Collective.
   std::int64_t run();
 
  private:
@@ -140,13 +141,13 @@ class Restore {
   Checkpoint::Implementation& checkpoint_;
   Path path_;
   RestoreOptions options_;
-  Path file_;                         // file of the tensors
-  std::string label_;                 // prefix of error texts, with the file's name
-  std::optional<Manifest> manifest_;  // none if a plain safetensors file is restored
-  std::uint64_t fingerprint_ = 0;     // checksums of manifest and header; identifies the file
+  Path file_;                         // the tensor file
+  std::string label_;                 // prefix of error texts; has the name of the file
+  std::optional<Manifest> manifest_;  // not set if a plain safetensors file is restored
+  std::uint64_t fingerprint_ = 0;     // checksums of the manifest and the header; identifies the file
   SafetensorsHeader header_;
   std::map<std::string, Tensor> loaded_;
-  std::vector<std::function<void()>> changes_;  // of the tracked objects that are not variables
+  std::vector<std::function<void()>> changes_;  // functions that change the tracked objects that are not variables
 };
 
 }  // namespace detail

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr const char* format_name = "lockstep checkpoint";
 
-/// The checksum of the serialized body. Keys are sorted, so equal contents have equal checksums.
+/// The checksum of the serialized body. JSON keys are sorted, so equal contents have equal checksums.
 std::uint32_t checksum_of(const Json& body) {
   const std::string text = body.dump();
   return crc32c(std::as_bytes(std::span(text)));
@@ -117,7 +117,8 @@ std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_
     const TensorEntry& tensor = header.tensors[k];
     for (std::uint64_t offset = 0; offset < tensor.byte_count(); offset += bytes_each) {
       const std::uint64_t bytes = std::min(bytes_each, tensor.byte_count() - offset);
-      // assigned by the middle of the block, so that rounding leaves no rank without blocks
+      // The middle of a block determines the rank that writes it. If the first byte determined it, a rounding error
+      // could assign the first block of a rank to the rank below.
       const std::uint64_t middle = tensor.begin + offset + bytes / 2;
       const double place = static_cast<double>(middle);
       const double share = place / static_cast<double>(header.data_bytes);

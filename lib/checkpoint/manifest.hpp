@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manifest of a checkpoint, stored beside its tensors: layout, checksums, and the state that is not a tensor. And
-// the division of the tensor file into blocks, each with a checksum and one rank that writes it.
+// The manifest of a checkpoint is a file beside the tensor file. It has the layout, the checksums, and the state that
+// is not a tensor. The tensor file is divided into blocks; each block has a checksum and is written by one rank.
 
 #pragma once
 
@@ -39,7 +39,7 @@ struct Manifest {
   std::int64_t step = 0;
   std::vector<int> layout;  ///< number of replicas of each rank
   std::uint64_t file_bytes = 0;
-  std::uint32_t header_checksum = 0;  ///< CRC-32C of all bytes before the first tensor's
+  std::uint32_t header_checksum = 0;  ///< CRC-32C of all bytes before the first byte of tensor data
   std::uint64_t block_bytes = 0;
   std::map<std::string, TensorRecord> tensors;
   std::map<std::string, WordsRecord> words;
@@ -47,24 +47,24 @@ struct Manifest {
   [[nodiscard]] int replicas() const noexcept;
 };
 
-/// The manifest as JSON, with a checksum of itself.
+/// Returns the manifest as JSON text, which includes a checksum of its content.
 [[nodiscard]] std::string to_text(const Manifest& manifest);
-/// Throws Error(data_loss) if `text` is damaged, and Error(unimplemented) if a later version wrote it. Both name
-/// `file`.
+/// Parses a manifest. Throws Error(data_loss) if `text` is damaged, and Error(unimplemented) if a later version of
+/// lockstep wrote `text`. Both errors name `file`.
 [[nodiscard]] Manifest parse_manifest(const std::string& text, const std::string& file);
 
 inline constexpr std::uint64_t block_bytes = std::uint64_t{8} << 20;
 
 struct FileBlock {
   std::size_t tensor = 0;    ///< index in the header
-  std::uint64_t offset = 0;  ///< first byte, in the tensor
+  std::uint64_t offset = 0;  ///< first byte, counted from the first byte of the tensor
   std::uint64_t bytes = 0;
   int writer = 0;  ///< rank that writes the block
 };
 
-/// Divides each tensor's data into blocks of `bytes_each` bytes (the last one of a tensor may be shorter), in the order
-/// of the file. A tensor without elements has no blocks. Each of `writers` ranks gets a contiguous range of blocks,
-/// with sizes as equal as the blocks allow.
+/// Divides the data of each tensor into blocks of `bytes_each` bytes, in the order of the file; the last block of a
+/// tensor may be shorter. A tensor without elements has no blocks. Each of `writers` ranks gets a contiguous range of
+/// blocks. The ranges are as equal in size as whole blocks permit.
 [[nodiscard]] std::vector<FileBlock> file_blocks(const SafetensorsHeader& header, std::uint64_t bytes_each,
                                                  int writers);
 

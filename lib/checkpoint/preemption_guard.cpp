@@ -22,17 +22,17 @@
 namespace lockstep {
 namespace {
 
-// A handler gets only the signal's number, so its flags are globals of the process.
+// A signal handler gets only the number of the signal, so the flags that the handler sets are global variables.
 constinit std::atomic<bool> got_signal{false};
 constinit std::atomic<bool> got_interrupt{false};
 constinit std::atomic<bool> is_guarded{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may use lock-free atomics only");
 
-/// Async-signal-safe: it is also the handler of threads that do not block the signals.
+/// Async-signal-safe. Runs as the signal handler on threads that do not block the signals, and is also called directly.
 extern "C" void note_signal(int signal) {
   got_signal.store(true, std::memory_order_relaxed);
   if (signal != SIGINT || !got_interrupt.exchange(true, std::memory_order_relaxed)) return;
-  // the second ctrl-C: ends the process at once, as without a guard
+  // the second ctrl-C ends the process at once, as it does without a guard
   struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   ::sigaction(SIGINT, &standard, nullptr);
@@ -43,7 +43,8 @@ extern "C" void note_signal(int signal) {
   ::raise(SIGINT);
 }
 
-/// The signals without `options.signals`. A shell ignores ctrl-C for a job in the background, and so does the guard.
+/// The signals to handle if `options.signals` is empty. SIGINT is not one of them if it is ignored: a shell makes
+/// background jobs ignore SIGINT.
 std::vector<int> default_signals() {
   struct sigaction interrupt{};
   ::sigaction(SIGINT, nullptr, &interrupt);
@@ -53,7 +54,7 @@ std::vector<int> default_signals() {
 
 }  // namespace
 
-/// The former dispositions and mask, and the thread that takes the signals.
+/// Keeps the former signal dispositions and mask, and runs the thread that waits for the signals.
 class PreemptionGuard::Handlers {
  public:
   explicit Handlers(const std::vector<int>& signals) {
@@ -75,7 +76,7 @@ class PreemptionGuard::Handlers {
   Handlers(const Handlers&) = delete;
   Handlers& operator=(const Handlers&) = delete;
   ~Handlers() {
-    if (detail::fork_depth() != fork_depth_) {  // the thread is the parent's
+    if (detail::fork_depth() != fork_depth_) {  // a forked child: the thread exists only in the parent
       [[maybe_unused]] const auto* const of_the_parent = new std::thread(std::move(thread_));
       return;
     }
@@ -86,12 +87,13 @@ class PreemptionGuard::Handlers {
     restore();
   }
 
-  /// Notes the signals that are pending for the calling thread or for the process.
+  /// Records the signals that are pending for the calling thread or for the process.
   void take_pending() noexcept {
     const timespec at_once{};
     for (int signal = 0; (signal = ::sigtimedwait(&watched_, nullptr, &at_once)) > 0;) note_signal(signal);
   }
-  /// The signals are ignored when the guard has gone: the job is ending, and each rank gets its signal at another time.
+  /// Makes the destructor ignore later signals, except SIGINT. The job is ending, and some ranks get the signal only
+  /// after their guard is destroyed.
   void ignore_later_signals() noexcept {
     for (auto& [signal, action] : former_) {
       if (signal == SIGINT) continue;
@@ -118,12 +120,12 @@ class PreemptionGuard::Handlers {
   void take_signals() noexcept {
     while (true) {
       const int signal = ::sigwaitinfo(&watched_, nullptr);
-      if (stopping_.load()) return;  // woken by the destructor
+      if (stopping_.load()) return;  // the signal came from the destructor
       if (signal > 0) note_signal(signal);
     }
   }
 
-  /// Async-signal-safe, since a child process calls it.
+  /// Async-signal-safe, because a child process calls it after fork().
   void restore() noexcept {
     for (auto each = former_.rbegin(); each != former_.rend(); ++each) ::sigaction(each->first, &each->second, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);

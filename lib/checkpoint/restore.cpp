@@ -39,8 +39,8 @@ int replicas_of(const Variable& variable) { return VariableAccess::team(variable
 
 bool is_on_read(const Variable& variable) { return variable.synchronization() == VariableSynchronization::on_read; }
 
-/// The canonical sum of `count` equal values. The left subtree has p values, where p is the
-/// largest power of two less than `count`.
+/// The canonical sum of `count` equal values. The left subtree has p values, where p is the largest power of two less
+/// than `count`.
 template <class Sum>
 Sum sum_of_equal(Sum value, unsigned count) {
   if (count == 1) return value;
@@ -48,10 +48,10 @@ Sum sum_of_equal(Sum value, unsigned count) {
   return value * static_cast<Sum>(left) + sum_of_equal(value, count - left);
 }
 
-/// Divides `total` into `replicas` shares, element by element, so that their canonical sum is exactly `total`, and
-/// writes the share of `replica` to `target`. A share is total / replicas. For integers the first replicas get the
-/// remainder. If floating-point quotients do not sum to `total`, replica 0 gets all of it and the others get 0. Not for
-/// bool.
+/// Divides `total`, element by element, into `replicas` shares whose canonical sum is exactly `total`, and writes the
+/// share of `replica` to `target`. A share is total / replicas. For integers, the first replicas get the remainder. If
+/// the floating-point quotients do not sum to exactly `total`, replica 0 gets `total` and the other replicas get 0. The
+/// dtype must not be bool.
 void write_exact_share(TensorView target, ConstTensorView total, int replica, int replicas) {
   HostEdit edit(target);
   write_share(edit.view(), total, replica, replicas);
@@ -82,7 +82,7 @@ std::int64_t Restore::run() {
   run_on_all_ranks(communicator, [this] { read(); });
   require_same(communicator, fingerprint_,
                "restore: ranks read different files at " + path_.string() + "; all ranks must see the same directory");
-  // opening an iterator may be collective, so it starts only after all ranks have succeeded so far
+  // Opening an iterator may be collective, so prepare_words() starts only after read() has succeeded on all ranks.
   run_on_all_ranks(communicator, [this] { prepare_words(); });
   write();
   return manifest_ ? manifest_->step : -1;
@@ -192,7 +192,7 @@ bool Restore::copies_fit(const std::string& name, const Variable& variable) cons
 }
 
 Tensor Restore::load(const File& file, const TensorEntry& entry) const {
-  // from the heap, which returns large blocks to the system at once
+  // allocated from the heap, which returns large blocks to the operating system at once
   Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape, heap_memory_resource());
   const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
   const std::uint64_t each = manifest_ ? std::max<std::uint64_t>(manifest_->block_bytes, 1) : block_bytes;

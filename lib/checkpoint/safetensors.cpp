@@ -56,7 +56,7 @@ void save_safetensors(const std::string& path, const SafetensorsFile& content) {
   }
   const detail::Path unfinished = path + ".unfinished-" + std::to_string(::getpid());
   try {
-    detail::remove_quietly(unfinished);  // of a killed process with the same id: opening does not truncate
+    detail::remove_quietly(unfinished);  // of a killed process with this id: opening does not truncate a file
     File file = File::open_to_write(unfinished);
     file.write_at(0, std::as_bytes(std::span(bytes)));
     for (const detail::TensorEntry& entry : header.tensors) {

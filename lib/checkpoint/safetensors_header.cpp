@@ -43,7 +43,7 @@ constexpr std::array<std::pair<DType, std::string_view>, dtype_count> dtype_name
 constexpr std::size_t length_bytes = 8;
 constexpr std::uint64_t data_alignment = 64;
 
-/// The text as JSON; nothing if it is not a JSON object or has duplicate names in the outermost object.
+/// Parses the text. Returns nullopt if the text is not a JSON object, or has duplicate names in the outermost object.
 std::optional<Json> parsed(std::string_view text) {
   std::set<std::string> keys;
   bool unique = true;
@@ -68,7 +68,7 @@ DType dtype_in(const Json& entry, const std::string& file, const std::string& na
               file, name, text);
 }
 
-/// A list of unsigned integers; nothing if the member is anything else.
+/// The member `key` of `entry` as a list; nullopt if the member is missing or is not a list of unsigned integers.
 std::optional<std::vector<std::uint64_t>> numbers_in(const Json& entry, const char* key) {
   const auto found = entry.find(key);
   if (found == entry.end() || !found->is_array()) return std::nullopt;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a checkpoint. Every rank computes the same list of tensors and its division into blocks; each rank writes its
-// blocks to one file; then rank 0 writes the manifest and renames the folder.
+// Writes a checkpoint. Every rank computes the same list of tensors and the same division into blocks. Each rank writes
+// its blocks to one file; rank 0 alone writes a small checkpoint. Then rank 0 writes the manifest and renames the
+// folder.
 
 #include "base/check.hpp"
 #include "base/crc32c.hpp"
@@ -44,7 +45,7 @@ void require_aggregation(const std::string& name, const Variable& variable) {
 
 std::byte* CopiedBytes::at_least(std::size_t count) {
   if (capacity < count) {
-    bytes.reset();  // freed before the new buffer is allocated
+    bytes.reset();  // the old buffer is freed before the new one is allocated
     bytes = std::make_unique_for_overwrite<std::byte[]>(count);
     capacity = count;
   }
@@ -159,7 +160,7 @@ void PendingSave::Implementation::copy() {
 }
 
 void PendingSave::Implementation::write_blocks() {
-  // each rank creates missing directories, so none waits for rank 0
+  // every rank creates missing directories, so that no rank has to wait for rank 0
   detail::make_directories(unfinished_);
   File file = File::open_to_write(unfinished_ / detail::state_name);
   if (communicator_.rank() == 0) file.write_at(0, std::as_bytes(std::span(header_bytes_)));

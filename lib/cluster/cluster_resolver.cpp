@@ -52,7 +52,7 @@ const ClusterResolver& first_of(std::span<const ClusterResolver> resolvers) {
   return resolvers.front();
 }
 
-/// Adds tasks under their own numbers.
+/// Adds `tasks` to `job` without renumbering the tasks.
 void merge(ClusterSpec::Tasks& job, const ClusterSpec::Tasks& tasks, const std::string& name) {
   for (const auto& [id, address] : tasks) {
     const auto [found, is_new] = job.emplace(id, address);

@@ -36,7 +36,7 @@ void check_job(const std::string& name, const ClusterSpec::Tasks& tasks) {
   }
 }
 
-/// Throws unless `spec` has only the known jobs, with at most one chief and one evaluator.
+/// Throws Error(invalid_argument) if `spec` has an unknown job, several chiefs, or several evaluators.
 void check_for_training(const ClusterSpec& spec, std::string_view call) {
   for (const std::string& job : spec.jobs()) {
     if (!is_allowed(job)) {

@@ -35,7 +35,7 @@ struct Members {
   bool ends_with_mpi LOCKSTEP_GUARDED_BY(mutex) = false;
 };
 
-/// Never destroyed: threads may use communicators while the process ends.
+/// Never destroyed, because threads may use communicators while the process ends.
 Members& members() {
   static Members& all = *new Members;
   return all;
@@ -47,7 +47,7 @@ std::atomic<bool> is_rank_lost{false};
 constexpr std::int64_t no_deadline = std::numeric_limits<std::int64_t>::max();
 std::atomic<std::int64_t> deadline_ms{no_deadline};
 
-// of an abort that is scheduled
+// time and exit code of the abort that abort_job_soon has scheduled
 std::atomic<Clock::rep> abort_time{0};
 std::atomic<int> abort_code{exit_code::failure};
 
@@ -71,7 +71,7 @@ struct AbortReason {
   std::string text = "an unknown exception";
   int code = exit_code::failure;
   bool is_shared = false;  // every rank throws the same error
-  bool is_echo = false;    // the error was propagated by another rank, which prints it
+  bool is_echo = false;    // another rank has propagated the error, and prints it
 };
 
 int code_of(const Error& error) noexcept {
@@ -103,7 +103,7 @@ AbortReason current_abort_reason() noexcept {
 [[noreturn]] void on_terminate() noexcept {
   const AbortReason reason = current_abort_reason();
   if (!reason.is_echo && !reason.is_shared) tell_members(reason.text);
-  // the rank that prints the text aborts the job in the meantime; a launcher may need a second or two for that
+  // another rank prints the text and aborts the job during this sleep; a launcher may need a second or two for an abort
   const bool is_printed_elsewhere = (reason.is_echo && !has_lost_rank()) || terminate_rank.load() != 0;
   if ((reason.is_echo || reason.is_shared) && is_printed_elsewhere) {
     std::this_thread::sleep_for(grace + (has_lost_rank() ? std::chrono::seconds(1) : std::chrono::seconds(5)));
@@ -123,7 +123,7 @@ void join_job(JobMember& member) {
   int key = MPI_KEYVAL_INVALID;
   mpi::check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_members, &key, nullptr), "MPI_Comm_create_keyval");
   mpi::check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
-  mpi::check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // the attribute keeps it alive
+  mpi::check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");  // the attribute keeps the key alive
   all.ends_with_mpi = true;
 }
 
@@ -170,7 +170,7 @@ void abort_job(int code) noexcept {
       std::this_thread::sleep_for(longest_abort);
       std::_Exit(code);
     }).detach();
-  } catch (...) {  // then MPI_Abort is not bounded
+  } catch (...) {  // the thread could not be started, so MPI_Abort has no time limit
   }
   if (mpi::is_active()) MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of the job, as seen by this process: it is aborted once, by one thread, after the other ranks have got the
-// reason; or MPI is finalized, after the communicators that still exist have been closed.
+// The end of the job, as seen by this process. If the job is aborted, only one thread aborts it, after the other ranks
+// have received the reason. If MPI is finalized, all communicators that still exist are closed first.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::detail {
 
-/// An object that other ranks wait for.
+/// An object, such as a communicator, that must notify other ranks when the job ends.
 class JobMember {
  public:
   JobMember() = default;
@@ -24,39 +24,42 @@ class JobMember {
   JobMember& operator=(const JobMember&) = delete;
   virtual ~JobMember() = default;
 
-  /// This process is about to abort the job: the other ranks get `text`. Bounded.
+  /// Called before this process aborts the job: sends `text` to the other ranks. Must return within a bounded time.
   virtual void on_abort(const std::string& text) noexcept = 0;
-  /// All ranks destroy their Environment, and have sent their last messages; the communicator of the Job still exists.
-  /// Bounded.
+  /// Called when all ranks are destroying their Environment and have sent their last messages. The communicator of the
+  /// Job still exists. Must return within a bounded time.
   virtual void on_last_barrier() noexcept {}
-  /// MPI is about to be finalized; MPI may still be called. Bounded.
+  /// Called before MPI is finalized; MPI calls are still allowed. Must return within a bounded time.
   virtual void on_finalize() noexcept = 0;
 };
 
-/// From the first call with MPI initialized on, the end of MPI_COMM_SELF, with which MPI_Finalize begins, ends all
-/// members. Thread-safe.
+/// Adds a member. The first call after the initialization of MPI attaches an attribute to MPI_COMM_SELF. MPI_Finalize
+/// first deletes this attribute, which calls `on_finalize` of all members. Thread-safe.
 void join_job(JobMember& member);
-/// Waits while the member is being called.
+/// Removes a member. Waits while a function of this member is being called. Thread-safe.
 void leave_job(JobMember& member) noexcept;
 /// Calls `on_last_barrier` of all members.
 void pass_last_barrier() noexcept;
 
-/// A rank did not respond within `deadline`: the end of the job waits for it no longer than that. Thread-safe.
+/// Reports that a rank did not respond within `deadline`. The end of the job then waits for other ranks no longer than
+/// `deadline` or 5 s, whichever is longer. Thread-safe.
 void report_unresponsive_rank(std::chrono::milliseconds deadline) noexcept;
-/// A rank is known to be gone. Thread-safe.
+/// Reports that a rank is lost. Thread-safe.
 void report_lost_rank() noexcept;
 [[nodiscard]] bool has_lost_rank() noexcept;
-/// The shortest of these deadlines.
+/// The shortest deadline that was passed to report_unresponsive_rank; nullopt if there was none.
 [[nodiscard]] std::optional<std::chrono::milliseconds> shortest_deadline() noexcept;
 
-/// Calls `on_abort` of all members.
+/// Calls `on_abort(text)` of all members.
 void tell_members(const std::string& text) noexcept;
-/// Aborts the job with `code`: by MPI if it is active; else, and if MPI does not return within 10 s, this process
-/// exits. The first thread that calls does so; others wait for the end.
+/// Aborts the job with the exit code `code`: calls MPI_Abort if MPI is active, then exits. If MPI_Abort does not return
+/// within 10 s, this process exits. Only the first thread that calls this function aborts the job; other threads wait
+/// for the end.
 [[noreturn]] void abort_job(int code) noexcept;
-/// As abort_job in 2 s, also if the program ends earlier. Returns at once.
+/// Schedules a call of abort_job in 2 s and returns at once. If the program exits earlier, its exit waits for this
+/// call.
 void abort_job_soon(int code) noexcept;
-/// Aborts the job with exit_code::unavailable, after `text` has been logged, if it is not destroyed within `time`.
+/// If this object is not destroyed within `time`, logs `text` and aborts the job with exit_code::unavailable.
 class AbortTimer {
  public:
   AbortTimer(std::chrono::milliseconds time, std::string text);
@@ -70,14 +73,14 @@ class AbortTimer {
   Mutex mutex_;
   bool is_over_ LOCKSTEP_GUARDED_BY(mutex_) = false;
   std::condition_variable over_;
-  std::jthread thread_;  // the last member: it uses the others
+  std::jthread thread_;  // the last member, because it uses the other members
 };
-/// Installs a terminate handler that prints the text of an uncaught exception, gives it to the other ranks, and aborts
-/// the job 2 s later, so that these can print theirs. An error that is the same on every rank is printed by rank 0
-/// only; another rank prints it only if rank 0 does not abort the job first.
+/// Installs a terminate handler. For an uncaught exception, the handler prints the text, sends the text to the other
+/// ranks, and aborts the job 2 s later, so that the other ranks can print their errors. If an error is the same on
+/// every rank, rank 0 prints it; another rank prints it only if rank 0 has not aborted the job in time.
 void install_terminate_handler(int rank) noexcept;
 
-/// Operation of the errors that Environment itself throws. Every rank throws the same ones.
+/// Operation name in the errors that Environment throws. Every rank throws the same error.
 inline constexpr const char* environment_operation = "Environment";
 
 }  // namespace lockstep::detail

@@ -46,15 +46,15 @@ namespace {
 
 namespace mpi = detail::mpi;
 
-/// A write beyond the limit on the size of files (ulimit -f) then fails, and its error names the file.
+/// Ignores SIGXFSZ, so that a write beyond the limit on file sizes (ulimit -f) fails with an error that names the file.
 void ignore_file_size_signal() noexcept {
   struct sigaction now{};
   if (::sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) ::signal(SIGXFSZ, SIG_IGN);
 }
 
-std::atomic<bool> exists{false};  // MPI is initialized once per process, so there is one Environment
+std::atomic<bool> exists{false};  // MPI is initialized once per process, so only one Environment may exist
 
-/// Throws Error(failed_precondition) if NCCL has been loaded already.
+/// Sets the file of the NCCL library. Throws Error(failed_precondition) if NCCL has already been loaded.
 void set_nccl_library(const std::string& file) {
   if (file.empty() || detail::nccl::name_library(file)) return;
   detail::throw_error(Code::failed_precondition,
@@ -63,7 +63,7 @@ void set_nccl_library(const std::string& file) {
                       file);
 }
 
-/// An error of this rank in the constructor of Environment, as it is sent to the others.
+/// An error of this rank in the constructor of Environment, in the form that is sent to the other ranks.
 struct StartError {
   static constexpr std::size_t text_bytes = 512;
   int is_set = 0;
@@ -77,7 +77,8 @@ struct StartError {
   }
 };
 
-/// A duplicate of MPI_COMM_WORLD. Collective. Throws Error(deadline_exceeded).
+/// Returns a duplicate of MPI_COMM_WORLD. Collective. Throws Error(deadline_exceeded) if a rank does not make this
+/// call.
 mpi::Comm wait_for_all_ranks(const detail::Settings& settings) {
   mpi::PendingDuplicate duplicate(MPI_COMM_WORLD);
   try {
@@ -89,11 +90,11 @@ mpi::Comm wait_for_all_ranks(const detail::Settings& settings) {
   return duplicate.take();
 }
 
-/// Throws the error of the lowest rank that has one, on all ranks. Returns whether all ranks have set
-/// `initialized_mpi`. Collective over `comm`, that of all ranks.
+/// If a rank has an error, throws the error of the lowest such rank on all ranks. Otherwise returns whether
+/// `initialized_mpi` is true on all ranks. Collective over `comm`, which has all ranks of the job.
 bool agree_on_start(const StartError& own, bool initialized_mpi, MPI_Comm comm, int rank, int size) {
   constexpr int none = std::numeric_limits<int>::max();
-  // the lowest rank that failed; whether all failed; whether all initialized MPI
+  // the lowest rank that failed; whether all ranks failed; whether all ranks initialized MPI
   std::array<int, 3> failed{own.is_set != 0 ? rank : none, own.is_set, initialized_mpi ? 1 : 0};
   if (size > 1) mpi::check(MPI_Allreduce(MPI_IN_PLACE, failed.data(), 3, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
   if (failed[0] == none) return failed[2] != 0;
@@ -107,12 +108,12 @@ bool agree_on_start(const StartError& own, bool initialized_mpi, MPI_Comm comm, 
 
 }  // namespace
 
-/// This rank's node: the ranks that share memory with it.
+/// The node of this rank: the ranks that share memory.
 struct Environment::Node {
-  std::string launcher = detail::launcher_of_this_process();  ///< read before MPI sets variables of its own
+  std::string launcher = detail::launcher_of_this_process();  ///< read before MPI sets environment variables
   int count = 1;                                              ///< number of nodes in the job
   int local_rank = 0;
-  detail::QuitSignal quit_signal;                                              ///< from before MPI makes threads
+  detail::QuitSignal quit_signal;  ///< constructed before MPI starts threads
   std::vector<detail::ProcessorSet> processors{detail::allowed_processors()};  ///< processors of each rank of this node
 
   [[nodiscard]] detail::Placement placement(const detail::Topology& topology) const {
@@ -120,9 +121,10 @@ struct Environment::Node {
   }
   std::vector<std::shared_ptr<const detail::ProcessWatch>> watches;  ///< by rank; null for ranks of other nodes
   detail::FinalizeOptions finalize{};
-  bool all_initialized_mpi = false;  ///< if not, the program finalizes MPI on some ranks, which do not tell the others
+  bool all_initialized_mpi = false;  ///< if false, the program finalizes MPI on some ranks, and they send no messages
 
-  /// The nodes of `job`. Collective over its ranks, which have all come.
+  /// Finds the nodes of `job`, and the ranks of this node. Collective over all ranks of `job`; all ranks have passed
+  /// wait_for_all_ranks.
   void find_node(detail::Job& job, int rank) {
     job.nodes = mpi::find_nodes(job.comm.get());
     const int leader = job.nodes.leaders[static_cast<std::size_t>(rank)];
@@ -187,7 +189,8 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
     error.set(own);
   }
   auto job = std::make_shared<detail::Job>();
-  // MPI_Comm_split_type has no nonblocking form in MPI-3.1; this is after the error of wait_for_all_ranks
+  // MPI_Comm_split_type has no nonblocking form in MPI-3.1, so this timer bounds the call. The timeout of
+  // wait_for_all_ranks is shorter.
   const detail::AbortTimer timer(
       settings.fail_after + std::chrono::seconds(1),
       fmt::format("Environment: timed out after {} s in MPI_Comm_split_type", detail::seconds(settings.fail_after)));
@@ -216,7 +219,7 @@ void Environment::start(int* argc, char*** argv, const EnvironmentOptions& optio
 }
 
 Environment::~Environment() {
-  if (detail::fork_depth() != fork_depth_) return;  // a forked child: only the parent finalizes MPI
+  if (detail::fork_depth() != fork_depth_) return;  // in a forked child: only the parent finalizes MPI
   exists = false;
   if (std::uncaught_exceptions() > exceptions_) {
     detail::log_warning("Environment is destroyed by an exception; aborting the job in 2 s");
@@ -232,7 +235,7 @@ Environment::~Environment() {
   }
   detail::set_job(nullptr);
   if (!initialized_mpi_) return;
-  // a rank that did not respond to a communicator in time does not get much more time here
+  // if a rank has exceeded the deadline of a communicator, this rank does not wait much longer than that deadline
   constexpr std::chrono::milliseconds least(5000);
   if (const auto known = detail::shortest_deadline())
     node_->finalize.fail_after = std::min(node_->finalize.fail_after, std::max(*known, least));

@@ -29,8 +29,8 @@ using Watches = std::span<const std::shared_ptr<const ProcessWatch>>;
 
 constexpr std::chrono::milliseconds answer_time{200};
 
-/// A barrier of all ranks of the job. A rank that has waited for long sends a heartbeat to all others, and so does one
-/// that receives another's: so every rank knows which ones are missing.
+/// A barrier of all ranks of the job. A rank that has waited for some time sends a heartbeat to all other ranks. A rank
+/// that receives a heartbeat sends its own heartbeat to all other ranks. Thus every rank knows the missing ranks.
 class LastBarrier {
  public:
   LastBarrier(MPI_Comm comm, Watches watches) : comm_(comm), watches_(watches) {
@@ -42,13 +42,13 @@ class LastBarrier {
     mpi::check(MPI_Ibarrier(comm, &barrier_), "MPI_Ibarrier");
   }
 
-  /// Whether all ranks have come.
+  /// Whether all ranks have entered the barrier.
   [[nodiscard]] bool test() {
     int is_done = 0;
     mpi::check(MPI_Test(&barrier_, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
     return is_done != 0;
   }
-  /// Takes the messages of the other ranks, and answers the first heartbeat.
+  /// Receives the messages of the other ranks, and answers the first heartbeat.
   void take_messages() {
     take(absence_tag);
     if (take(heartbeat_tag)) send_heartbeats();
@@ -59,7 +59,7 @@ class LastBarrier {
   void send_absence() {
     if (!std::exchange(has_sent_absence_, true)) send_to_all(absence_tag);
   }
-  /// "rank 1 has died", of ranks that did not come and whose process has ended; empty if there are none.
+  /// Texts such as "rank 1 has died": one for each missing rank whose process has ended.
   [[nodiscard]] std::vector<std::string> ended() const {
     std::vector<std::string> texts;
     for (int rank = 0; rank < size(); ++rank) {
@@ -77,7 +77,7 @@ class LastBarrier {
     if (ranks.empty()) return "the end of MPI_Ibarrier";
     return ranks_phrase(ranks);
   }
-  /// The lowest rank that is here speaks for all.
+  /// Whether this rank logs for all ranks: it is the lowest rank that is not missing.
   [[nodiscard]] bool speaks() const {
     return std::find(is_here_.begin(), is_here_.end(), true) - is_here_.begin() == rank_;
   }
@@ -86,7 +86,7 @@ class LastBarrier {
   static constexpr int heartbeat_tag = 1;
   [[nodiscard]] int size() const noexcept { return static_cast<int>(is_here_.size()); }
 
-  /// Whether there was a message.
+  /// Receives all messages with this tag. Returns whether there was a message.
   bool take(int tag) {
     for (bool has_taken = false;; has_taken = true) {
       int has_come = 0;
@@ -119,7 +119,7 @@ class LastBarrier {
     log_warning("Environment: {}; aborting the job with exit code {}, because MPI_Finalize would wait for ever", why,
                 exit_code::unavailable);
   } else {
-    std::this_thread::sleep_for(2 * answer_time);  // the rank that speaks aborts first
+    std::this_thread::sleep_for(2 * answer_time);  // the rank that logs aborts the job first
   }
   abort_job(exit_code::unavailable);
 }
@@ -146,7 +146,7 @@ void await_all(LastBarrier& barrier, const FinalizeOptions& options) {
     }
     if (now > next_look) {
       next_look = now + std::chrono::milliseconds(100);
-      // seen twice, since the last messages of a process arrive after its end
+      // the end must be seen twice, because the last messages of a process can arrive after its end
       const bool is_seen_again = !std::exchange(ended, barrier.ended()).empty() && !ended.empty();
       if (is_seen_again) give_up(barrier, fmt::format("{}", fmt::join(ended, "; ")));
       if (!ended.empty()) barrier.send_heartbeats();

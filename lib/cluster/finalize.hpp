@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// MPI_Finalize waits for all ranks of the job, for ever; this waits with a deadline.
+// Finalizes MPI with a deadline. MPI_Finalize itself waits for all ranks of the job without a time limit.
 
 #pragma once
 
@@ -15,15 +15,16 @@
 namespace lockstep::detail {
 
 struct FinalizeOptions {
-  std::chrono::milliseconds warn_after;  ///< then the missing ranks are logged, once
-  std::chrono::milliseconds fail_after;  ///< then the job is aborted
-  bool is_absent = false;                ///< the other ranks are told so, see absence_tag; else this rank has told them
+  std::chrono::milliseconds warn_after;  ///< time after which the missing ranks are logged, once
+  std::chrono::milliseconds fail_after;  ///< time after which the job is aborted
+  bool is_absent = false;                ///< whether to send absence_tag to all ranks: the Job never had an attachment
 };
 
-/// Finalizes MPI when all ranks have called this. If a rank has not within `fail_after`, or its process has ended, logs
-/// the missing ranks and aborts the job with exit_code::unavailable. `processes` are watched, by rank; null for other
-/// ranks. `job` is a communicator of all ranks, for this call alone; without it, this waits in MPI_Finalize, and names
-/// no rank. Collective.
+/// Finalizes MPI when all ranks have called this function. If a rank does not call this function within `fail_after`,
+/// or if the process of a missing rank has ended, logs the missing ranks and aborts the job with
+/// exit_code::unavailable. `processes[r]` watches the process of rank r; the pointer is null for this rank and for
+/// ranks of other nodes. `job` is a communicator of all ranks that only this call uses. If `job` is null, this function
+/// waits in MPI_Finalize, and cannot name missing ranks. Collective.
 void finalize_within_deadline(mpi::Comm job, std::span<const std::shared_ptr<const ProcessWatch>> processes,
                               const FinalizeOptions& options);
 

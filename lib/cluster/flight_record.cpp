@@ -45,9 +45,9 @@ struct Registry {
   int rank LOCKSTEP_GUARDED_BY(mutex) = -1;
   int size LOCKSTEP_GUARDED_BY(mutex) = 0;
   int failures LOCKSTEP_GUARDED_BY(mutex) = 0;
-  bool has_logged LOCKSTEP_GUARDED_BY(mutex) = false;  // the directory
-  int unfinished LOCKSTEP_GUARDED_BY(mutex) = 0;       // writes after failures
-  bool is_slow LOCKSTEP_GUARDED_BY(mutex) = false;     // one of them was not done in time
+  bool has_logged LOCKSTEP_GUARDED_BY(mutex) = false;  // a thread has logged the directory
+  int unfinished LOCKSTEP_GUARDED_BY(mutex) = 0;       // number of writes after failures that have not ended
+  bool is_slow LOCKSTEP_GUARDED_BY(mutex) = false;     // one of the unfinished writes took too long
 };
 
 /// Never destroyed: communicators may be destroyed after static objects.
@@ -96,7 +96,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// The record, before it is written.
+/// Content of the record, before it is written to a file.
 struct Contents {
   std::string job = name_of_this_job();
   std::string directory;
@@ -131,11 +131,12 @@ Contents read_all(std::string_view reason) {
   return contents;
 }
 
-/// The directory of LOCKSTEP_RECORDER, which is made if it does not exist, else a directory for temporary files.
+/// The directory of LOCKSTEP_RECORDER, which is created if it does not exist. If the variable has no directory, a
+/// directory for temporary files.
 std::string directory_of(const Contents& contents) {
   std::string named = contents.directory.empty() ? settings_from_environment().recorder_directory : contents.directory;
   if (!named.empty()) {
-    ::mkdir(named.c_str(), 0777);  // the open that follows reports an error
+    ::mkdir(named.c_str(), 0777);  // if this fails, opening the file reports an error
     return named;
   }
   const char* const temporary = std::getenv("TMPDIR");
@@ -154,9 +155,10 @@ std::string default_path(const Contents& contents) {
   throw_error(Code::unavailable, "cannot write the flight record {}: {}", path, std::generic_category().message(errno));
 }
 
-/// Readers see the old file or the new one. Links that others have made in a shared directory are not followed.
+/// Replaces a file atomically: readers see the old file or the new file. Links that other users have made in a shared
+/// directory are not followed.
 void replace_file(const std::string& path, const std::string& text) {
-  static std::atomic<unsigned> count{0};  // several threads may write at a time
+  static std::atomic<unsigned> count{0};  // several threads may write at the same time
   const std::string part = fmt::format("{}.part{}-{}", path, ::getpid(), ++count);
   ::unlink(part.c_str());
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -178,12 +180,12 @@ void replace_file(const std::string& path, const std::string& text) {
 
 std::string write_contents(const Contents& contents, const std::string& path) {
   std::string chosen = path.empty() ? default_path(contents) : path;
-  // texts of users may have any bytes
+  // the user's texts may have bytes that are not UTF-8
   replace_file(chosen, contents.json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
   return chosen;
 }
 
-/// Whether a lower rank of the job has its file beside `path`: then that rank has logged the directory.
+/// Whether the directory of `path` has the file of a lower rank of the job. If so, the lower rank logs the directory.
 bool is_beside_lower_rank(const std::string& path, const Contents& contents) {
   const std::string prefix = file_prefix(contents.job);
   std::error_code error;
@@ -197,7 +199,7 @@ bool is_beside_lower_rank(const std::string& path, const Contents& contents) {
   return false;
 }
 
-/// Shared by the thread that writes and the one that waits for it.
+/// State shared by the thread that writes and the thread that waits for the write.
 struct Write {
   Mutex mutex;
   std::condition_variable ended;
@@ -228,7 +230,8 @@ void write_and_log(Write& write, const std::string& reason) noexcept {
     const std::string path = write_contents(contents, {});
     write.end();
     if (!is_first_to_log()) return;
-    // one line for each directory; the program may end before it
+    // Only the lowest rank with a file in the directory logs the directory. A higher rank waits here for the files of
+    // lower ranks; the program may end during this wait.
     if (contents.rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (is_beside_lower_rank(path, contents)) return;
     log_warning("flight records of the ranks are in {}; to see what happened: lockstep-explain --job {} {}",
@@ -240,7 +243,7 @@ void write_and_log(Write& write, const std::string& reason) noexcept {
   }
 }
 
-/// Whether one more failure of this process is to be written. While a file system does not respond, none is.
+/// Whether to write a record for one more failure. While a file system does not respond, no record is written.
 bool begin_write() {
   Registry& all = registry();
   const MutexLock lock(all.mutex);

@@ -36,7 +36,7 @@ class Cursor {
     ++place_;
     return true;
   }
-  /// Takes the longest run of characters for which `belongs` is true.
+  /// Reads the longest run of characters for which `belongs` is true.
   template <class Belongs>
   std::string_view take(const Belongs& belongs) {
     const std::size_t begin = place_;
@@ -53,7 +53,7 @@ class Cursor {
     detail::throw_error(Code::invalid_argument, "{}: \"{}{}\", at character {}: {}", call_, shown,
                         text_.size() > most ? "..." : "", place_ + 1, fmt::format(text, std::forward<Args>(args)...));
   }
-  /// A number of at most 9 digits.
+  /// Converts at most 9 digits to a number.
   long number(std::string_view digits) const {
     long value = 0;
     if (digits.empty()) refuse("expected a number");
@@ -70,7 +70,7 @@ class Cursor {
 
 using Names = std::vector<std::string>;
 
-/// "01-03,7" up to the closing bracket: 01, 02, 03, 7.
+/// Reads a list such as "01-03,7", up to the closing bracket. Returns 01, 02, 03, 7.
 Names numbers_of_brackets(Cursor& cursor) {
   Names numbers;
   do {
@@ -92,7 +92,7 @@ Names numbers_of_brackets(Cursor& cursor) {
   return numbers;
 }
 
-/// Each of `names` followed by each of `ends`.
+/// Every name of `names`, followed by every text of `ends`.
 Names combined(const Cursor& cursor, const Names& names, const Names& ends) {
   if (names.size() * ends.size() > most_hosts) cursor.refuse("the list has more than {} hosts", most_hosts);
   Names result;
@@ -107,7 +107,7 @@ Names combined(const Cursor& cursor, const Names& names, const Names& ends) {
   return result;
 }
 
-/// The hosts of one entry: the text between two commas outside of brackets.
+/// The hosts of one entry. An entry is the text between two commas outside of brackets.
 Names hosts_of_one(Cursor& cursor) {
   Names names{""};
   while (true) {

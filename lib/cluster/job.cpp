@@ -24,7 +24,7 @@ struct Current {
 };
 
 Current& current() {
-  static auto* const result = new Current;  // one per process, like MPI; outlives all static objects
+  static auto* const result = new Current;  // one per process, like MPI; never destroyed
   return *result;
 }
 

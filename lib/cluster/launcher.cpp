@@ -18,7 +18,7 @@ namespace {
 
 struct LauncherVariable {
   const char* name;
-  long least;  // smallest value that proves more than one rank
+  long least;  // smallest value that shows that there is more than one rank
   const char* launcher;
 };
 
@@ -29,7 +29,7 @@ constexpr std::array<LauncherVariable, 8> variables{{
     {"JSM_NAMESPACE_SIZE", 2, "jsrun"},
     {"PMIX_RANK", 1, "a PMIx launcher (srun --mpi=pmix, prterun)"},
     {"PALS_RANKID", 1, "PALS' mpiexec"},
-    {"SLURM_PROCID", 1, "srun"},  // a batch script has SLURM_PROCID=0 too, but not the number of tasks of a step
+    {"SLURM_PROCID", 1, "srun"},  // a batch script has SLURM_PROCID=0, too, but not SLURM_STEP_NUM_TASKS
     {"SLURM_STEP_NUM_TASKS", 2, "srun"},
 }};
 
@@ -56,7 +56,7 @@ std::string launcher_mismatch(const std::string& mpi_version) {
   for (const LauncherVariable& variable : variables) {
     const auto value = number(variable.name);
     if (!value || *value < variable.least) continue;
-    // under mpirun, Slurm's variables are those of mpirun's daemon
+    // under mpirun, the SLURM_* variables describe mpirun's daemon
     if (std::string_view(variable.launcher) == "srun" && !launcher_within_slurm().empty()) continue;
     return fmt::format(
         "MPI sees one rank, but {}={} shows that {} started several. This program is linked with {}: start it with the "
@@ -93,7 +93,7 @@ std::string name_of_this_job() {
   for (const Batch& batch : batches) {
     if (add(batch.name)) break;
   }
-  // srun without PMIx numbers its steps; beside mpirun, the number is that of mpirun's daemons
+  // srun without PMIx numbers its steps; under mpirun, SLURM_STEP_ID describes the daemons of mpirun
   if (!add("PMIX_NAMESPACE") && launcher_within_slurm().empty()) add("SLURM_STEP_ID");
   if (name.empty()) {
     const bool has_launcher = std::any_of(variables.begin(), variables.end(),

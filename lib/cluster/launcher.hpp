@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment variables that launchers set for each process. They only explain what MPI reports; MPI is
+// The environment variables that launchers set for each process. The variables only explain what MPI reports; MPI is
 // authoritative.
 
 #pragma once
@@ -12,25 +12,25 @@
 
 namespace lockstep::detail {
 
-/// For a job in which MPI sees one rank: the reason why that must be an error, and the remedy; empty if there is no
-/// such reason. (A program that is started by the launcher of another MPI runs as many jobs of one rank each.)
-/// Considers only variables that a launcher sets for each process, not those that a plain batch script has too
-/// (SLURM_NTASKS).
+/// For a job in which MPI sees one rank. If the environment shows that a launcher started several ranks, returns an
+/// error text with the remedy; otherwise returns an empty text. (If a program is started by the launcher of another MPI
+/// library, each process is a job of one rank.) Considers only variables that a launcher sets for each process;
+/// SLURM_NTASKS, for example, is also set in a batch script.
 [[nodiscard]] std::string launcher_mismatch(const std::string& mpi_version);
 
 /// The launcher of this process, for messages: "Open MPI's mpirun in Slurm job 12", "an unknown launcher".
 [[nodiscard]] std::string launcher_of_this_process();
 
-/// A name for this run of the job, equal on all ranks: the numbers that the batch system and the launcher gave it. It
-/// has only alphanumeric characters and "._-". If there is no number, the name is made of the number of the parent
-/// process, or of this one without a launcher, and then differs between hosts.
+/// A name for this run of the job, equal on all ranks: the numbers that the batch system and the launcher gave to the
+/// job. The name has only alphanumeric characters and "._-". If there is no such number, the name has a process id, and
+/// differs between hosts. It is the id of the parent process or, without a launcher, of this process.
 [[nodiscard]] std::string name_of_this_job();
 
-/// The launcher that started this process through its own daemon, from which the process inherited SLURM_* variables
-/// that are not its own; empty if there is none.
+/// The launcher, other than srun, whose daemon started this process; empty if there is none. The SLURM_* variables of
+/// the process describe that daemon.
 [[nodiscard]] std::string launcher_within_slurm();
 
-/// `text` as a decimal number; nothing unless all of it is one.
+/// `text` as a decimal number; nullopt if `text` is not a decimal number.
 [[nodiscard]] std::optional<long> number_of(std::string_view text);
 
 }  // namespace lockstep::detail

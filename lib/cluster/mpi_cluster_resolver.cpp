@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view mpi_resolver = "MpiClusterResolver";
 using HostName = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
-/// Collective. Throws Error(deadline_exceeded).
+/// Host name of every rank. Collective. Throws Error(deadline_exceeded) if a rank does not make this call.
 std::vector<HostName> names_of_hosts(int ranks) {
   HostName own{};
   int length = 0;
@@ -62,7 +62,7 @@ SimpleClusterResolver resolver_of(const MpiResolverOptions& options) {
     mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   }
   const std::vector<HostName> hosts = names_of_hosts(ranks);
-  // from here on all ranks have the same data, so all throw the same errors
+  // from here on all ranks have the same data, so all ranks throw the same errors
   detail::check_ports(options.port_base, ranks_of_one(hosts), mpi_resolver);
   std::map<std::string_view, int> ports;
   std::vector<std::string> addresses;

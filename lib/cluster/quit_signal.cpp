@@ -20,7 +20,7 @@
 namespace lockstep::detail {
 namespace {
 
-// a handler gets only the signal's number
+// global, because a signal handler gets only the number of the signal
 constinit std::atomic<int> wake_of_process{-1};
 
 constexpr std::uint64_t one_signal = 1;
@@ -73,7 +73,7 @@ QuitSignal::QuitSignal() noexcept : fork_depth_(fork_depth()) {
 
 QuitSignal::~QuitSignal() {
   if (fork_depth() != fork_depth_) {
-    if (thread_.joinable()) thread_.detach();  // of the parent
+    if (thread_.joinable()) thread_.detach();  // the thread exists only in the parent
     return;
   }
   stop();
@@ -100,7 +100,7 @@ void QuitSignal::start() noexcept {
 void QuitSignal::stop_thread() noexcept {
   if (wake_ < 0) return;
   struct sigaction present{};
-  // the program may have installed a handler of its own meanwhile
+  // after start(), the program may have installed its own handler
   if (::sigaction(SIGQUIT, nullptr, &present) == 0 && present.sa_handler == wake_on_quit)
     ::sigaction(SIGQUIT, &former_, nullptr);
   if (thread_.joinable()) {

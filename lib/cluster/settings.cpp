@@ -47,7 +47,7 @@ void read_timeout(std::string_view text, Settings& settings) {
     values.push_back(seconds(text.substr(begin, end - begin)));
     begin = end + 1;
   }
-  // an absent value is less than any number
+  // std::is_sorted: an absent value is less than every number
   if (values.size() > 3 || !values.front() || !std::is_sorted(values.begin(), values.end())) {
     throw_error(Code::invalid_argument,
                 "LOCKSTEP_TIMEOUT=\"{}\": expected seconds as FAIL, WARN,FAIL or WARN,FAIL,TOTAL with 0 < WARN <= FAIL "

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings given by LOCKSTEP_* environment variables.
+// The settings that LOCKSTEP_* environment variables give.
 
 #pragma once
 
@@ -19,20 +19,19 @@ struct Settings {
   bool force_canonical_order = false;
   bool allow_singleton = false;
   bool share_memory = true;
-  std::size_t recorder_entries = 512;  ///< of each communicator; 0: nothing is recorded
-  std::string recorder_directory;      ///< empty: that of temporary files
-  std::string radices;                 ///< stages of every all_reduce and larger reduce; empty: chosen by the planner
+  std::size_t recorder_entries = 512;  ///< operations in the flight record of each communicator; 0: no recorder
+  std::string recorder_directory;      ///< empty: a directory for temporary files
+  std::string radices;                 ///< stages of all_reduce and of large reduces; empty: chosen by the planner
 };
 
 /// Reads the environment.
-/// Throws Error(invalid_argument) that names the variable, its value and the rule.
+/// Throws Error(invalid_argument), which names the variable, its value and the rule.
 ///   LOCKSTEP_TIMEOUT=FAIL, WARN,FAIL or WARN,FAIL,TOTAL   seconds, decimals allowed, 0 < WARN <= FAIL <= TOTAL
 ///   LOCKSTEP_ORDER=canonical             reductions with Order::any use the canonical order
-///   LOCKSTEP_RADICES=LIST                stages of every all_reduce and larger reduce, in the syntax of
-///   schedule/radices LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different
-///   nodes LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the
-///   directory of
-///                                        its files; 0: no recorder
+///   LOCKSTEP_RADICES=LIST                stages of all_reduce and of large reduces, as in schedule/radices.hpp
+///   LOCKSTEP_SHARED_MEMORY=0             ranks of one node exchange messages, like ranks of different nodes
+///   LOCKSTEP_RECORDER=ENTRIES[,DIRECTORY]  operations in the flight record of each communicator, and the directory
+///                                        of its file; 0: no recorder
 ///   LOCKSTEP_ALLOW_SINGLETON=1           accept one MPI rank although the launcher started several
 [[nodiscard]] Settings settings_from_environment();
 

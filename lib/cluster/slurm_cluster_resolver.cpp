@@ -49,7 +49,7 @@ void check_launcher() {
                       slurm_resolver, launcher);
 }
 
-/// The job step as Slurm's variables describe it.
+/// The job step that Slurm's variables describe.
 struct JobStep {
   int task = 0;
   std::vector<std::string> hosts;
@@ -81,7 +81,7 @@ JobStep read_step() {
   return step;
 }
 
-/// The node of each task: Slurm fills one node after the other (block), or places one task on each in turn (cyclic).
+/// The node of each task. Slurm fills one node after the other (block), or assigns tasks to nodes round-robin (cyclic).
 std::vector<std::size_t> nodes_of_tasks(const JobStep& step) {
   const std::string distribution = variable("SLURM_DISTRIBUTION").value_or("block");
   const std::string over_nodes = distribution.substr(0, distribution.find_first_of(":,"));

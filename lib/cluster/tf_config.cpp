@@ -25,14 +25,14 @@ using Json = nlohmann::json;
 constexpr std::string_view form =
     R"({"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}})";
 
-/// Throws an error that names the place in the document, such as cluster.worker[1].
+/// Throws an error that names a member of the document, such as cluster.worker[1].
 template <class... Args>
 [[noreturn]] void refuse(std::string_view place, fmt::format_string<Args...> text, Args&&... args) {
   detail::throw_error(Code::invalid_argument, "TF_CONFIG: {}: {}", place,
                       fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// A value for an error text: one short line of printable characters.
+/// Text of a value, for an error text: one short line of printable characters.
 std::string shown(const Json& value) {
   constexpr std::size_t most = 40;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -40,8 +40,8 @@ std::string shown(const Json& value) {
   return text;
 }
 
-/// Parser callback. Rejects duplicate members, of which the parser would keep only one, and deep nesting, because
-/// printing recurses over it.
+/// Parser callback. Rejects duplicate members, because the parser would keep only one of them. Rejects deep nesting,
+/// because printing a value is recursive.
 class Reader {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& value) {
@@ -73,7 +73,7 @@ Json parsed(const std::string& text) {
   return document;
 }
 
-/// A member that must be an object; null if it is missing.
+/// The member `name`, which must be an object; null if the member is missing.
 const Json* object_in(const Json& document, const char* name) {
   const auto found = document.find(name);
   if (found == document.end()) return nullptr;

@@ -43,10 +43,10 @@ hwloc_topology_t initialized() {
   return handle;
 }
 
-// empty today: GPUs are found by device/cuda
+// empty, because device/cuda finds the GPUs
 constexpr std::array<DeviceBackend, 0> backends{};
 
-/// `set`, extended to all processors of every core that it contains a part of: hardware threads of one core compete.
+/// `set` with all processors of every core that has a processor in `set`, because hardware threads of one core compete.
 ProcessorSet whole_cores(const Topology& topology, const ProcessorSet& set) {
   ProcessorSet result = set;
   for (const ProcessorSet& core : topology.cores()) {
@@ -101,7 +101,7 @@ std::string to_string(const ProcessorSet& set) {
 
 Topology::Topology(const std::string& synthetic) : handle_(initialized()) {
   if (!synthetic.empty()) check(hwloc_topology_set_synthetic(get(), synthetic.c_str()), "hwloc_topology_set_synthetic");
-  // count the cores that this process may not use, too
+  // also counts the cores that this process may not use
   check(hwloc_topology_set_flags(get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED), "hwloc_topology_set_flags");
   check(hwloc_topology_load(get()), "hwloc_topology_load");
   processors_ = set_of(hwloc_topology_get_topology_cpuset(get()));
@@ -109,7 +109,7 @@ Topology::Topology(const std::string& synthetic) : handle_(initialized()) {
   while ((core = hwloc_get_next_obj_by_type(get(), HWLOC_OBJ_CORE, core)) != nullptr)
     cores_.push_back(set_of(core->cpuset));
   if (!cores_.empty()) return;
-  // some virtual machines report no cores: count each processor as one
+  // some virtual machines report no cores: each processor counts as one core
   for (const int cpu : numbers_of(processors_)) cores_.push_back(set_of(std::vector<int>{cpu}));
 }
 

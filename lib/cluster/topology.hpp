@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processors and cores of this host, or of a synthetic host in tests, read with hwloc; and how the ranks of a node
-// share its cores.
+// The processors and cores of this host, read with hwloc, and how the ranks of a node share the cores. Tests use
+// synthetic hosts.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lockstep::detail {
 
-/// Processors by the operating system's numbers. The size is fixed, so that ranks can exchange sets.
+/// Processors, by the numbers that the operating system gives them. The size is fixed, so that ranks can exchange sets.
 inline constexpr std::size_t most_processors = 8192;
 using ProcessorSet = std::bitset<most_processors>;
 
@@ -29,15 +29,15 @@ using ProcessorSet = std::bitset<most_processors>;
 [[nodiscard]] std::vector<int> numbers_of(const ProcessorSet& set);
 [[nodiscard]] ProcessorSet set_of(const std::vector<int>& numbers);
 
-/// "0-3,8"; "none".
+/// Text such as "0-3,8", or "none".
 [[nodiscard]] std::string to_string(const ProcessorSet& set);
 
 /// A loaded hwloc topology. Move-only.
 class Topology {
  public:
-  /// This host. Throws Error(unavailable).
+  /// Reads this host. Throws Error(unavailable) if hwloc fails.
   Topology() : Topology(std::string()) {}
-  /// A synthetic host in hwloc's syntax, such as "node:2 core:4 pu:2"; this host if `synthetic` is empty.
+  /// Makes a synthetic host in hwloc's syntax, such as "node:2 core:4 pu:2". Reads this host if `synthetic` is empty.
   explicit Topology(const std::string& synthetic);
 
   [[nodiscard]] hwloc_topology_t get() const noexcept { return handle_.get(); }
@@ -55,7 +55,7 @@ class Topology {
   ProcessorSet processors_;
 };
 
-/// Finds the devices of one kind. `device_backends` returns the backends of this build; at present there are none.
+/// Finds the devices of one kind. `device_backends` returns the backends of this build; the list is empty at present.
 /// Tests pass their own list.
 struct DeviceBackend {
   const char* name;
@@ -70,8 +70,8 @@ struct DeviceBackend {
 /// Number of cores of `topology` that have a processor in `set`.
 [[nodiscard]] int cores_of(const Topology& topology, const ProcessorSet& set);
 
-/// The cores of one rank, and the ranks that share them. A rank's group is the ranks that may run on one of its cores,
-/// directly or through a chain of overlapping ranks.
+/// The cores of one rank, and the ranks that share them. The group of a rank has all ranks that may run on one of its
+/// cores, and all ranks that may run on a core of another rank of the group.
 struct Placement {
   int ranks = 1;          ///< ranks in the group
   int cores = 1;          ///< cores that the group may use
@@ -80,7 +80,7 @@ struct Placement {
   [[nodiscard]] bool shares_cores() const noexcept { return ranks > cores; }
 };
 
-/// `sets[i]` holds the processors that the i-th rank of the node may run on; `own` is the index of this rank.
+/// `sets[i]` has the processors that the i-th rank of the node may use; `own` is the index of this rank.
 [[nodiscard]] Placement place(const Topology& topology, std::span<const ProcessorSet> sets, std::size_t own);
 
 /// One line of text for Environment::describe().

@@ -19,7 +19,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Steps [begin, begin + extent) along `axis`, of a tensor in host memory.
+/// Copies the indices [begin, begin + extent) along `axis` of a tensor in host memory.
 Tensor part_of(const ConstTensorView& tensor, int axis, std::int64_t begin, std::int64_t extent) {
   const Shape& shape = tensor.shape;
   std::size_t outer = 1;

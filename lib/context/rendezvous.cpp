@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rendezvous of a step's replicas: every local replica brings its call, and the first one does the work for the
-// rank.
+// The rendezvous of the replicas of a step: every local replica makes its call, and the first replica executes the call
+// for the rank.
 
 #include "base/check.hpp"
 #include "collectives/engine/propagation_mark.hpp"
@@ -58,7 +58,7 @@ void Step::meet(int local, const RendezvousCall& call) {
 int Step::ended_before(std::uint32_t rendezvous) const noexcept {
   for (int i = 0; i < team_.local_replicas(); ++i) {
     const Slot& other = slots_[static_cast<std::size_t>(i)];
-    // in this order: a replica arrives before it ends
+    // `finished` is read first, because a replica sets `arrived` before it sets `finished`
     if (other.finished.load() && other.arrived.load() < rendezvous) return i;
   }
   return -1;
@@ -125,13 +125,13 @@ void Step::follow(int local, std::uint32_t rendezvous) {
     if (released()) break;
     if (aborted()) throw_abort_error();
     if (team_.has_published(local)) {
-      team_.run_published(local);  // the merge function runs a step of its own
+      team_.run_published(local);  // the merge function runs a nested step
     } else if (team_.parallel_loop().is_open()) {
-      team_.parallel_loop().help();  // the leader's collective
+      team_.parallel_loop().help();  // helps in the collective of the leader
     } else if (leader_ended()) {
       abort(returned_error(0, local), false);
     } else if (!in_time) {
-      // only the leader can end a closed rendezvous: it uses the views of this replica
+      // only the leader can end a closed rendezvous, because the leader uses the views of this replica
       abort(deadline_error(0, local), true);
     }
   }
@@ -174,7 +174,7 @@ void Step::release(std::uint32_t rendezvous) noexcept {
 }
 
 void Step::end_by_leader() noexcept {
-  status_.store(Status::open);  // only fail() acts now: all other replicas wait in this rendezvous
+  status_.store(Status::open);  // only fail() aborts the step now: all other replicas wait in this rendezvous
   fail(0, std::current_exception());
 }
 
@@ -238,7 +238,7 @@ void Step::gather_items(const RendezvousCall& call, std::size_t first, std::size
 }
 
 void Step::reduce(const RendezvousCall& call) {
-  bool unchanged = team_.replicas() == 1;  // one value reduced in place is that value
+  bool unchanged = team_.replicas() == 1;  // with one replica, a reduction in place changes nothing
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {
     const ConstTensorView& input = call.inputs[k];
     const TensorView& output = call.outputs[k];
@@ -263,7 +263,7 @@ void Step::broadcast(const RendezvousCall& call) {
   const bool is_here = local >= 0 && local < team_.local_replicas();
   gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
   const int root = team_.communicator().layout().rank_of(call.root);
-  // the name tells apart different replicas of one rank
+  // the name distinguishes the replicas of one rank
   std::string other_root;
   std::string_view name = call.variable;
   if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);

@@ -35,7 +35,7 @@ std::string numbered(const std::string& name) {
   return fmt::format("{} #{}", name, ++made);
 }
 
-/// One if there are more threads than processors.
+/// Number of threads that share a parallel loop; 1 if there are more threads than processors.
 int threads_for_loops(const Communicator& communicator) {
   return threads_on_this_node(communicator) <= detail::allowed_cpus() ? communicator.local_replicas() : 1;
 }
@@ -100,7 +100,7 @@ void ReplicaTeam::warn_of_ignored(const RunOptions& options) {
 void ReplicaTeam::run(Strategy* strategy, ReplicaTask task, RunMode mode) {
   detail::require_cross_replica(*this, "run");
   const ThreadContext& context = thread_context();
-  if (context.step != nullptr) {  // in a merge function of this strategy
+  if (context.step != nullptr) {  // called in a merge function of this strategy
     Step nested(*this);
     run_step(nested, strategy, task, mode);
     return;
@@ -140,7 +140,7 @@ void ReplicaTeam::run_published(int local) {
 void ReplicaTeam::serve(int local) {
   const auto ready = [this, local] { return has_published(local) || stopping_.load() || parallel_loop_->is_open(); };
   for (;;) {
-    // no deadline: between steps a thread waits for work only
+    // no deadline: the next step may begin at any time
     if (!waiter_->wait_until(ready, Waiter::Clock::now() + std::chrono::hours(1))) continue;
     if (stopping_.load()) return;
     has_published(local) ? run_published(local) : parallel_loop_->help();

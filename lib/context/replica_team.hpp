@@ -36,28 +36,28 @@
 
 namespace lockstep {
 
-/// Reduces items in place of the communicator's all_reduce.
+/// A function that reduces items, called instead of the communicator's all_reduce.
 using Reducer =
     std::function<void(Communicator&, std::span<const Item>, ReduceOp, const CommunicationOptions& of_this_call)>;
 
-/// What the strategy of a team adds to its communicator.
+/// Functions of a strategy that replace or extend the collectives of its communicator.
 struct StrategyHooks {
   enum class ReducerUse : std::uint8_t { calls_with_options, all_calls };
-  /// Done once by the first local replica, with the parts of all.
+  /// A collective that the first local replica calls once, with the parts of all local replicas.
   using Collective = decltype(detail::MergeFunction::call);
 
   Reducer reducer = nullptr;
-  ReducerUse reducer_use = ReducerUse::calls_with_options;  ///< other calls go to the communicator
-  detail::DataPath path = detail::DataPath::as_placed;      ///< of calls that go to the communicator
-  Collective all_gather = nullptr;                          ///< of GatherPart
-  Collective all_reduce_mixed = nullptr;                    ///< of MixedPart
+  ReducerUse reducer_use = ReducerUse::calls_with_options;  ///< calls that use `reducer`, not the communicator
+  detail::DataPath path = detail::DataPath::as_placed;      ///< data path of the calls that use the communicator
+  Collective all_gather = nullptr;                          ///< collective with parts of type GatherPart
+  Collective all_reduce_mixed = nullptr;                    ///< collective with parts of type MixedPart
 };
 
 class ReplicaTeam {
  public:
   enum class Kind : std::uint8_t { mirrored, one_device, is_default };
 
-  /// `devices[i]` is the device of local replica i; as many as the communicator has local replicas.
+  /// `devices[i]` is the device of local replica i. There must be one device per local replica of the communicator.
   ReplicaTeam(std::string name, Communicator communicator, std::vector<Device> devices, Kind kind = Kind::mirrored);
   ReplicaTeam(const ReplicaTeam&) = delete;
   ReplicaTeam& operator=(const ReplicaTeam&) = delete;
@@ -67,18 +67,18 @@ class ReplicaTeam {
   [[nodiscard]] static std::shared_ptr<ReplicaTeam> make_default();
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// The name and a number that counts the strategies of this process, which tells those of one class apart:
-  /// "MirroredStrategy #2".
+  /// The name with a number that distinguishes the strategies of one class in this process: "MirroredStrategy #2".
   [[nodiscard]] const std::string& numbered_name() const noexcept { return numbered_name_; }
-  /// For errors: "MirroredStrategy #2 on cpu:0, cpu:1".
+  /// The name for errors, with the devices: "MirroredStrategy #2 on cpu:0, cpu:1".
   [[nodiscard]] std::string title() const;
   [[nodiscard]] bool is_default() const noexcept { return kind_ == Kind::is_default; }
-  /// Whether variables are plain: one copy, and every read and write is allowed. A matter of the kind of strategy, not
-  /// of the number of replicas: a program that is right with one replica of a mirrored strategy is right with two.
+  /// Whether variables are plain: a plain variable has one copy, and every read and write is allowed. Depends on the
+  /// kind of the strategy, not on the number of replicas: a program that is correct with one replica of a mirrored
+  /// strategy must be correct with two.
   [[nodiscard]] bool has_plain_variables() const noexcept { return kind_ != Kind::mirrored; }
   [[nodiscard]] const Communicator& communicator() const noexcept { return communicator_; }
   [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }
-  /// Whether some replicas, of all ranks, compute on hosts and some on GPUs.
+  /// Whether some replicas of the job compute on hosts, and other replicas on GPUs.
   [[nodiscard]] bool devices_are_mixed() const noexcept { return devices_are_mixed_; }
   /// A remark about the choice of devices; may be empty.
   [[nodiscard]] const std::string& note_on_devices() const noexcept { return note_on_devices_; }
@@ -90,18 +90,19 @@ class ReplicaTeam {
   /// Lets the threads of waiting replicas help with this rank's collectives.
   [[nodiscard]] detail::ParallelLoop& parallel_loop() noexcept { return *parallel_loop_; }
   [[nodiscard]] std::chrono::milliseconds fail_after() const noexcept { return fail_after_; }
-  /// The first replica in steps that are not nested.
+  /// The first local replica of the steps that are not nested.
   [[nodiscard]] ReplicaContext& first_replica();
 
-  /// One step: `task` on every local replica. Rethrows the first exception once all replicas have returned.
+  /// Runs one step: calls `task` for every local replica. After all local replicas have returned, rethrows the
+  /// exception that was thrown first.
   void run(Strategy* strategy, ReplicaTask task, RunMode mode);
 
   /// Logs a warning, once, if some of `options` have no effect.
   void warn_of_ignored(const RunOptions& options);
 
-  /// Runs `call(communicator)` and times it: every use of the communicator by the strategy goes through here. All ranks
-  /// make the same call and find the same errors, which are not propagated again by this rank's step; a lack of memory
-  /// is.
+  /// Calls `call(communicator)` and measures the time. The strategy uses the communicator only through this function.
+  /// All ranks make the same call and find the same errors, so this rank does not propagate these errors again; it
+  /// propagates only a lack of memory (std::bad_alloc).
   template <class Call>
   void collective(Call&& call) {
     const auto start = std::chrono::steady_clock::now();
@@ -116,17 +117,17 @@ class ReplicaTeam {
     } const count{statistics_, start};
     detail::propagate(communicator_, [&] { call(communicator_); }, detail::FoundBy::all_ranks);
   }
-  /// Failures that were propagated before count as new if they are thrown once more.
+  /// After this call, an error that has already been propagated is propagated again if it is thrown again.
   void forget_propagated() { CommunicatorAccess::forget_propagated(communicator_); }
-  /// Before the first collective of a replica.
+  /// Must be called before the first collective of a replica.
   void set_hooks(StrategyHooks hooks) { hooks_ = std::move(hooks); }
   [[nodiscard]] const StrategyHooks& hooks() const noexcept { return hooks_; }
-  /// Facts about devices that only all ranks together know. Before the team is used.
+  /// Sets facts about the devices of all ranks. Must be called before the team is used.
   void set_devices_of_all(bool are_mixed, std::string note) {
     devices_are_mixed_ = are_mixed;
     note_on_devices_ = std::move(note);
   }
-  /// The reduction of `items`, which have been checked, over all replicas. Collective.
+  /// Reduces `items`, which the caller has checked, over all replicas. Collective.
   void reduce(std::span<const Item> items, ReduceOp op, std::string_view call, const CommunicationOptions& options) {
     collective([&](Communicator& communicator) {
       const bool for_all = hooks_.reducer_use == StrategyHooks::ReducerUse::all_calls;
@@ -141,7 +142,7 @@ class ReplicaTeam {
       });
     });
   }
-  /// Outputs get the one input that rank `root` gives. Only the line of `options` is used. Collective.
+  /// Copies the one input of rank `root` to all outputs. Uses only the source line in `options`. Collective.
   void broadcast(std::span<const Item> items, int root, std::string_view call,
                  const CommunicationOptions& options = {}) {
     collective([&](Communicator& communicator) {
@@ -153,16 +154,16 @@ class ReplicaTeam {
       });
     });
   }
-  /// The local replicas meet in a merge_call: the next collective compares how often they did on each rank.
+  /// Counts one merge_call of the local replicas. The next collective compares the counts of all ranks.
   void count_merge() {
     if (communicator_.size() > 1)
       CommunicatorAccess::count_merge(communicator_, static_cast<std::uint64_t>(statistics_.runs));
   }
   void add_rendezvous_seconds(double seconds) noexcept { statistics_.rendezvous_seconds += seconds; }
 
-  /// Number of the last step that the threads got.
+  /// Number of the last step that was published to the threads.
   [[nodiscard]] std::uint64_t published() const noexcept { return published_.load(); }
-  /// On the thread of replica `local`: runs its part of the last step, which it has not run yet.
+  /// Runs replica `local` in the last published step. Called once per step, on the thread of the replica.
   void run_published(int local);
   [[nodiscard]] bool has_published(int local) const noexcept {
     return published() != seen_[static_cast<std::size_t>(local)].count;
@@ -170,7 +171,7 @@ class ReplicaTeam {
 
  private:
   struct alignas(64) Seen {
-    std::uint64_t count = 0;  // number of steps that this replica's thread has begun; used by that thread only
+    std::uint64_t count = 0;  // number of steps that the thread of this replica has begun; only that thread uses it
   };
 
   void run_step(Step& step, Strategy* strategy, ReplicaTask task, RunMode mode);
@@ -185,17 +186,18 @@ class ReplicaTeam {
   int first_replica_id_;
   std::chrono::milliseconds fail_after_;
   StrategyStatistics statistics_;
-  bool has_warned_ = false;  // about ignored options
+  bool has_warned_ = false;  // the warning about ignored options has been logged
   bool devices_are_mixed_;
   std::string note_on_devices_;
   StrategyHooks hooks_;
 
-  // shared: the communicator, which may live longer, holds the loop, and the loop holds the waiter
+  // shared, because the communicator may outlive the team: the communicator holds the loop, and the loop holds the
+  // waiter
   std::shared_ptr<Waiter> waiter_;
   std::shared_ptr<detail::ParallelLoop> parallel_loop_;
   std::unique_ptr<Step> step_;        // used by runs that are not nested
   std::atomic<bool> running_{false};  // a thread is in `run`
-  Step* current_ = nullptr;           // published by `published_`
+  Step* current_ = nullptr;           // step that the threads run; published by `published_`
   std::atomic<std::uint64_t> published_{0};
   std::atomic<bool> stopping_{false};
   std::vector<Seen> seen_;

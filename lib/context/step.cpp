@@ -40,9 +40,9 @@ void Step::begin(Strategy* strategy, ReplicaTask task, RunMode mode) {
     failure_ = nullptr;
     abort_error_.reset();
   }
-  if (replicas_.size() == 1) return;  // one replica waits for no other: nothing else has changed
+  if (replicas_.size() == 1) return;  // a single replica does not use the members below
   for (int i = 0; i < team_.local_replicas(); ++i) {
-    slot(i).arrived.store(0, std::memory_order_relaxed);  // relaxed: threads get the step after this
+    slot(i).arrived.store(0, std::memory_order_relaxed);  // relaxed: the threads get the step after these stores
     slot(i).finished.store(false, std::memory_order_relaxed);
     slot(i).rendezvous = 0;
   }
@@ -58,7 +58,7 @@ void Step::run_replica(int local) noexcept {
     if (mode_ == RunMode::sequential) wait_for_turn(local);
     const detail::CurrentGpu gpu(context.devices().front());
     const bool ended =
-        mode_ == RunMode::sequential && aborted();  // concurrent replicas all start, also after a failure
+        mode_ == RunMode::sequential && aborted();  // in concurrent mode every replica starts, even after a failure
     if (!ended) task_.call(task_.object, context);
   } catch (...) {
     fail(local, std::current_exception());
@@ -67,7 +67,7 @@ void Step::run_replica(int local) noexcept {
   ReplicaTeam& team = team_;
   pass_turn(local);
   slot(local).finished.store(true);
-  team.waiter().wake();  // a step inside a merge may be destroyed by now; the team is not
+  team.waiter().wake();  // a nested step may be destroyed by now, but the team still exists
 }
 
 void Step::wait_for_all() {
@@ -103,7 +103,7 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
   for (;;) {
     {
       const detail::MutexLock lock(
-          mutex_);  // held until the error is stored: other replicas read it once they see the status
+          mutex_);  // held until the error is stored: a replica reads the error after it sees the status
       Status expected = Status::open;
       if (status_.compare_exchange_strong(expected, Status::aborted)) {
         abort_error_ = error;
@@ -112,7 +112,7 @@ bool Step::abort(const Error& error, bool only_if_open) noexcept {
       if (expected == Status::aborted) return true;
       if (only_if_open) return false;
     }
-    std::this_thread::yield();  // the leader is about to open the rendezvous again
+    std::this_thread::yield();  // the leader will open the rendezvous again soon
   }
   team_.waiter().wake();
   return true;

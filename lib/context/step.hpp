@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of `run`: the local replicas, and their rendezvous.
+// One call of `run`: the local replicas and their rendezvous.
 //
-// In a rendezvous every local replica publishes its call and raises its arrival number. The first replica (the leader)
-// waits for all, closes the rendezvous, checks that the calls agree, does the work for the rank, and raises the release
-// number. A replica that cannot continue aborts the step instead. An aborted step refuses all further rendezvous, so
-// that every replica unwinds.
+// In a rendezvous every local replica publishes its call and increments its arrival number. The first replica (the
+// leader) waits for all local replicas, closes the rendezvous, checks that the calls agree, executes the call for the
+// rank, and sets the release number. If a replica cannot continue, that replica aborts the step. An aborted step
+// refuses all further rendezvous, so every replica leaves its step function by an exception.
 
 #pragma once
 
@@ -32,12 +32,12 @@ namespace lockstep {
 enum class CallKind : std::uint8_t {
   all_reduce,
   broadcast,
-  all_gather,        ///< done by `function`
-  all_reduce_mixed,  ///< dense and sparse values; done by `function`
+  all_gather,        ///< executed by `function`
+  all_reduce_mixed,  ///< dense and sparse values; executed by `function`
   merge_call,
 };
 
-/// One replica's call in a rendezvous. Lives on that replica's stack until the rendezvous ends.
+/// The call of one replica in a rendezvous. Stored on the stack of that replica until the rendezvous ends.
 struct RendezvousCall {
   CallKind kind = CallKind::all_reduce;
   ReduceOp op = ReduceOp::sum;
@@ -45,7 +45,7 @@ struct RendezvousCall {
   std::span<const TensorView> outputs;
   detail::MergePart part;
   detail::MergeFunction function;
-  const CommunicationOptions* options = nullptr;  ///< of an all_reduce; line of a broadcast; null: defaults
+  const CommunicationOptions* options = nullptr;  ///< for all_reduce; a broadcast uses only the line; null: defaults
   int root = 0;                                   ///< root replica of a broadcast
   std::string_view variable = {};  ///< name of the variable that is written, or empty; equal on all replicas
 };
@@ -77,51 +77,52 @@ class Step {
   [[nodiscard]] ReplicaTeam& team() const noexcept { return team_; }
   [[nodiscard]] ReplicaContext& replica(int local) { return *replicas_[static_cast<std::size_t>(local)]; }
 
-  /// Makes the step ready for a run; no replica is in it.
+  /// Prepares the step for a run. No replica may be running in the step.
   void begin(Strategy* strategy, ReplicaTask task, RunMode mode);
-  /// Runs one replica to its end on this thread; keeps its exception in the step.
+  /// Runs one replica on this thread until it returns. Stores an exception of the replica in the step.
   void run_replica(int local) noexcept;
-  /// Waits until every replica has ended.
+  /// Waits until every local replica has returned.
   void wait_for_all();
-  /// The first exception in time, null if none.
+  /// The exception that was thrown first; null if there is none.
   [[nodiscard]] std::exception_ptr failure() const;
 
-  /// The rendezvous. Throws the error that ends it on all local replicas.
+  /// The rendezvous of one replica with all local replicas. An error that ends the rendezvous is thrown on all of them.
   void meet(int local, const RendezvousCall& call);
 
  private:
-  /// One replica's side of a rendezvous, on its own cache lines.
+  /// State of one replica in a rendezvous, on separate cache lines.
   struct alignas(64) Slot {
     std::atomic<std::uint32_t> arrived{0};  // number of the rendezvous that the replica has reached
     std::atomic<bool> finished{false};      // the replica has returned from the step function
-    std::uint32_t rendezvous = 0;           // the replica's own count
-    const RendezvousCall* call = nullptr;   // published by `arrived`
+    std::uint32_t rendezvous = 0;           // number of calls that the replica has made
+    const RendezvousCall* call = nullptr;   // published by the store to `arrived`
   };
   enum class Status : int { open, closed, aborted };
 
   [[nodiscard]] Slot& slot(int local) noexcept { return slots_[static_cast<std::size_t>(local)]; }
   void lead(std::uint32_t rendezvous);
   void follow(int local, std::uint32_t rendezvous);
-  /// A local replica that has ended without reaching the rendezvous, or -1.
+  /// A local replica that has returned without reaching the rendezvous; -1 if there is none.
   [[nodiscard]] int ended_before(std::uint32_t rendezvous) const noexcept;
   [[nodiscard]] int missing_from(std::uint32_t rendezvous) const noexcept;
-  /// The leader's work in a closed rendezvous; the other replicas wait.
+  /// Executes the call in a closed rendezvous. Called by the leader; the other replicas wait.
   void execute(std::uint32_t rendezvous);
   void release(std::uint32_t rendezvous) noexcept;
-  /// Ends the step with the current exception.
+  /// Aborts the step with the current exception. Called by the leader.
   void end_by_leader() noexcept;
   void check_calls_agree();
   [[nodiscard]] Error returned_error(int ended, int waiting);
   [[nodiscard]] Error deadline_error(int missing, int waiting);
-  /// Makes `items_`: leaf k of every replica; inputs of `count` replicas, beginning with local replica `first`.
+  /// Fills `items_`. Item k has leaf k of all local replicas as outputs. Its inputs are leaf k of `count` replicas,
+  /// beginning with local replica `first`.
   void gather_items(const RendezvousCall& call, std::size_t first, std::size_t count);
   void reduce(const RendezvousCall& call);
   void broadcast(const RendezvousCall& call);
   void merge(const RendezvousCall& call);
 
   void fail(int local, const std::exception_ptr& exception) noexcept;
-  /// Ends the step with `error` unless it has ended already; waits for a closed rendezvous to open. Returns false if
-  /// `only_if_open` and it is closed.
+  /// Aborts the step with `error`, unless the step is already aborted. If the rendezvous is closed, waits until it
+  /// opens; but if `only_if_open` is true, returns false at once.
   bool abort(const Error& error, bool only_if_open) noexcept;
   [[noreturn]] void throw_abort_error();
   [[nodiscard]] bool aborted() const noexcept { return status_.load() == Status::aborted; }
@@ -138,24 +139,25 @@ class Step {
   std::atomic<Status> status_{Status::open};
   std::atomic<std::uint32_t> released_{0};
   std::atomic<int> turn_{0};           // sequential mode: the replica that may run
-  std::optional<Error> shared_error_;  // error of the last rendezvous; written by the leader before `released_`
+  std::optional<Error> shared_error_;  // error of the last rendezvous; the leader writes it before `released_`
 
   mutable detail::Mutex mutex_;
   std::exception_ptr failure_ LOCKSTEP_GUARDED_BY(mutex_);
   std::optional<Error> abort_error_ LOCKSTEP_GUARDED_BY(mutex_);
 
-  // used by the leader, kept between rendezvous
+  // buffers of the leader, reused in every rendezvous
   std::vector<ConstTensorView> gathered_inputs_;
   std::vector<TensorView> gathered_outputs_;
   std::vector<Item> items_;
   std::vector<detail::MergePart> parts_;
 };
 
-/// The library's own access to a replica's step.
+/// Access of the library to the step of a replica.
 struct StepAccess {
   [[nodiscard]] static Step& step(const ReplicaContext& replica) noexcept { return replica.step_; }
   [[nodiscard]] static ReplicaContext* make(Step& step, int local) { return new ReplicaContext(step, local); }
-  /// Throws Error(failed_precondition) unless this thread is computing `replica`.
+  /// Throws Error(failed_precondition) if this thread is not in the step function of `replica`. A replica of the
+  /// default strategy may also be used outside of all strategies.
   static void check_use(const ReplicaContext& replica, std::string_view call);
 };
 

@@ -31,16 +31,16 @@ ThreadDefault& thread_default() {
 
 Strategy& current_strategy() {
   if (state.context.mode != Mode::outside) return *state.context.strategy;
-  LOCKSTEP_CHECK(state.fallback.strategy != nullptr);  // get_replica_context, the way to here, makes it
+  LOCKSTEP_CHECK(state.fallback.strategy != nullptr);  // every caller has called get_replica_context, which sets it
   return *state.fallback.strategy;
 }
 
 void leave_ended_scopes() noexcept {
   ThreadContext& context = state.context;
-  // a scope's own level: not a step, a merge or an update that began in it
+  // only at the level of the scope itself: not in a step, merge or update that began in the scope
   while (context.mode == Mode::cross_replica && context.scope != nullptr && context.scope->ended &&
          context.step == context.scope->replaced.step) {
-    const std::unique_ptr<ScopeRecord> scope(context.scope);  // its Scope has ended; nothing inside refers to it now
+    const std::unique_ptr<ScopeRecord> scope(context.scope);  // the Scope is closed; no context refers to the record
     context = scope->replaced;
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads of one process wait for an atomic to change: they spin, yield, then sleep.
+// Threads of one process wait until an atomic changes: they first spin, then yield, then sleep.
 
 #pragma once
 
@@ -19,25 +19,25 @@ namespace lockstep {
 
 /// How long a thread of this rank spins before it yields its processor.
 struct WaitPolicy {
-  std::chrono::nanoseconds spin = std::chrono::microseconds(50);  ///< at most
+  std::chrono::nanoseconds spin = std::chrono::microseconds(50);  ///< maximum spin time
   int yields = 4;
 
-  /// No spinning if `threads` threads share fewer allowed processors.
+  /// Disables spinning if `threads` is greater than the number of allowed processors.
   static WaitPolicy for_threads(int threads) {
     if (threads > detail::allowed_cpus()) return {.spin = std::chrono::nanoseconds(0)};
     return {};
   }
 };
 
-/// The conditions are functions of atomics that their writers change with sequentially consistent stores, followed by
-/// `wake()`. Thread-safety: any number of waiting and waking threads.
+/// A condition is a function of atomics. A thread that changes such an atomic must use a sequentially consistent store,
+/// and then call `wake()`. Thread-safety: any number of waiting and waking threads.
 class Waiter {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit Waiter(WaitPolicy policy) noexcept : policy_(policy), spin_(policy.spin.count()) {}
 
-  /// Returns true once `ready()` holds, false if `deadline` passes before.
+  /// Waits until `ready()` returns true, and returns true. Returns false if `deadline` passes first.
   template <class Ready>
   bool wait_until(const Ready& ready, Clock::time_point deadline) {
     if (ready()) return true;
@@ -51,16 +51,16 @@ class Waiter {
 
   /// Makes sleeping threads evaluate their conditions again. Costs one load if no thread sleeps.
   void wake() {
-    // sequentially consistent, as are the store to the condition before it and the sleeper's increment and load: either
-    // this load sees the sleeper, or the sleeper sees the new state
+    // This load, the store to the condition before wake(), and the increment and the load of a sleeper are all
+    // sequentially consistent. Thus either this load sees the sleeper, or the sleeper sees the new state.
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     { const detail::MutexLock lock(mutex_); }
     changed_.notify_all();
   }
 
  private:
-  /// Spins for a time that grows after a success and shrinks after a failure: on an oversubscribed processor a spinning
-  /// thread delays the thread that it waits for.
+  /// Spins for a time that grows after a success and shrinks after a failure, because on an oversubscribed processor a
+  /// spinning thread delays the thread for which it waits.
   template <class Ready>
   bool spin(const Ready& ready) {
     const std::int64_t budget = spin_.load(std::memory_order_relaxed);
@@ -92,9 +92,9 @@ class Waiter {
   }
 
   WaitPolicy policy_;
-  std::atomic<std::int64_t> spin_;  // nanoseconds; a hint, so its order does not matter
+  std::atomic<std::int64_t> spin_;  // spin time in nanoseconds; a hint, so relaxed order is enough
   std::atomic<int> sleepers_{0};
-  detail::Mutex mutex_;  // guards no data, only the time between a sleeper's last look and its sleep
+  detail::Mutex mutex_;  // guards no data; covers the time between a sleeper's last test and its sleep
   std::condition_variable changed_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of CrossDeviceOps that reduce by the communicator's all_reduce, in packs.
+// The kinds of CrossDeviceOps that call the communicator's all_reduce. They divide a batch of values into packs, and
+// reduce pack by pack.
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 #include <lockstep/cross_device/nccl_all_reduce.hpp>
@@ -25,8 +26,8 @@ namespace {
 
 /// How a batch is divided into packs, and the order of its sums.
 struct PackOptions {
-  int num_packs = 1;           ///< packs of about the same number of elements; 0: one pack per value
-  std::optional<Order> order;  ///< default: the communicator's
+  int num_packs = 1;           ///< number of packs, which have about equal numbers of elements; 0: one pack per value
+  std::optional<Order> order;  ///< not set: the order of the communicator
 };
 
 std::int64_t elements_of(const Item& item) { return item.inputs.front().element_count(); }
@@ -44,7 +45,7 @@ std::vector<std::size_t> packs_by_size(std::span<const Item> items, std::int64_t
 }
 
 /// The number of items in each of `num_packs` packs. A pack is closed when it has its share of all elements; the last
-/// one takes the rest.
+/// pack takes the rest.
 std::vector<std::size_t> packs_by_number(std::span<const Item> items, int num_packs) {
   std::int64_t total = 0;
   for (const Item& item : items) total += elements_of(item);
@@ -69,7 +70,8 @@ std::vector<std::size_t> pack_sizes(std::span<const Item> items, const Communica
   return num_packs == 1 ? std::vector{items.size()} : std::vector<std::size_t>(items.size(), 1);
 }
 
-/// Returns `num_packs`. Throws Error(invalid_argument) if it is negative; the text begins with `caller`.
+/// Returns `num_packs`. If `num_packs` is negative, throws Error(invalid_argument) with a text that begins with
+/// `caller`.
 int checked_num_packs(int num_packs, std::string_view caller) {
   if (num_packs >= 0) return num_packs;
   detail::throw_error(Code::invalid_argument, "{}: num_packs is {}; it must be at least 0 (0: one pack per value)",
@@ -142,7 +144,7 @@ void NcclAllReduce::do_batch_reduce(Communicator& communicator, std::span<const 
     for (const ConstTensorView& input : first->inputs) devices.push_back(input.device);
     require_nccl_between(communicator, devices, "NcclAllReduce");
   }
-  // values in host memory keep the communicator's order
+  // values in host memory keep the order of the communicator
   const std::optional<Order> order = is_canonical() ? std::optional(Order::canonical) : std::nullopt;
   all_reduce_in_packs(communicator, items, op, options, {.num_packs = num_packs_, .order = order});
 }

@@ -20,11 +20,11 @@ namespace {
 
 bool has(unsigned mask, int axis) { return (mask >> static_cast<unsigned>(axis) & 1U) != 0; }
 
-/// Adjacent axes that are all summed over or all kept; strides in elements.
+/// Adjacent axes that are either all summed over or all kept. Strides are in elements.
 struct Run {
   std::int64_t extent = 1;
   std::int64_t from_stride = 1;
-  std::int64_t to_stride = 1;  // 0: summed over
+  std::int64_t to_stride = 1;  // 0 if the axes are summed over
 };
 
 /// The runs of a shape, from the outermost to the innermost.
@@ -53,7 +53,7 @@ struct Runs {
   }
 };
 
-/// Adds in row-major order; the innermost run is contiguous.
+/// Adds the elements in row-major order. The innermost run is contiguous.
 template <class T, class Sum>
 void add_runs(std::span<const Run> runs, const T* from, Sum* to) {
   if (runs.empty()) {

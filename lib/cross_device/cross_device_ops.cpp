@@ -27,7 +27,7 @@ bool demands_nccl(const CommunicationOptions& options) {
   return options.implementation == CommunicationImplementation::nccl;
 }
 
-/// Whether all views are on one GPU and not more than one kernel launch takes.
+/// Whether all views are on one GPU, and one kernel launch can reduce all of them.
 bool is_on_one_gpu(const Item& item) {
   const Device gpu = item.inputs.front().device;
   const auto is_there = [gpu](const auto& view) { return view.device == gpu; };
@@ -37,7 +37,7 @@ bool is_on_one_gpu(const Item& item) {
          item.outputs.size() <= detail::cuda::Kernels::most_outputs;
 }
 
-/// Reduces on the device of the views, which is the same for all of them.
+/// Reduces on the device of the views. All views are on the same device.
 void fold_in_place(const Item& item, ReduceOp op) {
   const int count = static_cast<int>(item.inputs.size());
   std::vector<detail::FoldInput> leaves;
@@ -114,7 +114,8 @@ void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const It
 
 void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item> items,
                                std::span<const std::int64_t> rows, const CommunicationOptions& options) {
-  // one call for all items, because they share one list of rows: through host memory if any item needs it
+  // All items are in one call, because they share one list of rows. If one item needs host memory, all items use host
+  // memory.
   const bool on_gpus = std::all_of(items.begin(), items.end(), [&](const Item& item) {
     return detail::kind_of(item, detail::path_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;
   });

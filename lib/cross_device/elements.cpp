@@ -30,7 +30,7 @@ Tensor round_to(const Tensor& value) {
   return result;
 }
 
-/// `value`, or the canonical NaN: the sign of 0 / 0 depends on the processor.
+/// Replaces NaN by the canonical NaN, because the sign of 0 / 0 depends on the processor.
 template <class T>
 T canonical(T value) {
   return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elementwise arithmetic of reductions. All but `divided` compute on the host: elements on a GPU are copied there and
-// back.
+// Elementwise arithmetic of reductions. `divided` computes on the device of its tensor. All other functions compute on
+// the host: elements on a GPU are copied to the host and back.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-/// The mean over `replicas` replicas whose sum is `sum`: its elements divided by `replicas` and rounded once; f64 for
-/// integers. For a tensor on a GPU it is computed there, in stream order.
+/// Returns the mean over `replicas` replicas: the elements of `sum` divided by `replicas` and rounded once. The mean of
+/// integers is f64. If `sum` is on a GPU, the GPU computes the mean, in stream order.
 [[nodiscard]] Tensor divided(ConstTensorView sum, int replicas);
 
 /// Divides every element by `count` in the accumulation type and rounds once. Floating-point elements only.
@@ -23,7 +23,8 @@ void divide_elements(TensorView view, std::int64_t count);
 /// A tensor with the same values in f64, on the same device.
 [[nodiscard]] Tensor converted_to_f64(ConstTensorView view);
 
-/// `value` itself if it has that dtype; else its f32 elements rounded once to f16 or bf16. In host memory.
+/// Returns `value` if it has the dtype `dtype`. Otherwise returns its f32 elements rounded once to f16 or bf16. `value`
+/// must be in host memory.
 [[nodiscard]] Tensor rounded_to(const Tensor& value, DType dtype);
 
 }  // namespace lockstep

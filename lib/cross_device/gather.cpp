@@ -19,22 +19,22 @@
 namespace lockstep {
 namespace {
 
-/// The gather of one value. Along the first axis the gathered elements are the result. Along another axis each
-/// component is sent as a flat list of elements and copied to its place afterwards.
+/// The gather of one value. If `axis` is the first axis, the gathered elements are the result. Otherwise each component
+/// is sent as a flat list of elements, and afterwards copied to its position in the result.
 struct Gathering {
   int axis = 0;
-  std::vector<std::int64_t> extents;  // extent along the axis, by replica
-  std::int64_t outer = 1;             // elements of the axes before it
-  std::size_t inner_bytes = 1;        // bytes of one step along it
+  std::vector<std::int64_t> extents;  // extent along `axis`, by replica
+  std::int64_t outer = 1;             // number of elements in the axes before `axis`
+  std::size_t inner_bytes = 1;        // bytes per index along `axis`
   std::vector<Tensor> copies;
-  Tensor parts;  // the components one after the other; unused if the axis is the first
+  Tensor parts;  // the components, one after the other; unused if `axis` is the first axis
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
 
   [[nodiscard]] bool in_place() const noexcept { return axis == 0; }
 };
 
-/// Allocates the copies.
+/// Allocates the tensors for the gathered value.
 std::vector<Tensor> copies_for(std::span<const ConstTensorView> mine, GatherTo to, DType dtype, const Shape& shape) {
   std::vector<Tensor> copies;
   if (to == GatherTo::host) {
@@ -78,7 +78,7 @@ Gathering prepare(std::span<const ComponentShape> components, std::span<const Co
   return result;
 }
 
-/// Copies the components from one after the other to side by side along the axis, in host memory.
+/// In host memory: copies the components, which are stored one after the other, side by side along the axis.
 void put_in_place(const Gathering& gathering, Tensor& copy) {
   const auto* from = static_cast<const std::byte*>(gathering.parts.data());
   auto* const to = static_cast<std::byte*>(copy.data());

@@ -35,7 +35,8 @@ Tensor copied_to(Device device, ConstTensorView value) {
   return result;
 }
 
-/// On the root the values of all replicas on `device`, in the order of replica ids; on other ranks nothing.
+/// Gathers the values of all replicas on `device` of the root, in the order of replica ids. Other ranks return an empty
+/// list.
 std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item, Device device,
                                     const Exchange& exchange) {
   const ConstTensorView& first = item.inputs.front();
@@ -67,7 +68,7 @@ std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item
   return values;
 }
 
-/// On the root the reduction of `item`, by `accumulate` or along the canonical tree.
+/// Reduces `item` to the root, by `accumulate` or along the canonical tree. The result is valid only on the root.
 Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const AccumulationFunction& accumulate,
                Device device, const Exchange& exchange) {
   const ConstTensorView& first = item.inputs.front();
@@ -118,7 +119,7 @@ void ReductionToOneDevice::do_batch_reduce(Communicator& communicator, std::span
     Tensor result = reduced(communicator, item, op, accumulation_fn_, device, exchange);
     const ConstTensorView total = std::as_const(result).view();
     const bool is_root = communicator.rank() == root;
-    // ranks other than the root need an output to receive into
+    // a rank other than the root needs an output that receives the broadcast
     const TensorView scratch = result.view();
     const bool needs_scratch = !is_root && item.outputs.empty();
     const Item to_all{is_root ? std::span(&total, 1) : std::span<const ConstTensorView>(),

@@ -21,8 +21,8 @@
 namespace lockstep::input {
 namespace {
 
-/// The size in bytes of an array with these extents; nothing if it is larger than `limit`. If an extent is 0, the
-/// others must still be valid for a shape.
+/// The size in bytes of an array with these extents; nullopt if the size is larger than `limit`. If an extent is 0, the
+/// size is 0, but the product of the other extents and `element_bytes` must be at most 2^63 - 1.
 std::optional<std::uint64_t> bytes_of(std::span<const std::int64_t> extents, std::uint64_t element_bytes,
                                       std::uint64_t limit) {
   const bool is_empty = std::find(extents.begin(), extents.end(), 0) != extents.end();

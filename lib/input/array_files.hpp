@@ -38,8 +38,8 @@ using ParseHeader = ArrayHeader (*)(ByteStream& stream);
 /// Reads the header of a .npy file of version 1, 2 or 3.
 [[nodiscard]] ArrayHeader parse_npy_header(ByteStream& stream);
 
-/// Called by a ParseHeader function once it has read the header. Throws Error(data_loss) if the elements do not fit in
-/// the stream, and Error(invalid_argument) for too many axes.
+/// Makes the ArrayHeader of a stream whose header has just been read. Throws Error(data_loss) if the elements do not
+/// fit in the rest of the stream, and Error(invalid_argument) if there are too many axes.
 [[nodiscard]] ArrayHeader array_header(const ByteStream& stream, DType dtype, std::span<const std::int64_t> extents,
                                        const ArrayLayout& layout);
 
@@ -49,8 +49,8 @@ using ParseHeader = ArrayHeader (*)(ByteStream& stream);
 /// Reads the array of a file, plain or gzip.
 [[nodiscard]] Tensor read_array(const std::string& path, ParseHeader parse);
 
-/// The rows of the array in `bytes`, the content of a plain file or of a part of one, which is valid as long as
-/// `owner`. An array in Fortran order is copied.
+/// The rows of the array in `bytes`, which is the content of a plain file or of a part of a file. `owner` keeps `bytes`
+/// valid. An array in Fortran order is copied.
 [[nodiscard]] RowBlock block_of(std::shared_ptr<const void> owner, std::span<const std::byte> bytes, std::string name,
                                 ParseHeader parse);
 /// The rows of a tensor.

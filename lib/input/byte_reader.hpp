@@ -26,12 +26,12 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
   virtual ~ByteStream();
 
-  /// Fills `bytes`, and returns how many were filled; fewer only at the end, where the stream is checked to be
-  /// complete. Throws Error(data_loss) if the data is damaged.
+  /// Reads the next bytes to `bytes`, and returns their number, which is less than `bytes.size()` only at the end. At
+  /// the end, checks that the stream is complete. Throws Error(data_loss) if the data is damaged.
   [[nodiscard]] virtual std::size_t read(std::span<std::byte> bytes) = 0;
   /// Number of bytes read so far, after decompression.
   [[nodiscard]] virtual std::uint64_t position() const noexcept = 0;
-  /// Upper bound of the stream's length after decompression, independent of its header.
+  /// Upper bound of the stream's length after decompression; does not rely on the header of the array in the stream.
   [[nodiscard]] virtual std::uint64_t largest_content() const noexcept = 0;
   /// The name of the stream, for errors.
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
@@ -55,7 +55,7 @@ class SpanReader final : public ByteStream {
 /// The highest compression ratio of deflate (1032), rounded up.
 inline constexpr std::uint64_t best_deflate_ratio = 1100;
 
-/// A stream of a regular file, which is decompressed if its first two bytes are gzip's. Errors name the file.
+/// A stream of a regular file. A file that begins with the magic bytes of gzip is decompressed. Errors name the file.
 class ByteReader final : public ByteStream {
  public:
   /// Throws Error(invalid_argument) if the file cannot be opened.
@@ -66,7 +66,7 @@ class ByteReader final : public ByteStream {
   [[nodiscard]] std::size_t read(std::span<std::byte> bytes) override;
   [[nodiscard]] std::uint64_t position() const noexcept override { return position_; }
   [[nodiscard]] bool is_gzip() const noexcept { return gzip_; }
-  /// The file's size; for gzip, times the highest compression ratio.
+  /// The size of the file; for gzip, multiplied by best_deflate_ratio.
   [[nodiscard]] std::uint64_t largest_content() const noexcept override;
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   /// Length of the content modulo 2^32, from gzip's trailer. Wrong if the file consists of several gzip members.

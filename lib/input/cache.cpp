@@ -14,7 +14,7 @@
 namespace lockstep::input {
 namespace {
 
-/// Readers get copies of the cached tensors, because they may write to their elements.
+/// Readers get copies of the cached tensors, because a reader may write to its elements.
 Leaves copy_of(const Leaves& element, const std::shared_ptr<MemoryResource>& memory) {
   Leaves copy;
   copy.reserve(element.size());
@@ -73,7 +73,7 @@ class CachedRows final : public RowSource {
     if (place(row).compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) return *mine.release();
     return *there;
   }
-  /// Reads the rows that are not cached in one call, since a source may read several in parallel.
+  /// Reads all rows that are not cached yet in one call, because a source may read several rows in parallel.
   void read_missing(std::span<const std::int64_t> rows) const {
     std::vector<std::int64_t> missing;
     for (const std::int64_t row : rows) {
@@ -89,7 +89,7 @@ class CachedRows final : public RowSource {
       kept_;  // by row: null, or the cached element, which is never replaced
 };
 
-/// The elements of a sequence, stored once it has been read to its end.
+/// The elements of a sequence; stored when a pass has read the sequence to its end.
 class CachedElements {
  public:
   using Elements = std::shared_ptr<const std::vector<Leaves>>;

@@ -45,7 +45,7 @@ bool parse_bool(std::string_view text, bool& value) noexcept {
   return false;
 }
 
-/// Parses `text` as a value of `dtype` and writes it to `target`. Returns whether `text` is valid.
+/// Parses `text` as a value of `dtype`, and writes the value to `target`. Returns whether `text` is valid.
 bool parse_value(std::string_view text, DType dtype, std::byte* target) {
   return detail::visit_dtype(dtype, [&]<class T>() {
     T value{};
@@ -163,7 +163,7 @@ class CsvCursor final : public WholeCursor {
 
   std::shared_ptr<const CsvPlan> plan_;
   CsvReader reader_;
-  std::vector<std::size_t> places_;  // index among the fields, by column
+  std::vector<std::size_t> places_;  // by column: index of the column's field in a record
   std::size_t field_count_ = 0;
   bool has_first_ = false;  // whether the reader is already at the first record
 };

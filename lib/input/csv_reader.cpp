@@ -27,7 +27,7 @@ bool CsvReader::advance() {
     line_ += lines_;
     passed_ = lines_ = 0;
     if (!window_.ensure(1)) return false;
-    // extend the window until it has the end of the record, or of the file
+    // extend the window until it contains the end of the record, or the end of the file
     for (std::size_t seen = window_.view().size(); !scan_record(false); seen = window_.view().size()) {
       if (window_.ensure(2 * seen) || window_.view().size() != seen) continue;
       static_cast<void>(scan_record(true));
@@ -41,7 +41,7 @@ bool CsvReader::advance() {
   }
 }
 
-/// Returns whether the window has the end of the record. `is_last`: the window reaches the end of the file.
+/// Returns whether the window contains the end of the record. If `is_last`, the window reaches the end of the file.
 bool CsvReader::scan_record(bool is_last) {
   const std::span<const std::byte> view = window_.view();
   const std::string_view text(reinterpret_cast<const char*>(view.data()), std::min(view.size(), max_record_bytes_ + 1));
@@ -97,7 +97,7 @@ CsvReader::Scan CsvReader::scan_quoted(std::string_view text, std::size_t at, bo
   return {text.size(), End::view};
 }
 
-/// Continues after a field, at a delimiter, a line end, or the end of `text`.
+/// Continues a scan after a field; `at` is the position of a delimiter, of a line end, or of the end of `text`.
 CsvReader::Scan CsvReader::end_of_field(std::string_view text, std::size_t at, bool is_last) {
   if (at == text.size()) {
     ++lines_;
@@ -111,7 +111,7 @@ CsvReader::Scan CsvReader::end_of_field(std::string_view text, std::size_t at, b
 void CsvReader::make_fields(std::string_view text) {
   fields_.clear();
   unescaped_.clear();
-  unescaped_.reserve(spans_.size());  // no reallocation, so views of the strings stay valid
+  unescaped_.reserve(spans_.size());  // prevents reallocation, so views of the strings stay valid
   for (const Span& span : spans_) {
     std::string_view field = text.substr(span.begin, span.length);
     if (span.has_doubled) {

@@ -17,19 +17,19 @@ namespace lockstep::input {
 
 class CsvReader {
  public:
-  /// Skips a byte order mark.
+  /// Opens the file, and skips a byte order mark.
   CsvReader(const std::string& path, char delimiter, std::size_t max_record_bytes);
 
   /// Moves to the next record that is not an empty line; returns false at the end. Throws Error(data_loss) for
   /// misplaced quotes and records that are too long.
   [[nodiscard]] bool advance();
-  /// Valid until the next advance.
+  /// Fields of the current record; valid until the next call of `advance`.
   [[nodiscard]] const std::vector<std::string_view>& fields() const noexcept { return fields_; }
-  /// "file:line" of the current record's first line, counted from 1.
+  /// Text "file:line"; `line` is the number of the current record's first line, counted from 1.
   [[nodiscard]] std::string place() const;
 
  private:
-  /// What a scan stopped at: the end of a field, of a record, or of the window.
+  /// The reason why a scan stopped: the end of a field, of a record, or of the window.
   enum class End { field, record, view };
   struct Scan {
     std::size_t at = 0;  ///< position after the scanned bytes
@@ -39,7 +39,7 @@ class CsvReader {
   struct Span {
     std::size_t begin = 0;
     std::size_t length = 0;
-    bool has_doubled = false;  ///< has doubled quotes, which are to be replaced by single ones
+    bool has_doubled = false;  ///< has doubled quotes, each of which stands for one quote
   };
 
   [[nodiscard]] bool scan_record(bool is_last);

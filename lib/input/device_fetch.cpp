@@ -20,8 +20,8 @@ namespace lockstep::input {
 
 namespace cuda = detail::cuda;
 
-/// Memory of one GPU, allocated in the order of a stream that is used only for fetching. A block is reused only after
-/// the replica's stream has done the work that it had when the block was freed.
+/// Memory of one GPU, allocated in the order of a stream that is used only for fetching. A freed block is reused only
+/// after the replica's stream has completed all work that was queued when the block was freed.
 class FetchMemory final : public MemoryResource {
  public:
   explicit FetchMemory(Device device)
@@ -72,7 +72,7 @@ DeviceFetch::DeviceFetch(const std::vector<Device>& devices) {
 
 DeviceFetch::~DeviceFetch() {
   if (sources_.empty()) return;
-  try {  // a copy has failed, and others may be pending
+  try {  // a copy has failed, and other copies may be pending
     wait();
   } catch (const std::exception& error) {
     detail::log_warning("input: {}", error.what());

@@ -17,20 +17,20 @@ namespace lockstep::input {
 
 class FetchMemory;
 
-/// Copies run on separate streams, so that they do not wait for the replicas' kernels. They are complete before a batch
-/// is returned. Thread-safety: one thread at a time.
+/// The copies run on separate streams, so that they do not wait for the replicas' kernels. `fetch` returns when its
+/// copies are complete. Thread-safety: one thread at a time.
 class DeviceFetch {
  public:
-  /// `devices[i]` is the device of local replica i's batches. Batches for CPUs, and of replicas without a device, stay
-  /// in host memory. Throws Error(unavailable) if a GPU is not available.
+  /// `devices[i]` is the device of local replica i's batches. Batches for CPUs, and batches of replicas without an
+  /// entry in `devices`, stay in host memory. Throws Error(unavailable) if a GPU is not available.
   explicit DeviceFetch(const std::vector<Device>& devices);
   DeviceFetch(const DeviceFetch&) = delete;
   DeviceFetch& operator=(const DeviceFetch&) = delete;
   ~DeviceFetch();
 
-  /// Memory for the tensors of batches; pinned if any of them is copied to a GPU.
+  /// Host memory for the tensors of batches; pinned if the batches of any replica are copied to a GPU.
   [[nodiscard]] std::shared_ptr<MemoryResource> host_memory() const;
-  /// Replaces the tensors of every batch for a GPU by copies on that GPU. Throws Error(unavailable) if CUDA fails, and
+  /// If a batch is for a GPU, replaces its tensors by copies on that GPU. Throws Error(unavailable) if CUDA fails, and
   /// Error(deadline_exceeded) if a device takes too long.
   void fetch(StepBatches& step);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every rank iterates over the same global batches and reads the rows of its replicas. No communication.
+// Every rank iterates over the same global batches and reads the rows of its replicas. The ranks do not communicate.
 
 #include "input/device_fetch.hpp"
 #include "input/distributed_implementation.hpp"
@@ -36,7 +36,7 @@ class ChunkReader final : public DistributedReader::Implementation {
     }
     if (!cursor_->advance()) return false;
     step.resize(static_cast<std::size_t>(layout_.replicas.count(layout_.rank)));
-    if (full_batch_ == 0) {  // not batched, so there is only one replica
+    if (full_batch_ == 0) {  // the dataset is not batched, so there is only one replica
       cursor_->read(step.front());
     } else {
       read_chunks(step);
@@ -57,9 +57,9 @@ class ChunkReader final : public DistributedReader::Implementation {
   InputLayout layout_;
   ChunkPlan plan_;
   std::int64_t full_batch_;
-  DeviceFetch fetch_;  // used by the queue's thread only, like the next two members
+  DeviceFetch fetch_;  // this and the next two members are used by the queue's thread only
   std::unique_ptr<Cursor> cursor_;
-  std::uint64_t steps_to_skip_;  // number of batches before the first one to return
+  std::uint64_t steps_to_skip_;  // number of batches before the first returned batch
   StepQueue queue_;
 };
 

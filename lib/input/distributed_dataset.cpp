@@ -58,14 +58,14 @@ void check_hint(const Node& dataset) {
                       "without it every rank would read everything, as with OFF");
 }
 
-/// The rank's own stream, divided into batches for its replicas.
+/// The stream that this rank reads, divided into batches for its replicas.
 std::shared_ptr<const Node> own_stream(const std::shared_ptr<const Node>& dataset, const InputLayout& layout,
                                        AutoShardPolicy policy, SplitPolicy split) {
   const Part part{layout.replicas.ranks(), layout.rank};
   std::shared_ptr<const Node> own = dataset;
   if (policy == AutoShardPolicy::file) own = dataset->restricted({.files = part, .hinted = std::nullopt});
   if (policy == AutoShardPolicy::hint) own = dataset->restricted({.files = std::nullopt, .hinted = part});
-  if (own->batch_size() == 0) return own;  // not batched: one replica takes single elements
+  if (own->batch_size() == 0) return own;  // the dataset is not batched: the only replica takes single elements
   const int replicas = layout.replicas.replicas();
   if (split == SplitPolicy::ceil_slices) return batch_slices_node(std::move(own), replicas);
   const int first = layout.replicas.first(layout.rank);
@@ -77,7 +77,7 @@ AutoShardPolicy resolved(AutoShardPolicy policy, const Node& dataset) {
   return dataset.files().empty() ? AutoShardPolicy::data : AutoShardPolicy::file;
 }
 
-/// Rank 0 warns if there are several.
+/// If there are several ranks, rank 0 logs a warning.
 void warn_of_redundant_reads(const InputLayout& layout) {
   if (layout.rank != 0 || layout.replicas.ranks() == 1) return;
   detail::log_warning(

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kinds of distributed datasets have in common: a queue of steps, and the bases of their readers and
-// pipelines.
+// Code that all kinds of distributed datasets share: a queue of steps, and the base classes of readers and pipelines.
 
 #pragma once
 
@@ -27,7 +26,7 @@
 
 namespace lockstep {
 
-/// For detail::propagate: to the peers, if there are any.
+/// Used by detail::propagate: propagates the exception to the peers of `layout`, if there are any.
 inline void propagate_current_exception(const InputLayout& layout, detail::FoundBy found_by) {
   if (layout.peers) detail::propagate_current_exception(*layout.peers, found_by);
 }
@@ -39,19 +38,19 @@ namespace lockstep::input {
 /// The batches of one step, by local replica.
 using StepBatches = std::vector<Leaves>;
 
-/// Produces steps ahead on a thread; with depth 0, on the caller's thread in `pop`.
+/// Produces steps ahead on a background thread or, if the depth is 0, on the caller's thread in `pop`.
 class StepQueue {
  public:
   using Produce = std::function<bool(StepBatches& step)>;
   StepQueue(int depth, Produce produce);
 
-  /// Returns false at the end, and in every call after that or after an exception.
+  /// Returns false at the end, and in every call after the end or after an exception.
   [[nodiscard]] bool pop(StepBatches& step);
   /// Time that callers have waited in `pop`.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept;
 
  private:
-  Produce produce_;  // used only without a thread; empty at the end
+  Produce produce_;  // used only if there is no thread; empty after the end
   std::chrono::steady_clock::duration waited_{};
   std::optional<PrefetchQueue<StepBatches>> queue_;
 };
@@ -70,7 +69,7 @@ class DistributedReader::Implementation {
   void count_at(std::shared_ptr<std::atomic<std::int64_t>> nanoseconds) noexcept {
     total_nanoseconds_ = std::move(nanoseconds);
   }
-  /// Sets the position at which it was opened.
+  /// Sets the position at which the reader was opened.
   void start_at(ReadingPosition position) noexcept { position_ = position; }
 
  protected:
@@ -132,13 +131,13 @@ struct ChunkPlan {
   int stride = 1;
 };
 
-/// Gives replicas the chunks in `plan` of each batch of `node`, which must be the same on all ranks. If there is only
-/// one replica, elements need not be batches.
+/// Distributes each batch of `node`: a replica gets the chunk that `plan` states. `node` must be the same dataset on
+/// all ranks. If there is only one replica, elements need not be batches.
 [[nodiscard]] DistributedPipeline distribute_chunks(std::shared_ptr<const Node> node, const ChunkPlan& plan,
                                                     const InputLayout& layout, const InputOptions& options,
                                                     Describe describe);
-/// Gives each local replica the next element of this rank's only node, or of the replica's own node. If the layout has
-/// several ranks, it must have peers.
+/// Distributes `nodes`, which belong to this rank. If there is one node, the local replicas take its elements in turn;
+/// otherwise local replica i takes the elements of `nodes[i]`. If the layout has several ranks, it must have peers.
 [[nodiscard]] DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
                                                      const InputLayout& layout, const InputOptions& options,
                                                      Describe describe);
@@ -152,10 +151,10 @@ struct ChunkPlan {
 void check_options(std::string_view call, const InputOptions& options);
 /// Number of steps that a reader prepares ahead.
 [[nodiscard]] int steps_ahead(const InputOptions& options) noexcept;
-/// `node` without prefetch nodes at its end, if the options make the reader itself prepare steps ahead.
+/// If `options` make the reader prepare steps ahead, `node` without the prefetch nodes at its end; otherwise `node`.
 [[nodiscard]] std::shared_ptr<const Node> node_to_read(std::shared_ptr<const Node> node, const InputOptions& options);
 
-/// The first element of pass 0. Throws Error(failed_precondition) if there is none.
+/// The first element of pass 0. Throws Error(failed_precondition) if the dataset is empty.
 [[nodiscard]] Leaves first_element(const Node& node);
 /// Dtypes and full shapes of the tensors of `element`.
 [[nodiscard]] std::vector<TensorSpec> specs_of(const Leaves& element);

@@ -39,7 +39,7 @@ StepQueue::StepQueue(int depth, Produce produce) {
 bool StepQueue::pop(StepBatches& step) {
   if (queue_) return queue_->pop(step);
   const auto start = std::chrono::steady_clock::now();
-  Produce produce = std::exchange(produce_, nullptr);  // stays empty if it throws
+  Produce produce = std::exchange(produce_, nullptr);  // `produce_` stays empty if the call throws
   const bool more = produce && produce(step);
   if (more) produce_ = std::move(produce);
   waited_ += std::chrono::steady_clock::now() - start;

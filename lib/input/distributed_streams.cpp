@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every rank reads streams of its own: either one stream, whose elements its replicas take in turn, or one stream for
-// each replica. Streams may end at different steps. The ranks agree on the last step, and replicas whose data has ended
-// get batches without rows.
+// Every rank reads either one stream, whose elements its replicas take in turn, or one stream for each of its replicas.
+// Streams may end at different steps. The ranks agree on the last step, and a replica whose stream has ended gets
+// batches without rows.
 
 #include "base/check.hpp"
 #include "input/device_fetch.hpp"
@@ -55,7 +55,8 @@ class StreamReader final : public DistributedReader::Implementation {
  private:
   [[nodiscard]] std::size_t stream_of(std::size_t local) const noexcept { return streams_.size() == 1 ? 0 : local; }
 
-  /// If every rank knows its number of elements: determines the number of steps, and the spec of an element.
+  /// If every rank knows its number of elements, determines the number of steps. If there are steps, but a replica has
+  /// no data, the spec of an element is broadcast.
   void agree_on_steps(const std::vector<Cardinality>& elements, std::uint64_t first_step) {
     const auto elements_per_step = static_cast<std::int64_t>(local_replicas_ / streams_.size());
     std::vector<std::int64_t> mine;
@@ -96,10 +97,10 @@ class StreamReader final : public DistributedReader::Implementation {
   }
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept override { return queue_.waited(); }
 
-  /// Stores this rank's next step in `step_`. Replicas without data (at the end, all of them) have no tensors in it.
+  /// Stores this rank's next step in `step_`. A replica without data has an empty list of tensors.
   void read_ahead() {
     if (have_read_) return;
-    over_ = true;  // unless this step can be read
+    over_ = true;  // remains true if reading throws
     detail::propagate(peers_.layout(), [&] {
       if (!queue_.pop(step_)) step_.assign(local_replicas_, Leaves());
     });
@@ -109,7 +110,7 @@ class StreamReader final : public DistributedReader::Implementation {
     if (some != step_.end()) spec_.learn(*some);
   }
 
-  /// Returns whether any replica has data. Ranks that have never read an element receive the spec of one.
+  /// Returns whether a replica of any rank has data. Ranks that have not read any element receive the spec.
   bool agree_on_step() {
     constexpr std::uint8_t has_data = 1;
     constexpr std::uint8_t knows_spec = 2;
@@ -152,12 +153,12 @@ class StreamReader final : public DistributedReader::Implementation {
   std::vector<Device> devices_;  // device of each replica's batches; may be empty
   ElementSpec spec_;
   std::int64_t steps_left_ = not_known;
-  StepBatches step_;        // read, but not returned yet
-  bool have_read_ = false;  // whether `step_` is the next one
+  StepBatches step_;        // the step that has been read, but not returned yet
+  bool have_read_ = false;  // whether `step_` has been read
   bool over_ = false;
-  std::unique_ptr<DeviceFetch> fetch_;  // used by the queue's thread only, like the next three members
+  std::unique_ptr<DeviceFetch> fetch_;  // this and the next two members are used by the queue's thread only
   std::vector<Stream> streams_;
-  std::uint64_t steps_to_skip_;  // number of steps before the first one to return
+  std::uint64_t steps_to_skip_;  // number of steps before the first returned step
   StepQueue queue_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of files as a dataset: their elements file after file, or interleaved.
+// A dataset of the elements of a list of files, file after file or interleaved.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lockstep::input {
 
-/// Opens one file; called when the file is reached.
+/// Opens one file; called when reading reaches the file.
 using OpenFile = std::function<std::unique_ptr<Cursor>(const std::string& path, const PassOptions& options)>;
 
 /// `reader` is the prefix of error texts. Throws Error(invalid_argument) for an empty list, and for a cycle or block
@@ -30,11 +30,10 @@ using OpenFile = std::function<std::unique_ptr<Cursor>(const std::string& path, 
 void check_options(const char* reader, const RecordOptions& options);
 /// Throws Error(invalid_argument) for an empty list.
 void check_files(const char* reader, const FileList& files);
-/// The files of one part. Throws Error(invalid_argument) if there is none.
+/// The files of one part. Throws Error(invalid_argument) if the part has no file.
 [[nodiscard]] FileList part_of(const FileList& files, const Part& part);
 
-/// Base of cursors whose elements are records of bytes: u8 tensors of shape [length], which are created only when they
-/// are read.
+/// Base of cursors whose elements are records of bytes: u8 tensors of shape [length]. `read` creates the tensor.
 class BytesCursor : public Cursor {
  public:
   explicit BytesCursor(std::shared_ptr<MemoryResource> memory) noexcept : memory_(std::move(memory)) {}

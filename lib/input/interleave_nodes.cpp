@@ -11,7 +11,8 @@
 namespace lockstep::input {
 namespace {
 
-/// When an input ends, its slot of the cycle is skipped once and then takes the next input, as in TensorFlow.
+/// When an input ends, its slot of the cycle stays empty until the next turn of the slot, which opens the next input,
+/// as in TensorFlow.
 class InterleaveCursor final : public Cursor {
  public:
   InterleaveCursor(NextInput next, const InterleaveOptions& options)
@@ -54,10 +55,10 @@ class InterleaveCursor final : public Cursor {
   NextInput next_;
   std::vector<std::unique_ptr<Cursor>> slots_;
   int block_length_;
-  int taken_ = 0;  // elements taken of the current block
+  int taken_ = 0;  // number of elements taken from the current block
   std::size_t at_ = 0;
   int open_ = 0;       // number of open inputs
-  bool last_ = false;  // no further input to open
+  bool last_ = false;  // there is no further input to open
 };
 
 class InterleaveNode final : public TransformNode {

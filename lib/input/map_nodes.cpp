@@ -76,7 +76,7 @@ class MapRowsCursor final : public Cursor {
   std::int64_t rows() override { return source_->rows(); }
   void read(Leaves& element) override { read_rows(0, rows(), element); }
   void read_rows(std::int64_t first, std::int64_t count, Leaves& element) override {
-    // no rows, but dtypes and inner shapes are needed: transform row 0 and drop it
+    // if `count` is 0, the dtypes and inner shapes of the result are still needed: transform row 0, and drop its data
     if (count != 0) {
       transform(first, count, element);
     } else if (rows() != 0) {

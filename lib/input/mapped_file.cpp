@@ -22,7 +22,7 @@ namespace {
   detail::throw_error(Code::invalid_argument, "cannot {} {}: {}", what, name, std::generic_category().message(error));
 }
 
-/// Closes the file at the end of the scope; the mapping remains valid.
+/// An open file that is closed at the end of the scope; a mapping of the file remains valid.
 class FileDescriptor {
  public:
   explicit FileDescriptor(const std::string& name) : fd_(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
@@ -87,7 +87,7 @@ bool FileWindow::unpack(std::size_t bytes) {
   if (held != 0) std::memmove(buffer_.data(), view_.data(), held);
   bool is_at_end = false;
   while (held < bytes && !is_at_end) {
-    // at most doubled, because the file may end long before `bytes`
+    // the buffer grows in steps, because the file may end long before `bytes`
     const std::size_t capacity = held + std::max(chunk_bytes, std::min(held, bytes - held));
     if (buffer_.size() < capacity) buffer_.resize(capacity);
     const std::span<std::byte> free = std::span(buffer_).subspan(held);

@@ -44,15 +44,15 @@ class FileWindow {
  public:
   enum class Packing { detected, none, gzip };
   /// Throws Error(invalid_argument) if the file cannot be read, and Error(data_loss) if `packing` is gzip but the data
-  /// is not.
+  /// is not gzip.
   explicit FileWindow(const std::string& path, Packing packing = Packing::detected);
 
   /// The window: bytes from position() on.
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return view_; }
-  /// Extends the window to at least `bytes` bytes, or to the end of the file; returns false if that is less. Throws
-  /// Error(data_loss) for damaged gzip data. Allocates memory for the data that exists, not for `bytes`.
+  /// Extends the window to at least `bytes` bytes, or to the end of the file; returns false if the file ends before
+  /// `bytes` bytes. Throws Error(data_loss) for damaged gzip data. Memory grows with the data that exists.
   [[nodiscard]] bool ensure(std::size_t bytes) { return view_.size() >= bytes || unpack(bytes); }
-  /// Removes the first `bytes` bytes from the window, which must have as many.
+  /// Removes the first `bytes` bytes from the window, which must have at least `bytes` bytes.
   void skip(std::size_t bytes) noexcept {
     view_ = view_.subspan(bytes);
     position_ += bytes;

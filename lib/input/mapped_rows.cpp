@@ -69,7 +69,7 @@ class MappedRows final : public RowSource {
 
   FileList files_;
   std::vector<RowBlock> blocks_;
-  std::vector<std::int64_t> ends_;  // by block: number of rows up to its end
+  std::vector<std::int64_t> ends_;  // by block: number of rows up to the end of the block
   RowSpec spec_;
   std::size_t row_bytes_ = 0;
 };

@@ -32,8 +32,8 @@ struct RowBlock {
   RowSpec kind;
 };
 
-/// A source of the rows of all blocks; block i belongs to file i. Throws Error(invalid_argument), with `reader` and the
-/// names of the files, if blocks differ in dtype or shape of their rows.
+/// A source of the rows of all blocks; block i belongs to file i. Throws Error(invalid_argument) if the rows of two
+/// blocks differ in dtype or shape; the error text begins with `reader` and names the files.
 [[nodiscard]] std::shared_ptr<const RowSource> mapped_rows(const char* reader, const FileList& files,
                                                            std::vector<RowBlock> blocks);
 /// A dataset of all rows of `source`, in order.

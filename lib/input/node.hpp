@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset is a chain of nodes, each with a pointer to its source. Opening it creates a chain of cursors for one pass.
-// Cursors advance and read in separate calls, so that elements can be skipped, and some rows of a batch can be read
-// without the others.
+// A dataset is a chain of nodes, each with a pointer to its source. Opening the dataset creates a chain of cursors for
+// one pass. Cursors advance and read in separate calls, so that a reader can skip elements, or read only some rows of a
+// batch.
 
 #pragma once
 
@@ -19,14 +19,15 @@
 
 namespace lockstep::input {
 
-/// Options of reading a pass.
+/// Options for reading a pass.
 struct PassOptions {
   std::uint64_t pass = 0;                  ///< chooses the order of shuffled data
   std::shared_ptr<MemoryResource> memory;  ///< allocates the tensors of the elements
 };
 
-/// A memory resource for batches, which have the same sizes in every step: it keeps the last 64 blocks that were freed,
-/// and reuses a block for an allocation of the same size. Allocates from `source`; null: the heap. Thread-safe.
+/// A memory resource for batches, whose sizes are the same in every step. It keeps the 64 blocks that were freed last,
+/// and reuses a block for an allocation of the same size. It allocates from `source`, or from the heap if `source` is
+/// null. Thread-safe.
 [[nodiscard]] std::shared_ptr<MemoryResource> recycling_memory(std::shared_ptr<MemoryResource> source = nullptr);
 
 /// A position in one pass. Thread-safety: one thread at a time.
@@ -37,15 +38,15 @@ class Cursor {
   Cursor& operator=(const Cursor&) = delete;
   virtual ~Cursor();
 
-  /// Moves to the next element; the first call moves to the first one. Returns false at the end, after which it must
-  /// not be called again.
+  /// Moves to the next element; the first call moves to the first one. Returns false at the end; do not call `advance`
+  /// after the end.
   [[nodiscard]] virtual bool advance() = 0;
-  /// Returns the current element. May be called any number of times for an element.
+  /// Stores the current element in `element`. May be called any number of times for an element.
   virtual void read(Leaves& element) = 0;
-  /// The first extent of the current element's tensors, which must be equal.
+  /// The first extent of the current element's tensors. All tensors must have the same first extent.
   [[nodiscard]] virtual std::int64_t rows() = 0;
-  /// Returns rows [first, first + count) of the current element. With `count` 0, returns tensors without rows, but with
-  /// the right dtypes and inner shapes.
+  /// Stores rows [first, first + count) of the current element in `element`. If `count` is 0, the tensors have no rows,
+  /// but have the dtypes and inner shapes of the current element.
   virtual void read_rows(std::int64_t first, std::int64_t count, Leaves& element) = 0;
 };
 
@@ -57,13 +58,13 @@ struct Part {
   std::int64_t index = 0;
 };
 
-/// The part of a dataset for one of several readers that share it.
+/// Selects the part of a dataset that one of several readers gets.
 struct Restriction {
   std::optional<Part> files;   ///< part of each source's list of files
   std::optional<Part> hinted;  ///< replaces the dataset's shard hints
 };
 
-/// A dataset or a transformation of one. Immutable, shared between threads, and always owned by a shared_ptr.
+/// A dataset, or a transformation of a dataset. Immutable, shared between threads, and always owned by a shared_ptr.
 class Node : public std::enable_shared_from_this<Node> {
  public:
   Node() = default;
@@ -75,23 +76,24 @@ class Node : public std::enable_shared_from_this<Node> {
   [[nodiscard]] virtual Cardinality cardinality() const = 0;
   /// Number of rows of a full batch; 0 if the elements are not batches.
   [[nodiscard]] virtual std::int64_t batch_size() const { return 0; }
-  /// Whether every batch is full, because a short last one is dropped.
+  /// Whether every batch is full, because a short last batch is dropped.
   [[nodiscard]] virtual bool has_full_batches() const { return false; }
-  /// Number of rows of all batches together; unknown if the batches must be read to know it.
+  /// Number of rows of all batches together; unknown if only reading the batches can tell the number.
   [[nodiscard]] virtual Cardinality row_count() const { return Cardinality::unknown(); }
   /// Whether reading some rows of a batch accesses no other rows.
   [[nodiscard]] virtual bool reads_single_rows() const { return false; }
-  /// The rows and their order if elements have random access, otherwise null.
+  /// If the elements have random access, the rows and their order; otherwise null.
   [[nodiscard]] virtual const IndexedRows* indexed() const noexcept { return nullptr; }
-  /// If this node only prefetches the elements of another one, that node; otherwise null.
+  /// If this node only prefetches the elements of its source, the source; otherwise null.
   [[nodiscard]] virtual std::shared_ptr<const Node> reads_ahead_of() const { return nullptr; }
 
-  /// The files of its sources, source after source, each in the order of its list; empty if any source is not files.
+  /// The files of all sources, source after source; the files of a source are in the order of its list. Empty if any
+  /// source does not consist of files.
   [[nodiscard]] virtual std::vector<std::string> files() const { return {}; }
-  /// Whether it has a shard hint, which a Restriction must replace.
+  /// Whether the dataset has a shard hint, which a Restriction must replace before reading.
   [[nodiscard]] virtual bool has_shard_hint() const { return false; }
-  /// The same transformations of a part of the files, or with the shard hints replaced. Throws Error(invalid_argument)
-  /// if `restriction.files` is set, but a source is not files or has no file in that part.
+  /// This dataset with only a part of the files, or with its shard hints replaced. Throws Error(invalid_argument) if
+  /// `restriction.files` is set, but a source does not consist of files or has no file in that part.
   [[nodiscard]] virtual std::shared_ptr<const Node> restricted(const Restriction& restriction) const;
 };
 
@@ -109,7 +111,7 @@ class TransformNode : public Node {
   }
 
  protected:
-  /// The same transformation applied to another source.
+  /// The transformation of this node, applied to another source.
   [[nodiscard]] virtual std::shared_ptr<const Node> with_source(std::shared_ptr<const Node> source) const = 0;
 
   std::shared_ptr<const Node> source_;
@@ -119,7 +121,7 @@ class TransformNode : public Node {
 class SeveralNode : public Node {
  public:
   explicit SeveralNode(std::vector<std::shared_ptr<const Node>> sources) noexcept : sources_(std::move(sources)) {}
-  /// The batch size of all sources if they are equal, otherwise 0.
+  /// The batch size of the sources if all sources have the same batch size, otherwise 0.
   [[nodiscard]] std::int64_t batch_size() const override;
   [[nodiscard]] std::vector<std::string> files() const final;
   [[nodiscard]] bool has_shard_hint() const final;

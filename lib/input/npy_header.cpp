@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the header of a .npy file: a magic number, the length of the rest, and a dictionary as Python prints it:
+// Parses the header of a .npy file: magic number, version, length of the dictionary, and dictionary as Python prints
+// it:
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 
 #include "input/array_files.hpp"
@@ -150,7 +151,7 @@ std::optional<DType> dtype_of_descr(std::string_view kind) noexcept {
   return found == names.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// '<' is little-endian, '>' big-endian, '=' the machine's byte order, '|' for types of one byte.
+/// `order` is '<' for little-endian, '>' for big-endian, '=' for this machine's byte order, '|' for types of one byte.
 bool is_swapped(char order) noexcept { return order == (std::endian::native == std::endian::little ? '>' : '<'); }
 
 void read_part(ByteStream& stream, std::span<std::byte> bytes, const char* part) {

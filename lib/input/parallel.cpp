@@ -69,7 +69,7 @@ class ParallelCursor final : public WholeCursor {
       if (!take_and_make(slot)) return;
     }
   }
-  /// Returns whether there was a job.
+  /// Takes a job, runs it, and stores the result in `slot`. Returns whether there was a job.
   bool take_and_make(Slot& slot) noexcept {
     Slot result{.state = State::made};
     std::optional<Job> job;
@@ -135,7 +135,7 @@ std::unique_ptr<Cursor> parallel_cursor(NextJob next, int threads, std::shared_p
 
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& make) {
   std::atomic<std::size_t> next{0};
-  detail::Mutex mutex;  // guards failed and error; the analysis does not follow locals
+  detail::Mutex mutex;  // guards `failed` and `error`; clang's annotations cannot state this for local variables
   std::size_t failed = std::numeric_limits<std::size_t>::max();
   std::exception_ptr error;
   const auto work = [&]() noexcept {
@@ -146,7 +146,7 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
         const detail::MutexLock lock(mutex);
         if (i < failed) error = std::current_exception();
         failed = std::min(failed, i);
-        next = count;  // all calls below i have begun
+        next = count;  // no further calls; all calls with a lower index have already begun
       }
     }
   };

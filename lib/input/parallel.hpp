@@ -16,17 +16,17 @@ namespace lockstep::input {
 
 /// Computes one element; called on any thread.
 using Job = std::function<void(Leaves& result)>;
-/// Returns the next job, nothing at the end; called by one thread at a time.
+/// Returns the next job, or nullopt at the end; called by one thread at a time.
 using NextJob = std::function<std::optional<Job>()>;
 
 /// A cursor over the results of the jobs, in the order of the jobs. `threads` threads compute up to 2 * `threads`
-/// elements ahead. An exception of a job or of `next` is thrown in place of its element. The destructor waits for
-/// running jobs.
+/// elements ahead. If a job or `next` throws, the exception is rethrown in place of the element. The destructor waits
+/// for running jobs.
 [[nodiscard]] std::unique_ptr<Cursor> parallel_cursor(NextJob next, int threads,
                                                       std::shared_ptr<MemoryResource> memory);
 
-/// Calls `make(i)` for all i below `count`, on the caller's thread and further ones, `threads` in total. If calls
-/// throw, rethrows the exception of the lowest i.
+/// Calls `make(i)` for all i below `count`, on `threads` threads including the caller's. If calls throw, rethrows the
+/// exception of the call with the lowest i.
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t i)>& make);
 
 }  // namespace lockstep::input

@@ -39,7 +39,7 @@ Reader::~Reader() = default;
 
 bool Reader::next(Leaves& element) {
   if (!cursor_) return false;
-  std::unique_ptr<Cursor> cursor = std::move(cursor_);  // destroyed at the end or if it throws
+  std::unique_ptr<Cursor> cursor = std::move(cursor_);  // destroyed at the end of the pass, or if reading throws
   if (!cursor->advance()) return false;
   cursor->read(element);
   cursor_ = std::move(cursor);

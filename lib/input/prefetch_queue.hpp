@@ -19,8 +19,8 @@
 
 namespace lockstep::input {
 
-/// Calls `produce` on a background thread until it returns false or throws, at most `depth` items ahead of `pop`. The
-/// destructor waits only for a running call of `produce`.
+/// Calls `produce` on a background thread until `produce` returns false or throws, at most `depth` items ahead of
+/// `pop`. The destructor waits only for a running call of `produce`.
 template <class Item>
 class PrefetchQueue {
  public:
@@ -41,8 +41,8 @@ class PrefetchQueue {
     thread_.join();
   }
 
-  /// Returns the next item in order; false at the end, and in every later call. Throws an exception of `produce` once,
-  /// in place of its item.
+  /// Stores the next item in `item`. Returns false at the end, and in every later call. If `produce` throws, rethrows
+  /// the exception once, in place of the item.
   [[nodiscard]] bool pop(Item& item) {
     detail::MutexLock lock(mutex_);
     if (items_.empty() && !ended_) {
@@ -56,14 +56,14 @@ class PrefetchQueue {
     }
     item = std::move(items_.front());
     items_.pop_front();
-    // waking a thread can cost more than an item, so it is done once for several items
+    // waking the thread can cost more than producing an item, so the thread is woken once for several items
     const bool is_low = items_.size() == depth_ / 2;
     lock.unlock();
     if (is_low) not_full_.notify_one();
     return true;
   }
 
-  /// Time that `pop` has waited. Call it on the consumer's thread.
+  /// Time that `pop` has waited. Call `waited` on the consumer's thread.
   [[nodiscard]] std::chrono::steady_clock::duration waited() const noexcept { return waited_; }
 
  private:

@@ -20,7 +20,7 @@ class RangeRows final : public RowSource {
               Leaves& result) const override {
     Tensor numbers = Tensor::uninitialized(DType::i64, Shape{static_cast<std::int64_t>(rows.size())}, memory);
     const auto elements = numbers.elements<std::int64_t>();
-    // intermediate results may wrap, the final one does not
+    // unsigned, because intermediate results may wrap; the final result does not wrap
     const auto number = [this](std::int64_t row) {
       return static_cast<std::int64_t>(static_cast<std::uint64_t>(start_) +
                                        static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(step_));
@@ -40,7 +40,7 @@ class RangeRows final : public RowSource {
   std::int64_t count_;
 };
 
-/// Rows with their number as the first tensor.
+/// The rows of a source, each with its number as an additional first tensor.
 class EnumeratedRows final : public RowSource {
  public:
   EnumeratedRows(std::shared_ptr<const RowSource> source, std::int64_t start)

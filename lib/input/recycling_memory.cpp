@@ -30,7 +30,7 @@ class RecyclingMemory final : public MemoryResource {
   void* do_allocate(std::size_t bytes) override {
     {
       const detail::MutexLock lock(mutex_);
-      for (std::size_t i = 0; i < kept_.size(); ++i) {  // the most recently freed block is most likely in the cache
+      for (std::size_t i = 0; i < kept_.size(); ++i) {  // the block that was freed last is most likely in the cache
         Block& block = kept_[(newest_ + kept_.size() - i) % kept_.size()];
         if (block.address != nullptr && block.bytes == bytes) return std::exchange(block.address, nullptr);
       }
@@ -49,7 +49,7 @@ class RecyclingMemory final : public MemoryResource {
 
   std::shared_ptr<MemoryResource> source_;
   detail::Mutex mutex_;
-  // ring buffer in the order of freeing; null where a block was reused
+  // ring buffer of freed blocks, in the order of freeing; the address of a reused block is null
   std::array<Block, 64> kept_ LOCKSTEP_GUARDED_BY(mutex_){};
   std::size_t newest_ LOCKSTEP_GUARDED_BY(mutex_) = 0;
 };

@@ -128,7 +128,7 @@ class RepeatedOrder final : public RowOrder {
 
    private:
     bool start() {
-      if (done_ != 0 && empty_) return false;  // the source is empty, so all repetitions are
+      if (done_ != 0 && empty_) return false;  // the source is empty, so all repetitions are empty
       if (times_ != Pipeline::forever && done_ == static_cast<std::uint64_t>(times_)) return false;
       cursor_ = order_->open(inner_pass(pass_, times_, done_++));
       return true;
@@ -226,7 +226,7 @@ class ShardedOrder final : public RowOrder {
    private:
     std::unique_ptr<OrderCursor> cursor_;
     std::int64_t step_;
-    std::int64_t skip_;  // rows to skip before the next one of this shard
+    std::int64_t skip_;  // number of rows to skip before the next row of this shard
     std::array<std::int64_t, 256> ahead_{};
     std::size_t at_ = 0;
     std::size_t seen_ = 0;
@@ -253,7 +253,7 @@ class FrozenOrder final : public RowOrder {
 
 }  // namespace
 
-// Mixed twice; otherwise the sequence of pass + 1 would be that of pass, shifted by one number.
+// Without the outer `mix`, the sequence of pass + 1 would be the sequence of `pass`, shifted by one number.
 RandomSequence::RandomSequence(std::uint64_t seed, std::uint64_t pass) noexcept
     : state_(mix(mix(seed + golden) + (pass + 1) * golden)) {}
 

@@ -14,8 +14,8 @@
 
 namespace lockstep::input {
 
-/// Pseudo-random numbers that are equal on every rank, compiler and platform: SplitMix64 (Steele, Lea, Flood 2014): a
-/// counter with a mixing function.
+/// Pseudo-random numbers that are equal on every rank, compiler and platform. The generator is SplitMix64 (Steele, Lea,
+/// Flood 2014): a counter with a mixing function.
 class RandomSequence {
  public:
   /// Each pair (seed, pass) gives a different sequence.
@@ -29,7 +29,7 @@ class RandomSequence {
   std::uint64_t state_;
 };
 
-/// Permutes `values` uniformly: Fisher-Yates, from the end.
+/// Permutes `values` uniformly at random (Fisher-Yates, from the end).
 void permute(std::span<std::int64_t> values, RandomSequence& random) noexcept;
 
 class OrderCursor {
@@ -38,8 +38,7 @@ class OrderCursor {
   OrderCursor(const OrderCursor&) = delete;
   OrderCursor& operator=(const OrderCursor&) = delete;
   virtual ~OrderCursor();
-  /// Writes the next row numbers to `rows`, and returns how many were written; fewer than `rows.size()` only at the
-  /// end.
+  /// Writes the next row numbers to `rows`, and returns their number, which is less than `rows.size()` only at the end.
   [[nodiscard]] virtual std::size_t next(std::span<std::int64_t> rows) = 0;
 };
 
@@ -56,7 +55,7 @@ class RowOrder {
   [[nodiscard]] virtual bool has_shard_hint() const { return false; }
   /// Whether the order is 0, 1, ... to the end of the source.
   [[nodiscard]] virtual bool is_sequential() const { return false; }
-  /// The same order for another number of rows, with shard hints replaced by `restriction.hinted` if it is set.
+  /// The same order for another number of rows. If `restriction.hinted` is set, it replaces shard hints.
   [[nodiscard]] virtual std::shared_ptr<const RowOrder> restricted(std::int64_t rows,
                                                                    const Restriction& restriction) const = 0;
 };
@@ -79,7 +78,7 @@ class RowOrder {
 [[nodiscard]] Cardinality repeated(Cardinality once, std::int64_t times);
 [[nodiscard]] Cardinality sliced(Cardinality all, std::int64_t skip, std::int64_t take);
 [[nodiscard]] Cardinality sharded(Cardinality all, const Part& part);
-/// The pass number of repetition `k` within pass `pass`: a pass over 5 repetitions counts as 5 passes.
+/// The source's pass number in repetition `k` of pass `pass`: a pass with 5 repetitions has 5 passes of the source.
 [[nodiscard]] std::uint64_t inner_pass(std::uint64_t pass, std::int64_t times, std::uint64_t k) noexcept;
 
 }  // namespace lockstep::input

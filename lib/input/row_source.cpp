@@ -42,7 +42,7 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
               Leaves& result) const override {
     if (rows.empty()) {
       Leaves mapped;
-      element(0, memory, mapped);  // for its dtypes and shapes only
+      element(0, memory, mapped);  // only its dtypes and shapes are used
       result.clear();
       for (const Tensor& leaf : mapped) result.emplace_back(leaf.dtype(), with_rows(0, leaf.shape()), memory);
       return;
@@ -92,13 +92,13 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
   }
 
  private:
-  static constexpr std::size_t rows_at_once = 64;  // per thread: few enough that small rows stay in the cache
+  static constexpr std::size_t rows_at_once = 64;  // per thread; few enough for the processor's cache
   std::shared_ptr<const RowSource> source_;
   Pipeline::Transform transform_;
   int threads_;
 };
 
-/// The part of `rows` that `restriction` selects; nothing if the source cannot be restricted to a part of its files.
+/// The part of `rows` that `restriction` selects; nullopt if the source cannot be restricted to a part of its files.
 std::optional<IndexedRows> restricted_rows(const IndexedRows& rows, const Restriction& restriction) {
   std::shared_ptr<const RowSource> source = rows.source;
   if (restriction.files) source = source->of_files(*restriction.files);
@@ -165,7 +165,7 @@ class IndexedBatchCursor final : public Cursor {
   bool advance() override {
     const std::size_t count = order_->next(rows_);
     if (count < rows_.size() && drop_remainder_) return false;
-    rows_.resize(count);  // fewer only in the last batch
+    rows_.resize(count);  // less than rows_per_batch only for the last batch
     return count > 0;
   }
   void read(Leaves& element) override { source_->gather(rows_, memory_, element); }

@@ -21,7 +21,7 @@ Tensor tensor_of_rows(const Tensor& leaf, std::int64_t rows, const std::shared_p
   return Tensor::uninitialized(leaf.dtype(), with_rows(rows, without_rows(leaf.shape())), memory);
 }
 
-/// For small rows such as labels, where a memcpy call per row would cost more than the copy itself.
+/// Gathers small rows, such as labels. A memcpy of variable size per row would cost more than the copy itself.
 template <class Unit>
 void gather_units(const std::byte* source, std::span<const std::int64_t> rows, std::byte* target) {
   for (const std::int64_t row : rows) {
@@ -30,8 +30,7 @@ void gather_units(const std::byte* source, std::span<const std::int64_t> rows, s
   }
 }
 
-/// Copies runs of consecutive rows in one call. Prefetches the start of a later row; the hardware prefetcher loads the
-/// rest.
+/// Copies each run of consecutive rows by one memcpy. Prefetches the start of a later row; the hardware loads the rest.
 void gather_blocks(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target) {
   constexpr std::size_t ahead = 4;
   for (std::size_t i = 0; i < rows.size();) {

@@ -14,15 +14,15 @@
 
 namespace lockstep::input {
 
-/// `shape` with the extent `rows` prepended; throws Error(invalid_argument) if that gives too many axes.
+/// `shape` with the extent `rows` prepended; throws Error(invalid_argument) if the result has too many axes.
 [[nodiscard]] Shape with_rows(std::int64_t rows, const Shape& shape);
-/// `shape` without its first extent; there must be one.
+/// `shape` without its first extent. `shape` must have at least one axis.
 [[nodiscard]] Shape without_rows(const Shape& shape);
 /// `shape` with its first extent replaced by 0; [0] for a scalar.
 [[nodiscard]] Shape emptied(const Shape& shape);
 
-/// The common first extent of all leaves. Throws Error(invalid_argument) if there are no leaves, a leaf is a scalar, or
-/// extents differ.
+/// The common first extent of all leaves. Throws Error(invalid_argument) if there are no leaves, if a leaf is a scalar,
+/// or if first extents differ.
 [[nodiscard]] std::int64_t common_rows(const Leaves& leaves);
 
 /// Copies rows [first, first + count) of each leaf to a new tensor.
@@ -41,8 +41,8 @@ void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResour
 /// `bytes` bytes.
 void gather_bytes(const std::byte* source, std::span<const std::int64_t> rows, std::size_t bytes, std::byte* target);
 
-/// Stacks elements, one at a time, as the rows of a new element. Memory grows with the number of elements that were
-/// added, not with the announced maximum.
+/// Stacks elements, one at a time, as the rows of a new element. Memory grows with the number of added elements, not
+/// with the maximum given to `start`.
 class RowStacker {
  public:
   explicit RowStacker(std::shared_ptr<MemoryResource> memory) noexcept : memory_(std::move(memory)) {}
@@ -60,7 +60,7 @@ class RowStacker {
 
   std::shared_ptr<MemoryResource> memory_;
   std::int64_t limit_ = 0;
-  std::int64_t capacity_ = 64;  // kept for the next stack, which is usually as long
+  std::int64_t capacity_ = 64;  // kept for the next stack, which usually has the same length
   std::int64_t count_ = 0;
   Leaves stacked_;
 };

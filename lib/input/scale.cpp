@@ -17,7 +17,7 @@ float as_float(T value) noexcept {
 }
 float as_float(bool value) noexcept { return value ? 1.0F : 0.0F; }
 
-/// Works in blocks of a fixed size, because compilers vectorize such loops at -O2.
+/// Works in blocks of a fixed size, because compilers vectorize loops of a fixed length at -O2.
 template <class T>
 void scale(const void* elements, std::size_t count, float factor, float* __restrict result) noexcept {
   constexpr std::size_t block = 16;

@@ -68,7 +68,7 @@ class StreamChunksCursor final : public WholeCursor {
   }
 
  private:
-  /// Moves to a batch with rows that have not been taken. Returns false at the end of the stream.
+  /// If all rows of the current batch have been taken, moves to the next batch that has rows. Returns false at the end.
   bool find_rows() {
     while (first_ == end_) {
       if (ended_ || !batches_->advance()) return !(ended_ = true);

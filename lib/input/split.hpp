@@ -23,20 +23,20 @@ struct RowRange {
   friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
-/// The rows of `replica` in a batch of `rows` rows, if a full batch has `full` rows. The chunks are contiguous, in the
-/// order of replicas, and cover the batch. A batch with more than `full` rows (a map can produce one) is divided as a
-/// full batch of its own size.
+/// The rows that `replica` gets of a batch of `rows` rows, if a full batch has `full` rows. The chunks are contiguous,
+/// in the order of replicas, and cover the batch. If a batch has more than `full` rows, which a map can produce, it is
+/// divided like a full batch of `rows` rows.
 [[nodiscard]] RowRange chunk_of(SplitPolicy policy, std::int64_t full, std::int64_t rows, int replicas,
                                 int replica) noexcept;
 
-/// Sizes of the chunks into which a rank divides its own stream of rows. They are used cyclically. They are the sizes
-/// of the chunks of a full batch, beginning with that of replica `first`, the lowest replica of the rank.
+/// Sizes of the chunks into which a rank divides its stream of rows; the list is used cyclically. The sizes are the
+/// chunk sizes of a full batch, beginning with the chunk of replica `first`, the lowest replica of the rank.
 [[nodiscard]] std::vector<std::int64_t> stream_chunks(std::int64_t full, int replicas, int first);
-/// Number of chunks of these sizes, taken cyclically, in a stream of `rows` rows. Some sizes may be 0, but not all.
+/// Number of chunks in a stream of `rows` rows, if `sizes` is used cyclically. Some sizes may be 0, but not all.
 [[nodiscard]] std::int64_t chunks_of_stream(std::span<const std::int64_t> sizes, std::int64_t rows) noexcept;
 
-/// The rows of all batches in order, regrouped into chunks of `sizes`, cyclically. The last chunk may be short; no
-/// chunk follows the last row.
+/// The rows of all batches in order, regrouped into chunks whose sizes are `sizes`, used cyclically. The last chunk may
+/// be short; there is no chunk after the last row.
 [[nodiscard]] std::shared_ptr<const Node> stream_chunks_node(std::shared_ptr<const Node> batches,
                                                              std::vector<std::int64_t> sizes);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communication between ranks that read streams of their own but make the same number of steps.
+// Communication between ranks that read separate streams but make the same number of steps.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace lockstep::input {
 
-/// The ranks of a layout. With a single rank it does not communicate, and needs no communicator.
+/// Communication of the ranks of a layout. If there is only one rank, no data is sent, and no communicator is needed.
 class StepPeers {
  public:
   explicit StepPeers(const InputLayout& layout);
@@ -43,7 +43,7 @@ class StepPeers {
   InputLayout layout_;  // has peers if there are several ranks
 };
 
-/// Dtypes and inner shapes of an element's tensors; can be broadcast to ranks that have no element.
+/// Dtypes and inner shapes of an element's tensors; can be broadcast to ranks that have not read an element.
 class ElementSpec {
  public:
   explicit ElementSpec(std::size_t leaves) noexcept : leaves_(leaves) {}

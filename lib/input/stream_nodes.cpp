@@ -101,7 +101,7 @@ class RepeatCursor final : public ForwardingCursor {
         empty_ = false;
         return true;
       }
-      if (source_ && empty_) return false;  // the source is empty, so all repetitions are
+      if (source_ && empty_) return false;  // the source is empty, so all repetitions are empty
       if (times_ != Pipeline::forever && done_ == static_cast<std::uint64_t>(times_)) return false;
       PassOptions inner = options_;
       inner.pass = inner_pass(options_.pass, times_, done_++);

@@ -58,7 +58,7 @@ void check_options(const char* call, const InterleaveOptions& options);
 [[nodiscard]] NodePointer unbatch_node(NodePointer source);
 /// `part` may be a shard hint, which a Restriction must replace before reading.
 [[nodiscard]] NodePointer shard_node(NodePointer source, const Part& part);
-/// Each element with its number as the first tensor, an i64 scalar.
+/// The elements of `source`, each with an additional first tensor: its number, an i64 scalar that counts from `start`.
 [[nodiscard]] NodePointer enumerate_node(NodePointer source, std::int64_t start);
 [[nodiscard]] NodePointer cache_node(NodePointer source);
 [[nodiscard]] NodePointer zip_node(std::vector<NodePointer> sources);
@@ -66,7 +66,7 @@ void check_options(const char* call, const InterleaveOptions& options);
 [[nodiscard]] NodePointer interleave_node(NodePointer source, Pipeline::Expand expand,
                                           const InterleaveOptions& options);
 
-/// Throws the error of reading a shard hint that has not been replaced.
+/// Throws the error for a read of a dataset whose shard hint has not been replaced.
 [[noreturn]] void throw_shard_hint();
 
 }  // namespace lockstep::input

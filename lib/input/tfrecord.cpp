@@ -28,14 +28,15 @@ T little_endian(std::span<const std::byte> bytes) noexcept {
   return value;
 }
 
-/// TFRecord's masking: a checksum of data that contains checksums would be degenerate.
+/// The masking of TFRecord: without it, the CRC of data that contains CRCs would be a weak check.
 std::uint32_t masked(std::uint32_t crc) noexcept { return (crc >> 15U | crc << 17U) + 0xa282ead8U; }
 
 bool has_checksum(std::span<const std::byte> bytes, std::size_t count) noexcept {
   return masked(detail::crc32c(bytes.first(count))) == little_endian<std::uint32_t>(bytes.subspan(count));
 }
 
-/// Detects gzip data. A plain file may have the same first bytes, if its first record has 35615 bytes.
+/// Opens a file, and detects gzip data. A plain file whose first record has 35615 bytes begins with the same two bytes
+/// as gzip data, so the checksum of the length decides.
 std::unique_ptr<FileWindow> open_window(const std::string& path) {
   auto plain = std::make_unique<FileWindow>(path, FileWindow::Packing::none);
   const bool is_plain =
@@ -86,7 +87,7 @@ class TfRecordCursor final : public BytesCursor {
 
   std::unique_ptr<FileWindow> window_;
   std::size_t max_record_bytes_;
-  std::size_t passed_ = 0;  // bytes of the current record
+  std::size_t passed_ = 0;  // size of the current record, with length and checksums
 };
 
 }  // namespace

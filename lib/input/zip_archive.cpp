@@ -25,7 +25,7 @@ constexpr std::size_t locator64_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t entry_bytes = 46;
 constexpr std::size_t local_bytes = 30;
-constexpr std::uint64_t in_extra = std::numeric_limits<std::uint32_t>::max();  // the real value is in the extra field
+constexpr std::uint64_t in_extra = std::numeric_limits<std::uint32_t>::max();  // stands for a value in the extra field
 
 /// Reads little-endian fields of a file, with bounds checks.
 class Fields {
@@ -68,7 +68,7 @@ struct Directory {
   std::uint64_t entries = 0;
 };
 
-/// Searches for the end record from the end of the file backwards, because a comment of at most 64 KiB may follow it.
+/// Searches backwards for the end record, because a comment of at most 64 KiB may follow the end record.
 std::uint64_t find_end(const MappedFile& file) {
   const std::span<const std::byte> all = file.bytes();
   const std::size_t furthest = end_bytes + std::numeric_limits<std::uint16_t>::max();
@@ -103,7 +103,7 @@ struct Sizes {
   std::uint64_t local = 0;  // offset of the local header
 };
 
-/// Replaces values that do not fit in 32 bits by those in the extra field.
+/// Replaces values that do not fit in 32 bits by the values in the extra field.
 void widen(Sizes& sizes, std::span<const std::byte> extra) noexcept {
   while (extra.size() >= 4) {
     const auto id = Fields::number<std::uint16_t>(extra, 0);
@@ -267,7 +267,7 @@ ZipArchive::ZipArchive(const std::string& path) : file_(std::make_shared<const M
   std::uint64_t left = file_->bytes().size();
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     const ZipMember& member = members_.emplace_back(read_entry(fields, at));
-    if (member.packed.size() > left) {  // overlapping members would expand a small file to any number of arrays
+    if (member.packed.size() > left) {  // if members overlap, a small file could expand to any number of arrays
       detail::throw_error(Code::data_loss, "{} is damaged: its members overlap", file_->name());
     }
     left -= member.packed.size();

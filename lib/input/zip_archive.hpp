@@ -32,9 +32,10 @@ class ZipArchive {
   explicit ZipArchive(const std::string& path);
 
   [[nodiscard]] const std::vector<ZipMember>& members() const noexcept { return members_; }
-  /// The decompressed bytes. At the end, the stream throws Error(data_loss) if size or checksum are wrong.
+  /// A stream of the decompressed bytes. At the end, the stream throws Error(data_loss) if its size or checksum is
+  /// wrong.
   [[nodiscard]] std::unique_ptr<ByteStream> open(const ZipMember& member) const;
-  /// Throws Error(data_loss) if the checksum of a stored member is wrong.
+  /// Throws Error(data_loss) if the checksum of `member` is wrong. `member` must be stored, not deflated.
   void check(const ZipMember& member) const;
   /// The file, which owns the members' bytes.
   [[nodiscard]] const std::shared_ptr<const MappedFile>& file() const noexcept { return file_; }

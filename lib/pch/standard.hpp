@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The precompiled header of the library and of its tests: headers of others that many sources include, and nothing of
-// lockstep. Each source still includes what it uses; tests/lint/includes.py checks this.
+// The precompiled header of the library and of its tests: headers of other projects that many sources include. It has
+// no header of lockstep. Each source still includes what it uses; tests/lint/includes.py checks this.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

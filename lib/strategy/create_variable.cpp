@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a strategy makes a variable, in cross-replica context and in a step.
+// How a strategy creates a variable, in cross-replica context and in a step.
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-/// What one replica of a step asks for; borrowed.
+/// The arguments of one replica's call in a step; the caller owns the objects.
 struct VariableRequest {
   const VariableInitializer* initial;
   const VariableOptions* options;
@@ -30,8 +30,8 @@ std::string text_of(const VariableOptions& options) {
                      to_string(options.aggregation), trainable, options.in_host_memory ? ", in host memory" : "");
 }
 
-/// Throws unless the local replicas ask for one variable. Values that a function would make are not compared: only the
-/// first replica's is called.
+/// Throws unless the local replicas request the same variable. Initial values from functions are not compared, because
+/// only the function of the first replica is called.
 void check_requests_agree(const PerReplica<VariableRequest>& requests) {
   const VariableRequest& first = requests.component(0);
   for (int i = 1; i < requests.size(); ++i) {
@@ -97,7 +97,7 @@ Variable Strategy::create_variable(const VariableInitializer& initial, const Var
         VariableRequest{&initial, &options, context.replica->devices().front()});
   }
   team_->forget_propagated();
-  // the other ranks wait for this one's value
+  // propagate, because the other ranks wait for this rank
   const Tensor value = detail::propagate(communicator(), [&] {
     Tensor made = initial();
     if (dtype && made.dtype() != *dtype) {

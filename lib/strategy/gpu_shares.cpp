@@ -18,14 +18,15 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t takes_none = -1;  // instead of a number of GPUs
+constexpr std::int64_t takes_none = -1;  // sent instead of the number of GPUs
 
 bool have_common(const std::vector<GpuId>& a, const std::vector<GpuId>& b) {
   return std::any_of(a.begin(), a.end(),
                      [&b](const GpuId& id) { return std::find(b.begin(), b.end(), id) != b.end(); });
 }
 
-/// Ranks that see what `rank` sees, itself among them; empty, with the reason in `why_not`, where they cannot share it.
+/// The ranks that see the same GPUs as `rank`, including `rank`. If these ranks cannot share the GPUs, returns an empty
+/// list and stores the reason in `why_not`.
 std::vector<std::size_t> sharers_of(std::size_t rank, std::span<const VisibleGpus> ranks, WhenCrowded crowded,
                                     std::string& why_not) {
   const std::vector<GpuId>& mine = ranks[rank].ids;
@@ -56,7 +57,7 @@ VisibleGpus visible_here(bool takes_share) {
   return visible;
 }
 
-/// One input for each local replica, of which the first has all rows.
+/// One input for each local replica: `rows` for the first replica, `none` for all others.
 std::vector<ConstTensorView> of_first_replica(const ConstTensorView& rows, const ConstTensorView& none, int replicas) {
   std::vector<ConstTensorView> inputs(static_cast<std::size_t>(replicas), none);
   inputs.front() = rows;

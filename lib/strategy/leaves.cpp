@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-/// Whether each replica has its own value of `variable`: it belongs to the strategy and is synchronized on read.
+/// Whether each replica has a separate value: the variable belongs to the strategy, and is synchronized on read.
 bool has_value_per_replica(const Variable& variable, const Sharing& sharing) {
   return variable.synchronization() == VariableSynchronization::on_read && sharing.strategy != nullptr &&
          !VariableAccess::team(variable).has_plain_variables() && sharing.strategy->variable_created_in_scope(variable);
@@ -37,7 +37,7 @@ const char* name_of(LeafKind kind) {
   return kind == LeafKind::variable ? "variable" : kind == LeafKind::mirrored ? "mirrored value" : "plain value";
 }
 
-/// A copy of `tensor`.
+/// A copy of `tensor` on the device `place`.
 Tensor copied_to(const Tensor& tensor, Device place) {
   Tensor result = Tensor::uninitialized(tensor.dtype(), tensor.shape(), nullptr, place);
   copy(result.view(), tensor.view());

@@ -13,14 +13,15 @@ namespace lockstep {
 /// cpu:0 .. cpu:(count - 1).
 [[nodiscard]] std::vector<Device> logical_cpus(int count);
 
-/// gpu:0, gpu:1, ...: all that this process can use; cpu:0 if there is none.
+/// All GPUs that this process can use: gpu:0, gpu:1, ...; cpu:0 if there is no GPU.
 [[nodiscard]] std::vector<Device> gpus_or_cpu();
 
-/// Throws Error(unavailable), which begins with `caller` and lists the devices of this process, unless `device` is one.
+/// Throws Error(unavailable) unless `device` is a device of this process. The text begins with `caller` and lists the
+/// devices.
 void require_device_here(Device device, std::string_view caller);
 
-/// Returns `devices`. Throws Error(invalid_argument) if it is empty or names a device twice, Error(unavailable) for a
-/// device that does not exist.
+/// Returns `devices`. Throws Error(invalid_argument) if the list is empty or names a device twice, and
+/// Error(unavailable) if a device does not exist.
 [[nodiscard]] std::vector<Device> checked_devices(std::vector<Device> devices, std::string_view strategy);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of annotations for the logical devices of a replica, which has one: 0.
+// The checks of annotations for logical devices. Each replica has one logical device, number 0.
 
 #include "base/check.hpp"
 

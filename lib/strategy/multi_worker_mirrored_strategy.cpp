@@ -35,7 +35,7 @@ bool demands_nccl(const MultiWorkerOptions& options) {
   return options.communication_options.implementation == CommunicationImplementation::nccl;
 }
 
-/// Finds a cluster that is wrong, written by hand or for another job, before it has consequences.
+/// Throws Error(invalid_argument) if the cluster specification does not match the ranks of this job.
 void check_resolver(const ClusterResolver& resolver, const Communicator& communicator) {
   const ClusterSpec& spec = resolver.cluster_spec();
   if (spec.empty()) return;
@@ -67,7 +67,7 @@ ClusterResolver resolver_of(const Communicator& communicator, const MultiWorkerO
   return {communicator.rank(), communicator.size()};
 }
 
-/// Throws errors that this rank alone may detect; they are propagated.
+/// Checks the options of this rank. An error may occur on this rank only, so it is propagated.
 void check_options(const Communicator& communicator, const MultiWorkerOptions& options) {
   detail::propagate(communicator, [&] {
     if (options.cluster_resolver) check_resolver(*options.cluster_resolver, communicator);
@@ -82,7 +82,7 @@ struct ChosenDevices {
   std::string note;
 };
 
-/// Collective if GPUs are to be shared, also for ranks that name their devices.
+/// Collective unless `default_devices` is cpus; ranks that name their devices take part, too.
 ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOptions& options) {
   if (options.default_devices == DefaultDevices::cpus) {
     return {options.devices.value_or(logical_cpus(communicator.local_replicas())), ""};
@@ -105,7 +105,8 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
 /// Kinds of the devices of all ranks.
 enum Kinds : std::uint8_t { cpus = 1, gpus = 2, both = 3 };
 
-/// Collective. If the options of a rank were wrong, the other ranks get its error here.
+/// The kinds of devices on all ranks together. Collective. If the options of a rank are invalid, the other ranks get
+/// the error of that rank here.
 std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>& devices) {
   std::uint8_t kinds = 0;
   for (const Device& device : devices) kinds |= device.kind == DeviceKind::cpu ? Kinds::cpus : Kinds::gpus;
@@ -119,7 +120,7 @@ std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>&
   return all;
 }
 
-/// The same on all ranks.
+/// Throws Error(unavailable) on all ranks if NCCL cannot connect the devices of all ranks. Collective.
 void require_nccl_of_all(Communicator& communicator, const std::vector<Device>& devices, std::uint8_t kinds) {
   if (kinds != Kinds::gpus) {
     detail::throw_error(Code::unavailable, "{} requires GPUs, but replicas compute on {}; use AUTO or RING",
@@ -148,8 +149,8 @@ std::shared_ptr<ReplicaTeam> make_team(const Communicator& given, const MultiWor
   return team;
 }
 
-/// Without the deadline, which the communicator has, and without the request for NCCL, which has been checked: values
-/// of a step in host memory are reduced there.
+/// `options` for the calls of the strategy. The deadline is removed, because the communicator has it. The request for
+/// NCCL has been checked, and becomes `automatic`, so that values in host memory can be reduced in host memory.
 CommunicationOptions options_of_calls(CommunicationOptions options) {
   options.timeout_seconds = std::nullopt;
   if (options.implementation == CommunicationImplementation::nccl)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy::reduce and Strategy::gather, below their types.
+// The untyped implementation of Strategy::reduce and Strategy::gather.
 
 #include "base/check.hpp"
 #include "context/replica_team.hpp"
@@ -71,7 +71,7 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
     std::vector<Item> items = reduction->values();
     std::vector<Item> counts = reduction->counts();
     if (ops_are_given_) {
-      // counts must be exact, whatever adds the values
+      // counts must be exact, so the given cross-device operations do not add them
       if (!counts.empty()) {
         team_->collective([&](Communicator& communicator) {
           communicator.all_reduce(counts, ReduceOp::sum, {.order = {}, .name = "reduce", .where = options.where});

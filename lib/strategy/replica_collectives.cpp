@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives of replicas that need the strategy's cross-device operations: all_gather, and all_reduce of sparse
-// values. The first local replica runs the collective for the rank, on the parts of all local replicas.
+// The replica collectives that use the strategy's cross-device operations: all_gather, and all_reduce of sparse values.
+// The first local replica runs the collective for the rank, on the values of all local replicas.
 
 #include "context/replica_team.hpp"
 #include "context/step.hpp"
@@ -27,7 +27,8 @@ const Part& part_of(std::span<const detail::MergePart> parts, std::size_t i) {
   return *static_cast<const Part*>(parts[i].arguments);
 }
 
-/// Throws Error(mismatch) on all ranks when local replica i gives another number than the first.
+/// Throws Error(mismatch) on all ranks if the value of the first local replica (`here`) differs from the value of local
+/// replica i (`there`).
 void require_equal(ReplicaTeam& team, std::string_view call, std::string_view what, std::size_t i,
                    std::string_view here, std::string_view there) {
   if (here == there) return;
@@ -66,7 +67,7 @@ void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts
 
 namespace {
 
-/// The leaves of all local replicas, as the items of one collective: entry k of a list has leaf k of each replica.
+/// The leaves of all local replicas, as the items of one collective. Entry k of a list has leaf k of each replica.
 struct MixedItems {
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<std::vector<TensorView>> outputs;
@@ -104,7 +105,7 @@ MixedItems items_of(ReplicaTeam& team, std::span<const detail::MergePart> parts)
   return items;
 }
 
-/// Devices of the results, by component: the component's GPU, or host memory.
+/// Device of the result for each component: the GPU of the component, or host memory.
 std::vector<Device> places_of(const std::vector<const IndexedSlices*>& components) {
   std::vector<Device> places;
   for (const IndexedSlices* part : components) {

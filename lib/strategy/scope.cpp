@@ -34,7 +34,7 @@ bool is_open(const ScopeRecord& record) noexcept {
   return false;
 }
 
-/// Whether no step, merge or update has begun in the open scope `record`.
+/// Whether no step, merge or update is running inside the open scope `record`.
 bool can_be_closed(const ScopeRecord& record) noexcept {
   const ThreadContext& context = thread_context();
   return context.mode == Mode::cross_replica && context.step == record.replaced.step;
@@ -64,10 +64,10 @@ Scope::~Scope() {
     detail::log_warning(
         "scope: a scope was closed on a thread that did not open it; it stays open on the thread that opened it. Close "
         "each scope on the thread that opened it");
-    detail::leak(record_.release());  // that thread's context still points to it
+    detail::leak(record_.release());  // the context of the opening thread still points to the record
     return;
   }
-  if (!is_open(*record_)) return;  // ended with an outer one, or with the merge that it was opened in
+  if (!is_open(*record_)) return;  // already ended, together with an outer scope or with the merge that contains it
   if (!can_be_closed(*record_)) {
     detail::log_warning(
         "scope: nesting error: a scope of {} was closed inside a step, merge_call or update that was started within "

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// GPUs and hosts have no other way between them than host memory.
+/// If some devices are CPUs and some are GPUs, all data travels through host memory, so `automatic` becomes `ring`.
 CommunicationOptions options_for(const ReplicaTeam& team, CommunicationOptions options) {
   const bool is_open = options.implementation == CommunicationImplementation::automatic;
   if (is_open && team.devices_are_mixed()) options.implementation = CommunicationImplementation::ring;
@@ -33,7 +33,7 @@ Strategy::Strategy(const StrategyOfTheLibrary& parts)
       result_memory_(detail::steady_memory()),
       extended_(*this) {
   using Use = StrategyHooks::ReducerUse;
-  // the reducer owns the objects that it uses: variables keep the team alive after the strategy
+  // the reducer owns the objects that it uses, because variables keep the team alive after the strategy is destroyed
   team_->set_hooks(
       {.reducer =
            [held = ops_, of_strategy = communication_options_](Communicator& communicator, std::span<const Item> items,

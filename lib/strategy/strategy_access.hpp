@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-/// The parts of a strategy.
+/// The parts from which a strategy is constructed.
 struct StrategyOfTheLibrary {
   std::shared_ptr<ReplicaTeam> team;
-  std::shared_ptr<CrossDeviceOps> ops = nullptr;  ///< reduces; null for the default, which depends on the devices
+  std::shared_ptr<CrossDeviceOps> ops = nullptr;  ///< null: the default, which depends on the devices
   CommunicationOptions options = {};
 };
 
-/// The library's own access to the reducer of a strategy.
+/// Gives the library access to private members of a strategy.
 struct StrategyAccess {
   [[nodiscard]] static ReplicaTeam& team(Strategy& strategy) noexcept { return *strategy.team_; }
   [[nodiscard]] static CrossDeviceOps& ops(Strategy& strategy) noexcept { return *strategy.ops_; }
@@ -26,11 +26,11 @@ struct StrategyAccess {
   }
 };
 
-/// Throws Error(invalid_argument) for an op whose reduction of one value that all replicas share is not that value:
-/// mean, min, max, band and bor give the value itself.
+/// Checks the reduction of one value that all replicas share. The ops mean, min, max, band and bor return the value
+/// itself; for any other op, throws Error(invalid_argument).
 void check_keeps_one_value(ReduceOp op, const char* kind);
 
-/// StrategyHooks::all_gather and all_reduce_mixed of every strategy, in replica_collectives.cpp.
+/// Implementations of StrategyHooks::all_gather and StrategyHooks::all_reduce_mixed, in replica_collectives.cpp.
 void all_gather_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);
 void all_reduce_mixed_parts(void* none, std::span<const detail::MergePart> parts, Strategy& strategy);
 

@@ -31,7 +31,7 @@ std::vector<Variable> Adam::do_state() const {
 void Adam::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
-  // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1
+  // in f64, because in f32 the difference 1 - beta^t loses all its digits if beta is near 1 and t is small
   const double correction = std::sqrt(1.0 - std::pow(static_cast<double>(options_.beta_2), step)) /
                             (1.0 - std::pow(static_cast<double>(options_.beta_1), step));
   const float rate = static_cast<float>(static_cast<double>(learning_rate) * correction);

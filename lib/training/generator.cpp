@@ -22,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-// A process-wide value, as in tf.random, where the seed is set before any object exists to which it could be passed.
+// A process-wide value, as in tf.random: a program sets the seed before it creates an object that could store the seed.
 constinit std::atomic<std::uint64_t> process_seed{0};
 
 /// Number of words of the stream that one T takes.
@@ -38,11 +38,11 @@ constexpr std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) noexcept
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/// Maps a word to [0, 1), with all bits of T's significand.
+/// Maps the next word (double: two words) to [0, 1), with all bits of the significand.
 float fraction(detail::PhiloxWords& words, float) { return static_cast<float>(words.next() >> 8) * 0x1p-24F; }
 double fraction(detail::PhiloxWords& words, double) { return static_cast<double>(words.next_64() >> 11) * 0x1p-53; }
 
-/// Maps a word into (0, 1): the centres of 2^32 or 2^52 intervals of equal length.
+/// Maps the next word (double: two words) to the centre of one of 2^32 (double: 2^52) equal intervals in (0, 1).
 double share(detail::PhiloxWords& words, float) { return (static_cast<double>(words.next()) + 0.5) * 0x1p-32; }
 double share(detail::PhiloxWords& words, double) {
   return (static_cast<double>(words.next_64() >> 12) + 0.5) * 0x1p-52;
@@ -69,7 +69,7 @@ void check_normal(T mean, T stddev) {
 template <class T>
 T uniform_float(detail::PhiloxWords& words, T low, T high) {
   const T value = low + (high - low) * fraction(words, T{});
-  return value < high ? value : std::nextafter(high, low);  // the sum may have been rounded up
+  return value < high ? value : std::nextafter(high, low);  // rounding may give `high`
 }
 
 template <class T>

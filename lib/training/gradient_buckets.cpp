@@ -24,7 +24,7 @@ namespace {
 struct Bucket {
   std::size_t first = 0;
   std::size_t last = 0;
-  std::size_t missing = 0;  ///< (replica, tensor) pairs that are not ready in this step
+  std::size_t missing = 0;  ///< number of (replica, tensor) pairs that are not ready in this step
   std::optional<Plan> plan;
   std::optional<Request> request;
 };
@@ -97,11 +97,11 @@ struct GradientBuckets::State {
 
   [[nodiscard]] std::size_t replicas() const { return static_cast<std::size_t>(communicator.local_replicas()); }
 
-  /// Posts the buckets that are ready and next in order.
+  /// Starts the reductions of complete buckets, in order, except for the last bucket.
   void post() LOCKSTEP_REQUIRES(mutex) {
     while (next < buckets.size() && buckets[next].missing == 0 && !failure && !is_alone) {
       Bucket& bucket = buckets[next];
-      // nothing is left to compute during the last one: `finish` runs it, without a hand-off to another thread
+      // no computation is left that could overlap with the last bucket, so `finish` reduces it without another thread
       if (next + 1 == buckets.size()) return;
       ++next;
       try {
@@ -112,7 +112,7 @@ struct GradientBuckets::State {
     }
   }
 
-  /// Waits for the posted buckets, and reduces the others on this thread.
+  /// Waits for the buckets whose reduction has started, and reduces the remaining buckets on this thread.
   void complete() LOCKSTEP_REQUIRES(mutex) {
     for (Bucket& bucket : buckets) {
       try {
@@ -155,8 +155,8 @@ struct GradientBuckets::State {
   Communicator communicator;
   GradientBucketsOptions options;
   const std::chrono::milliseconds fail_after = communicator.options().fail_after.value();
-  const bool is_alone = communicator.layout().replicas() == 1;  // every tensor is then its own sum
-  std::vector<std::vector<TensorView>> outputs;                 // by tensor, then replica
+  const bool is_alone = communicator.layout().replicas() == 1;  // one replica: no reduction
+  std::vector<std::vector<TensorView>> outputs;                 // by tensor, then by replica
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<Item> items;
   std::vector<std::size_t> bucket_of;
@@ -165,9 +165,9 @@ struct GradientBuckets::State {
   detail::Mutex mutex;
   std::condition_variable step_ended;
   std::deque<Bucket> buckets LOCKSTEP_GUARDED_BY(mutex);
-  std::vector<bool> is_ready LOCKSTEP_GUARDED_BY(mutex);  // by replica, then tensor
-  std::size_t next LOCKSTEP_GUARDED_BY(mutex) = 0;        // the next bucket to post
-  std::size_t finishing LOCKSTEP_GUARDED_BY(mutex) = 0;   // replicas inside finish
+  std::vector<bool> is_ready LOCKSTEP_GUARDED_BY(mutex);  // by replica, then by tensor
+  std::size_t next LOCKSTEP_GUARDED_BY(mutex) = 0;        // next bucket to be reduced
+  std::size_t finishing LOCKSTEP_GUARDED_BY(mutex) = 0;   // number of replicas inside `finish`
   std::uint64_t step LOCKSTEP_GUARDED_BY(mutex) = 0;
   std::exception_ptr failure LOCKSTEP_GUARDED_BY(mutex);
   std::exception_ptr last_failure LOCKSTEP_GUARDED_BY(mutex);

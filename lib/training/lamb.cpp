@@ -27,8 +27,8 @@ LambOptions checked(const LambOptions& options) {
   return options;
 }
 
-/// Calls `body(begin, directions)` for consecutive segments of the vector of directions, which is never stored as a
-/// whole: computing it twice costs less than the memory traffic.
+/// Calls `body(begin, directions)` for consecutive segments of the vector of directions. The whole vector is never
+/// stored: computing the directions twice costs less than the memory traffic.
 template <class Body>
 void for_each_piece(std::span<const float> parameter, std::span<const float> mean, std::span<const float> square,
                     const detail::LambFactors& factors, const Body& body) {
@@ -67,7 +67,7 @@ void step_in_host_memory(std::span<float> parameter, std::span<const float> mean
   });
 }
 
-/// Parameter and directions are copied to the host, where the norms are summed in the fixed order.
+/// Copies the parameter and the directions to the host, and sums the norms there in the fixed order.
 void step_on_gpu(const TensorView& parameter, const TensorView& mean, const TensorView& square,
                  const detail::LambFactors& factors, float learning_rate) {
   Tensor directions = Tensor::uninitialized(DType::f32, parameter.shape, nullptr, parameter.device);
@@ -97,7 +97,7 @@ std::vector<Variable> Lamb::do_state() const {
 void Lamb::do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) {
   const auto step =
       replica.update(steps_, [](std::span<std::int64_t> steps) { return static_cast<double>(++steps.front()); });
-  // in f64: 1 - beta^t loses all its digits in f32 for the first steps of a beta near 1
+  // in f64, because in f32 the difference 1 - beta^t loses all its digits if beta is near 1 and t is small
   const auto correction = [step](float beta) { return static_cast<float>(1.0 - std::pow(double{beta}, step)); };
   const detail::LambFactors factors{correction(options_.beta_1), correction(options_.beta_2), options_.epsilon,
                                     options_.weight_decay};

@@ -9,9 +9,9 @@
 
 namespace lockstep::detail {
 
-/// A sum of squares in f64 whose order of additions depends neither on the processor nor on the division of the
-/// elements into calls: element i of all elements added so far goes to partial sum i mod 8, and the partial sums are
-/// added in order.
+/// A sum of squares in f64. The order of additions depends neither on the processor nor on the division of the elements
+/// into calls of `add`: the square of element i, counted over all calls, is added to partial sum i mod 8, and `total`
+/// adds the partial sums in order.
 class SquareSum {
  public:
   void add(std::span<const float> elements) noexcept;
@@ -20,7 +20,7 @@ class SquareSum {
  private:
   static constexpr std::size_t lanes = 8;
   std::array<double, lanes> sums_{};
-  std::size_t next_ = 0;  // partial sum of the next element
+  std::size_t next_ = 0;  // index of the partial sum for the next element
 };
 
 }  // namespace lockstep::detail

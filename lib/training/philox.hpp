@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a bijection of
-// 128-bit counters for each 64-bit key, whose values at successive counters are random numbers.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): for each 64-bit
+// key, a bijection of 128-bit counters. The values of the bijection at successive counters are random numbers.
 
 #pragma once
 
@@ -27,7 +27,7 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
   return counter;
 }
 
-/// The words of one stream of a key, from any position. The number of the stream is the upper half of the counter.
+/// The words of one stream of a key, from position `word` on. `stream` and `number` form the upper half of the counter.
 class PhiloxWords {
  public:
   PhiloxWords(std::uint64_t key, std::uint32_t stream, std::uint32_t number, std::uint64_t word) noexcept

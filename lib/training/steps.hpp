@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kernels/optimizer_step on the copies of variables on any device: in host memory by the processor, on a GPU by its
-// kernels, in order with its stream. The bits are the same.
+// Applies kernels/optimizer_step to copies of variables on any device. The processor updates copies in host memory;
+// kernels update copies on a GPU, in the order of the replica's stream. The results have the same bits.
 
 #pragma once
 
@@ -28,7 +28,7 @@ void adam_moments(const TensorView& mean, const TensorView& square, const ConstT
 void lamb_direction(const TensorView& out, const ConstTensorView& parameter, const ConstTensorView& mean,
                     const ConstTensorView& square, const LambFactors& factors);
 
-/// `gradient` on the device of the parameter: the gradient itself, or a copy that lives as long as this object.
+/// `gradient` on the device of the parameter: the gradient itself, or a copy that exists as long as this object.
 class GradientOnDevice {
  public:
   GradientOnDevice(const ConstTensorView& gradient, Device place);
@@ -39,8 +39,8 @@ class GradientOnDevice {
   ConstTensorView view_;
 };
 
-/// The copy that this update may write, on any device. An update of a typed variable gets a span of host memory;
-/// therefore optimizers update their variables as `const Variable&`.
+/// The copy of `variable` that the current update may write, on any device. Optimizers update their variables as `const
+/// Variable&`, because the update of a typed variable gets a span, which refers to host memory.
 [[nodiscard]] inline TensorView copy_to_write(const Variable& variable) { return variable.updatable_component(); }
 
 }  // namespace lockstep::detail

@@ -22,7 +22,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// The last slice of each row.
+/// The copies that write the last slice of each row to the target.
 std::vector<cuda::CopyRegion> last_slices(const SparseUpdate& update) {
   const std::size_t bytes = static_cast<std::size_t>(update.width) * size_of(update.dtype);
   std::vector<cuda::CopyRegion> regions;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sparse updates of tensors on any device: in host memory by the processor, on a GPU by its kernels, in order with its
-// stream. The bits are the same.
+// Sparse updates of tensors on any device. The processor updates tensors in host memory; kernels update tensors on a
+// GPU, in the order of the replica's stream. The results have the same bits.
 
 #pragma once
 
@@ -14,15 +14,16 @@
 namespace lockstep::detail {
 
 /// Sets rows of `target` to `row op (slice / divisor)`, see SparseUpdate. The slices must be valid, with the target's
-/// dtype and row shape, and must not overlap the target. They may be on any device, and are copied to the target's.
-/// `divisor` must be 1 for integers, and for update.
+/// dtype and row shape, and must not overlap the target. The slices may be on any device, and are copied to the device
+/// of the target. `divisor` must be 1 for integers, and for RowOp::update.
 ///
-/// Cost: indices on a GPU are copied to the host, which waits for that GPU's stream. The n indices are sorted there. On
-/// a GPU there is one launch per 232 indices (for update, per 144 rows), in which the elements of a row are read and
-/// written once and its slices are applied one after the other.
+/// Cost: the n indices are sorted on the host. Indices on a GPU are copied to the host; the copy waits for that GPU's
+/// stream. If the target is on a GPU, there is one launch per 232 indices (for RowOp::update, per 144 rows). A launch
+/// reads and writes each row once, and applies the slices of a row one after the other.
 void apply_sparse_update(TensorView target, RowOp op, const IndexedSlices& slices, int divisor);
 
-/// Whether any element of `values`, which are integers, is 0. Elements on a GPU are read through a copy in host memory.
+/// Whether `values` has an integer element that is 0; false for other dtypes. Elements on a GPU are copied to host
+/// memory.
 [[nodiscard]] bool has_integer_zero(ConstTensorView values);
 
 }  // namespace lockstep::detail

@@ -25,7 +25,7 @@ void refuse_bool(DType dtype) {
   throw_error(Code::invalid_argument, "assign_add, assign_sub: bool values cannot be added; use assign");
 }
 
-/// target[i] = op(target[i], value[i]), in the type that elements are added in.
+/// target[i] = op(target[i], value[i]), computed in the accumulation type of the elements.
 template <class Op>
 void apply(TensorView target, ConstTensorView value, Op op) {
   refuse_bool(target.dtype);
@@ -45,7 +45,7 @@ void apply(TensorView target, ConstTensorView value, Op op) {
   edit.finish();
 }
 
-/// Adds on the GPU of `target`; a value that is elsewhere is copied there first.
+/// Adds on the GPU of `target`. If `value` is on another device, it is first copied to that GPU.
 void add_there(const TensorView& target, ConstTensorView value) {
   refuse_bool(target.dtype);
   std::optional<Tensor> there;
@@ -59,11 +59,11 @@ void add_there(const TensorView& target, ConstTensorView value) {
   reduce_local(parts, std::span(&target, 1), ReduceOp::sum);
 }
 
-/// The quotient truncated towards zero, plus one for the first replicas until the remainder is used up: the shares add
-/// up to `total`.
+/// The quotient, truncated towards zero. The first replicas add one unit of the remainder each, with its sign, so that
+/// all shares add up to `total`.
 template <class T>
 T integer_share(T total, int replica, int replicas) {
-  // i64 holds every element type but u64
+  // i64 holds every signed type, and u64 every unsigned type
   using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
   const Wide wide = total;
   const Wide quotient = wide / static_cast<Wide>(replicas);

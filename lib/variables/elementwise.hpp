@@ -10,12 +10,14 @@
 namespace lockstep::detail {
 
 /// target += value, or target -= value, element by element; both have the same dtype and element count. Integers wrap.
-/// Throws Error(invalid_argument) for bool. Sums of tensors on a GPU are computed there, differences in host memory.
+/// Throws Error(invalid_argument) for bool. Sums are computed on the device of `target`. Differences are computed in
+/// host memory.
 void add_to(TensorView target, ConstTensorView value);
 void subtract_from(TensorView target, ConstTensorView value);
 
-/// Writes the share of replica `replica` of `replicas` in `total` to `target`, element by element: total / replicas;
-/// for integers the remainder goes to the first replicas. Throws Error(invalid_argument) for bool. In host memory.
+/// Writes to `target`, element by element, the share of `total` that belongs to replica `replica` of `replicas`: total
+/// / replicas. For integers, the remainder is divided among the first replicas. Throws Error(invalid_argument) for
+/// bool. Computed in host memory.
 void write_share(TensorView target, ConstTensorView total, int replica, int replicas);
 
 }  // namespace lockstep::detail

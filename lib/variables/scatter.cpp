@@ -35,9 +35,9 @@ namespace lockstep {
 namespace {
 
 /// Concatenates the rows of all replicas, in the order of replica ids, on each device in `places`; `local` holds the
-/// slices of this rank's replicas. Replicas may have different numbers of rows; everything else is equal. All slices,
-/// of all ranks, are in host memory, or all are on GPUs. Cross-replica context. Collective; throws Error(mismatch) if
-/// ranks give different names. Cost: as reduce_slices.
+/// slices of this rank's replicas. Replicas may have different numbers of rows; dtypes and row shapes are equal. Either
+/// all slices of all ranks are in host memory, or all are on GPUs. Cross-replica context. Collective; throws
+/// Error(mismatch) if ranks give different names. Cost: see reduce_slices.
 std::vector<IndexedSlices> gather_slices(ReplicaTeam& team, std::span<const IndexedSlices> local,
                                          std::span<const Device> places, std::string_view name) {
   std::vector<const IndexedSlices*> components;
@@ -53,14 +53,14 @@ std::vector<IndexedSlices> gather_slices(ReplicaTeam& team, std::span<const Inde
   return all;
 }
 
-/// Uninitialized slices with `count` rows of the shape and dtype of those of `like`.
+/// Uninitialized slices with `count` rows, which have the row shape and dtype of `like`.
 IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
   return {Tensor::uninitialized(like.values.dtype(), detail::with_extent(like.values.shape(), 0, count)),
           Tensor::uninitialized(DType::i64, Shape{count}), like.rows};
 }
 
-/// The rows of replica 0, on every rank. All slices are in host memory. Otherwise as gather_slices. Cost: two
-/// broadcasts.
+/// Returns the rows of replica 0 on every rank. All slices must be in host memory. Context and errors are as for
+/// gather_slices. Collective. Cost: two broadcasts.
 IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
   if (team.communicator().size() == 1) return local.front();
   const bool is_root = team.communicator().rank() == 0;
@@ -97,7 +97,7 @@ bool is_reduced(const VariableState& state) {
          state.options.aggregation == VariableAggregation::mean;
 }
 
-/// Throws Error(unimplemented) if the variable does not have the operation in this context.
+/// Throws Error(unimplemented) if the variable does not support the operation in this context.
 void check_operation(const VariableState& state, const Use& use, RowOp op) {
   if (use.place == Place::plain) return;
   if (state.is_on_read()) {
@@ -137,8 +137,8 @@ void check_slices(const VariableState& state, RowOp op, const IndexedSlices& sli
   }
 }
 
-/// Slices that the write itself cannot change: slices in the variable's own memory are copied. Indices are copied to
-/// the host, where they are read several times.
+/// Slices that the write itself cannot change: values that overlap the variable's memory are copied. Indices are copied
+/// to the host, because they are read several times there.
 IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices) {
   const auto begin_of = [](const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data()); };
   const auto end_of = [&](const Tensor& tensor) { return begin_of(tensor) + tensor.byte_count(); };
@@ -148,7 +148,7 @@ IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices
   return {overlap ? slices.values.clone() : slices.values, detail::host_tensor(slices.indices), slices.rows};
 }
 
-/// The slices of one replica.
+/// The arguments of one replica's call.
 struct ScatterRequest {
   const VariableState* state;
   RowOp op;
@@ -159,8 +159,7 @@ IndexedSlices at(Device place, const IndexedSlices& slices) {
   return {slices.values.to(place), slices.indices.to(place), slices.rows};
 }
 
-/// The rows of all replicas, for each local one. They are exchanged between GPUs if all copies, of all ranks, are on
-/// GPUs.
+/// For each local replica, the rows of all replicas. If all copies of all ranks are on GPUs, GPUs exchange the rows.
 PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state, std::vector<IndexedSlices> local,
                                    std::string_view name) {
   const int first = team.first_replica_id();
@@ -177,7 +176,7 @@ PerReplica<IndexedSlices> gathered(ReplicaTeam& team, const VariableState& state
   return PerReplica<IndexedSlices>(gather_slices(team, local, places, name), first);
 }
 
-/// The rows of replica 0, for each local one; through host memory if there are several ranks.
+/// For each local replica, the rows of replica 0. If there are several ranks, the rows are sent through host memory.
 PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices> local, std::string_view name) {
   if (team.communicator().size() > 1) {
     for (IndexedSlices& slices : local) slices = at(Device{}, slices);
@@ -186,7 +185,8 @@ PerReplica<IndexedSlices> broadcast(ReplicaTeam& team, std::vector<IndexedSlices
                                    team.first_replica_id());
 }
 
-/// Called in the rendezvous of the local replicas: the slices that each of them applies to its copy.
+/// For each local replica, the slices that the replica applies to its copy. Called in the rendezvous of the local
+/// replicas.
 PerReplica<IndexedSlices> joined(ReplicaTeam& team, const PerReplica<ScatterRequest>& requests) {
   const ScatterRequest& first = requests.component(0);
   std::vector<IndexedSlices> local;

@@ -54,7 +54,7 @@ void check_options(const VariableOptions& options, DType dtype) {
   }
 }
 
-/// `options` with `automatic` and the default of `trainable` replaced by their meaning.
+/// `options` with the values that `automatic` and an unset `trainable` stand for.
 VariableOptions resolved(VariableOptions options) {
   if (options.synchronization == VariableSynchronization::automatic) {
     options.synchronization = VariableSynchronization::on_write;
@@ -76,7 +76,7 @@ Tensor copy_on(Device device, ConstTensorView value) {
 }
 
 /// Broadcasts the initial value of rank 0 to all ranks, through host memory. If ranks create different variables, the
-/// names of their calls differ, and every rank gets Error(mismatch).
+/// names of their broadcasts differ, and every rank gets Error(mismatch).
 Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOptions& options) {
   const Device place = place_of(team, 0, options);
   if (team.communicator().size() == 1) return copy_on(place, initial.view());
@@ -101,7 +101,7 @@ Variable VariableAccess::make(std::shared_ptr<ReplicaTeam> team, const Tensor& i
   detail::propagate(team->communicator(), [&] { check_options(options, initial.dtype()); });
   auto state = std::make_shared<VariableState>();
   state->options = resolved(options);
-  // another rank may have the variable by the time this one fails
+  // propagate, because another rank may already have created the variable when this rank fails
   detail::propagate(team->communicator(), [&] {
     state->copies.push_back(agreed_value(*team, initial, state->options));
     for (int i = 1; i < team->local_replicas(); ++i) {

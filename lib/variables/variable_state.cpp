@@ -58,11 +58,11 @@ void VariableState::aggregate_copies(TensorView target) const {
                           options.name);
     });
   }
-  if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());  // the aggregate of one copy
+  if (team->replicas() == 1) return lockstep::copy(target, copies.front().view());  // one copy is its own aggregate
   const ConstTensorView first = copies.front().view();
   if (first.device.kind != target.device.kind) {
-    // aggregates on the device of the copies, so that all ranks use the same path even if they need the result on
-    // different devices
+    // aggregate on the device of the copies, so that all ranks use the same path even if the targets of the ranks are
+    // on different devices
     Tensor there = detail::propagate(team->communicator(), [&first] {
       return Tensor::uninitialized(first.dtype, first.shape, nullptr, first.device);
     });
@@ -95,7 +95,7 @@ void VariableState::require_aggregation() const {
 const Tensor& VariableState::aggregate_written(int copy, ConstTensorView value) {
   require_aggregation();
   const ThreadContext& context = thread_context();
-  Tensor& target = scratch[static_cast<std::size_t>(copy)];  // each replica uses its own element
+  Tensor& target = scratch[static_cast<std::size_t>(copy)];  // no race: each replica uses its own element
   if (target.shape() != value.shape || target.dtype() != value.dtype || target.device() != value.device) {
     target = Tensor::uninitialized(value.dtype, value.shape, nullptr, value.device);
   }

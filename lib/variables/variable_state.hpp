@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state that all handles of a variable share, and the interpretation of a use in the caller's context.
+// The state that all handles of a variable share. It determines what a use means in the caller's context.
 
 #pragma once
 
@@ -22,10 +22,10 @@ class ReplicaTeam;
 struct VariableState {
   /// The context in which a variable is used.
   enum class Place : std::uint8_t {
-    plain,          // any context: a variable of the default strategy or of a OneDeviceStrategy has one copy
+    plain,          // any context; the variable is of the default strategy or a OneDeviceStrategy, and has one copy
     replica,        // in the step function of the variable's strategy
     update,         // in an update of one copy
-    cross_replica,  // in the scope or a merge_call of its strategy, or outside of all scopes and steps
+    cross_replica,  // in the scope or a merge_call of the variable's strategy, or outside of all scopes and steps
   };
   struct Use {
     Place place;
@@ -33,26 +33,28 @@ struct VariableState {
   };
 
   std::shared_ptr<ReplicaTeam> team;
-  VariableOptions options;     // as resolved at creation: never `automatic`, always with `trainable`
+  VariableOptions options;     // resolved at creation: never `automatic`; `trainable` is set
   std::vector<Tensor> copies;  // one per local replica
   std::vector<Tensor>
-      scratch;  // by copy: aggregate of the values that all replicas write; allocated by the first write
+      scratch;  // by copy: aggregate of the values that the replicas write; allocated by the first write
 
   [[nodiscard]] bool is_on_read() const noexcept { return options.synchronization == VariableSynchronization::on_read; }
   [[nodiscard]] Tensor& copy(int local) { return copies[static_cast<std::size_t>(local)]; }
-  /// Throws Error(failed_precondition) in the scope or step of another strategy.
+  /// How the caller's context uses the variable. Throws Error(failed_precondition) in the scope or step of another
+  /// strategy.
   [[nodiscard]] Use use() const;
   /// As use(); also throws Error(failed_precondition) if a step of another strategy would write a plain variable.
   [[nodiscard]] Use use_for_write() const;
-  /// Throws `error`. In cross-replica context the error is first propagated to the other ranks, because it may occur on
-  /// this rank only; in a step, `run` propagates it.
+  /// Throws `error`. In cross-replica context the error is first propagated to the other ranks, because the error may
+  /// occur on this rank only. In a step, `run` propagates the error.
   [[noreturn]] void refuse(const Use& use, const Error& error) const;
 
   /// Writes the aggregate of all copies of all ranks to `target`. Cross-replica context. Collective.
   void aggregate_copies(TensorView target) const;
-  /// The aggregate of the values that all replicas write, stored in this replica's scratch. All replicas call it.
+  /// The aggregate of the values that all replicas write, stored in this replica's element of `scratch`. All replicas
+  /// call this function.
   [[nodiscard]] const Tensor& aggregate_written(int copy, ConstTensorView value);
-  /// Throws the error of a replica's write to a variable without an aggregation.
+  /// Throws Error(invalid_argument) if the aggregation is none: a replica cannot write such a variable.
   void require_aggregation() const;
 };
 

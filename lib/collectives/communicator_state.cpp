@@ -65,7 +65,7 @@ std::int64_t Communicator::State::recover(const std::source_location& where) {
   engine->run_recovery([&]() -> std::shared_ptr<detail::Operation> {
     use.emplace(propagate(call, how, [&] {
       auto made = make_operation(call, std::span(&item, 1), how);
-      static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
+      static_cast<void>(made->try_acquire());  // succeeds: the operation is new
       made->set_recovery();
       note_options(*made, how);
       return made;
@@ -94,18 +94,18 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
   const bool has_peer = call.root >= 0 && call.root < layout.ranks() && call.root != rank;
   try {
     std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
-    // both ends describe a send, so that the descriptors can be compared
+    // both ranks use the descriptor of a send, so that the descriptors can be compared
     const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name);
     auto copies = copies_of_pair(call, checked);
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));
     made->note_place(how.where);
-    static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
+    static_cast<void>(made->try_acquire());  // succeeds: the operation is new
     auto state = std::make_unique<Request::State>(engine, made, detail::blocks_of(items));
     engine->post_pair(made, progress);
     return state;
   } catch (const Error& error) {
-    // errors of the call or of its GPU
+    // the other rank is told of errors in this rank's arguments and of errors of this rank's GPU
     const bool is_told = error.code() == Code::invalid_argument || error.code() == Code::unavailable ||
                          error.code() == Code::deadline_exceeded;
     if (has_peer && is_told) engine->refuse_pair(role, call.root, error.text());
@@ -119,7 +119,8 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
 bool Communicator::State::is_carried(const Call& call, const detail::Descriptor& descriptor,
                                      std::span<const detail::HostItem> items) const {
   if (carry_steps == nullptr) return false;
-  // the radices that the environment requests are compared between ranks with the schedule
+  // radices that the environment requests are compared between ranks as part of a schedule; carried data has no
+  // schedule
   if (call.traits().has_schedules() && !schedules->forced_radices().empty()) return false;
   return detail::is_carried(descriptor, *carry_steps, items);
 }
@@ -130,6 +131,8 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
   std::int64_t bytes = 0;
   for (const auto& item : items) bytes += item.count() * static_cast<std::int64_t>(size_of(item.dtype));
   const detail::Traits& kind = call.traits();
+  if (kind.pattern == detail::Pattern::broadcast) return schedules->find_broadcast(bytes);
+  if (kind.reduces() && kind.has_root()) return schedules->find_reduce(bytes);
   if (kind.reduces()) return kind.has_own_outputs() ? schedules->find_even(bytes) : schedules->find(bytes);
   const bool is_all_gather = kind.gathers() && kind.outputs == detail::Place::ranks && !kind.has_rows();
   return is_all_gather ? schedules->find_even(bytes * layout.replicas()) : nullptr;
@@ -155,7 +158,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
                                                                      const ReduceOptions& how) {
   if (is_on_gpus(items)) {
     auto made = make_gpu_operation(call, items, how);
-    static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
+    static_cast<void>(made->try_acquire());  // succeeds: the operation is new
     return made;
   }
   const detail::CallKey key{call.kind, call.op, call.root, how.order ? static_cast<int>(*how.order) : -1,
@@ -167,7 +170,7 @@ std::shared_ptr<detail::Operation> Communicator::State::find_or_make(const Call&
     if (found && found->try_acquire()) return found;
   }
   auto made = propagate(call, how, [&] { return make_operation(call, items, how); });
-  static_cast<void>(made->try_acquire());  // succeeds: no other caller has it
+  static_cast<void>(made->try_acquire());  // succeeds: the operation is new
   if (has_key && made->is_reusable()) {
     const detail::MutexLock lock(mutex);
     cache.add(key, made);
@@ -184,12 +187,12 @@ Order Communicator::State::order_of(const Call& call, const std::vector<detail::
                                     const ReduceOptions& how) const {
   if (!call.traits().has_schedules()) return Order::canonical;
   if (order_asked_for(DeviceKind::cpu, how.order) == Order::canonical) return Order::canonical;
-  // a failed operation may have left a collective of MPI pending, on any rank
+  // after a failure, a collective of MPI may still be pending on some rank
   if (engine->next_epoch() != 0) return Order::canonical;
   const auto is_native = [&](const detail::HostItem& item) {
     const bool is_16_bit = item.dtype == DType::f16 || item.dtype == DType::bf16;
-    // MPI's min and max of floats depend on the order of operands if one of them is a NaN or a zero: the ranks' results
-    // could differ
+    // if an operand is a NaN or a zero, MPI's min and max of floats depend on the order of the operands, so that the
+    // results of the ranks could differ
     const bool is_ordered = is_floating_point(item.dtype) && (call.op == ReduceOp::min || call.op == ReduceOp::max);
     return !is_16_bit && !is_ordered &&
            engine->transport().has_native_all_reduce(accumulation_dtype(call.op, item.dtype));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives over the ranks of a job, or over threads of one process, on tensors in host memory or on GPUs. Reductions
-// follow the canonical tree over replica ids, so their bits do not depend on how replicas are spread over ranks; on
-// GPUs an all_reduce does so if Order::canonical is requested.
+// Collectives over the ranks of a job, or over threads of one process, on tensors in host memory or on GPUs. By
+// default, reductions in host memory follow the canonical tree over replica ids, so the bits of a result do not depend
+// on the assignment of replicas to ranks. An all_reduce on GPUs follows this tree if Order::canonical is requested.
 
 #pragma once
 
@@ -31,86 +31,99 @@
 namespace lockstep {
 
 struct CommunicatorOptions {
-  /// Number of replicas of this rank, at least 1. Ranks may have different numbers.
+  /// Number of replicas of this rank, at least 1. May differ between ranks.
   int local_replicas = 1;
-  /// Waiting time after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, else 30 s.
+  /// Waiting time after which the missing ranks are logged, once per operation. Default: LOCKSTEP_TIMEOUT, or 30 s if
+  /// the variable is not set.
   std::optional<std::chrono::milliseconds> warn_after;
-  /// Time without progress after which the operation fails on every rank: the time starts again whenever data moves
-  /// between ranks. If this rank polls seldom, the part of each pause between two polls that exceeds both 1 s and
-  /// fail_after / 20 does not count. Default: LOCKSTEP_TIMEOUT, else 300 s. The longest fail_after of all communicators
-  /// of this process also bounds copies to and from GPUs outside of collectives.
+  /// Time without progress after which an operation fails on every rank. The time starts again whenever data moves
+  /// between ranks. If this rank pauses between two calls that advance the operation, the pause counts for at most 1 s
+  /// or fail_after / 20, whichever is longer. Default: LOCKSTEP_TIMEOUT, or 300 s if the variable is not set. Copies to
+  /// and from GPUs outside of collectives are bounded by the longest fail_after of all communicators of this process.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
-  /// LOCKSTEP_TIMEOUT, else unlimited.
+  /// LOCKSTEP_TIMEOUT; unlimited if the variable does not set this time.
   std::optional<std::chrono::milliseconds> fail_after_total;
-  /// Order of reductions that do not request one. Default: canonical in host memory, NCCL's own (any) on GPUs.
-  /// LOCKSTEP_ORDER=canonical makes every call canonical; no setting makes a canonical call less strict.
+  /// Order of reductions that do not request an order. Default: canonical in host memory; on GPUs any, which leaves the
+  /// order to NCCL. LOCKSTEP_ORDER=canonical makes the order of every call canonical. No setting relaxes the order of a
+  /// call that requests the canonical order.
   std::optional<Order> order;
-  /// Shown in errors.
+  /// Name of the communicator in error texts.
   std::string name = "communicator";
 };
 
 struct ReduceOptions {
-  /// Default: the communicator's.
+  /// Order of the reduction. Default: the order of the communicator.
   std::optional<Order> order;
-  /// Shown in errors, and compared between ranks if it is not empty.
+  /// Name of the operation in error texts. If it is not empty, it must be equal on all ranks.
   std::string_view name = {};
-  /// fail_after of this call alone. When the timeout of one rank expires, the call fails on every rank. Default: the
-  /// communicator's fail_after, also if the value is not positive. Not used by send and recv.
+  /// Overrides CommunicatorOptions::fail_after for this call. If the timeout expires on one rank, the call fails on
+  /// every rank. If there is no value, or the value is not positive, the fail_after of the communicator applies. send
+  /// and recv ignore this option.
   std::optional<std::chrono::milliseconds> fail_after = {};
-  /// Line shown in errors as the place of this rank's call. It is not compared between ranks. Default: the line in
-  /// which the options are constructed or, for a call without options, the line of the call.
+  /// Source line of this rank's call, for error texts. The ranks do not compare it. Default: the line that constructs
+  /// the options; for a call without options, the line of the call.
   std::source_location where = std::source_location::current();
 };
 
 /// A group of ranks. Each rank owns one or more replicas, with contiguous global ids.
 ///
-/// Every method that says Collective must be called by all ranks in the same order, with items of the same kind, dtype
-/// and shape. A difference is found before any data is used, and every rank throws Error(mismatch) with one text. If a
-/// rank does not call within the timeout, every rank throws Error(deadline_exceeded), which names the missing rank. If
-/// the missing rank waits in an operation of another communicator, and one of the two communicators was made from the
-/// other, the error names that operation, too.
-/// A rank departs when it ends or destroys its communicator. Calls that need a departed rank throw Error(unavailable),
-/// which names that rank, on every rank: on ranks of the departed rank's node within a second, on ranks of other nodes
-/// as soon as another rank of the departed rank's node is in a call, too. If the departed rank was the only rank of its
-/// node, the others throw at once if it has destroyed its communicator, but only after the timeout if its process has
-/// ended. Exception: if a rank has destroyed its communicator, a send or receive in which a rank of another node waits
-/// for it fails only after the timeout, unless the departed rank is one that sends a message to the waiting rank in
-/// every collective.
-/// After an error the communicator works again, unless a rank has ended or still uses another rank's memory: then every
-/// later call throws Error(unavailable) at once, which names the first failed rank. If some ranks had completed an
-/// operation that failed on others, every later call throws Error(mismatch) until all ranks call `recover`. After an
-/// error, those reductions in host memory that permit any order use the canonical order. A debugger that is attached to
-/// a rank suspends the timeouts of the ranks of its node. If a rank of this node waits in the same operation as ranks
-/// of other nodes, the timeouts of those other ranks are suspended, too. Every method can throw Error(invalid_argument)
-/// for errors that this rank alone can see; the other ranks then throw Error(unavailable) with the text of that error.
+/// All ranks must call every Collective method in the same order, with the same number of items of the same dtypes and
+/// shapes (unless the method permits different shapes). If the calls differ, every rank throws Error(mismatch) with the
+/// same text, before any data is used. If a rank does not make the call within the timeout, every rank throws
+/// Error(deadline_exceeded), which names the missing rank. If the missing rank waits in an operation of another
+/// communicator, and one of the two communicators was created from the other, the error also names that operation.
 ///
-/// GPUs: all tensors of a call are on GPUs, or none; those of one replica are on one device, the same in every call. A
-/// call whose tensors are placed differently throws Error(invalid_argument), and so does a call with elements that the
-/// GPU of their view cannot reach: host memory that is not pinned, or memory of another GPU. A call with a GPU that
-/// does not exist throws Error(unavailable). Ranks that disagree throw Error(mismatch). At the first call on GPUs,
-/// broadcast excepted, the ranks negotiate the path: one kernel if all replicas are on one GPU; NCCL between one
-/// replica of each GPU, after a reduction of the replicas on each GPU; host memory if the ranks do not have one version
-/// of NCCL. If several ranks share a GPU, only the lowest of them joins NCCL; the tensors of the others go through host
-/// memory. Rank 0 logs a warning if data goes through host memory. That first call waits for all ranks even if it is
-/// asynchronous. A call reads its inputs after the work that was submitted to the streams of their devices before the
-/// call; the results are written when the call is complete. Without NCCL the inputs are copied to the host during the
-/// call. After an error the path is negotiated again.
+/// A rank departs when its process ends, or when it destroys its communicator. If a call needs a departed rank, every
+/// rank throws Error(unavailable), which names the departed rank. Ranks on the node of the departed rank throw within a
+/// second. Ranks on other nodes throw as soon as a remaining rank of that node is in a call, too. If no rank remains on
+/// that node, ranks on other nodes throw at once if the departed rank destroyed its communicator, but only after the
+/// timeout if its process ended. Exception: if a rank waits in a send or receive for a rank of another node, and that
+/// rank destroys its communicator, the send or receive fails only after the timeout. It fails earlier if the departed
+/// rank is one of the ranks that send a message to the waiting rank in every collective.
 ///
-/// Cost between N nodes, or N ranks that share no memory: each collective begins with an exchange in which the ranks
-/// compare the call. Between nodes it takes about log4 N rounds, in each of which the lowest rank of a node sends 40
-/// bytes to three others, as a rule (recursive multiplying; Ruefenacht, Bull, Booth 2017); inside a node it takes two
-/// cache line transfers. The data of a small call travels in the messages of this exchange, and no others are sent. A
-/// call is small if no rank sends more than 64 KiB of the call's data in all rounds and, where nodes have several
-/// ranks, no more than 16 KiB in one message. In these messages a reduction sends its partial sums, a broadcast and a
-/// scatter send the input of the root, and the other collectives send all inputs that the sender has so far: its own,
-/// and those that it has received. The costs stated at each function are those of calls that are not small.
+/// After an error, the communicator can be used again, with two exceptions. If a rank has ended, or still uses another
+/// rank's memory, every later call throws Error(unavailable) at once; the error names the first failed rank. If some
+/// ranks completed an operation that failed on others, every later call throws Error(mismatch) until all ranks call
+/// `recover`. After an error, a reduction in host memory always uses the canonical order, even if it permits any order.
 ///
-/// Shared handle: copies refer to the same group, and a const handle does not make the group const, as with a
-/// shared_ptr. Thread-safety: any thread; calls of one rank are ordered by the engine. Below MPI_THREAD_SERIALIZED only
-/// the main thread may call; other threads get Error(failed_precondition). Destroying the last handle while operations
-/// are pending waits for them, at most until the timeout. Then this rank has departed: the other ranks can only destroy
-/// their handles. MPI_Finalize does the same to a communicator that still exists.
+/// A debugger that is attached to a rank suspends the timeouts of all ranks of its node. The timeouts of ranks of other
+/// nodes are suspended, too, while they wait in the same operation as a rank of that node. Every method can throw
+/// Error(invalid_argument) for an error that only this rank can see. Then the other ranks throw Error(unavailable) with
+/// the text of this error.
+///
+/// GPUs: the tensors of a call are either all on GPUs or all in host memory. On GPUs, all tensors of a replica are on
+/// one device, and the device is the same in every call. A call that violates this rule throws Error(invalid_argument).
+/// So does a call with elements that the GPU of their view cannot access: host memory that is not pinned, or memory of
+/// another GPU. A call with a GPU that does not exist throws Error(unavailable). If ranks disagree on whether tensors
+/// are on GPUs, all ranks throw Error(mismatch).
+/// In the first call on GPUs that is not a broadcast, the ranks negotiate the path of the data. This call waits for all
+/// ranks, even if it is asynchronous. If all replicas are on one GPU, the path is one kernel. If the ranks do not have
+/// the same version of NCCL, the path is host memory. Otherwise, the replicas on each GPU are first reduced on that
+/// GPU, and then NCCL connects one replica of each GPU. If several ranks share a GPU, only the lowest of these ranks
+/// joins NCCL, and the tensors of the other ranks go through host memory. If data goes through host memory, rank 0 logs
+/// a warning. After an error, the path is negotiated again.
+/// The streams of the devices order a call on GPUs: the call reads its inputs after all work that was submitted to
+/// these streams before the call. The results are written when the call is complete. Without NCCL, the inputs are
+/// copied to the host during the call.
+///
+/// Cost between N nodes, or N ranks that share no memory: each collective begins with the agreement, in which the ranks
+/// compare their calls. Between nodes, the agreement takes about log4 N rounds. In each round, the lowest rank of each
+/// node sends 40 bytes to usually three other nodes (recursive multiplying; Ruefenacht, Bull, Booth 2017). Inside a
+/// node, the agreement takes two cache line transfers.
+/// The data of a small call travels in the messages of the agreement, and the call sends no other messages. A call is
+/// small if no rank sends more than 64 KiB of data in all rounds. If nodes have several ranks, a message of a small
+/// call also has at most 16 KiB of data (less for nodes of more than 32 ranks). In these messages, a reduction sends
+/// its partial sums; a broadcast or a scatter sends the input of the root; any other collective sends all inputs that
+/// the sender has so far, which are its own inputs and those that it has received. The costs at each function below are
+/// for calls that are not small.
+///
+/// Shared handle, like shared_ptr: copies refer to the same group, and a const handle can modify the group.
+/// Thread-safety: any thread; the engine orders the calls of one rank. Below MPI_THREAD_SERIALIZED, only the main
+/// thread may call; other threads get Error(failed_precondition). If operations are pending, the destructor of the last
+/// handle waits for them, at most until the timeout. After this destructor, the rank has departed, and the other ranks
+/// can only destroy their handles. If a communicator still exists in MPI_Finalize, MPI_Finalize makes the rank depart
+/// in the same way.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.
@@ -119,168 +132,190 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] const ReplicaLayout& layout() const noexcept;
   [[nodiscard]] int local_replicas() const noexcept { return layout().count(rank()); }
   [[nodiscard]] const CommunicatorOptions& options() const noexcept;
-  /// The order of an all_reduce that requests none, on tensors on devices of that kind: CommunicatorOptions::order, as
-  /// tightened by LOCKSTEP_ORDER. `any` allows the canonical order, too.
+  /// The order of an all_reduce that does not request an order, for tensors on devices of kind `kind`:
+  /// CommunicatorOptions::order, or canonical if LOCKSTEP_ORDER requires it. With `any`, the canonical order is also
+  /// possible.
   [[nodiscard]] Order order(DeviceKind kind = DeviceKind::cpu) const noexcept;
-  /// "mpi" or "threads".
+  /// Name of the transport: "mpi" or "threads".
   [[nodiscard]] std::string_view transport() const noexcept;
-  /// Number of nodes of the ranks (groups that share memory).
+  /// Number of nodes. A node is a group of ranks that share memory.
   [[nodiscard]] int nodes() const noexcept;
 
-  /// A communicator over the same ranks with messages and a sequence of its own. It is made by operations of this
-  /// communicator, with the timeout and the errors of such operations; after an error this communicator works again, as
-  /// after any other error. On the new communicator, Order::any means the canonical order for tensors in host memory.
-  /// Collective. Cost: two all_gathers of 120 bytes per replica at most.
+  /// Creates a communicator over the same ranks, with its own messages and its own sequence of operations. The creation
+  /// consists of operations of this communicator: it has their timeout and their errors, and after an error this
+  /// communicator can be used again. On the new communicator, Order::any means the canonical order for tensors in host
+  /// memory. Collective. Cost: two all_gathers of at most 120 bytes per replica.
   [[nodiscard]] Communicator duplicate(const CommunicatorOptions& options,
                                        std::source_location where = std::source_location::current()) const;
 
-  /// Communicators of disjoint groups of these ranks: ranks that pass the same `color` form a group, ordered by `key`
-  /// and, for equal keys, by their rank here; replica ids follow. A rank that passes a negative color gets none.
-  /// `options` are those of the new communicator, as in duplicate. Collective over this communicator, also for ranks
-  /// with a negative color. Timeout, errors and cost: as duplicate.
+  /// Divides the ranks into disjoint groups, and creates one communicator for each group. Ranks that pass the same
+  /// `color` form a group. In a group, ranks are ordered by `key`; ranks with equal keys, by their rank in this
+  /// communicator. Replica ids follow the order of the ranks. A rank that passes a negative color is in no group and
+  /// gets std::nullopt. `options` apply to the new communicator, as in duplicate. Collective over this communicator,
+  /// also for ranks with a negative color. Timeout, errors, order and cost: as duplicate.
   [[nodiscard]] std::optional<Communicator> split(int color, int key, const CommunicatorOptions& options,
                                                   std::source_location where = std::source_location::current()) const;
 
   /// Replaces every output by the reduction of all replicas' inputs. Collective.
-  /// All inputs of an item have one dtype and shape, on all ranks; outputs (any number, also none) have that shape and
-  /// result_dtype(op, dtype). An output may be the same view as an input, but must not overlap one partly.
-  /// Cost on one node: every rank reads the inputs of its slice and writes all outputs of that slice, in place if the
-  /// buffers are in the arena (lockstep::Tensor, ArenaAllocator), else through staging memory. The ranks synchronize by
-  /// two cache line transfers between cores, one after the other; for at most 2 KiB per rank, one transfer is enough
-  /// (movement-avoiding reduction; Peng et al., SC 2023). Between nodes, in stages of radices k that the planner
-  /// chooses (Thakur, Rabenseifner, Gropp 2005; Ruefenacht, Bull, Booth 2017): a rank sends k-1 messages in a stage, or
-  /// twice as many if the stage splits the data. If all stages split, it sends 2 (P-1)/P times the bytes of its partial
-  /// sums in all (P ranks).
+  /// All inputs of an item have the same dtype and shape, on all ranks. An item may have any number of outputs, also 0.
+  /// An output has the shape of the inputs, and dtype result_dtype(op, dtype). An output may be the same view as an
+  /// input, but must not overlap an input partly.
+  /// Cost on one node: every rank reads its slice of all inputs and writes its slice of all outputs. If the buffers are
+  /// in the arena (lockstep::Tensor, ArenaAllocator), there are no copies; otherwise, data goes through staging memory.
+  /// The ranks synchronize by two cache line transfers between cores, one after the other; for at most 2 KiB per rank,
+  /// one transfer is enough (movement-avoiding reduction; Peng et al., SC 2023).
+  /// Cost between nodes: the exchange has several stages, and the planner chooses the radix k of each stage (Thakur,
+  /// Rabenseifner, Gropp 2005; Ruefenacht, Bull, Booth 2017). In a stage, a rank sends k-1 messages, or 2(k-1) messages
+  /// if the stage splits the data. If all stages split the data, each of the P ranks sends in total 2 (P-1)/P times the
+  /// bytes of its partial sums.
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op,
                                          const ReduceOptions& options = {}) const;
 
-  /// The same, prepared: arguments, schedule and addresses are checked and computed once. Local; the runs are
-  /// collective. Throws Error(invalid_argument) as all_reduce does, but does not abort the other ranks.
-  /// A repeated call that is not prepared also reuses these results, but computes a hash of all views each time to find
+  /// Prepares an all_reduce that is run many times: checks the arguments, and computes the schedule and the addresses,
+  /// only once. Local; the runs are collective. Throws Error(invalid_argument) as all_reduce does, but does not abort
+  /// the other ranks.
+  /// An all_reduce that is repeated without a Plan also reuses these results, but each call must hash all views to find
   /// them.
   [[nodiscard]] Plan prepare_all_reduce(std::span<const Item> items, ReduceOp op,
                                         const ReduceOptions& options = {}) const;
 
-  /// As all_reduce, with outputs on rank `root` only. Collective. Cost between nodes: as all_reduce, but results go to
-  /// the root and the ranks that pass them on.
+  /// As all_reduce, with outputs on rank `root` only. Collective. Cost between nodes: each node first reduces its
+  /// inputs in memory. Then each of its k ranks sends n/k bytes to one rank of the root's node, if there are two nodes,
+  /// or if this node receives at most 64 KiB more per rank than with two. Otherwise as all_reduce, but results are sent
+  /// only to the root, or to ranks that forward them to the root.
   void reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root,
                                      const ReduceOptions& options = {}) const;
 
-  /// Each input has R*n elements (R replicas in all, first axis divisible by R). There is one output of n elements for
-  /// each local replica: replica r gets part r of the reduction. Collective.
-  /// Cost on one node: every rank reads the parts of its replicas in all inputs and writes its outputs; memory and
-  /// synchronization as for all_reduce. Between nodes of equal numbers of ranks and replicas: first a reduction in the
-  /// memory of each node; then each of the P ranks sends every other node one message with 1/P of the bytes, or small
-  /// parts are exchanged in log N steps (recursive halving). If the nodes differ in these numbers, each rank sends P-1
-  /// messages.
+  /// Reduces the inputs of all R replicas, and gives each replica one part of the result. Each input has R*n elements,
+  /// and its first axis is divisible by R. Each local replica has one output of n elements: replica r gets part r of
+  /// the result. Collective.
+  /// Cost on one node: every rank reads, in all inputs, the parts of its own replicas, and writes its outputs; memory
+  /// and synchronization are as for all_reduce.
+  /// Cost between nodes: if all nodes have the same numbers of ranks and replicas, each node first reduces its inputs
+  /// in memory. Then each of the P ranks sends one message, with 1/P of the bytes, to every other node; small parts are
+  /// instead exchanged in log N steps (recursive halving). If the nodes have different numbers of ranks or replicas,
+  /// each rank sends P-1 messages.
   void reduce_scatter(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_scatter_async(std::span<const Item> items, ReduceOp op,
                                              const ReduceOptions& options = {}) const;
 
-  /// Outputs (any number) get the inputs of all replicas one after the other, in id order: R*n elements. Collective.
-  /// Cost on one node: every rank reads all inputs and writes its outputs, in place if the inputs are in the arena
-  /// (outputs may be anywhere), else through staging memory; synchronization as for all_reduce. Between nodes as
-  /// reduce_scatter, in reverse: each part is sent once to each node.
+  /// Concatenates the inputs of all R replicas, in the order of replica ids, and writes the result to all outputs. Each
+  /// input has n elements, and each output has R*n elements; there may be any number of outputs. Collective.
+  /// Cost on one node: every rank reads all inputs and writes its outputs. If the inputs are in the arena, there are no
+  /// copies, and the outputs may be in any memory; otherwise, data goes through staging memory. Synchronization is as
+  /// for all_reduce. Between nodes, the exchange is that of reduce_scatter in reverse: each part is sent once to each
+  /// node.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
-  /// As all_gather, with outputs on rank `root` only. Collective. The other ranks wait until the root has read, unless
-  /// the tensors are small.
+  /// As all_gather, with outputs on rank `root` only. Collective. Unless the tensors are small, the other ranks wait
+  /// until the root has read their inputs.
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
-  /// As all_gather, but the first extents of the inputs may differ: that of replica r is `rows[r]`; the other extents
-  /// and the dtype are the same everywhere. Outputs (any number) have sum(rows) rows. Collective.
-  /// `rows` has one entry per replica (R), valid for all items, or R for each item, one item after the other. It is
-  /// copied. It must be equal on all ranks, and is compared like the other arguments: ranks that differ get
-  /// Error(mismatch). If no rank knows the numbers of the others, all_gather them first. Cost (direct exchange): a rank
-  /// sends its rows to P-1 others; one step.
+  /// As all_gather, but the inputs may have different first extents: the input of replica r has `rows[r]` rows. The
+  /// other extents and the dtype are equal on all replicas. An output has sum(rows) rows; there may be any number of
+  /// outputs. Collective.
+  /// `rows` has either R entries (one per replica), which are valid for all items, or R entries for each item, one item
+  /// after the other. The call copies `rows`. The ranks compare `rows`: if it differs between ranks, every rank throws
+  /// Error(mismatch). If a rank does not know the numbers of rows of the other ranks, exchange these numbers first, for
+  /// example by all_gather. Cost (direct exchange): each rank sends its rows to the P-1 other ranks, in one step.
   void all_gather_v(std::span<const Item> items, std::span<const std::int64_t> rows,
                     const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows,
                                            const ReduceOptions& options = {}) const;
 
-  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost: each other rank sends its rows, one message.
+  /// As all_gather_v, with outputs on rank `root` only. Collective. Cost: each other rank sends its rows in one
+  /// message.
   void gather_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                 const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                                        const ReduceOptions& options = {}) const;
 
-  /// Rank `root` has one input of R*n elements (R replicas in all); every rank has outputs, one per local replica, of
-  /// n elements and one shape: replica r gets part r. No two outputs may be the same view, and none may overlap the
-  /// input. Collective.
-  /// Cost: the root sends each other rank its parts, P-1 messages; one step.
+  /// Divides the input of rank `root` into one part for each of the R replicas. The root has one input of R*n elements.
+  /// On every rank, each local replica has one output of n elements: replica r gets part r. All outputs have the same
+  /// shape. No two outputs may be the same view, and no output may overlap the input. Collective.
+  /// Cost: the root sends P-1 messages in one step, each with the parts of one other rank.
   void scatter(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
-  /// As scatter, but the first extents of the parts may differ: replica r gets `rows[r]` rows; the input has sum(rows)
-  /// rows. `rows` as in all_gather_v. Collective.
+  /// As scatter, but the parts may have different first extents: replica r gets `rows[r]` rows, and the input has
+  /// sum(rows) rows. `rows` has the form that all_gather_v describes. Collective.
   void scatter_v(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                  const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_v_async(std::span<const Item> items, std::span<const std::int64_t> rows, int root,
                                         const ReduceOptions& options = {}) const;
 
-  /// Part s of replica r's input becomes part r of replica s's output. Inputs have R parts of one length (first axis
-  /// divisible by R) and one shape on all ranks. There is one output for each local replica, with as many elements as
-  /// an input. An output may be the same view as an input of any local replica; no two outputs may be the same.
-  /// Collective.
-  /// Cost (all messages posted at once; Thakur, Rabenseifner, Gropp 2005): P-1 messages and (P-1)/P times the bytes of
-  /// its inputs per rank; one step.
+  /// Each of the R replicas has an input of R parts; part s of the input of replica r becomes part r of the output of
+  /// replica s. All parts have the same size (the first axis of an input is divisible by R), and all inputs have the
+  /// same shape on all ranks. Each local replica has one output, with as many elements as an input. An output may be
+  /// the same view as an input of any local replica; no two outputs may be the same view. Collective.
+  /// Cost: each rank sends P-1 messages, with (P-1)/P times the bytes of its inputs in total, in one step (all messages
+  /// posted at once; Thakur, Rabenseifner, Gropp 2005).
   void all_to_all(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_to_all_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
-  /// As all_to_all, but the first extents of the parts may differ: local replica i sends `send_rows[i*R + s]` rows to
-  /// replica s, and gets `receive_rows[i*R + r]` rows from replica r, one part after the other. With one replica per
-  /// rank these are the counts of MPI_Alltoallv, in rows. Either one list serves all items, or each item has its own,
-  /// one list after the other. All other extents, and the dtype, are the same everywhere. Collective.
-  /// Senders and receivers are compared before a row moves: if they differ, every rank gets Error(mismatch) that names
-  /// the first pair of replicas and both numbers, and the communicator still works. Cost: as all_to_all, after P-1
-  /// messages of 8 bytes per pair of replicas and item, and ceil(log2 P) small ones (dissemination; Hensgen, Finkel,
-  /// Manber 1988).
+  /// As all_to_all, but the parts may have different first extents: local replica i sends `send_rows[i*R + s]` rows to
+  /// replica s, and receives `receive_rows[i*R + r]` rows from replica r; the parts are stored one after the other.
+  /// With one replica per rank, `send_rows` and `receive_rows` are the counts of MPI_Alltoallv, in rows. Each argument
+  /// has either one list, which is valid for all items, or one list for each item, one list after the other. All other
+  /// extents and the dtype are equal on all replicas. Collective.
+  /// Before any row is sent, the numbers of the senders are compared with the numbers of the receivers. If they differ,
+  /// every rank throws Error(mismatch), which names the first pair of replicas that differ and the two numbers; the
+  /// communicator can be used again.
+  /// Cost: each rank first sends P-1 messages, with 8 bytes for each pair of replicas and each item, and ceil(log2 P)
+  /// small messages (dissemination; Hensgen, Finkel, Manber 1988). Then the cost is that of all_to_all.
   void all_to_all_v(std::span<const Item> items, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_to_all_v_async(std::span<const Item> items, std::span<const std::int64_t> send_rows,
                                            std::span<const std::int64_t> receive_rows,
                                            const ReduceOptions& options = {}) const;
 
-  /// Copies the one input of rank `root` to all outputs of every rank. Each rank but the root has at least one output,
-  /// which determines dtype and shape on that rank. Collective.
-  /// Cost on one node: every other rank reads the input and writes its outputs, as in all_gather; the root waits until
-  /// they have, unless the tensors are small.
+  /// Copies the input of rank `root` to all outputs of every rank. Each rank except the root has at least one output.
+  /// On these ranks, the outputs determine the dtype and the shape. Collective.
+  /// Cost on one node: every other rank reads the input and writes its outputs, as in all_gather. Unless the tensors
+  /// are small, the root waits until the other ranks have read its input.
+  /// Cost between N nodes of k ranks: each rank of the root's node sends n/k bytes to one rank of each other node, if
+  /// there are two nodes, or if it sends at most 64 KiB more than with two. Otherwise a scatter among all ranks, then
+  /// an all-gather (van de Geijn 1994; Thakur, Rabenseifner, Gropp 2005): each rank sends at most 2 (N-1)/N n/k bytes.
+  /// Inside the nodes the data moves in shared memory. If the ranks of a node share no memory: P-1 messages.
   void broadcast(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
-  /// Returns when every rank has called it. Collective.
+  /// Returns when every rank has called barrier. Collective.
   void barrier(const ReduceOptions& options = {}) const;
   [[nodiscard]] Request barrier_async(const ReduceOptions& options = {}) const;
 
-  /// Sends tensors to rank `target`. The k-th send from this rank to `target` matches the k-th recv there from this
-  /// rank: each pair of ranks and direction has a sequence of its own, independent of the order of the collectives. The
-  /// lists must agree in number, dtypes and shapes; if they do not, both ranks get Error(mismatch) with one text, no
-  /// data moves, and the message is consumed. Both ranks must call; if one of them does not within the timeout, both
-  /// get Error(deadline_exceeded). Errors that this rank alone can see are Error(invalid_argument) on this rank and
-  /// Error(unavailable) on the other. `abort` does not end pending messages.
-  /// Complete when the receiver has agreed and the tensors have been copied or sent. Requests complete in any order.
-  /// Cost: an offer, an answer and the data: 3 messages, of which 2 are small. The tensors of both ranks may be on
-  /// GPUs; they go through pinned host memory even if NCCL is available, because all ranks must make their NCCL calls
-  /// in one order, and a message has no place in the order of the collectives.
+  /// Sends tensors to rank `target`. The k-th send from this rank to `target` matches the k-th recv on `target` with
+  /// this rank as the source. Each ordered pair of ranks has its own sequence of messages, which is independent of the
+  /// collectives. The lists of tensors on both ranks must agree in number, dtypes and shapes. If they do not agree,
+  /// both ranks throw Error(mismatch) with the same text, no data moves, and the message is consumed. If one of the two
+  /// ranks does not call within the timeout, both ranks get Error(deadline_exceeded). If only this rank can see an
+  /// error, this rank throws Error(invalid_argument) and the other rank throws Error(unavailable). `abort` does not end
+  /// pending messages.
+  /// A send is complete when the receiver has agreed and the tensors have been copied or sent. The requests of sends
+  /// and receives complete in any order.
+  /// Cost: 3 messages (an offer, an answer and the data), of which 2 are small. The tensors of both ranks may be on
+  /// GPUs. The data then goes through pinned host memory even if NCCL is available: NCCL requires the same order of
+  /// calls on all ranks, but a message can be sent at any time relative to the collectives.
   void send(std::span<const ConstTensorView> tensors, int target, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request send_async(std::span<const ConstTensorView> tensors, int target,
                                    const ReduceOptions& options = {}) const;
-  /// The other end of a send. No two tensors may overlap.
+  /// Receives tensors that rank `source` sends. No two tensors may overlap. Errors, completion and cost: as send.
   void recv(std::span<const TensorView> tensors, int source, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request recv_async(std::span<const TensorView> tensors, int source,
                                    const ReduceOptions& options = {}) const;
 
-  // The calls above on one tensor of this rank. The rank must have one replica, else the call throws
-  // Error(invalid_argument); for broadcast, send and recv it may have any number of replicas. A tensor is a named
-  // container (std::vector, std::array, ...), a std::span, one element, or a view; ranges are 1-dimensional. Arguments
-  // that only the root uses are ignored on the other ranks, and may be empty there. Elements must live until the call,
-  // or its request, is complete. Collective where the call above is. Cost: that of a call with one item.
+  // The functions below are the calls above for one tensor of this rank. The rank must have exactly one replica;
+  // otherwise the call throws Error(invalid_argument). For broadcast, send and recv, the rank may have any number of
+  // replicas. The argument is a named container (std::vector, std::array, ...), a std::span, one element, or a view; a
+  // container or a span is a 1-dimensional tensor. Arguments that only the root uses are ignored on the other ranks,
+  // and may be empty there. The elements must stay valid until the call, or its request, is complete. Each function is
+  // collective if the corresponding call above is collective. Cost: that of the call above with one item.
 
-  /// In place. The mean of integers is f64, so it needs the form with an output.
+  /// In place. The mean of integers has dtype f64, so it needs the overload with an output.
   void all_reduce(Elements values, ReduceOp op, const ReduceOptions& options = {}) const;
   void all_reduce(ConstElements input, Elements output, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_reduce_async(Elements values, ReduceOp op, const ReduceOptions& options = {}) const;
@@ -289,14 +324,14 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Plan prepare_all_reduce(Elements values, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Plan prepare_all_reduce(ConstElements input, Elements output, ReduceOp op,
                                         const ReduceOptions& options = {}) const;
-  /// The reduction of one number per rank.
+  /// Returns the reduction of one number per rank.
   template <Element T>
   [[nodiscard]] T all_reduce(T value, ReduceOp op, const ReduceOptions& options = {}) const {
     all_reduce(Elements(value), op, options);
     return value;
   }
 
-  /// In place on the root; the other ranks keep their values.
+  /// In place on the root. The values of the other ranks do not change.
   void reduce(Elements values, ReduceOp op, int root, const ReduceOptions& options = {}) const;
   void reduce(ConstElements input, Elements output, ReduceOp op, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_async(Elements values, ReduceOp op, int root, const ReduceOptions& options = {}) const;
@@ -308,7 +343,7 @@ class LOCKSTEP_API Communicator {
 
   void all_gather(ConstElements input, Elements output, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_async(ConstElements input, Elements output, const ReduceOptions& options = {}) const;
-  /// One number of every rank, by rank.
+  /// Returns the numbers of all ranks, by rank.
   template <Element T>
     requires(!std::is_same_v<T, bool>)
   [[nodiscard]] std::vector<T> all_gather(T value, const ReduceOptions& options = {}) const {
@@ -344,7 +379,7 @@ class LOCKSTEP_API Communicator {
                                            std::span<const std::int64_t> receive_rows,
                                            const ReduceOptions& options = {}) const;
 
-  /// Read on the root, written on the other ranks.
+  /// `values` is read on the root and written on the other ranks.
   void broadcast(Elements values, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request broadcast_async(Elements values, int root, const ReduceOptions& options = {}) const;
   void send(ConstElements values, int target, const ReduceOptions& options = {}) const;
@@ -352,22 +387,26 @@ class LOCKSTEP_API Communicator {
   void recv(Elements values, int source, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request recv_async(Elements values, int source, const ReduceOptions& options = {}) const;
 
-  /// Number of operations of this communicator that this rank has completed. All ranks count alike; the library's own
-  /// operations count, too, so note the number at the beginning of each step rather than compute it. Local.
+  /// Number of operations of this communicator that this rank has completed. The numbers of different ranks can be
+  /// compared. The number includes the library's own operations, so a program cannot derive it from its own calls. To
+  /// use `recover`, store the number at the beginning of each step. Local.
   [[nodiscard]] std::int64_t completed_operations() const;
 
-  /// After a failure: returns the number of operations that all ranks have completed, the lowest completed_operations()
-  /// of any rank, and sets the number of every rank to it. Some ranks can have completed the operation that failed
-  /// elsewhere; as long as the numbers differ, every operation but this one throws Error(mismatch) on all ranks, so
-  /// that a retry never combines two different steps. Resume the step whose number was the result; a rank whose own
-  /// number was higher by d repeats its last d completed calls, with the original inputs. Collective: called by all
-  /// ranks, without outstanding requests. A failure that no call of this rank has thrown yet is not thrown any more.
-  /// Throws as all_gather.
+  /// Call this function after a failure to continue at the same operation on all ranks. Returns the number of
+  /// operations that all ranks have completed, which is the lowest completed_operations() of all ranks, and sets
+  /// completed_operations() to this number on every rank.
+  /// This is necessary because some ranks may have completed an operation that failed on other ranks. As long as the
+  /// numbers of the ranks differ, every operation except recover throws Error(mismatch) on all ranks, so a retry never
+  /// combines two different steps. After recover, resume the step that began at the returned number. A rank whose own
+  /// number was higher by d must repeat its last d completed calls, with the original inputs.
+  /// Collective; no rank may have pending requests. If a failure has not yet been thrown by a call of this rank, it is
+  /// not thrown any more. Throws as all_gather.
   [[nodiscard]] std::int64_t recover(std::source_location where = std::source_location::current()) const;
 
-  /// Aborts the current epoch on all ranks: each other rank gets Error(unavailable) with `text` from its present or
-  /// next operation, and so do the operations of this rank that are under way. The error on the other ranks names the
-  /// line `where`. The communicator works again afterwards. Local: returns at once. Thread-safe.
+  /// Aborts the current epoch on all ranks: on each other rank, the current or next operation throws Error(unavailable)
+  /// with `text` and with the source line `where`. The operations of this rank that are in progress also throw
+  /// Error(unavailable) with `text`. After that, the communicator can be used again. Local: returns at once.
+  /// Thread-safe.
   void abort(std::string_view text, std::source_location where = std::source_location::current()) const;
 
  private:
@@ -378,19 +417,21 @@ class LOCKSTEP_API Communicator {
   std::shared_ptr<State> state_;
 };
 
-/// A communicator over all ranks of the job (MPI_COMM_WORLD, duplicated). Collective, with the timeout of `options`.
-/// Throws Error(failed_precondition) if MPI is not initialised (a lockstep::Environment initialises MPI), or on a
-/// thread that may not enter MPI; Error(deadline_exceeded), which names the missing ranks and, if it is known, the
-/// operation in which each of them waits instead; and Error(unavailable) if an earlier call was interrupted such that a
-/// message was lost. With an Environment, each rank gets each such error once, in this call or the next, and may then
-/// try again. Thread-safety: any thread, but all ranks must make their calls for MPI_COMM_WORLD in the same order.
+/// A communicator over all ranks of the job (a duplicate of MPI_COMM_WORLD). Collective, with the timeout of `options`.
+/// Throws Error(failed_precondition) if MPI is not initialized (a lockstep::Environment initializes MPI), or on a
+/// thread that may not call MPI. Throws Error(deadline_exceeded) on a timeout; the error names the missing ranks and,
+/// if it is known, the operation in which each missing rank waits. Throws Error(unavailable) if a message was lost
+/// because an earlier call was interrupted. With an Environment, each rank gets each of these errors once, in this call
+/// or the next call, and may then try again. Thread-safety: any thread, but all ranks must make their calls for
+/// MPI_COMM_WORLD in the same order.
 [[nodiscard]] LOCKSTEP_API Communicator world_communicator(const CommunicatorOptions& options = {});
 
 /// A communicator of one rank, for programs without MPI. Local.
 [[nodiscard]] LOCKSTEP_API Communicator self_communicator(const CommunicatorOptions& options = {});
 
-/// `options.size()` ranks that are threads of this process: communicator p is meant for one thread of the caller, and
-/// the ranks exchange data in memory. Local. `options[p].local_replicas` is the number of replicas of rank p.
+/// Creates the communicators of `options.size()` ranks that are threads of this process. Each communicator is for one
+/// thread of the caller: the thread of rank p uses communicator p. The ranks exchange data in memory.
+/// `options[p].local_replicas` is the number of replicas of rank p. Local.
 [[nodiscard]] LOCKSTEP_API std::vector<Communicator> thread_communicators(std::span<const CommunicatorOptions> options);
 
 }  // namespace lockstep

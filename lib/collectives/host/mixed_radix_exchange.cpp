@@ -1,26 +1,32 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives by the mixed-radix schedules of schedule/mixed_radix: an all_reduce is a reduce-scatter and an
-// all-gather. A reduce has the messages of the all-gather that lead to the root. A reduce_scatter and an all_gather are
-// one of the two phases, with the parts of the replicas in the order of the slices that the ranks own; their schedules
-// are even.
+// Collectives by the mixed-radix schedules of schedule/mixed_radix. An all_reduce has two phases: a reduce-scatter,
+// then an all-gather. A reduce sends only those messages of the two phases that lead to the root. A reduce_scatter has
+// only the first phase, and an all_gather only the second. In these two collectives, the schedule is even, and the
+// parts of the replicas are in the order of the slices that the ranks own. In a broadcast, the first phase is a
+// scatter: in each stage, the group of the root has all elements, and sends slices to the other groups; the messages
+// have the same senders, receivers and elements as in a reduce-scatter. The group of the root then receives nothing in
+// the all-gather of this stage.
 //
-// The vector is cut into segments, each of which goes through all stages; the addition of one segment overlaps with the
-// messages of another, and work inside the node with messages between nodes. A rank starts the steps of its segments in
-// an order that is the same on all ranks: segment c enters stage s when segment c + 2 enters stage s - 1. So messages
-// between a pair match without tags.
+// The vector is cut into segments, and each segment goes through all stages. The additions of one segment overlap with
+// the messages of another segment, and work inside the node overlaps with messages between nodes. All ranks start the
+// steps of their segments in the same order: segment c enters stage s when segment c + 2 enters stage s - 1. Therefore,
+// messages between two ranks match without tags.
 //
-// If the ranks of a node share memory, the first stage is done there: a rank reads its slice of all inputs of its node,
-// and the rank that gets results of that slice from other nodes writes them to all outputs of its node.
+// If the ranks of a node share memory, the first stage runs in shared memory: each rank reads its slice of all inputs
+// of its node. The rank also receives the results of its slice from other nodes, and writes these results to all
+// outputs of its node.
 //
-// Cost: see schedule/mixed_radix; and at most 3 n bytes of staging memory, less with more segments.
+// Cost: see schedule/mixed_radix. In addition, a rank needs at most 3 n bytes of staging memory, and less if there are
+// more segments.
 
 #include "collectives/engine/open_transfers.hpp"
 #include "collectives/host/mixed_radix_folds.hpp"
 #include "collectives/host/operations.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -29,8 +35,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// While the messages of one segment are added, those of the next are on the wire: two segments are in each stage at a
-/// time.
+/// Number of segments that are in one stage at a time: while the partial results of one segment are added, the messages
+/// of the next segment are in flight.
 constexpr int segments_between_stages = 2;
 
 /// Segment `index` of a space of `size` elements.
@@ -39,14 +45,31 @@ ElementRange segment_of(std::int64_t size, std::int64_t index, std::int64_t segm
   return {cut(index), cut(index + 1)};
 }
 
-enum class Phase : std::uint8_t { reduce_scatter, all_gather };
+enum class Phase : std::uint8_t { reduce_scatter, scatter, all_gather };
 
-/// The phases that a collective has.
+/// The phases of a collective: reduce-scatter or scatter or neither, then all-gather or not.
 struct Phases {
   bool reduces;
+  bool scatters;
   bool gathers;
 };
-Phases phases_of(const Traits& kind) { return {kind.reduces(), !kind.has_own_outputs()}; }
+Phases phases_of(const Traits& kind) {
+  return {kind.reduces(), kind.pattern == Pattern::broadcast, !kind.has_own_outputs()};
+}
+
+/// The items of a broadcast of `items`: with bytes as elements, and without outputs that are the input.
+std::vector<HostItem> broadcast_items(const std::vector<HostItem>& items) {
+  std::vector<HostItem> result;
+  for (const HostItem& item : items) {
+    HostItem& bytes = result.emplace_back();
+    bytes.dtype = DType::u8;
+    bytes.shape = Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
+    bytes.inputs = item.inputs;
+    const auto is_input = [&](const void* output) { return !item.inputs.empty() && output == item.inputs[0]; };
+    std::remove_copy_if(item.outputs.begin(), item.outputs.end(), std::back_inserter(bytes.outputs), is_input);
+  }
+  return result;
+}
 
 /// The address of element `elements` of each tensor.
 template <class Pointer>
@@ -57,12 +80,14 @@ std::vector<Pointer> advanced(const std::vector<Pointer>& tensors, std::int64_t 
   return parts;
 }
 
-/// The items as the schedule sees them: for a reduce_scatter and an all_gather one per replica and item, in the order
-/// of the slices of their ranks. Those of an all_gather are bytes without inputs; `own_parts` has the inputs of this
-/// rank, by item, and null for others.
+/// The items to which the schedule is applied. For an all_reduce or reduce, these are `items`; for a broadcast, see
+/// broadcast_items. For a reduce_scatter or all_gather, there is one new item per replica and item, in the order of the
+/// slices that the ranks own. The new items of an all_gather have bytes as elements and no inputs; `own_parts` gets
+/// this rank's input of each new item, and null for the new items of other ranks.
 std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedule, int rank,
                                       std::vector<HostItem> items, std::vector<const void*>& own_parts) {
   if (phases.reduces && phases.gathers) return items;
+  if (phases.scatters) return broadcast_items(items);
   const RankLayout& layout = schedule.layout();
   std::vector<HostItem> parts;
   for (const int owner : schedule.ranks_by_slice()) {
@@ -90,29 +115,31 @@ std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedul
   return parts;
 }
 
-/// One step of one segment: a stage in one of the phases.
+/// One step of one segment: one stage in one phase.
 struct PlannedStep {
   std::size_t segment;
   int stage;
   Phase phase;
-  int index;  // among the steps of its segment on this rank
-  int tick;   // its time, the same on every rank
+  int index;  // index among the steps of the segment on this rank
+  int tick;   // logical time of the step, equal on all ranks
 };
 
-/// The steps of this rank, in an order that is the same on all ranks. With `shares_node` the results of the first stage
-/// are written inside the node, so that stage has no all-gather.
+/// The steps of this rank, in an order that is the same on all ranks. If `shares_node`, ranks write results to all
+/// outputs of their node, so the first stage has no all-gather.
 std::vector<PlannedStep> order_steps(const RankSchedule& schedule, Phases phases, bool shares_node) {
   const int stages = schedule.stage_count();
   std::vector<PlannedStep> order;
   for (int segment = 0; segment < schedule.segments(); ++segment) {
     int steps = 0;
     for (int index = 0; index < 2 * stages; ++index) {
-      const Phase phase = index < stages ? Phase::reduce_scatter : Phase::all_gather;
-      const int stage = phase == Phase::reduce_scatter ? index : 2 * stages - 1 - index;
+      const bool is_first = index < stages;
+      const Phase phase = !is_first ? Phase::all_gather : phases.scatters ? Phase::scatter : Phase::reduce_scatter;
+      const int stage = is_first ? index : 2 * stages - 1 - index;
       const bool replicates = schedule.radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
-      if (!schedule.stage(stage).has_peers) continue;
-      if (phase == Phase::reduce_scatter ? !phases.reduces : !phases.gathers) continue;
-      if (phase == Phase::all_gather && (replicates || (shares_node && stage == 0))) continue;
+      // in the first step of a scatter, the root's group writes the input to its own outputs, even without peers
+      if (!schedule.stage(stage).has_peers && (phase != Phase::scatter || stage != 0)) continue;
+      if (is_first ? !phases.reduces && !phases.scatters : !phases.gathers) continue;
+      if (!is_first && (replicates || (shares_node && stage == 0))) continue;
       order.push_back(
           {static_cast<std::size_t>(segment), stage, phase, steps++, segment + segments_between_stages * index});
     }
@@ -148,17 +175,17 @@ class MixedRadixExchange final : public Operation {
     const bool gathers =
         phases_.gathers && first_message != radices.end() && first_message->kind != StageKind::replicate;
     const std::size_t bytes = reduction_.result_bytes();
-    // in a reduce only the root's node has outputs
-    const bool has_results = phases_.gathers && wants_results(rank_, 1);
+    // in a reduce, only the node of the root has outputs
+    const bool has_results = phases_.gathers && (!phases_.reduces || is_with_root(rank_, 1));
     std::byte* packed = shares_node_ && has_results ? node_->results(bytes) : nullptr;
-    if (gathers && packed == nullptr) {
+    if ((gathers || phases_.scatters) && packed == nullptr) {
       packed_results_ = workspace.take(bytes);
       packed = packed_results_.data();
     }
     NodeStage* const node = shares_node_ ? &*node_ : nullptr;
     writer_.start(packed, node);
     folder_.start(node);
-    has_own_parts_ = phases_.reduces;
+    has_own_parts_ = phases_.reduces || phases_.scatters;
     order_ = order_steps(*schedule_, phases_, shares_node_);
     for (int i = 0; i < schedule_->segments(); ++i)
       segments_.push_back(SegmentState{Segment(segment_of(reduction_.space.size(), i, schedule_->segments()))});
@@ -219,7 +246,7 @@ class MixedRadixExchange final : public Operation {
       for (Buffer& buffer : each.segment.take_buffers()) buffers.push_back(std::move(buffer));
     }
     under_way_.clear();
-    // other ranks of the node may be at work before this one has started
+    // other ranks of the node may access this rank's memory before this rank has started
     if (node_) node_->abandon(!transfers.empty());
     transport.abandon(transfers, std::move(buffers));
     return false;
@@ -236,9 +263,9 @@ class MixedRadixExchange final : public Operation {
   /// A step whose messages are posted.
   struct Step {
     PlannedStep planned;
-    OpenTransfers receives;              // with their sources
-    std::vector<SliceInputs> slices;     // in the reduce-scatter phase
-    std::vector<ElementRange> arriving;  // in the all-gather phase
+    OpenTransfers receives;              // the numbers are the source ranks
+    std::vector<SliceInputs> slices;     // used in the reduce-scatter phase
+    std::vector<ElementRange> arriving;  // used in the other phases
     bool is_complete = false;
   };
 
@@ -249,14 +276,18 @@ class MixedRadixExchange final : public Operation {
 
   // steps
 
-  /// Returns whether a step was posted. Every rank posts in the same order. A step waits until the previous step of its
-  /// segment is complete.
+  /// Posts steps in the order of `order_`, up to the first step that must wait until the previous step of its segment
+  /// is complete. Returns whether a step was posted.
   bool post_ready_steps(Transport& transport, Workspace& workspace) {
     bool posted = false;
     if (!has_own_parts_ && !write_own_parts()) return false;
     for (; next_ < order_.size() && segments_[order_[next_].segment].done == order_[next_].index; ++next_) {
       const PlannedStep& planned = order_[next_];
-      if (shares_node_ && planned.stage == 0) {
+      const bool is_in_node = shares_node_ && planned.stage == 0;
+      if (planned.stage == 0 && planned.phase == Phase::scatter && !write_input(planned)) return posted;
+      if (is_in_node && planned.phase == Phase::scatter) {
+        count_done(planned);
+      } else if (is_in_node) {
         if (!fold_node(planned, workspace)) return posted;
       } else {
         post(planned, transport, workspace);
@@ -266,19 +297,37 @@ class MixedRadixExchange final : public Operation {
     return posted;
   }
 
-  /// An all_gather begins with the parts of this rank. False if another rank of the node has abandoned the operation.
+  /// Begins an all_gather: writes the parts of this rank. Returns false if another rank of the node has abandoned the
+  /// operation.
   bool write_own_parts() {
     if (shares_node_ && !node_->begin_work()) return false;
-    for (std::size_t item = 0; item < own_parts_.size(); ++item) {
-      if (own_parts_[item] != nullptr) writer_.write(item, own_parts_[item]);
-    }
+    writer_.write({0, reduction_.space.size()}, own_parts_);
     if (shares_node_ && !node_->end_work()) return false;
     has_own_parts_ = true;
     return true;
   }
 
-  /// The first stage in memory: folds this rank's slices of the node's inputs. False if another rank of the node has
-  /// abandoned the operation.
+  /// Begins the scatter of one segment: writes the input of the root. If the ranks of the root's node share memory,
+  /// each of them writes its slices. Returns false if another rank of the node has abandoned the operation.
+  bool write_input(const PlannedStep& planned) {
+    const int root = descriptor().root;
+    const ElementRange elements = segments_[planned.segment].segment.elements();
+    if (!is_with_root(rank_, shares_node_ ? 1 : 0)) return true;
+    if (shares_node_ && !node_->begin_work()) return false;
+    std::vector<const void*> inputs;
+    for (std::size_t item = 0; item < reduction_.items.size(); ++item) {
+      inputs.push_back(shares_node_ ? node_->input(member_of(root), item, 0) : reduction_.items[item].inputs[0]);
+    }
+    if (shares_node_) {
+      for (const SliceStep& slice : work_of(rank_, 0, elements).slices) writer_.write(slice.kept, inputs);
+      return node_->end_work();
+    }
+    writer_.write(elements, inputs);
+    return true;
+  }
+
+  /// Runs the first stage in shared memory: folds this rank's slices of the node's inputs. Returns false if another
+  /// rank of the node has abandoned the operation.
   bool fold_node(const PlannedStep& planned, Workspace& workspace) {
     if (!node_->begin_work()) return false;
     Step step{planned, {}, {}, {}};
@@ -287,17 +336,20 @@ class MixedRadixExchange final : public Operation {
     std::vector<Partials> partials = fold_slices(step, workspace);
     if (!node_->end_work()) return false;
     segment_of_step(step).set_partials(std::move(partials));
-    count_done(step);
+    count_done(planned);
     return true;
   }
 
   void post(const PlannedStep& planned, Transport& transport, Workspace& workspace) {
-    Step& step = under_way_.emplace_back(Step{planned, {}, {}, {}});  // `abandon` finds its transfers
+    Step& step = under_way_.emplace_back(Step{planned, {}, {}, {}});  // `abandon` must find its transfers
     const StageStep work = work_of(rank_, planned.stage, segments_[planned.segment].segment.elements());
     if (planned.phase == Phase::reduce_scatter) {
       for (const SliceStep& slice : work.slices)
         receive_partials(step, slice, work.bounds.size() - 1, transport, workspace);
       for (const SliceStep& slice : work.slices) send_partials(step, slice, transport, workspace);
+    } else if (planned.phase == Phase::scatter) {
+      for (const SliceStep& slice : work.slices) receive_slice(step, slice, transport);
+      for (const SliceStep& slice : work.slices) send_slices(step, slice, transport);
     } else {
       for (const SliceStep& slice : work.slices) receive_results(step, slice, transport);
       for (const SliceStep& slice : work.slices) send_results(step, slice, transport);
@@ -305,20 +357,21 @@ class MixedRadixExchange final : public Operation {
     if (step.receives.is_empty() && complete(step, workspace)) under_way_.pop_back();
   }
 
-  /// False if the step writes to other ranks of the node, and one of them has abandoned the operation.
+  /// Processes the received data of `step`. Returns false if the step writes to memory of other ranks of the node, and
+  /// one of these ranks has abandoned the operation.
   bool complete(const Step& step, Workspace& workspace) {
-    const bool is_all_gather = step.planned.phase == Phase::all_gather;
-    const bool is_seen = shares_node_ && (is_all_gather || step.planned.stage + 1 == schedule_->stage_count());
+    const bool folds = step.planned.phase == Phase::reduce_scatter;
+    const bool is_seen = shares_node_ && (!folds || step.planned.stage + 1 == schedule_->stage_count());
     if (is_seen && !node_->begin_work()) return false;
     std::vector<Partials> partials;
-    if (is_all_gather) {
+    if (!folds) {
       for (const ElementRange& elements : step.arriving) writer_.deliver(elements);
     } else {
       partials = fold_slices(step, workspace);
     }
     if (is_seen && !node_->end_work()) return false;
-    if (!is_all_gather) segment_of_step(step).set_partials(std::move(partials));
-    count_done(step);
+    if (folds) segment_of_step(step).set_partials(std::move(partials));
+    count_done(step.planned);
     return true;
   }
 
@@ -329,15 +382,16 @@ class MixedRadixExchange final : public Operation {
     return partials;
   }
 
-  void count_done(const Step& step) {
-    ++segments_[step.planned.segment].done;
-    --segments_[step.planned.segment].left;
+  void count_done(const PlannedStep& planned) {
+    ++segments_[planned.segment].done;
+    --segments_[planned.segment].left;
   }
 
   // messages of the reduce-scatter phase: partial results
 
   void receive_partials(Step& step, const SliceStep& slice, std::size_t groups, Transport& transport,
                         Workspace& workspace) {
+    if (!wants_partials(rank_, step.planned.stage)) return;
     SliceInputs& inputs = step.slices.emplace_back(SliceInputs{slice.kept, {}});
     inputs.received.resize(groups, nullptr);
     for (const auto& source : slice.receives) {
@@ -356,19 +410,50 @@ class MixedRadixExchange final : public Operation {
     ElementRange packed{-1, -1};
     std::span<const std::byte> message;
     for (const auto& target : slice.sends) {
+      if (!wants_partials(target.peer, stage)) continue;
       if (reduction_.message_bytes(schedule_->stage(stage).shipped, target.elements) == 0) continue;
-      // packed once if all targets get the same elements
+      // a message is packed once if all targets get the same elements
       if (target.elements != packed) message = folder_.pack(segment_of_step(step), stage, target.elements, workspace);
       packed = target.elements;
       send(step, target.peer, message, transport);
     }
   }
 
-  // messages of the all-gather phase: results, in place in the packed results
+  /// Whether `rank` gets partial results in `stage`. If the last stage of a reduce replicates, only the group of the
+  /// root needs its results.
+  [[nodiscard]] bool wants_partials(int rank, int stage) const {
+    const bool is_last = stage + 1 == schedule_->stage_count();
+    const bool replicates = schedule_->radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
+    return descriptor().root < 0 || !is_last || !replicates || is_with_root(rank, stage);
+  }
 
-  /// Whether `rank` gets results in the all-gather of `stage`: in a reduce only those that pass them on to the root.
+  // messages of the scatter and all-gather phases: results, sent from and received into the packed results
+
+  /// Whether `rank` is in the group of the root when `stage` begins.
+  [[nodiscard]] bool is_with_root(int rank, int stage) const {
+    return descriptor().root >= 0 && schedule_->are_together(rank, descriptor().root, stage);
+  }
+
+  void receive_slice(Step& step, const SliceStep& slice, Transport& transport) {
+    if (slice.kept.size() == 0 || is_with_root(rank_, step.planned.stage)) return;
+    for (const auto& source : slice.receives) {
+      if (!is_with_root(source.peer, step.planned.stage)) continue;
+      step.receives.add(transport.receive(source.peer, writer_.packed(slice.kept)), source.peer);
+      step.arriving.push_back(slice.kept);
+    }
+  }
+
+  void send_slices(const Step& step, const SliceStep& slice, Transport& transport) {
+    if (!is_with_root(rank_, step.planned.stage)) return;
+    for (const auto& target : slice.sends) {
+      if (target.elements.size() > 0) send(step, target.peer, writer_.packed(target.elements), transport);
+    }
+  }
+
+  /// Whether `rank` gets results in the all-gather of `stage`. In a reduce, only the root and the ranks that forward
+  /// results to the root get results. In a broadcast, the group of the root has them already.
   [[nodiscard]] bool wants_results(int rank, int stage) const {
-    return descriptor().root < 0 || schedule_->are_together(rank, descriptor().root, stage);
+    return descriptor().root < 0 || is_with_root(rank, stage) == phases_.reduces;
   }
 
   void receive_results(Step& step, const SliceStep& slice, Transport& transport) {
@@ -401,9 +486,10 @@ class MixedRadixExchange final : public Operation {
     for (int member = 0; member < group.size(); ++member) {
       const int first = rank_ - group.rank();
       const auto rank = static_cast<std::size_t>(first) + static_cast<std::size_t>(member);
-      replicas.push_back(phases_.reduces ? layout.first_replica[rank + 1] - layout.first_replica[rank] : 0);
+      const int inputs = phases_.reduces ? layout.first_replica[rank + 1] - layout.first_replica[rank] : 0;
+      replicas.push_back(phases_.scatters && static_cast<int>(rank) == descriptor().root ? 1 : inputs);
     }
-    if (!phases_.gathers) {  // every rank writes its own outputs
+    if (!phases_.gathers) {  // every rank writes only its own outputs
       published_ = reduction_.items;
       for (HostItem& item : published_) item.outputs.clear();
     }
@@ -412,14 +498,16 @@ class MixedRadixExchange final : public Operation {
   }
 
   [[nodiscard]] int rank_of(int member) const { return rank_ - node_->member() + member; }
+  [[nodiscard]] int member_of(int rank) const { return rank - rank_ + node_->member(); }
 
-  /// Whether all ranks of the node have read and written everything, and this rank has copied the results that others
-  /// could not write.
+  /// Whether all ranks of the node have done all their reads and writes, and this rank has completed its outputs that
+  /// other ranks could not write.
   bool has_left_node() {
     if (!shares_node_) return true;
     node_->finish();
     if (!node_->have_all_finished()) return false;
-    const bool has_outputs = phases_.gathers && (descriptor().root < 0 || descriptor().root == rank_);
+    const bool has_outputs =
+        phases_.gathers && (!phases_.reduces || descriptor().root < 0 || descriptor().root == rank_);
     if (!has_outputs || node_->all_seen() || has_taken_results_) return true;
     if (!node_->begin_work()) return false;
     const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());
@@ -433,7 +521,7 @@ class MixedRadixExchange final : public Operation {
     return true;
   }
 
-  /// Copies `member`'s slices of `elements` to the outputs of this rank that it could not write.
+  /// Copies the slices of `member` in `elements` to the outputs of this rank that `member` could not write.
   void take_results(int member, ElementRange elements) {
     const std::byte* const results = node_->results_of(member, reduction_.result_bytes());
     for (const SliceStep& slice : work_of(rank_of(member), 0, elements).slices)
@@ -443,21 +531,21 @@ class MixedRadixExchange final : public Operation {
   const Phases phases_;
   const std::shared_ptr<const RankSchedule> schedule_;
   int rank_;
-  std::vector<const void*> own_parts_;  // of an all_gather, by item; null for parts of other ranks
+  std::vector<const void*> own_parts_;  // this rank's inputs of an all_gather, by item; null for parts of other ranks
   bool has_own_parts_ = false;
   const ReductionSpace reduction_;
   ResultWriter writer_;
   PartialFolder folder_;
-  std::vector<HostItem> published_;  // what the other ranks of the node may touch, if that is not all
+  std::vector<HostItem> published_;  // items without outputs, if the other ranks of the node may access only inputs
   std::optional<NodeStage> node_;
-  bool shares_node_ = false;        // whether this operation runs the first stage in the node's shared memory
+  bool shares_node_ = false;        // whether the first stage runs in the node's shared memory
   bool has_taken_results_ = false;  // whether this rank has copied the results that other ranks could not write
-  Buffer packed_results_;           // empty if staging memory of the node is used instead
+  Buffer packed_results_;           // empty if not needed, or if staging memory of the node is used instead
   std::vector<SegmentState> segments_;
   std::vector<PlannedStep> order_;
   std::size_t next_ = 0;  // index in order_ of the next step
   std::vector<Step> under_way_;
-  OpenTransfers sends_;  // with their segments
+  OpenTransfers sends_;  // the numbers are the segments
 };
 
 }  // namespace

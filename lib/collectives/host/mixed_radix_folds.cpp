@@ -88,14 +88,14 @@ std::vector<void*> ResultWriter::places_of(const TensorRange& range) const {
   return places;
 }
 
-void ResultWriter::write(std::size_t item, const void* source) const {
-  const std::int64_t start = reduction_.space.start(item);
-  const DType dtype = result_dtype(reduction_.op, reduction_.items[item].dtype);
-  for (const TensorRange& range : reduction_.turns({start, start + reduction_.items[item].count()}, 2)) {
-    const auto bytes = static_cast<std::size_t>(range.end - range.begin) * size_of(dtype);
+void ResultWriter::write(ElementRange elements, std::span<const void* const> sources) const {
+  for (const TensorRange& range : reduction_.turns(elements, 2)) {
+    const void* const source = sources[range.item];
+    if (source == nullptr) continue;
+    const DType dtype = reduction_.items[range.item].dtype;
     for (void* const place : places_of(range)) {
-      if (node_ != nullptr && !node_->goes_on(2 * bytes)) return;
-      std::memcpy(place, at(source, range.begin, dtype), bytes);
+      if (node_ != nullptr && !node_->goes_on(2 * reduction_.bytes_of(range))) return;
+      std::memcpy(place, at(source, range.begin, dtype), reduction_.bytes_of(range));
     }
   }
 }
@@ -208,7 +208,7 @@ Partials PartialFolder::fold(Segment& segment, int stage, const SliceInputs& sli
       partials.arrays.push_back(segment.new_buffer(bytes, workspace).data());
     }
   }
-  std::size_t buffers = 1;  // read and written per element
+  std::size_t buffers = 1;  // number of buffers that are read or written for each element
   for (const auto& blocks : plan.inputs) buffers += blocks.size() + 1;
   for (const TensorRange& range : reduction_.turns(slice.kept, buffers)) {
     if (node_ != nullptr && !node_->goes_on(buffers * reduction_.bytes_of(range))) return partials;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The data of a mixed-radix exchange: the partial results that a rank packs, receives and folds, and the results that
-// it writes. mixed_radix_exchange.cpp has the order of the steps and the messages.
+// it writes. mixed_radix_exchange.cpp orders the steps, and sends and receives the messages.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace lockstep::detail {
 
-/// The tensors of one all_reduce as one space of elements, and the layouts of that space in memory.
+/// The tensors of one collective as one space of elements, and the layouts of this space in memory.
 struct ReductionSpace {
   ReductionSpace(ReduceOp reduce_op, std::vector<HostItem> tensors);
   ReductionSpace(const ReductionSpace&) = delete;
@@ -30,13 +30,15 @@ struct ReductionSpace {
   [[nodiscard]] std::int64_t position_of(const TensorRange& range) const {
     return space.start(range.item) + range.begin;
   }
-  /// The values of single replicas travel in their own type, partial results in the accumulation type.
+  /// The layout of the partial result of `block`. The values of a single replica have the type of the tensor; other
+  /// partial results have the accumulation type.
   [[nodiscard]] const ElementImage& layout_of(const Block& block) const {
     return block.last - block.first == 1 ? leaves : partials;
   }
   /// Bytes of a message with the partial results of `blocks`.
   [[nodiscard]] std::size_t message_bytes(std::span<const Block> blocks, ElementRange elements) const;
-  /// As ElementSpace::pieces, with no piece longer than a turn of NodeWork of `buffers` buffers.
+  /// As ElementSpace::pieces, but with smaller pieces: `buffers` buffers of one piece together have at most about
+  /// NodeWork::turn_bytes bytes.
   [[nodiscard]] std::vector<TensorRange> turns(ElementRange elements, std::size_t buffers) const;
   [[nodiscard]] std::size_t bytes_of(const TensorRange& range) const {
     return static_cast<std::size_t>(range.end - range.begin) * size_of(items[range.item].dtype);
@@ -57,17 +59,17 @@ struct Partials {
   std::vector<std::byte*> arrays;
 };
 
-/// One segment of the space on its way through the stages.
+/// One segment of the space, with its partial results between two stages.
 class Segment {
  public:
   explicit Segment(ElementRange range) : elements_(range) {}
 
   [[nodiscard]] ElementRange elements() const noexcept { return elements_; }
-  /// The partial results that the last stage has left. They contain `elements`.
+  /// The partial results of the previous stage that contain `elements`.
   [[nodiscard]] const Partials& partials_of(ElementRange elements) const;
   void set_partials(std::vector<Partials> partials) { partials_ = std::move(partials); }
 
-  /// Memory that lives until `release` or `take_buffers`.
+  /// Returns memory that belongs to this segment until `release` or `take_buffers`.
   [[nodiscard]] std::span<std::byte> new_buffer(std::size_t bytes, Workspace& workspace);
   [[nodiscard]] bool has_buffers() const noexcept { return !buffers_.empty(); }
   void release(Workspace& workspace);
@@ -79,31 +81,34 @@ class Segment {
   std::vector<Buffer> buffers_;
 };
 
-/// Writes results to this rank's outputs, and to those of other ranks of the node that it can write, as long as
-/// NodeStage::goes_on.
+/// Writes results to the outputs of this rank, and to the outputs of other ranks of the node that this rank can write.
+/// Stops when NodeStage::goes_on returns false.
 class ResultWriter {
  public:
-  /// `reduction` outlives this.
+  /// `reduction` must outlive this object.
   explicit ResultWriter(const ReductionSpace& reduction) : reduction_(reduction) {}
 
-  /// `packed` is memory for all results in one buffer: null if no other rank sends or reads any. `node` is null if
-  /// the ranks of the node do not share memory in this operation.
+  /// `packed` is one buffer for all results. It is null if this rank neither sends nor receives messages with results,
+  /// and no other rank copies results of this rank. `node` is null if the ranks of the node do not share memory in this
+  /// operation.
   void start(std::byte* packed, NodeStage* node) {
     packed_ = packed;
     node_ = node;
   }
 
-  /// All places that a result of these elements is written to: in the packed results and in the outputs.
+  /// All addresses to which the results of `range` are written: in the packed results and in the outputs.
   [[nodiscard]] std::vector<void*> places_of(const TensorRange& range) const;
   /// Memory of the packed results of `elements`.
   [[nodiscard]] std::span<std::byte> packed(ElementRange elements) const {
     return {packed_ + reduction_.results.offset(elements.begin), reduction_.results.bytes(elements)};
   }
-  /// Writes item `item`, as it is at `source`, to the packed results and the outputs.
-  void write(std::size_t item, const void* source) const;
-  /// Copies packed results to the outputs.
+  /// Copies `elements` from `sources` to the packed results and to the outputs. `sources` has one tensor per item, of
+  /// the dtype of the results; items without a source are left out.
+  void write(ElementRange elements, std::span<const void* const> sources) const;
+  /// Copies `elements` of the packed results to the outputs.
   void deliver(ElementRange elements) const;
-  /// Copies the packed results of another rank to this rank's outputs that the other rank could not write.
+  /// Copies `packed`, the packed results of another rank, to the outputs of this rank that the other rank could not
+  /// write.
   void deliver_unseen(ElementRange elements, const std::byte* packed) const;
 
  private:
@@ -114,16 +119,17 @@ class ResultWriter {
   NodeStage* node_ = nullptr;
 };
 
-/// The elements that this rank keeps of one slice in a stage of the reduce-scatter phase, and the messages about
-/// them.
+/// The elements of one slice that this rank keeps in a stage of the reduce-scatter phase, and the received messages
+/// with partial results of these elements.
 struct SliceInputs {
   ElementRange kept;
-  std::vector<const std::byte*> received;  ///< by group of the stage; null for this rank's own group
+  std::vector<const std::byte*> received;  ///< messages by group of the stage; null for this rank's group
 };
 
-/// Packs the partial results of `blocks`, which cover replicas of this rank only: one array after the other, from
-/// `next` on. `first_replica` is the first one of this rank, `merges` has the fold of each block. Single replicas are
-/// copied: outputs may be written while the message travels. `inputs` is memory to work in.
+/// Packs the partial results of `blocks`, which must cover only replicas of this rank, as consecutive arrays from
+/// `next` on. `first_replica` is the first replica of this rank; `merges` has the fold of each block. The values of a
+/// single replica are copied, too, because an output may be the same memory as an input, and may be written while the
+/// message is in flight. `inputs` is scratch memory.
 void pack_own_blocks(const ReductionSpace& reduction, int first_replica, std::span<const Block> blocks,
                      std::span<const std::vector<std::uint8_t>> merges, ElementRange elements, std::byte* next,
                      std::vector<FoldInput>& inputs);
@@ -132,17 +138,17 @@ void pack_own_blocks(const ReductionSpace& reduction, int first_replica, std::sp
 /// tree.
 class PartialFolder {
  public:
-  /// All arguments outlive this. `rank` is this rank.
+  /// All arguments must outlive this object. `rank` is the number of this rank.
   PartialFolder(const RankSchedule& schedule, const ReductionSpace& reduction, const ResultWriter& writer, int rank);
 
   /// `node` is null if the ranks of the node do not share memory in this operation.
   void start(NodeStage* node) { node_ = node; }
 
-  /// The message with the partial results of `elements` that `stage` ships.
+  /// The message of `stage` with this rank's partial results of `elements`.
   [[nodiscard]] std::span<const std::byte> pack(Segment& segment, int stage, ElementRange elements,
                                                 Workspace& workspace);
-  /// Adds the partial results of all groups of `stage`, as long as NodeStage::goes_on. The last stage writes results
-  /// and returns no arrays.
+  /// Folds the partial results of all groups of `stage`; stops when NodeStage::goes_on returns false. The last stage
+  /// writes results, and returns no arrays.
   [[nodiscard]] Partials fold(Segment& segment, int stage, const SliceInputs& slice, Workspace& workspace);
 
  private:
@@ -153,7 +159,8 @@ class PartialFolder {
   /// The address of element `position` in the array of block `index` of `blocks`.
   [[nodiscard]] const std::byte* array_of(const Partials& partials, std::span<const Block> blocks, std::size_t index,
                                           std::int64_t position) const;
-  /// Sets inputs_, in id order: the partial results that other groups have sent, and those of this rank.
+  /// Sets `inputs_`, in the order of replica ids, to the partial results that other groups have sent and the partial
+  /// results of this rank.
   void collect_inputs(const Segment& segment, int stage, const SliceInputs& slice, const TensorRange& range);
   void add_inputs(const HostItem& item, std::span<const std::uint8_t> merges, std::span<void* const> outputs,
                   FoldResult result, std::int64_t count);

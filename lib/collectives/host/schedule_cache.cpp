@@ -32,9 +32,9 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
   return result;
 }
 
-/// Each node sends large parts to every other node directly, in one step. Small parts are sent in stages of radix 8 at
-/// most, as far as the number of nodes has factors up to 8. Powers of two come first: they keep the blocks of the
-/// canonical tree whole.
+/// Large parts travel from each node to every other node directly, in one stage. Small parts travel in several stages:
+/// the radices are factors, at most 8, of the number of nodes, and the last stage has the remaining factor. Powers of
+/// two come first, because groups of a power of two ranks hold whole blocks of the canonical tree.
 Radices even_radices(const RankLayout& layout, NodePath path, std::int64_t bytes) {
   constexpr std::int64_t least_direct_bytes = 8192;
   Radices radices;
@@ -58,11 +58,17 @@ std::uint64_t fingerprint_of(const std::string& text) {
   return hash;
 }
 
-/// The size for which schedules of `bytes` bytes are planned: the next power of two.
+/// The size for which the schedule of `bytes` bytes is planned: the next power of two.
 std::int64_t planned_bytes(std::int64_t bytes) {
   const auto size_class =
       static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(8, bytes) - 1)));
   return std::int64_t{1} << std::min(size_class, 44);
+}
+
+/// The number of segments in which a rooted collective copies one segment while another one is in flight.
+int segments_of(std::int64_t bytes) {
+  constexpr std::int64_t segment_bytes = std::int64_t{512} << 10;
+  return static_cast<int>(std::clamp<std::int64_t>(bytes / segment_bytes, 1, 16));
 }
 
 }  // namespace
@@ -76,7 +82,7 @@ RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int 
       fingerprint_(fingerprint_of(fmt::format("{} in {}", to_string(schedule_.radices()), segments_))) {
   for (int j = 0; j < schedule_.stages(); ++j) {
     Stage& stage = stages_.emplace_back();
-    const StageStep work = schedule_.step(rank, j, {0, 0});  // an empty range needs no ElementSpace::snapped
+    const StageStep work = schedule_.step(rank, j, {0, 0});  // an empty range needs no rounding
     stage.has_peers = work.bounds.size() > 2;
     if (!stage.has_peers) continue;
     first_stage_ = std::min(first_stage_, j);
@@ -143,14 +149,37 @@ bool ScheduleCache::is_even() const {
   return has_equal_steps(layout_->first_replica) && has_equal_steps(layout_->first_rank);
 }
 
-std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes) {
-  const int nodes = layout_->nodes();
-  if (layout_->ranks() == 2 || nodes == 1 || !is_even()) return nullptr;
+std::shared_ptr<const RankSchedule> ScheduleCache::find_by(const Radices& radices, int segments) {
   const MutexLock lock(mutex_);
-  const Radices radices = even_radices(*layout_, path_, bytes);
-  auto& schedule = even_[radices];
-  if (!schedule) schedule = std::make_shared<RankSchedule>(layout_, rank_, radices, 1);
+  auto& schedule = by_radices_[{radices, segments}];
+  if (!schedule) schedule = std::make_shared<RankSchedule>(layout_, rank_, radices, segments);
   return schedule;
+}
+
+std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes) {
+  if (layout_->ranks() == 2 || layout_->nodes() == 1 || !is_even()) return nullptr;
+  return find_by(even_radices(*layout_, path_, bytes), 1);
+}
+
+bool ScheduleCache::is_direct(std::int64_t bytes) const {
+  constexpr std::int64_t most_direct_bytes = std::int64_t{64} << 10;
+  const std::int64_t ranks_of_node = layout_->ranks() / layout_->nodes();
+  return (layout_->nodes() - 2) * (bytes / ranks_of_node) <= most_direct_bytes;
+}
+
+std::shared_ptr<const RankSchedule> ScheduleCache::find_reduce(std::int64_t bytes) {
+  const bool is_staged = path_ == NodePath::memory && layout_->nodes() > 1;
+  if (forced_ || !is_staged || !is_direct(bytes)) return find(bytes);
+  return find_by(RadixPattern("n.r0").stages(layout_->ranks(), layout_->nodes()), segments_of(bytes));
+}
+
+std::shared_ptr<const RankSchedule> ScheduleCache::find_broadcast(std::int64_t bytes) {
+  const int nodes = layout_->nodes();
+  if (path_ != NodePath::memory || nodes == 1) return nullptr;
+  if (is_direct(bytes)) return find_by(RadixPattern("n.r0").stages(layout_->ranks(), nodes), segments_of(bytes));
+  const Radices radices =
+      is_even() ? even_radices(*layout_, path_, bytes) : RadixPattern("n.0").stages(layout_->ranks(), nodes);
+  return find_by(radices, segments_of(bytes));
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) const {

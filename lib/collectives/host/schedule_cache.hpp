@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mixed-radix schedules of a communicator by size: planned at the first use of a size class, then looked up.
+// The mixed-radix schedules of a communicator, by size. A schedule is planned at the first use of its size class, and
+// looked up afterwards.
 
 #pragma once
 
@@ -21,18 +22,19 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
 
-/// The schedule of one rank, for any elements. Immutable, shared by the operations that run it.
+/// The schedule of one rank, for any number of elements. Immutable; the operations that run the schedule share it.
 class RankSchedule {
  public:
   struct Stage {
-    bool has_peers = false;  ///< if not, this rank has no work in the stage
+    bool has_peers = false;  ///< if false, this rank has no work in the stage
     StageFold fold;
     std::vector<Block> shipped;  ///< tree blocks whose partial results this rank sends
-    /// How to fold each of `shipped` that covers only replicas of this rank.
+    /// For each block of `shipped`, the fold of its replicas. Used only if this rank has all replicas of the block.
     std::vector<std::vector<std::uint8_t>> shipped_merges;
   };
   RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices, int segments);
@@ -42,26 +44,27 @@ class RankSchedule {
   [[nodiscard]] int segments() const noexcept { return segments_; }
   /// Equal for schedules with equal radices and segments.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
-  /// Whether the ranks of a node share the work of the first stage, so that they can do it in shared memory.
+  /// Whether the first stage is a node stage, which the ranks of a node can run in shared memory.
   [[nodiscard]] bool begins_in_node() const { return radices().front().kind == StageKind::node; }
 
   [[nodiscard]] int stage_count() const noexcept { return schedule_.stages(); }
   [[nodiscard]] const Stage& stage(int index) const { return stages_[static_cast<std::size_t>(index)]; }
-  /// The first stage in which this rank has peers. Its own inputs to that stage are the tensors of its replicas; to
-  /// later stages, partial results.
+  /// The first stage in which this rank has peers. This rank's inputs to that stage are the tensors of its replicas;
+  /// its inputs to later stages are partial results.
   [[nodiscard]] int first_stage() const noexcept { return first_stage_; }
-  /// The fold of the first stage if this rank reads all inputs of its node itself.
+  /// The fold of the first stage for a rank that reads all inputs of its node in shared memory.
   [[nodiscard]] const StageFold& node_fold() const noexcept { return node_fold_; }
 
-  /// Whether two ranks are in one of the groups that `stage` joins.
+  /// Whether two ranks are in the same group when `stage` begins.
   [[nodiscard]] bool are_together(int rank, int other, int stage) const {
     return schedule_.are_together(rank, other, stage);
   }
-  /// The ranks in the order of the slices that they own after the last stage; empty if some own none or several.
+  /// The ranks, in the order of the slices that they own after the last stage. Empty if some ranks own no slice or
+  /// several slices.
   [[nodiscard]] const std::vector<int>& ranks_by_slice() const noexcept { return ranks_by_slice_; }
 
-  /// The work of `rank` in `stage` for `elements` of `space`. Ranges are rounded to the boundaries of `space` in
-  /// the same way on all ranks, so both ends of a message have the same elements.
+  /// The work of `rank` in `stage` for `elements` of `space`. All ranks round ranges in the same way, see
+  /// ElementSpace::snapped, so the sender and the receiver of a message use the same elements.
   [[nodiscard]] StageStep step(const ElementSpace& space, int rank, int stage, ElementRange elements) const;
 
  private:
@@ -75,46 +78,60 @@ class RankSchedule {
   std::vector<int> ranks_by_slice_;
 };
 
-/// Choices that override the planner. They never change bits.
+/// Choices that override the planner. They never change the bits of a result.
 struct ScheduleOptions {
   std::string radices;  ///< in the syntax of RadixPattern; empty: chosen by the planner
   int segments = 0;     ///< 0: chosen by the planner
   bool carries = true;  ///< whether the data of small operations travels with the agreement
 };
 
-/// The path between the ranks of one node.
+/// The path of data between the ranks of one node.
 enum class NodePath : std::uint8_t { messages, memory };
 
-/// The steps of the agreement between these ranks of several nodes, or of one node without shared memory.
+/// The steps of the agreement between the ranks of `layout`, which are on several nodes, or on one node without shared
+/// memory.
 [[nodiscard]] std::shared_ptr<const CarrySteps> make_carry_steps(const ReplicaLayout& layout,
                                                                  std::span<const int> node_leaders, int rank,
                                                                  NodePath path);
 
-/// The schedule that the planner chooses for an all-reduce of `bytes` bytes: one for all sizes up to the next power of
-/// two. None inside one node, between two ranks, and if it prefers direct exchange. It begins inside the nodes if their
-/// ranks share memory. The planner assumes the rates of a default CostParameters: the network is not measured.
+/// The schedule that the planner chooses for an all-reduce of `bytes` bytes. All sizes with the same next power of two
+/// get the same schedule. There is no schedule if all ranks are on one node, if there are only two ranks, or if the
+/// planner prefers direct exchange. If the ranks of a node share memory, the schedule begins inside the nodes. The
+/// planner assumes the rates of a default CostParameters; it does not measure the network.
 [[nodiscard]] std::optional<ScheduleChoice> planned_schedule(const RankLayout& layout, std::int64_t bytes,
                                                              NodePath path);
 
 /// Thread-safe.
 class ScheduleCache {
  public:
-  /// `node_leaders` has the lowest rank of each rank's node; if nodes are not contiguous ranges of ranks, each rank
+  /// `node_leaders[r]` is the lowest rank of the node of rank r. If nodes are not contiguous ranges of ranks, each rank
   /// counts as a node. Throws Error(invalid_argument) for invalid radices.
   ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
                 const ScheduleOptions& options, NodePath path = NodePath::messages);
 
-  /// The schedule for an all-reduce of `bytes` bytes; null inside one node, and if the planner prefers direct
-  /// exchange. It begins inside the nodes if their ranks share memory.
+  /// The schedule for an all-reduce of `bytes` bytes, with the radices of ScheduleOptions if these are set, else as
+  /// chosen by `planned_schedule`. Null if there is only one rank, or if `planned_schedule` returns no schedule.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find(std::int64_t bytes);
-  /// The schedule for a reduce_scatter or all_gather of `bytes` bytes in all, whose stages split evenly; null inside
-  /// one node, for two ranks, and if nodes or ranks differ in their numbers of ranks or replicas.
+  /// The schedule for a reduce_scatter or all_gather of `bytes` bytes in total, whose stages split evenly. Null if all
+  /// ranks are on one node, if there are only two ranks, if nodes have different numbers of ranks, or if ranks have
+  /// different numbers of replicas.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_even(std::int64_t bytes);
+  /// The schedule for a reduce of `bytes` bytes, in which partial results go to the root's node in one stage, if that
+  /// is faster than `find(bytes)`; else the schedule of `find(bytes)`.
+  [[nodiscard]] std::shared_ptr<const RankSchedule> find_reduce(std::int64_t bytes);
+  /// The schedule for a broadcast of `bytes` bytes. Null if all ranks are on one node, or if ranks of a node do not
+  /// share memory.
+  [[nodiscard]] std::shared_ptr<const RankSchedule> find_broadcast(std::int64_t bytes);
   [[nodiscard]] const std::string& forced_radices() const noexcept { return options_.radices; }
 
  private:
   [[nodiscard]] std::shared_ptr<const RankSchedule> plan(std::int64_t bytes) const;
-  /// Whether all nodes have as many ranks, and all ranks as many replicas.
+  /// Whether the nodes of a rooted collective of `bytes` bytes should exchange whole slices with the root's node,
+  /// because they are few or the slices small.
+  [[nodiscard]] bool is_direct(std::int64_t bytes) const;
+  [[nodiscard]] std::shared_ptr<const RankSchedule> find_by(const Radices& radices, int segments)
+      LOCKSTEP_EXCLUDES(mutex_);
+  /// Whether all nodes have the same number of ranks, and all ranks have the same number of replicas.
   [[nodiscard]] bool is_even() const;
 
   std::shared_ptr<const RankLayout> layout_;
@@ -123,7 +140,7 @@ class ScheduleCache {
   NodePath path_;
   std::optional<RadixPattern> forced_;
   Mutex mutex_;
-  std::map<Radices, std::shared_ptr<const RankSchedule>> even_ LOCKSTEP_GUARDED_BY(mutex_);
+  std::map<std::pair<Radices, int>, std::shared_ptr<const RankSchedule>> by_radices_ LOCKSTEP_GUARDED_BY(mutex_);
   std::map<std::int64_t, std::shared_ptr<const RankSchedule>> plans_ LOCKSTEP_GUARDED_BY(mutex_);  // by planned size
 };
 

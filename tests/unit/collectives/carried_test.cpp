@@ -102,6 +102,39 @@ TEST_P(CarriedData, is_not_delivered_to_a_rank_that_is_late) {
   }
 }
 
+/// Sizes of one stage and of several, of one segment and of several.
+TEST(RootedOperation, between_nodes_moves_data_of_any_size_from_and_to_any_root) {
+  std::vector<NodeLayout> all(layouts);
+  all.push_back({{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, std::vector<int>(12, 1)});
+  for (const NodeLayout& layout : all) {
+    for (const bool share_memory : {true, false}) {
+      on_nodes(layout, {share_memory, false}, [](Communicator& comm) {
+        for (const std::size_t count : {1U, 999U, 25'000U, 500'001U}) {
+          const int root = static_cast<int>(count) % comm.size();
+          const auto value = [&](int rank, std::size_t i) {
+            return static_cast<float>((i + count) % 1000 * (static_cast<std::size_t>(rank) + 1));
+          };
+          const Shape shape{static_cast<std::int64_t>(count)};
+          std::vector<float> values(count);
+          std::vector<float> maxima(count);
+          for (std::size_t i = 0; i < count; ++i) values[i] = value(comm.rank(), i);
+          const std::vector inputs(static_cast<std::size_t>(comm.local_replicas()),
+                                   ConstTensorView{values.data(), DType::f32, shape});
+          const std::vector<TensorView> outputs{{maxima.data(), DType::f32, shape, Device{}},
+                                                {values.data(), DType::f32, shape, Device{}}};
+          const bool is_root = comm.rank() == root;
+          const Item reduced{inputs, std::span(outputs).first(is_root ? 1 : 0)};
+          comm.reduce(std::span(&reduced, 1), ReduceOp::max, root);
+          for (std::size_t i = 0; is_root && i < count; ++i) ASSERT_EQ(maxima[i], value(comm.size() - 1, i)) << i;
+          const Item in_place{std::span(inputs).first(is_root ? 1 : 0), std::span(outputs).last(1)};
+          comm.broadcast(std::span(&in_place, 1), root);
+          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], value(root, i)) << i;
+        }
+      });
+    }
+  }
+}
+
 TEST(SmallOperation, between_nodes_is_one_exchange) {
   on_nodes({{0, 0, 2, 2}, {1, 1, 1, 1}}, {}, [](Communicator& comm) {
     const auto transferred = [&] { return CommunicatorAccess::engine(comm).transport().count().completed; };

@@ -3,11 +3,11 @@
 //
 // Collectives by the mixed-radix schedules of schedule/mixed_radix. An all_reduce has two phases: a reduce-scatter,
 // then an all-gather. A reduce sends only those messages of the two phases that lead to the root. A reduce_scatter has
-// only the first phase, and an all_gather only the second. In these two collectives, the schedule is even, and the
-// parts of the replicas are in the order of the slices that the ranks own. In a broadcast, the first phase is a
-// scatter: in each stage, the group of the root has all elements, and sends slices to the other groups; the messages
-// have the same senders, receivers and elements as in a reduce-scatter. The group of the root then receives nothing in
-// the all-gather of this stage.
+// only the first phase, and an all_gather only the second. In these two collectives, every rank owns exactly one slice
+// (MixedRadix::is_even), and the parts of the replicas are in the order of the slices. In a broadcast, the first phase
+// is a scatter: in each stage, the group of the root has all elements, and sends slices to the other groups; the
+// messages have the same senders, receivers and elements as in a reduce-scatter. The group of the root then receives
+// nothing in the all-gather of this stage.
 //
 // The vector is cut into segments, and each segment goes through all stages. The additions of one segment overlap with
 // the messages of another segment, and work inside the node overlaps with messages between nodes. All ranks start the
@@ -57,7 +57,8 @@ Phases phases_of(const Traits& kind) {
   return {kind.reduces(), kind.pattern == Pattern::broadcast, !kind.has_own_outputs()};
 }
 
-/// The items of a broadcast of `items`: with bytes as elements, and without outputs that are the input.
+/// The items of a broadcast of `items`: with bytes as elements, and without an output that is the same memory as the
+/// input.
 std::vector<HostItem> broadcast_items(const std::vector<HostItem>& items) {
   std::vector<HostItem> result;
   for (const HostItem& item : items) {
@@ -176,7 +177,7 @@ class MixedRadixExchange final : public Operation {
         phases_.gathers && first_message != radices.end() && first_message->kind != StageKind::replicate;
     const std::size_t bytes = reduction_.result_bytes();
     // in a reduce, only the node of the root has outputs
-    const bool has_results = phases_.gathers && (!phases_.reduces || is_with_root(rank_, 1));
+    const bool has_results = phases_.gathers && (!is_reduce() || is_with_root(rank_, 1));
     std::byte* packed = shares_node_ && has_results ? node_->results(bytes) : nullptr;
     if ((gathers || phases_.scatters) && packed == nullptr) {
       packed_results_ = workspace.take(bytes);
@@ -419,12 +420,15 @@ class MixedRadixExchange final : public Operation {
     }
   }
 
-  /// Whether `rank` gets partial results in `stage`. If the last stage of a reduce replicates, only the group of the
-  /// root needs its results.
+  /// Whether only the root has outputs.
+  [[nodiscard]] bool is_reduce() const { return phases_.reduces && descriptor().root >= 0; }
+
+  /// Whether `rank` gets partial results in `stage`. If the last stage of a reduce is a replicating stage (see
+  /// schedule/mixed_radix.hpp), only the group of the root needs the results.
   [[nodiscard]] bool wants_partials(int rank, int stage) const {
     const bool is_last = stage + 1 == schedule_->stage_count();
     const bool replicates = schedule_->radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
-    return descriptor().root < 0 || !is_last || !replicates || is_with_root(rank, stage);
+    return !is_reduce() || !is_last || !replicates || is_with_root(rank, stage);
   }
 
   // messages of the scatter and all-gather phases: results, sent from and received into the packed results
@@ -451,7 +455,7 @@ class MixedRadixExchange final : public Operation {
   }
 
   /// Whether `rank` gets results in the all-gather of `stage`. In a reduce, only the root and the ranks that forward
-  /// results to the root get results. In a broadcast, the group of the root has them already.
+  /// results to the root get results. In a broadcast, the group of the root has the results already.
   [[nodiscard]] bool wants_results(int rank, int stage) const {
     return descriptor().root < 0 || is_with_root(rank, stage) == phases_.reduces;
   }
@@ -506,8 +510,7 @@ class MixedRadixExchange final : public Operation {
     if (!shares_node_) return true;
     node_->finish();
     if (!node_->have_all_finished()) return false;
-    const bool has_outputs =
-        phases_.gathers && (!phases_.reduces || descriptor().root < 0 || descriptor().root == rank_);
+    const bool has_outputs = phases_.gathers && (!is_reduce() || descriptor().root == rank_);
     if (!has_outputs || node_->all_seen() || has_taken_results_) return true;
     if (!node_->begin_work()) return false;
     const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());

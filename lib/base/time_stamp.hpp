@@ -30,8 +30,8 @@ class TimeStampClock {
  public:
   /// Begins to compare the counter with the clock of the system.
   TimeStampClock() noexcept : first_(now()) {}
-  /// The conversion for time stamps up to the call of `conversion`. Its precision grows with the time since the
-  /// construction of the clock: it is about a microsecond after some milliseconds.
+  /// The conversion for time stamps that were taken before the call of `conversion`. Its precision grows with the time
+  /// since the construction of the clock: it is about a microsecond after some milliseconds.
   class Conversion {
    public:
     /// Microseconds since 1970.

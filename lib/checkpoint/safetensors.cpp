@@ -56,7 +56,8 @@ void save_safetensors(const std::string& path, const SafetensorsFile& content) {
   }
   const detail::Path unfinished = path + ".unfinished-" + std::to_string(::getpid());
   try {
-    detail::remove_quietly(unfinished);  // of a killed process with this id: opening does not truncate a file
+    // a killed process with the same id may have left this file; open_to_write would not truncate it
+    detail::remove_quietly(unfinished);
     File file = File::open_to_write(unfinished);
     file.write_at(0, std::as_bytes(std::span(bytes)));
     for (const detail::TensorEntry& entry : header.tensors) {

@@ -119,7 +119,8 @@ class LastBarrier {
     log_warning("Environment: {}; aborting the job with exit code {}, because MPI_Finalize would wait for ever", why,
                 exit_code::unavailable);
   } else {
-    std::this_thread::sleep_for(2 * answer_time);  // the rank that logs aborts the job first
+    // during this sleep, the rank that writes the log message aborts the job
+    std::this_thread::sleep_for(2 * answer_time);
   }
   abort_job(exit_code::unavailable);
 }

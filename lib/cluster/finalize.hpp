@@ -17,7 +17,9 @@ namespace lockstep::detail {
 struct FinalizeOptions {
   std::chrono::milliseconds warn_after;  ///< time after which the missing ranks are logged, once
   std::chrono::milliseconds fail_after;  ///< time after which the job is aborted
-  bool is_absent = false;                ///< whether to send absence_tag to all ranks: the Job never had an attachment
+  /// Whether the Job never had an attachment. If so, and if other ranks are missing after 100 ms, sends a message with
+  /// absence_tag to all ranks.
+  bool is_absent = false;
 };
 
 /// Finalizes MPI when all ranks have called this function. If a rank does not call this function within `fail_after`,

@@ -46,7 +46,7 @@ struct Registry {
   int size LOCKSTEP_GUARDED_BY(mutex) = 0;
   int failures LOCKSTEP_GUARDED_BY(mutex) = 0;
   bool has_logged LOCKSTEP_GUARDED_BY(mutex) = false;  // a thread has logged the directory
-  int unfinished LOCKSTEP_GUARDED_BY(mutex) = 0;       // number of writes after failures that have not ended
+  int unfinished LOCKSTEP_GUARDED_BY(mutex) = 0;       // number of unfinished writes that failures have caused
   bool is_slow LOCKSTEP_GUARDED_BY(mutex) = false;     // one of the unfinished writes took too long
 };
 

@@ -17,8 +17,8 @@
 
 namespace lockstep::detail {
 
-/// Tag of a message on the communicator of a Job. A rank sends this message to all ranks before it finalizes MPI, if
-/// its Job never had an attachment.
+/// Tag of a message on the communicator of a Job. Before a rank finalizes MPI, it waits for all ranks. If this takes
+/// more than 100 ms, and if its Job never had an attachment, the rank sends this message to all ranks.
 inline constexpr int absence_tag = 16'382;
 
 /// The ranks of MPI_COMM_WORLD.

@@ -147,7 +147,7 @@ struct [[gnu::visibility("hidden")]] Communicator::State {
                                                            const ReduceOptions& how);
   [[nodiscard]] std::shared_ptr<detail::Operation> find_or_make(const Call& call, std::span<const Item> items,
                                                                 const ReduceOptions& how);
-  /// Sets those options of `how` in which equal calls may differ: the timeout and the line of the caller.
+  /// Sets in `operation` the options in which equal calls may differ: the timeout and the line of the caller.
   static void note_options(detail::Operation& operation, const ReduceOptions& how) noexcept;
   /// The requested order: the order of the call, else of the communicator's options, else the default for `kind`.
   /// LOCKSTEP_ORDER may force Order::canonical.

@@ -27,9 +27,10 @@
 namespace lockstep {
 
 struct CommunicatorAccess {
-  /// Makes a communicator over `transport`. `schedules` overrides the radices of the environment. By default the
-  /// communicator has its own family. If `layout` is not given, the ranks exchange their numbers of replicas, and the
-  /// call is collective.
+  /// Makes a communicator over `transport`. `schedules` overrides the radices of the environment. If `layout` is not
+  /// given, the ranks exchange their numbers of replicas, and the call is collective. `family` is the set of this
+  /// rank's communicators that tell other ranks in which communicator this rank waits (see Family). By default the set
+  /// has only the new communicator.
   [[nodiscard]] static Communicator make(std::unique_ptr<detail::Transport> transport,
                                          const CommunicatorOptions& options,
                                          std::optional<ReplicaLayout> layout = std::nullopt,

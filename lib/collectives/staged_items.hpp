@@ -20,7 +20,7 @@ namespace lockstep::detail {
 
 /// Path of the elements of an item.
 enum class DataPath : std::uint8_t {
-  as_placed,  ///< between GPUs if all deciding views are on GPUs, else through host memory
+  as_placed,  ///< between GPUs if all views that decide the path (see DecidedBy) are on GPUs, else through host memory
   host,       ///< through host memory
 };
 
@@ -31,7 +31,7 @@ enum class DataPath : std::uint8_t {
 
 /// The views that decide the path. Every rank has these views.
 enum class DecidedBy : std::uint8_t {
-  inputs,   ///< inputs of the local replicas; outputs may be on the GPUs of the inputs
+  inputs,   ///< inputs of the local replicas; an output on the GPU of one of these inputs needs no copy
   outputs,  ///< outputs, for a broadcast
 };
 

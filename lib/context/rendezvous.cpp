@@ -125,13 +125,13 @@ void Step::follow(int local, std::uint32_t rendezvous) {
     if (released()) break;
     if (aborted()) throw_abort_error();
     if (team_.has_published(local)) {
-      team_.run_published(local);  // the merge function runs a nested step
+      team_.run_published(local);  // the leader's merge function has published a nested step
     } else if (team_.parallel_loop().is_open()) {
       team_.parallel_loop().help();  // helps in the collective of the leader
     } else if (leader_ended()) {
       abort(returned_error(0, local), false);
     } else if (!in_time) {
-      // only the leader can end a closed rendezvous, because the leader uses the views of this replica
+      // if the rendezvous is closed, only the leader can end it, because the leader uses the views of this replica
       abort(deadline_error(0, local), true);
     }
   }
@@ -174,7 +174,7 @@ void Step::release(std::uint32_t rendezvous) noexcept {
 }
 
 void Step::end_by_leader() noexcept {
-  status_.store(Status::open);  // only fail() aborts the step now: all other replicas wait in this rendezvous
+  status_.store(Status::open);  // so that fail() can abort the step: an abort waits while the rendezvous is closed
   fail(0, std::current_exception());
 }
 
@@ -263,7 +263,7 @@ void Step::broadcast(const RendezvousCall& call) {
   const bool is_here = local >= 0 && local < team_.local_replicas();
   gather_items(call, is_here ? static_cast<std::size_t>(local) : 0, is_here ? 1 : 0);
   const int root = team_.communicator().layout().rank_of(call.root);
-  // the name distinguishes the replicas of one rank
+  // ranks compare names and `root`; but `root` is only the rank of the root replica, so the name states the replica
   std::string other_root;
   std::string_view name = call.variable;
   if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);

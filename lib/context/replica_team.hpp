@@ -78,7 +78,7 @@ class ReplicaTeam {
   [[nodiscard]] bool has_plain_variables() const noexcept { return kind_ != Kind::mirrored; }
   [[nodiscard]] const Communicator& communicator() const noexcept { return communicator_; }
   [[nodiscard]] const std::vector<Device>& devices() const noexcept { return devices_; }
-  /// Whether some replicas of the job compute on hosts, and other replicas on GPUs.
+  /// Whether some replicas of the job compute on CPUs, and other replicas on GPUs.
   [[nodiscard]] bool devices_are_mixed() const noexcept { return devices_are_mixed_; }
   /// A remark about the choice of devices; may be empty.
   [[nodiscard]] const std::string& note_on_devices() const noexcept { return note_on_devices_; }
@@ -101,8 +101,8 @@ class ReplicaTeam {
   void warn_of_ignored(const RunOptions& options);
 
   /// Calls `call(communicator)` and measures the time. The strategy uses the communicator only through this function.
-  /// All ranks make the same call and find the same errors, so this rank does not propagate these errors again; it
-  /// propagates only a lack of memory (std::bad_alloc).
+  /// All ranks make the same call and find the same errors, so these errors need not be propagated. Only std::bad_alloc
+  /// (out of memory) is propagated.
   template <class Call>
   void collective(Call&& call) {
     const auto start = std::chrono::steady_clock::now();
@@ -142,7 +142,7 @@ class ReplicaTeam {
       });
     });
   }
-  /// Copies the one input of rank `root` to all outputs. Uses only the source line in `options`. Collective.
+  /// Copies the one input of rank `root` to all outputs. Of `options`, only `where` is used. Collective.
   void broadcast(std::span<const Item> items, int root, std::string_view call,
                  const CommunicationOptions& options = {}) {
     collective([&](Communicator& communicator) {

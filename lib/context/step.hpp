@@ -45,7 +45,7 @@ struct RendezvousCall {
   std::span<const TensorView> outputs;
   detail::MergePart part;
   detail::MergeFunction function;
-  const CommunicationOptions* options = nullptr;  ///< for all_reduce; a broadcast uses only the line; null: defaults
+  const CommunicationOptions* options = nullptr;  ///< null: defaults; a broadcast uses only `where`
   int root = 0;                                   ///< root replica of a broadcast
   std::string_view variable = {};  ///< name of the variable that is written, or empty; equal on all replicas
 };
@@ -121,8 +121,8 @@ class Step {
   void merge(const RendezvousCall& call);
 
   void fail(int local, const std::exception_ptr& exception) noexcept;
-  /// Aborts the step with `error`, unless the step is already aborted. If the rendezvous is closed, waits until it
-  /// opens; but if `only_if_open` is true, returns false at once.
+  /// Aborts the step with `error`, unless the step is already aborted, and returns true. If the rendezvous is closed,
+  /// first waits until the leader opens it; but if `only_if_open` is true, does nothing and returns false.
   bool abort(const Error& error, bool only_if_open) noexcept;
   [[noreturn]] void throw_abort_error();
   [[nodiscard]] bool aborted() const noexcept { return status_.load() == Status::aborted; }

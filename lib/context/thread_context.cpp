@@ -37,7 +37,7 @@ Strategy& current_strategy() {
 
 void leave_ended_scopes() noexcept {
   ThreadContext& context = state.context;
-  // only at the level of the scope itself: not in a step, merge or update that began in the scope
+  // a scope is not left while a step, merge or update that began in the scope is running
   while (context.mode == Mode::cross_replica && context.scope != nullptr && context.scope->ended &&
          context.step == context.scope->replaced.step) {
     const std::unique_ptr<ScopeRecord> scope(context.scope);  // the Scope is closed; no context refers to the record

@@ -51,8 +51,9 @@ class Waiter {
 
   /// Makes sleeping threads evaluate their conditions again. Costs one load if no thread sleeps.
   void wake() {
-    // This load, the store to the condition before wake(), and the increment and the load of a sleeper are all
-    // sequentially consistent. Thus either this load sees the sleeper, or the sleeper sees the new state.
+    // Four accesses are sequentially consistent: the caller's store to the condition, this load, a sleeper's increment
+    // of `sleepers_`, and the sleeper's load of the condition. So either this load sees the sleeper, or the sleeper
+    // sees the caller's store.
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     { const detail::MutexLock lock(mutex_); }
     changed_.notify_all();

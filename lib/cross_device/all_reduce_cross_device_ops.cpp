@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of CrossDeviceOps that call the communicator's all_reduce. They divide a batch of values into packs, and
-// reduce pack by pack.
+// The kinds of CrossDeviceOps that call the communicator's all_reduce. They divide a batch of values into packs
+// (groups of consecutive values), and reduce each pack by one collective.
 
 #include <lockstep/cross_device/all_reduce_cross_device_ops.hpp>
 #include <lockstep/cross_device/nccl_all_reduce.hpp>
@@ -144,7 +144,7 @@ void NcclAllReduce::do_batch_reduce(Communicator& communicator, std::span<const 
     for (const ConstTensorView& input : first->inputs) devices.push_back(input.device);
     require_nccl_between(communicator, devices, "NcclAllReduce");
   }
-  // values in host memory keep the order of the communicator
+  // Order::any is not requested, so that values in host memory keep the order of the communicator (usually canonical)
   const std::optional<Order> order = is_canonical() ? std::optional(Order::canonical) : std::nullopt;
   all_reduce_in_packs(communicator, items, op, options, {.num_packs = num_packs_, .order = order});
 }

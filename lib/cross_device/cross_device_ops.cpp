@@ -114,7 +114,7 @@ void CrossDeviceOps::do_broadcast(Communicator& communicator, std::span<const It
 
 void CrossDeviceOps::do_gather(Communicator& communicator, std::span<const Item> items,
                                std::span<const std::int64_t> rows, const CommunicationOptions& options) {
-  // All items are in one call, because they share one list of rows. If one item needs host memory, all items use host
+  // All items are in one call, because all have the same `rows`. If one item needs host memory, all items use host
   // memory.
   const bool on_gpus = std::all_of(items.begin(), items.end(), [&](const Item& item) {
     return detail::kind_of(item, detail::path_of(options), detail::DecidedBy::inputs) == DeviceKind::gpu;

@@ -68,7 +68,8 @@ std::vector<Tensor> gathered_values(Communicator& communicator, const Item& item
   return values;
 }
 
-/// Reduces `item` to the root, by `accumulate` or along the canonical tree. The result is valid only on the root.
+/// Reduces `item` to the root. Sums and means are computed by `accumulate`, unless it is null; all other results are
+/// computed by the communicator's reduce. The result is valid only on the root.
 Tensor reduced(Communicator& communicator, const Item& item, ReduceOp op, const AccumulationFunction& accumulate,
                Device device, const Exchange& exchange) {
   const ConstTensorView& first = item.inputs.front();

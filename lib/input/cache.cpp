@@ -14,7 +14,7 @@
 namespace lockstep::input {
 namespace {
 
-/// Readers get copies of the cached tensors, because a reader may write to its elements.
+/// Readers get copies of the cached tensors, because a reader may write to the tensors that it gets.
 Leaves copy_of(const Leaves& element, const std::shared_ptr<MemoryResource>& memory) {
   Leaves copy;
   copy.reserve(element.size());

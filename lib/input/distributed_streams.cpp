@@ -55,8 +55,8 @@ class StreamReader final : public DistributedReader::Implementation {
  private:
   [[nodiscard]] std::size_t stream_of(std::size_t local) const noexcept { return streams_.size() == 1 ? 0 : local; }
 
-  /// If every rank knows its number of elements, determines the number of steps. If there are steps, but a replica has
-  /// no data, the spec of an element is broadcast.
+  /// If every rank knows its number of elements, determines the number of steps. If there is at least one step, but a
+  /// replica has no data, the ElementSpec is broadcast from a rank that has data.
   void agree_on_steps(const std::vector<Cardinality>& elements, std::uint64_t first_step) {
     const auto elements_per_step = static_cast<std::int64_t>(local_replicas_ / streams_.size());
     std::vector<std::int64_t> mine;

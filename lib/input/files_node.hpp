@@ -21,8 +21,8 @@ namespace lockstep::input {
 /// Opens one file; called when reading reaches the file.
 using OpenFile = std::function<std::unique_ptr<Cursor>(const std::string& path, const PassOptions& options)>;
 
-/// `reader` is the prefix of error texts. Throws Error(invalid_argument) for an empty list, and for a cycle or block
-/// length below 1.
+/// `reader` is the prefix of error texts. Throws Error(invalid_argument) if `files` is empty, or if the cycle length or
+/// the block length is below 1.
 [[nodiscard]] std::shared_ptr<const Node> files_node(const char* reader, FileList files, OpenFile open,
                                                      const InterleaveOptions& options);
 
@@ -30,7 +30,7 @@ using OpenFile = std::function<std::unique_ptr<Cursor>(const std::string& path, 
 void check_options(const char* reader, const RecordOptions& options);
 /// Throws Error(invalid_argument) for an empty list.
 void check_files(const char* reader, const FileList& files);
-/// The files of one part. Throws Error(invalid_argument) if the part has no file.
+/// Those of `files` that belong to `part`. Throws Error(invalid_argument) if no file belongs to `part`.
 [[nodiscard]] FileList part_of(const FileList& files, const Part& part);
 
 /// Base of cursors whose elements are records of bytes: u8 tensors of shape [length]. `read` creates the tensor.

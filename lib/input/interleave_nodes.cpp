@@ -11,8 +11,8 @@
 namespace lockstep::input {
 namespace {
 
-/// When an input ends, its slot of the cycle stays empty until the next turn of the slot, which opens the next input,
-/// as in TensorFlow.
+/// Reads blocks of elements from the open inputs in `slots_` in rotation, as in TensorFlow. If an input ends, its slot
+/// stays empty until the rotation reaches this slot again; then the next input is opened in the slot.
 class InterleaveCursor final : public Cursor {
  public:
   InterleaveCursor(NextInput next, const InterleaveOptions& options)

@@ -38,8 +38,8 @@ class MappedFile {
 /// Whether `bytes` begins like gzip data.
 [[nodiscard]] bool is_gzip(std::span<const std::byte> bytes) noexcept;
 
-/// Reads a file from its start through a window. A plain file is mapped; gzip data is decompressed into a buffer of the
-/// window's size.
+/// Reads a file from its start through a window. A plain file is mapped. Gzip data is decompressed into a buffer, which
+/// holds the window; with Packing::none, gzip data is read like a plain file.
 class FileWindow {
  public:
   enum class Packing { detected, none, gzip };
@@ -50,7 +50,8 @@ class FileWindow {
   /// The window: bytes from position() on.
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return view_; }
   /// Extends the window to at least `bytes` bytes, or to the end of the file; returns false if the file ends before
-  /// `bytes` bytes. Throws Error(data_loss) for damaged gzip data. Memory grows with the data that exists.
+  /// `bytes` bytes. Throws Error(data_loss) for damaged gzip data. The buffer of gzip data grows with the
+  /// decompressed data; `bytes` bytes are not reserved at once.
   [[nodiscard]] bool ensure(std::size_t bytes) { return view_.size() >= bytes || unpack(bytes); }
   /// Removes the first `bytes` bytes from the window, which must have at least `bytes` bytes.
   void skip(std::size_t bytes) noexcept {

@@ -61,7 +61,7 @@ struct Part {
 /// Selects the part of a dataset that one of several readers gets.
 struct Restriction {
   std::optional<Part> files;   ///< part of each source's list of files
-  std::optional<Part> hinted;  ///< replaces the dataset's shard hints
+  std::optional<Part> hinted;  ///< replaces the shard hints: shard(shard_hint, shard_hint)
 };
 
 /// A dataset, or a transformation of a dataset. Immutable, shared between threads, and always owned by a shared_ptr.

@@ -69,7 +69,7 @@ class RowOrder {
 /// `order` without the first `skip` rows, and at most `take` of the rest.
 [[nodiscard]] std::shared_ptr<const RowOrder> sliced_order(std::shared_ptr<const RowOrder> order, std::int64_t skip,
                                                            std::int64_t take);
-/// Every `part.count`-th row from position `part.index` on; `part` may be a shard hint.
+/// Every `part.count`-th row from position `part.index` on. `part` may be a shard hint (`part.count` is shard_hint).
 [[nodiscard]] std::shared_ptr<const RowOrder> sharded_order(std::shared_ptr<const RowOrder> order, const Part& part);
 /// The order of pass 0, in every pass.
 [[nodiscard]] std::shared_ptr<const RowOrder> frozen_order(std::shared_ptr<const RowOrder> order);
@@ -78,7 +78,8 @@ class RowOrder {
 [[nodiscard]] Cardinality repeated(Cardinality once, std::int64_t times);
 [[nodiscard]] Cardinality sliced(Cardinality all, std::int64_t skip, std::int64_t take);
 [[nodiscard]] Cardinality sharded(Cardinality all, const Part& part);
-/// The source's pass number in repetition `k` of pass `pass`: a pass with 5 repetitions has 5 passes of the source.
+/// The source's pass number in repetition `k` of pass `pass`. For example, one pass over a dataset that repeats its
+/// source 5 times makes 5 passes over the source.
 [[nodiscard]] std::uint64_t inner_pass(std::uint64_t pass, std::int64_t times, std::uint64_t k) noexcept;
 
 }  // namespace lockstep::input

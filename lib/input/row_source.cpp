@@ -42,7 +42,7 @@ class MappedSource final : public RowSource, public std::enable_shared_from_this
               Leaves& result) const override {
     if (rows.empty()) {
       Leaves mapped;
-      element(0, memory, mapped);  // only its dtypes and shapes are used
+      element(0, memory, mapped);  // only the dtypes and shapes of `mapped` are used
       result.clear();
       for (const Tensor& leaf : mapped) result.emplace_back(leaf.dtype(), with_rows(0, leaf.shape()), memory);
       return;

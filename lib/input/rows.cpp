@@ -21,7 +21,8 @@ Tensor tensor_of_rows(const Tensor& leaf, std::int64_t rows, const std::shared_p
   return Tensor::uninitialized(leaf.dtype(), with_rows(rows, without_rows(leaf.shape())), memory);
 }
 
-/// Gathers small rows, such as labels. A memcpy of variable size per row would cost more than the copy itself.
+/// Gathers small rows, such as labels. The row size is a constant, because calling memcpy with a variable size would
+/// take longer than copying such a row.
 template <class Unit>
 void gather_units(const std::byte* source, std::span<const std::int64_t> rows, std::byte* target) {
   for (const std::int64_t row : rows) {

@@ -39,7 +39,7 @@ class ForwardingCursor : public Cursor {
 using NextInput = std::function<std::unique_ptr<Cursor>()>;
 /// A cursor that interleaves several inputs.
 [[nodiscard]] std::unique_ptr<Cursor> interleaved(NextInput next, const InterleaveOptions& options);
-/// Throws Error(invalid_argument) for a cycle or block length below 1.
+/// Throws Error(invalid_argument) if the cycle length or the block length is below 1.
 void check_options(const char* call, const InterleaveOptions& options);
 
 [[nodiscard]] NodePointer generator_node(Pipeline::MakeGenerator make);
@@ -56,7 +56,7 @@ void check_options(const char* call, const InterleaveOptions& options);
 [[nodiscard]] NodePointer parallel_map_node(NodePointer source, Pipeline::Transform transform, int threads);
 [[nodiscard]] NodePointer filter_node(NodePointer source, Pipeline::Predicate keep);
 [[nodiscard]] NodePointer unbatch_node(NodePointer source);
-/// `part` may be a shard hint, which a Restriction must replace before reading.
+/// `part` may be a shard hint (`part.count` is shard_hint), which a Restriction must replace before reading.
 [[nodiscard]] NodePointer shard_node(NodePointer source, const Part& part);
 /// The elements of `source`, each with an additional first tensor: its number, an i64 scalar that counts from `start`.
 [[nodiscard]] NodePointer enumerate_node(NodePointer source, std::int64_t start);

@@ -30,7 +30,7 @@ class LinesCursor final : public BytesCursor {
   }
 
  private:
-  /// Length of the current line without its line end. The last line may end at the end of the file.
+  /// Length of the current line without its line end. The last line of a file may have no line end.
   [[nodiscard]] std::size_t line_length() {
     for (std::size_t seen = 0;;) {
       const std::span<const std::byte> view = window_.view();

@@ -25,7 +25,7 @@ constexpr std::size_t locator64_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t entry_bytes = 46;
 constexpr std::size_t local_bytes = 30;
-constexpr std::uint64_t in_extra = std::numeric_limits<std::uint32_t>::max();  // stands for a value in the extra field
+constexpr std::uint64_t in_extra = std::numeric_limits<std::uint32_t>::max();  // marks a value in the extra field
 
 /// Reads little-endian fields of a file, with bounds checks.
 class Fields {

@@ -46,7 +46,7 @@ class ZippedRows final : public RowSource {
     for (const auto& source : sources_) {
       const std::vector<std::string> some = source->files();
       if (some.empty()) return {};
-      if (some != all) all.insert(all.end(), some.begin(), some.end());  // sources with equal lists count once
+      if (some != all) all.insert(all.end(), some.begin(), some.end());  // a list equal to `all` is not repeated
     }
     return all;
   }

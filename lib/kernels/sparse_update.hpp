@@ -55,7 +55,8 @@ struct RowStep {
 [[nodiscard]] std::vector<RowStep> steps_by_row(std::span<const std::int64_t> indices);
 
 /// Sets rows to `row op (slice / divisor)`, step by step. All steps of a row are accumulated in the type of its sums
-/// (f32 for f16 and bf16). Then the row is rounded, and every NaN becomes canonical. `update` copies the slice instead.
+/// (f32 for f16 and bf16). Then the row is rounded, and every NaN becomes canonical. RowOp::update copies the slice
+/// instead.
 struct SparseUpdate {
   RowOp op = RowOp::add;
   DType dtype = DType::f32;        ///< bool only for update

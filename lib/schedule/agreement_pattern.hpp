@@ -9,8 +9,9 @@
 // size. If groups of different sizes are joined, some members of a smaller group send to two or three members of a
 // larger group.
 //
-// For n members, there are about log4 n rounds, and a member sends and receives about 3 messages per round. The sources
-// and the targets depend on n only. Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
+// For n members, there are about log4 n rounds, and a member sends and receives about 3 messages per round. Which
+// members send to which members depends on n only. Ruefenacht, Bull, Booth: Generalisation of recursive doubling for
+// AllReduce (2017).
 
 #pragma once
 
@@ -27,8 +28,8 @@ struct AgreementRound {
   std::vector<int> targets;  ///< members to which this member sends
 };
 
-/// The rounds of all members. If a member has no peers in a round, this round has one group. The last round joins all
-/// members. If there is only one member, there are no rounds.
+/// The rounds of all members. If a member has no peers in a round, its AgreementRound has one group. The last round
+/// joins all members. If there is only one member, there are no rounds.
 class AgreementPattern {
  public:
   explicit AgreementPattern(int members);

@@ -180,8 +180,8 @@ std::vector<int> nodes_of(const MixedRadix& schedule, WalkedRanks walked) {
   return nodes;
 }
 
-/// Numbers of vectors in a round of the agreement, which joins neighbouring groups of ranks: the maximum over all
-/// groups.
+/// Numbers of vectors in one round of the agreement, each the maximum over all groups. The round joins neighbouring
+/// groups of ranks.
 struct JoinedVectors {
   double largest = 0;  ///< held by one of the groups before the round joins them
   double touched = 0;  ///< loaded and stored by the sums of a joined group
@@ -209,8 +209,8 @@ JoinedVectors joined_vectors(const RankLayout& layout, const std::vector<int>& b
   return most;
 }
 
-/// Leaders among which is the one with the most messages: leader 0, and the first members of the last groups of each
-/// round, because only the last groups differ in size.
+/// A list of leaders that contains the leader with the most messages: leader 0, and the first members of the last
+/// groups of each round, because only the last groups differ in size.
 std::vector<int> busiest_leaders(const AgreementPattern& pattern) {
   std::vector<int> leaders{0};
   for (std::size_t round = 0; round < pattern.round_count(); ++round) {
@@ -233,7 +233,8 @@ double agreement_in_nodes_us(const RankLayout& layout, const CostParameters& p, 
       std::vector<int> bounds(static_cast<std::size_t>(ranks) + 1);
       std::iota(bounds.begin(), bounds.end(), layout.first_rank[node]);
       const JoinedVectors vectors = joined_vectors(layout, bounds, {bounds.front(), bounds.back()});
-      const double read = (ranks - 1) * vectors.largest;  // by the leader; the + 1 is the result, which each rank reads
+      const double read = (ranks - 1) * vectors.largest;  // number of vectors that the leader reads
+      // + 1: each rank reads the result
       us += (read + 1) * data_bytes / (p.node_gbs * 1e3) + vectors.touched * data_bytes / (p.memory_gbs * 1e3);
     }
     most_us = std::max(most_us, us);

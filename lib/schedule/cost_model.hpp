@@ -86,9 +86,9 @@ struct AgreementCost {
 };
 
 /// The cost of the agreement if the ranks of each node share memory. `data_bytes` is the size of the vector that the
-/// messages of the agreement carry, 0 if there is none. If there is one, a message has a header, and one vector for
-/// each block of the canonical tree that its sender holds. Each round has the price of its busiest leader and of its
-/// largest message. Takes O(nodes) time without data, and O(P log P) time with data.
+/// messages of the agreement carry, 0 if the messages carry no vector. Otherwise a message has a header, and one vector
+/// for each block of the canonical tree that its sender holds. Each round has the price of its busiest leader and of
+/// its largest message. For P ranks, takes O(nodes) time without data, and O(P log P) time with data.
 [[nodiscard]] AgreementCost agreement_cost(const RankLayout& layout, const CostParameters& parameters,
                                            std::int64_t data_bytes = 0);
 

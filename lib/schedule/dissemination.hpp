@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dissemination (Hensgen, Finkel, Manber 1988): in round k, every rank r sends all information that it has to rank r +
-// 2^k, modulo P. After ceil(log2 P) rounds, every rank has the information of all ranks. A rank sends one message per
-// round.
+// Dissemination (Hensgen, Finkel, Manber 1988): in round k, every rank r of P ranks sends all information that it has
+// to rank (r + 2^k) mod P. After ceil(log2 P) rounds, every rank has the information of all ranks. A rank sends one
+// message per round.
 
 #pragma once
 

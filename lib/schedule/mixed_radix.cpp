@@ -209,9 +209,9 @@ SliceStep MixedRadix::split(int stage, int group, int member, std::int64_t slice
   return step;
 }
 
-/// Every group of level `splitting_` has one holder of the slice. Holder x of a group serves holders x, x + c, ... of
-/// each other group that the stage joins, where c is the number of holders in the group of x. So each holder gets one
-/// message from each of these other groups.
+/// Level `splitting_` is the level after the last splitting stage. Every group of this level has one holder of the
+/// slice. Holder x of a group serves holders x, x + c, ... of each other group that the stage joins, where c is the
+/// number of holders in the group of x. So each holder gets one message from each of these other groups.
 SliceStep MixedRadix::replicate(int rank, int stage, int group, int member, std::int64_t slice,
                                 ElementRange elements) const {
   const int count = members(stage, group);

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mixed-radix all-reduce: a family of schedules that contains recursive halving and doubling (2.2.2...), direct
-// exchange (one stage of radix P), recursive doubling (f2), and the schedules between these.
+// Mixed-radix all-reduce: a family of schedules that contains, in the notation of RadixPattern, recursive halving and
+// doubling (2.2.2...), direct exchange (0: one stage of radix P), recursive doubling (f2), and the schedules between
+// these.
 //
 // The groups of level 0 are the single ranks; stage j joins neighbouring groups of level j to one group of level j + 1.
 // The members of a group of level j share the element space: it is cut into *slices*, whose number is the product of
@@ -19,9 +20,10 @@
 // blocks. All partial results are blocks of the canonical tree, so every choice of radices evaluates the same tree.
 //
 // Steps: one per stage, and one more per splitting stage for the all-gather. Cost per rank for n bytes over P ranks
-// with aligned blocks: if all stages split, each phase has sum of (radix - 1) messages and (P-1)/P n bytes; a
-// replicating stage has n (radix - 1) bytes. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication
-// Operations in MPICH (2005); Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce (2017).
+// with aligned blocks: if all stages split, the reduce-scatter and the all-gather each send the sum of (radix - 1)
+// messages and (P-1)/P n bytes; a replicating stage sends n (radix - 1) bytes. Thakur, Rabenseifner, Gropp:
+// Optimization of Collective Communication Operations in MPICH (2005); Ruefenacht, Bull, Booth: Generalisation of
+// recursive doubling for AllReduce (2017).
 
 #pragma once
 

@@ -50,8 +50,8 @@ class Estimate {
 
   [[nodiscard]] int ranks_on_node() const noexcept { return ranks_on_node_; }
 
-  /// The load of one stage in one direction, in which each rank exchanges `bytes` with radix - 1 ranks. The ranks are
-  /// `distance` apart from each other.
+  /// The load of one stage of the reduce-scatter or the all-gather, in which each rank exchanges `bytes` bytes with
+  /// each of radix - 1 ranks. The ranks are `distance` apart from each other.
   [[nodiscard]] StageLoad load(double distance, int radix, double bytes) const {
     const double near = layout_.nodes() == 1 ? radix : std::min<double>(radix, ranks_on_node_ / distance);
     const double here = std::max(0.0, near - 1);
@@ -180,9 +180,9 @@ class Planner {
     candidates_.push_back({regular_us + lone_us, std::move(radices), well_known == WellKnown::yes});
   }
 
-  /// Adds candidates that consist of `prefix`, further splitting stages and an end, with every possible end. `units` is
-  /// the number of groups that are left after `prefix`; `slices` is the number of slices into which `prefix` has split
-  /// the vector.
+  /// Adds candidates that consist of `prefix`, further splitting stages and an element of `ends`, for each element.
+  /// `units` is the number of groups that are left after `prefix`; `slices` is the number of slices into which `prefix`
+  /// has split the vector.
   void collect(const std::string& prefix, int slices, int units) {
     for (const int segments : {1, segment_counts(bytes_).back()}) {
       std::map<int, std::pair<double, std::string>> near{{1, {0.0, prefix}}};

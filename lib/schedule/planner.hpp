@@ -29,10 +29,11 @@ struct ScheduleChoice {
 /// the network carries every byte once per node.
 enum class FirstStage : std::uint8_t { any, node };
 
-/// The cheapest schedule that is found for an all-reduce of `bytes` bytes. Dynamic programming chooses splitting stages
-/// whose radices are powers of two, and every possible end is appended to them. Then the steps of the candidates with
-/// the best estimates are visited and priced. The same arguments give the same schedule. Takes, for any P, O(log^2 P)
-/// estimates, about 48 evaluations of three nodes, and about a dozen visits of all representative ranks.
+/// The cheapest schedule that is found for an all-reduce of `bytes` bytes. Dynamic programming chooses the splitting
+/// stages, with radices that are powers of two. Each choice is tried with several endings: one last stage that joins
+/// all remaining groups, by splitting or by replicating, or recursive doubling with a radix from 2 to 16. For P ranks,
+/// this takes O(log^2 P) closed-form estimates. Then at most 48 candidates with the best estimates are evaluated with
+/// WalkedRanks::few, and about a dozen with WalkedRanks::representative. The same arguments give the same schedule.
 [[nodiscard]] ScheduleChoice plan_all_reduce(const RankLayout& layout, const CostParameters& parameters,
                                              std::int64_t bytes, FirstStage first = FirstStage::any);
 

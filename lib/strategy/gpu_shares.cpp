@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t takes_none = -1;  // sent instead of the number of GPUs
+constexpr std::int64_t takes_none = -1;  // a rank that takes no share sends this instead of its number of GPUs
 
 bool have_common(const std::vector<GpuId>& a, const std::vector<GpuId>& b) {
   return std::any_of(a.begin(), a.end(),

@@ -71,7 +71,7 @@ std::vector<Tensor> Strategy::reduce_axes(const LeafList& leaves, const Axes& ax
     std::vector<Item> items = reduction->values();
     std::vector<Item> counts = reduction->counts();
     if (ops_are_given_) {
-      // counts must be exact, so the given cross-device operations do not add them
+      // counts must be exact, so the communicator adds them, not the cross-device operations that the user gave
       if (!counts.empty()) {
         team_->collective([&](Communicator& communicator) {
           communicator.all_reduce(counts, ReduceOp::sum, {.order = {}, .name = "reduce", .where = options.where});

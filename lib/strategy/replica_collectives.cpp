@@ -67,7 +67,8 @@ void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts
 
 namespace {
 
-/// The leaves of all local replicas, as the items of one collective. Entry k of a list has leaf k of each replica.
+/// The leaves of all local replicas, as the items of one collective. Entry k of each list has leaf k of all these
+/// replicas.
 struct MixedItems {
   std::vector<std::vector<ConstTensorView>> inputs;
   std::vector<std::vector<TensorView>> outputs;

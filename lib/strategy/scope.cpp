@@ -78,7 +78,7 @@ Scope::~Scope() {
   }
   for (ScopeRecord* open = thread_context().scope; open != record_.get();) {
     ScopeRecord* const outer = open->replaced.scope;
-    if (open->ended) delete open;  // its Scope is already destroyed
+    if (open->ended) delete open;  // the Scope of this record is already destroyed
     open = outer;
   }
   thread_context() = record_->replaced;

@@ -16,7 +16,8 @@
 namespace lockstep {
 namespace {
 
-/// If some devices are CPUs and some are GPUs, all data travels through host memory, so `automatic` becomes `ring`.
+/// If some devices are CPUs and some are GPUs, all data must travel through host memory. `automatic` then becomes
+/// `ring`, which always uses host memory.
 CommunicationOptions options_for(const ReplicaTeam& team, CommunicationOptions options) {
   const bool is_open = options.implementation == CommunicationImplementation::automatic;
   if (is_open && team.devices_are_mixed()) options.implementation = CommunicationImplementation::ring;

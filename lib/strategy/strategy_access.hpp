@@ -26,8 +26,8 @@ struct StrategyAccess {
   }
 };
 
-/// Checks the reduction of one value that all replicas share. The ops mean, min, max, band and bor return the value
-/// itself; for any other op, throws Error(invalid_argument).
+/// Checks the reduction of one value that all replicas share. For mean, min, max, band and bor, the result is equal to
+/// this value; for any other op, throws Error(invalid_argument).
 void check_keeps_one_value(ReduceOp op, const char* kind);
 
 /// Implementations of StrategyHooks::all_gather and StrategyHooks::all_reduce_mixed, in replica_collectives.cpp.

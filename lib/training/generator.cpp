@@ -25,7 +25,7 @@ namespace {
 // A process-wide value, as in tf.random: a program sets the seed before it creates an object that could store the seed.
 constinit std::atomic<std::uint64_t> process_seed{0};
 
-/// Number of words of the stream that one T takes.
+/// Number of 32-bit words of the random stream that one value of type T takes.
 template <class T>
 constexpr std::uint64_t words_of = std::same_as<T, float> || std::same_as<T, std::uint32_t> ? 1 : 2;
 

@@ -27,8 +27,8 @@ LambOptions checked(const LambOptions& options) {
   return options;
 }
 
-/// Calls `body(begin, directions)` for consecutive segments of the vector of directions. The whole vector is never
-/// stored: computing the directions twice costs less than the memory traffic.
+/// Calls `body(begin, directions)` for consecutive segments of the vector of update directions. The whole vector is
+/// never stored: computing the directions twice costs less than the memory traffic.
 template <class Body>
 void for_each_piece(std::span<const float> parameter, std::span<const float> mean, std::span<const float> square,
                     const detail::LambFactors& factors, const Body& body) {
@@ -43,7 +43,7 @@ void for_each_piece(std::span<const float> parameter, std::span<const float> mea
   }
 }
 
-/// |parameter| / |direction|, or 1 if either is 0.
+/// The quotient of the norms |parameter| / |directions|, or 1 if either norm is 0.
 float trust_ratio(std::span<const float> parameter, const detail::SquareSum& directions) {
   detail::SquareSum parameters;
   parameters.add(parameter);
@@ -67,7 +67,8 @@ void step_in_host_memory(std::span<float> parameter, std::span<const float> mean
   });
 }
 
-/// Copies the parameter and the directions to the host, and sums the norms there in the fixed order.
+/// Copies the parameter and the directions to the host, where SquareSum adds their squares in the same order as for
+/// host memory.
 void step_on_gpu(const TensorView& parameter, const TensorView& mean, const TensorView& square,
                  const detail::LambFactors& factors, float learning_rate) {
   Tensor directions = Tensor::uninitialized(DType::f32, parameter.shape, nullptr, parameter.device);

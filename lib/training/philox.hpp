@@ -27,7 +27,8 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
   return counter;
 }
 
-/// The words of one stream of a key, from position `word` on. `stream` and `number` form the upper half of the counter.
+/// The words of one stream of a key, from position `word` on. `stream` and `number` are the two upper words of the
+/// counter.
 class PhiloxWords {
  public:
   PhiloxWords(std::uint64_t key, std::uint32_t stream, std::uint32_t number, std::uint64_t word) noexcept

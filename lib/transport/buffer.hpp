@@ -40,10 +40,10 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Buffers in which operations stage data. They are kept between operations, so that a program in a steady state
-/// allocates nothing. Their sizes are powers of two. For each size, the workspace keeps the number of buffers that were
-/// taken at the same time in the recent past: after `least_history` calls of `take`, plus `history` calls for each kept
-/// buffer, it frees the buffers that none of these calls needed. `take` and `give_back` take constant time.
+/// Buffers in which operations stage data. The buffers are kept between operations, so that a program in a steady state
+/// allocates nothing. Their sizes are powers of two. Buffers that were not needed recently are freed: after
+/// `least_history` calls of `take`, plus `history` calls for each kept buffer, the workspace frees the buffers that
+/// none of these calls needed. `take` and `give_back` take constant time.
 class Workspace {
  public:
   /// A buffer of at least `bytes` bytes, contents unspecified.

@@ -39,7 +39,7 @@ struct GroupIdentity {
 /// The number of a transfer in progress. The numbers of completed transfers are reused.
 enum class Transfer : std::int32_t {};
 
-/// The progress of the transfers of a rank. Transfers aside are not counted.
+/// The progress of the transfers of a rank. Transfers aside (see Transport::send_aside) are not counted.
 struct TransferCount {
   std::uint64_t completed = 0;  ///< number of completed messages of transfers; never decreases
   // the next two members count from the last time at which no transfer was in progress
@@ -85,7 +85,8 @@ class NewGroup {
   /// the order of their new ranks; it is empty if this rank joins no group. If several groups are made at the same
   /// time, they have no rank in common.
   virtual void join(std::span<const Introduction> all, std::span<const int> members) = 0;
-  /// Whether the backend needs a collective to make a context for the group. The same on all ranks.
+  /// Whether the backend needs a collective to make a context, such as an MPI communicator, for the group. The same on
+  /// all ranks.
   [[nodiscard]] virtual bool needs_context() const noexcept = 0;
   /// Collective over the parent.
   virtual void start_context() = 0;

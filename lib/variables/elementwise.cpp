@@ -59,8 +59,8 @@ void add_there(const TensorView& target, ConstTensorView value) {
   reduce_local(parts, std::span(&target, 1), ReduceOp::sum);
 }
 
-/// The quotient, truncated towards zero. The first replicas add one unit of the remainder each, with its sign, so that
-/// all shares add up to `total`.
+/// The share of replica `replica`: total / replicas, truncated towards zero. The first |remainder| replicas get 1 more
+/// (1 less if the remainder is negative), so that all shares add up to `total`.
 template <class T>
 T integer_share(T total, int replica, int replicas) {
   // i64 holds every signed type, and u64 every unsigned type

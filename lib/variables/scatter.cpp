@@ -137,8 +137,8 @@ void check_slices(const VariableState& state, RowOp op, const IndexedSlices& sli
   }
 }
 
-/// Slices that the write itself cannot change: values that overlap the variable's memory are copied. Indices are copied
-/// to the host, because they are read several times there.
+/// Returns `slices`. If the values overlap the variable's memory, they are copied, because writing the variable would
+/// change them. Indices on a GPU are copied to the host, where they are read several times.
 IndexedSlices apart_from(const VariableState& state, const IndexedSlices& slices) {
   const auto begin_of = [](const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data()); };
   const auto end_of = [&](const Tensor& tensor) { return begin_of(tensor) + tensor.byte_count(); };

@@ -52,8 +52,8 @@ struct CheckpointOptions {
 
 /// The names in a checkpoint that must be tracked when the checkpoint is restored.
 enum class RestoredNames : std::uint8_t {
-  all,      ///< every name; the default
-  tracked,  ///< no name: saved objects that are not tracked are ignored
+  all,      ///< every name must be tracked; the default
+  tracked,  ///< no name has to be tracked: saved objects that are not tracked are ignored
 };
 
 struct RestoreOptions {
@@ -171,10 +171,10 @@ class LOCKSTEP_API Checkpoint {
   /// called.
   [[nodiscard]] PendingSave save_async(const std::string& directory, std::int64_t step);
 
-  /// Restores all tracked objects from `path`, which is the folder of a checkpoint, or a safetensors file of any
-  /// program with the tracked names. Returns the step of the checkpoint; returns -1 for a plain file, because it has no
-  /// step. Collective, in cross-replica context or outside of every scope. Reads and checks all data before it changes
-  /// any object. So if the restore fails, no object has changed.
+  /// Restores all tracked objects from `path`: the folder of a checkpoint, or a safetensors file, written by any
+  /// program, whose tensors have the tracked names. Returns the step of the checkpoint. If `path` is a file, returns
+  /// -1, because a file has no step. Collective, in cross-replica context or outside of every scope. Reads and checks
+  /// all data before it changes any object. So if the restore fails, no object has changed.
   /// Memory: a second copy of the restored tensors on each rank, until the call returns. Generators and iterators can
   /// be restored from a folder only.
   /// All ranks throw the same Error, with file, tensor and reason: invalid_argument if the path does not exist, if a

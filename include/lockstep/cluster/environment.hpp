@@ -37,8 +37,8 @@ struct EnvironmentOptions {
 /// destructor does nothing.
 ///
 /// If the constructor initialized MPI, the destructor finalizes MPI, which is collective. The destructor waits until
-/// all ranks destroy their Environments. After the first value of LOCKSTEP_TIMEOUT, it logs the missing ranks. It
-/// aborts the job with exit_code::unavailable in these cases:
+/// all ranks destroy their Environments. After the warning time of LOCKSTEP_TIMEOUT (30 s by default), it logs the
+/// missing ranks. It aborts the job with exit_code::unavailable in these cases:
 ///   - A rank is missing for longer than `finalize_after`. If an operation of a communicator has timed out before on
 ///     this rank, the limit is the shortest timeout that has expired (but at least 5 s, and at most `finalize_after`).
 ///   - The process of a missing rank of this node has ended. Then the destructor aborts the job at once.
@@ -88,8 +88,8 @@ class LOCKSTEP_API Environment {
   /// Number of nodes of the job. Local.
   [[nodiscard]] int nodes() const noexcept;
   /// Number of threads that this rank may use without taking a core from another rank. This is the number of cores on
-  /// which this rank may run, divided by the number of ranks that may run on these cores; at least 1. Changes no
-  /// binding. Reads the host with hwloc, which takes some milliseconds. Local.
+  /// which this rank may run, divided by the number of ranks that may run on these cores; at least 1. Does not change
+  /// the binding of threads to cores. Reads the host with hwloc, which takes some milliseconds. Local.
   [[nodiscard]] int threads_per_rank() const;
   /// Some lines of text: ranks, nodes and launcher; the version of MPI and the instruction set of the kernels; the
   /// cores and NUMA nodes of this rank; advice if ranks share cores. Local.

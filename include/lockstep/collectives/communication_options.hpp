@@ -25,8 +25,8 @@ enum class CommunicationImplementation : std::uint8_t {
 
 /// "AUTO", "RING" or "NCCL". Local.
 [[nodiscard]] LOCKSTEP_API std::string_view to_string(CommunicationImplementation implementation) noexcept;
-/// The implementation with the name `name`, in any case of letters. Local. Throws Error(invalid_argument), which lists
-/// the names, if no implementation has this name.
+/// The implementation named `name`; upper and lower case are not distinguished. Local. Throws Error(invalid_argument),
+/// which lists the names, if no implementation has this name.
 [[nodiscard]] LOCKSTEP_API CommunicationImplementation parse_communication_implementation(std::string_view name);
 
 /// A number of bytes, at least 0. The constructor throws Error(invalid_argument) for a negative number.
@@ -85,7 +85,7 @@ class ImplementationChoice {
 struct CommunicationOptions {
   /// A batch is divided into packs of at least this many bytes. Each pack is reduced by its own collective, the last
   /// values of the batch first. At least 0. Default: 0, which leaves the number of packs to the cross-device operations
-  /// (by default one). Small packs start earlier; large packs need fewer messages.
+  /// (by default one pack). Small packs start earlier; large packs need fewer messages.
   PackBytes bytes_per_pack = 0;
   /// Timeout of each collective: a positive number of seconds. Default: std::nullopt, which means the timeout of the
   /// strategy.

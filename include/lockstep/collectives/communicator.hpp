@@ -94,9 +94,9 @@ struct ReduceOptions {
 ///
 /// GPUs: the tensors of a call are either all on GPUs or all in host memory. On GPUs, all tensors of a replica are on
 /// one device, and the device is the same in every call. A call that violates this rule throws Error(invalid_argument).
-/// So does a call with elements that the GPU of their view cannot access: host memory that is not pinned, or memory of
-/// another GPU. A call with a GPU that does not exist throws Error(unavailable). If ranks disagree on whether tensors
-/// are on GPUs, all ranks throw Error(mismatch).
+/// A call also throws Error(invalid_argument) if a view names a GPU that cannot access the elements of the view:
+/// elements in host memory that is not pinned, or in memory of another GPU. A call with a GPU that does not exist
+/// throws Error(unavailable). If ranks disagree on whether tensors are on GPUs, all ranks throw Error(mismatch).
 /// In the first call on GPUs that is not a broadcast, the ranks negotiate the path of the data. This call waits for all
 /// ranks, even if it is asynchronous. If all replicas are on one GPU, the path is one kernel. If the ranks do not have
 /// the same version of NCCL, the path is host memory. Otherwise, the replicas on each GPU are first reduced on that
@@ -119,11 +119,11 @@ struct ReduceOptions {
 /// for calls that are not small.
 ///
 /// Shared handle, like shared_ptr: copies refer to the same group, and a const handle can modify the group.
-/// Thread-safety: any thread; the engine orders the calls of one rank. Below MPI_THREAD_SERIALIZED, only the main
-/// thread may call; other threads get Error(failed_precondition). If operations are pending, the destructor of the last
-/// handle waits for them, at most until the timeout. After this destructor, the rank has departed, and the other ranks
-/// can only destroy their handles. If a communicator still exists in MPI_Finalize, MPI_Finalize makes the rank depart
-/// in the same way.
+/// Thread-safety: any thread; if several threads of a rank make calls, the calls are queued. If MPI provides less than
+/// MPI_THREAD_SERIALIZED, only the main thread may call; other threads get Error(failed_precondition). If operations
+/// are pending, the destructor of the last handle waits for them, at most until the timeout. After this destructor, the
+/// rank has departed, and the other ranks can only destroy their handles. If a communicator still exists in
+/// MPI_Finalize, MPI_Finalize makes the rank depart in the same way.
 class LOCKSTEP_API Communicator {
  public:
   /// Local.
@@ -164,9 +164,10 @@ class LOCKSTEP_API Communicator {
   /// in the arena (lockstep::Tensor, ArenaAllocator), there are no copies; otherwise, data goes through staging memory.
   /// The ranks synchronize by two cache line transfers between cores, one after the other; for at most 2 KiB per rank,
   /// one transfer is enough (movement-avoiding reduction; Peng et al., SC 2023).
-  /// Cost between nodes: the exchange has several stages, and the planner chooses the radix k of each stage (Thakur,
-  /// Rabenseifner, Gropp 2005; Ruefenacht, Bull, Booth 2017). In a stage, a rank sends k-1 messages, or 2(k-1) messages
-  /// if the stage splits the data. If all stages split the data, each of the P ranks sends in total 2 (P-1)/P times the
+  /// Cost between nodes: the exchange has several stages. For each stage, the planner chooses the radix k, which is the
+  /// number of ranks that exchange data with one another (Thakur, Rabenseifner, Gropp 2005; Ruefenacht, Bull, Booth
+  /// 2017). In a stage, a rank sends k-1 messages, or 2(k-1) messages if the stage splits the data (a reduce-scatter,
+  /// and later an all-gather). If all stages split the data, each of the P ranks sends in total 2 (P-1)/P times the
   /// bytes of its partial sums.
   void all_reduce(std::span<const Item> items, ReduceOp op, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_reduce_async(std::span<const Item> items, ReduceOp op,
@@ -180,10 +181,12 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Plan prepare_all_reduce(std::span<const Item> items, ReduceOp op,
                                         const ReduceOptions& options = {}) const;
 
-  /// As all_reduce, with outputs on rank `root` only. Collective. Cost between nodes: each node first reduces its
-  /// inputs in memory. Then each of its k ranks sends n/k bytes to one rank of the root's node, if there are two nodes,
-  /// or if this node receives at most 64 KiB more per rank than with two. Otherwise as all_reduce, but results are sent
-  /// only to the root, or to ranks that forward them to the root.
+  /// As all_reduce, with outputs on rank `root` only. Collective.
+  /// Cost between nodes of k ranks: each node first reduces its inputs, n bytes each, in memory. If there are two
+  /// nodes, each rank of the other node then sends n/k bytes to one rank of the root's node. With more nodes, the ranks
+  /// of all other nodes do the same if each rank of the root's node then receives at most 64 KiB more than it would
+  /// receive with two nodes. Otherwise the cost is that of all_reduce, but results are sent only to the root, or to
+  /// ranks that forward them to the root.
   void reduce(std::span<const Item> items, ReduceOp op, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request reduce_async(std::span<const Item> items, ReduceOp op, int root,
                                      const ReduceOptions& options = {}) const;
@@ -277,10 +280,12 @@ class LOCKSTEP_API Communicator {
   /// On these ranks, the outputs determine the dtype and the shape. Collective.
   /// Cost on one node: every other rank reads the input and writes its outputs, as in all_gather. Unless the tensors
   /// are small, the root waits until the other ranks have read its input.
-  /// Cost between N nodes of k ranks: each rank of the root's node sends n/k bytes to one rank of each other node, if
-  /// there are two nodes, or if it sends at most 64 KiB more than with two. Otherwise a scatter among all ranks, then
-  /// an all-gather (van de Geijn 1994; Thakur, Rabenseifner, Gropp 2005): each rank sends at most 2 (N-1)/N n/k bytes.
-  /// Inside the nodes the data moves in shared memory. If the ranks of a node share no memory: P-1 messages.
+  /// Cost between N nodes of k ranks, for n bytes: if there are two nodes, each rank of the root's node sends n/k bytes
+  /// to one rank of the other node. With more nodes, each rank of the root's node sends n/k bytes to one rank of each
+  /// other node if it then sends in total at most 64 KiB more than it would send with two nodes. Otherwise the
+  /// broadcast is a scatter among all ranks, then an all-gather (van de Geijn 1994; Thakur, Rabenseifner, Gropp 2005);
+  /// in both together, each rank sends at most 2 (N-1)/N n/k bytes. Inside a node, the data moves in shared memory. If
+  /// the ranks of a node share no memory, each rank sends at most P-1 messages.
   void broadcast(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request broadcast_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
@@ -403,10 +408,10 @@ class LOCKSTEP_API Communicator {
   /// not thrown any more. Throws as all_gather.
   [[nodiscard]] std::int64_t recover(std::source_location where = std::source_location::current()) const;
 
-  /// Aborts the current epoch on all ranks: on each other rank, the current or next operation throws Error(unavailable)
-  /// with `text` and with the source line `where`. The operations of this rank that are in progress also throw
-  /// Error(unavailable) with `text`. After that, the communicator can be used again. Local: returns at once.
-  /// Thread-safe.
+  /// Aborts the current epoch, which is the time since the last failure of this communicator, on all ranks. On each
+  /// other rank, the current or next operation throws Error(unavailable) with `text` and with the source line `where`.
+  /// The operations of this rank that are in progress also throw Error(unavailable) with `text`. After that, the
+  /// communicator can be used again. Local: returns at once. Thread-safe.
   void abort(std::string_view text, std::source_location where = std::source_location::current()) const;
 
  private:

@@ -34,11 +34,11 @@ class LOCKSTEP_API Request {
   /// Makes `stream` (a cudaStream_t) wait for the operation; the host does not wait. Work that is submitted to the
   /// stream after this call sees the outputs and may overwrite the inputs. The call returns when all earlier operations
   /// are complete and the rest of this operation is enqueued on the GPUs. If the operation is not on GPUs, or does not
-  /// use NCCL, it needs the host until its end; then it is complete when the call returns. The request stays valid, and
+  /// use NCCL, it needs the host until its end, so it is complete when the call returns. The request stays valid, and
   /// wait() still reports the result. If the operation fails, the work on `stream` continues with unspecified outputs.
-  /// `stream` must not have been destroyed. A default stream is the default stream of the thread's current device.
-  /// Throws as wait(). If a CUDA call fails, throws Error(unavailable) with CUDA's message, and the request is
-  /// unchanged.
+  /// `stream` must not have been destroyed. If `stream` is the handle of a default stream, the default stream of the
+  /// thread's current device is used. Throws as wait(). If a CUDA call fails, throws Error(unavailable) with CUDA's
+  /// message, and the request is unchanged.
   void wait(void* stream);
   /// Advances the operation without waiting, and returns whether it is complete. Throws as wait().
   [[nodiscard]] bool test();

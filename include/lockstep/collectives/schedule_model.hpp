@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the choice of machines, and to understand the choices of lockstep. simulate_all_reduce estimates the time of an
-// all_reduce on a described cluster, by a cost model of the steps that lockstep would run. selected_schedule returns
-// the algorithm that lockstep chooses for a size, on a communicator or on a described cluster. No function moves data.
+// These functions help to choose machines, and to understand the choices of lockstep. simulate_all_reduce estimates the
+// time of an all_reduce on a described cluster, by a cost model of the steps that lockstep would run. selected_schedule
+// returns the algorithm that lockstep chooses for a size, on a communicator or on a described cluster. No function
+// moves data.
 
 #pragma once
 
@@ -25,21 +26,21 @@ struct ModelledCluster {
   double latency_us = 1;      ///< latency of a message between nodes, above 0
   double gbit = 100;          ///< bandwidth of a node's port per direction, 10^9 bits per second, above 0
   double overhead_us = 0.25;  ///< processor time of each send and each receive, above 0
-  double memory_gbs = 40;     ///< loads and stores of one rank that adds, 10^9 bytes per second, above 0
+  double memory_gbs = 40;     ///< memory bandwidth, loads plus stores, of one rank that adds, 10^9 bytes/s, above 0
 };
 
 /// One all_reduce on a ModelledCluster.
 struct ModelledAllReduce {
-  /// Radices of the stages, nearest ranks first, in the form of LOCKSTEP_RADICES: n for the ranks of a node, K for a
-  /// stage that splits the data among K ranks, rK for a stage that replicates among K ranks. Without stages, the name
-  /// of the algorithm as in `selected_schedule`: "with the agreement" or, on one node, "control blocks" or "slices in
-  /// place".
+  /// Radices of the stages, nearest ranks first, in the form of LOCKSTEP_RADICES: n for a stage that splits the data
+  /// among the ranks of a node, K for a stage that splits the data among K ranks, rK for a stage in which K ranks
+  /// exchange all their data (replicate). If there are no stages, the text is the name of the algorithm, as in
+  /// `selected_schedule`: "with the agreement" or, on one node, "control blocks" or "slices in place".
   std::string radices;
   int segments = 1;           ///< number of segments of the vector; the stages of different segments overlap
   double time_us = 0;         ///< time of the slowest rank
-  double agreement_us = 0;    ///< part of `time_us` for the agreement; equal to `time_us` if it carries the data
-  std::int64_t messages = 0;  ///< messages of the rank that sends most, including the agreement
-  std::int64_t bytes = 0;     ///< bytes of the rank that sends most, including the agreement
+  double agreement_us = 0;    ///< time of the agreement; equal to `time_us` if the agreement carries the data
+  std::int64_t messages = 0;  ///< largest number of messages that a rank sends, including the agreement
+  std::int64_t bytes = 0;     ///< largest number of bytes that a rank sends, including the agreement
 };
 
 /// Estimates the time of an all_reduce, in canonical order, of one f32 tensor of `bytes` bytes per rank. Every
@@ -55,11 +56,11 @@ struct ModelledAllReduce {
 /// LOCKSTEP_SHARED_MEMORY have no effect.
 ///
 /// Local. Thread-safe. Throws Error(invalid_argument), which names the field, its value and the rule. Cost:
-/// milliseconds at 100000 ranks; grows with the radices and the logarithm of the ranks, plus a few passes over all
-/// ranks. The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with one port per node; the schedules
-/// generalise Thakur, Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth (2017). The model ignores noise,
-/// congestion inside the network, and ranks that arrive late. So the ratios of its times are more reliable than the
-/// times.
+/// milliseconds for 100000 ranks. The cost grows with the radices and with the logarithm of the number of ranks; in
+/// addition, there are a few passes over all ranks. The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995)
+/// with one port per node; the schedules generalise Thakur, Rabenseifner, Gropp (2005) and Ruefenacht, Bull, Booth
+/// (2017). The model ignores noise, congestion inside the network, and ranks that arrive late. So the ratios of its
+/// times are more reliable than the times.
 [[nodiscard]] LOCKSTEP_API ModelledAllReduce simulate_all_reduce(const ModelledCluster& cluster, std::int64_t bytes,
                                                                  std::string_view radices = {}, int segments = 0);
 
@@ -73,8 +74,8 @@ enum class BufferKind : std::uint8_t {
 /// `communicator`, if the buffers of all ranks are of kind `buffers`. The result is one of these texts (the numbers are
 /// examples):
 ///   "alone"                             there is one rank
-///   "control blocks"                    in shared memory: each rank copies its inputs to its control block, and adds
-///                                       the inputs of all ranks
+///   "control blocks"                    in shared memory: each rank copies its inputs to its control block (a small
+///                                       shared buffer), and adds the inputs of all ranks
 ///   "slices in place"                   in shared memory: each rank reads its slice of all inputs, and writes its
 ///                                       slice of all outputs
 ///   "slices through staging, 4 rounds"  as "slices in place", but the data is copied to and from staging memory,

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The lockstep authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The context of a thread. A thread is in cross-replica context (in a scope, a merge or an update), in replica context
-// (in a step function), or in no context; in no context, the default strategy applies. A thread that the user starts is
-// in no context, even if the thread that started it is in a scope.
+// The context of a thread. A thread is in cross-replica context (in a scope, or in a function that was passed to
+// merge_call or update), in replica context (in a step function), or in no context; in no context, the default strategy
+// applies. A thread that the user starts is in no context, even if the thread that started it is in a scope.
 
 #pragma once
 

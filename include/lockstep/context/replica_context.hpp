@@ -110,8 +110,8 @@ class LOCKSTEP_API ReplicaContext {
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return replicas_; }
   /// The number of this replica among the replicas of its rank, from 0. Local.
   [[nodiscard]] int local_replica() const noexcept { return local_; }
-  /// False if a dataset had no rows for this replica in this step: an argument of `run` is a PerReplica value, and in
-  /// the component of this replica all tensors have no rows. The replica must still make all collective calls. Local.
+  /// False if a dataset had no rows for this replica in this step: an argument of `run` has a PerReplica leaf, and no
+  /// tensor in the leaf's component for this replica has rows. The replica must still make all collective calls. Local.
   [[nodiscard]] bool has_data() const noexcept { return has_data_; }
   /// The device of this replica. If it is a GPU, it is the current CUDA device of the thread during the step. Local.
   [[nodiscard]] std::span<const Device> devices() const noexcept { return {&device_, 1}; }
@@ -190,17 +190,17 @@ class LOCKSTEP_API ReplicaContext {
   }
 
   /// Waits until all local replicas have called merge_call, and then calls `fn(strategy, merged...)` once, in
-  /// cross-replica context. Returns to each replica its part of the result: of a PerReplica or Mirrored leaf, the
-  /// component of the replica; of any other leaf, a copy. If the result has a PerReplica leaf that was made for other
+  /// cross-replica context. Returns to each replica its part of the result: for a PerReplica or Mirrored leaf, the
+  /// component of the replica; for any other leaf, a copy. If the result has a PerReplica leaf that was made for other
   /// replicas than those of this rank, throws Error(invalid_argument).
   /// All replicas of this rank must make this call. The ranks are synchronized only if `fn` calls collectives. The
-  /// arguments of the replicas are merged as `run` merges results: an int becomes PerReplica<int>, a variable stays a
-  /// variable. The `fn` that is called, with its captures, is that of the first local replica. An exception of `fn`
-  /// ends the step on all local replicas.
+  /// arguments of the replicas are merged as `run` merges results: an int becomes PerReplica<int>, but a variable
+  /// remains that variable. The `fn` that is called, with its captures, is that of the first local replica. An
+  /// exception of `fn` ends the step on all local replicas.
   /// If the replicas of one rank make different numbers of merge_call calls, all of them throw
   /// Error(failed_precondition) at once. If ranks make different numbers, the next collective of the strategy, in a
   /// merge or elsewhere, throws Error(mismatch), which names both numbers. If the other ranks never make another
-  /// collective, it throws Error(deadline_exceeded).
+  /// collective, this rank's next collective throws Error(deadline_exceeded).
   template <class F, class... Args>
   auto merge_call(F&& fn, Args&&... args) {
     constexpr bool callable = std::is_invocable_v<F&, Strategy&, merged_t<std::decay_t<Args>>...>;

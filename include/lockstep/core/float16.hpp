@@ -27,7 +27,8 @@ constexpr float f16_to_float(std::uint16_t half) noexcept {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 
-/// Converts binary32 to binary16; rounds to nearest, ties to even. Overflow gives infinity, a NaN the canonical NaN.
+/// Converts binary32 to binary16; rounds to nearest, ties to even. Overflow gives infinity; a NaN gives the canonical
+/// NaN.
 constexpr std::uint16_t float_to_f16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;

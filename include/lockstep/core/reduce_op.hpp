@@ -27,9 +27,11 @@ enum class ReduceOp : std::uint8_t {
 
 inline constexpr int reduce_op_count = 8;
 
-/// The order in which a reduction combines its operands.
+/// The order in which a reduction combines its operands. The canonical tree is a binary tree over replica ids: node
+/// k of level j covers the existing replicas from k*2^j to (k+1)*2^j - 1, and combines its left half with its right
+/// half.
 enum class Order : std::uint8_t {
-  canonical,  ///< along the canonical tree over replica ids; the bits do not depend on layout and size
+  canonical,  ///< along the canonical tree; the bits do not depend on the replica layout or the tensor size
   any,        ///< the order that MPI or NCCL chooses, for types that it supports; bits may depend on the layout
 };
 

@@ -19,7 +19,7 @@ namespace lockstep {
 class LOCKSTEP_API NcclAllReduce : public CrossDeviceOps {
  public:
   /// `num_packs` is as in AllReduceCrossDeviceOps. If `order` is canonical, sums have the bits of the canonical tree:
-  /// the GPUs exchange slices and add them in this order. Throws Error(invalid_argument) if `num_packs` is negative.
+  /// the GPUs exchange slices and add them along this tree. Throws Error(invalid_argument) if `num_packs` is negative.
   explicit NcclAllReduce(int num_packs = 1, Order order = Order::any);
 
   [[nodiscard]] std::string describe() const override;

@@ -165,8 +165,8 @@ using dataset_of_function = std::remove_cvref_t<std::invoke_result_t<Fn&, const 
 /// in each step takes the next element of this pipeline. Elements are neither split nor sharded.
 /// Beginning a pass is Collective over `communicator`. If a rank does not know the length of its dataset, every step is
 /// Collective too. All ranks make as many steps as the longest dataset needs. For `devices`, see InputLayout.
-/// Throws Error(invalid_argument) for incompatible options. If `fn` throws, the exception is rethrown, and the other
-/// ranks are aborted.
+/// Throws Error(invalid_argument) for incompatible options. If `fn` throws, the exception is rethrown, and is
+/// propagated to the other ranks (see Communicator::abort).
 template <class Fn>
 [[nodiscard]] auto distribute_from_function(Fn&& fn, const Communicator& communicator, const InputOptions& options = {},
                                             const std::vector<Device>& devices = {}) {

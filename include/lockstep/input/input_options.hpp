@@ -30,7 +30,8 @@ enum class SplitPolicy : std::uint8_t {
 
 /// Which part of a dataset each rank reads: tf.data's AutoShardPolicy. With every policy except `automatic`, the
 /// batches of a replica depend on the number of ranks, and all ranks must have the same number of replicas. W is the
-/// number of ranks, and k is the number of replicas of each rank: R = W * k.
+/// number of ranks, and k is the number of replicas of each rank: R = W * k. A source is a dataset that is not made
+/// from another dataset, such as tfrecord_dataset(files).
 enum class AutoShardPolicy : std::uint8_t {
   /// Replica r takes chunk r of each global batch, independent of the rank that owns the replica. If the source has
   /// random access, a rank reads only the rows of its replicas; otherwise every rank reads the whole source.
@@ -48,7 +49,7 @@ enum class AutoShardPolicy : std::uint8_t {
   /// Every rank reads the whole dataset as a stream, and divides the stream as with `file`. Each element is therefore
   /// used once per rank.
   off,
-  /// On rank i, the shard hint in the dataset is replaced by shard i of W; the rest is as with `off`.
+  /// On rank i, `shard(shard_hint, shard_hint)` in the dataset gives shard i of W; the rest is as with `off`.
   hint,
   /// AUTO of tf.data: `file` if all sources are files, otherwise `data`.
   file_or_data,
@@ -96,9 +97,9 @@ struct InputOptions {
 struct InputLayout {
   ReplicaLayout replicas;  ///< the replicas of all ranks
   int rank = 0;            ///< this rank
-  /// Communicator of all ranks. If reading fails on this rank, the other ranks are aborted through this communicator,
-  /// so that they do not wait for this rank. With AutoShardPolicy file, off and hint, the ranks also use this
-  /// communicator to agree on the number of steps, so several ranks then require a communicator.
+  /// Communicator of all ranks. If reading fails on this rank, the error is propagated to the other ranks through this
+  /// communicator, so that they do not wait for this rank. With AutoShardPolicy file, off and hint, the ranks also use
+  /// this communicator to agree on the number of steps, so several ranks then require a communicator.
   std::optional<Communicator> peers = std::nullopt;
   /// The devices of this rank's batches, one for each local replica. Empty: batches stay in host memory.
   std::vector<Device> devices = {};

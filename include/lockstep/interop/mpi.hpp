@@ -12,9 +12,9 @@
 namespace lockstep {
 
 /// A communicator over the ranks of `comm`. `comm` is duplicated, so the program's messages on `comm` are separate from
-/// the messages of lockstep. Collective over `comm`, with the timeout of `options`. For MPI_COMM_WORLD, the same as
-/// world_communicator. Throws Error(failed_precondition) if MPI is not initialised or already finalised, or if this
-/// thread may not call MPI. Throws Error(invalid_argument) for MPI_COMM_NULL and intercommunicators. Throws
+/// the messages of lockstep. Collective over `comm`, with the timeout of `options`. For MPI_COMM_WORLD, this function
+/// is the same as world_communicator. Throws Error(failed_precondition) if MPI is not initialised or already finalised,
+/// or if this thread may not call MPI. Throws Error(invalid_argument) for MPI_COMM_NULL and intercommunicators. Throws
 /// Error(deadline_exceeded) if ranks are missing; with a lockstep::Environment, the text names the missing ranks.
 /// After Error(deadline_exceeded), the ranks may call this function again: the k-th call of one rank matches the k-th
 /// call of every other rank, and failed calls count. Until the missing rank has made the failed call, calls for other

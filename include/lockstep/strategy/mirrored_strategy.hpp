@@ -20,7 +20,8 @@ namespace lockstep {
 class LOCKSTEP_API MirroredStrategy : public Strategy {
  public:
   /// One replica on each GPU that this process can use, in the order of GPU numbers. If there is no GPU, one replica on
-  /// cpu:0, and describe() gives the reason. For a step function that computes in host memory, name CPUs.
+  /// cpu:0, and describe() gives the reason. If the step function computes in host memory, pass the names of CPUs to
+  /// the next constructor.
   MirroredStrategy();
   /// Replica i computes on `devices[i]`. `cpu:0`, `cpu:1`, ... are logical devices, whose replicas share the processors
   /// of the host. Logical devices of one GPU are `gpu:0`, `gpu:0#1`, ... If some devices are CPUs and some are GPUs,

@@ -33,7 +33,7 @@ enum class DefaultDevices : std::uint8_t {
 /// on 2 GPUs are on gpu:0, gpu:0#1, gpu:1, gpu:1#1.
 /// Throws Error(unavailable) with the reason, on all ranks, if a rank sees no GPU, or if two ranks see some of the same
 /// GPUs, but not all of them in the same order. Throws Error(invalid_argument) if `replicas` is less than 1; the other
-/// ranks then get Error(unavailable) with the text.
+/// ranks then get Error(unavailable) with the text of this error.
 [[nodiscard]] LOCKSTEP_API std::vector<Device> gpus_of_replicas(const Communicator& communicator, int replicas);
 
 struct MultiWorkerOptions {
@@ -71,7 +71,8 @@ class LOCKSTEP_API MultiWorkerMirroredStrategy : public Strategy {
   /// Over the ranks of `communicator`. `communicator` is duplicated, so the strategy's operations are separate from the
   /// program's operations on `communicator`. Collective. Throws Error(invalid_argument) for an empty list of devices,
   /// for a device that is named twice, and for a resolver whose tasks are not the ranks. Throws Error(unavailable) for
-  /// a device that does not exist. If one rank throws, the other ranks get Error(unavailable) with the text.
+  /// a device that does not exist. If one rank throws, the other ranks get Error(unavailable) with the text of its
+  /// error.
   explicit MultiWorkerMirroredStrategy(const Communicator& communicator, const MultiWorkerOptions& options = {});
 
  private:

@@ -68,8 +68,8 @@ LOCKSTEP_API void check_logical_split(const Shape& shape, std::span<const int> p
 struct StrategyOfTheLibrary;
 
 /// The base of all strategies. A program cannot derive from Strategy directly, but may derive from a strategy of the
-/// library, such as MirroredStrategy, to add members. MirroredStrategy's argument cross_device_ops replaces the
-/// reductions.
+/// library, such as MirroredStrategy, to add members. To replace the reductions, pass cross_device_ops to
+/// MirroredStrategy.
 ///
 /// All ranks must make the calls marked Collective in the same order, in cross-replica context or outside every scope.
 /// In a step function, or inside the scope of another strategy, a call marked Collective throws
@@ -104,16 +104,16 @@ class LOCKSTEP_API Strategy {
   ///
   /// Threads: the first replica runs on this thread, and every other replica on a separate thread. All replicas run at
   /// the same time unless `options` says otherwise, so `fn` must be safe for concurrent calls.
-  /// Arguments: each argument is a tree. PerReplica and Mirrored leaves are sliced: a replica gets its component. A
-  /// tree with PerReplica or Mirrored leaves is passed as a tree of the components and of copies of all other leaves;
-  /// an aggregate with such leaves becomes the tuple of its members. All other arguments, including variables, are
-  /// passed by reference. In place of tf.distribute's arguments by name, pass an aggregate, or capture the values. A
-  /// function that cannot take these arguments does not compile. A PerReplica argument must have one component for each
-  /// replica of this rank; a Mirrored argument must have the same number of copies, or one copy. If an argument breaks
-  /// this rule, this rank throws Error(invalid_argument), which names the argument and both numbers; the other ranks
-  /// get an error as if `fn` had thrown.
-  /// Result: a tree. Each leaf T that the replicas return becomes PerReplica<T>, even if all values are equal; a
-  /// variable stays itself, and void stays void.
+  /// Arguments: each argument is a tree. In place of a PerReplica or Mirrored leaf, a replica gets its component of the
+  /// leaf. A tree with PerReplica or Mirrored leaves is passed as a tree of the components and of copies of all other
+  /// leaves; an aggregate with such leaves becomes the tuple of its members. All other arguments, including variables,
+  /// are passed by reference. In place of tf.distribute's arguments by name, pass an aggregate, or capture the values.
+  /// A function that cannot take these arguments does not compile. A PerReplica argument must have one component for
+  /// each replica of this rank; a Mirrored argument must have the same number of copies, or one copy. If an argument
+  /// breaks this rule, this rank throws Error(invalid_argument), which names the argument and both numbers; the other
+  /// ranks get an error as if `fn` had thrown.
+  /// Result: a tree. Each leaf T that the replicas return becomes PerReplica<T>, even if all values are equal; a leaf
+  /// that is a variable remains that variable. If `fn` returns void, run returns void.
   /// Failure: if `fn` throws on a replica, the other local replicas end at their next collective. When all local
   /// replicas have ended, run rethrows the first exception. At their next collective, the other ranks get
   /// Error(unavailable) with the text of the exception. The strategy remains usable. Throws Error(failed_precondition)
@@ -148,10 +148,10 @@ class LOCKSTEP_API Strategy {
   /// rows of all replicas, concatenated in the order of replica ids. The mean of integers is f64: a Tensor gives a
   /// Tensor of f64; for typed integers the caller names the type of the result, as in `reduce<double>("MEAN", ids)`.
   /// A value other than a PerReplica is one value. With one replica in all, this value is returned. With several ranks
-  /// of one replica each, a plain value counts once per rank. In all other cases, mean, min, max, band and bor return
-  /// this value, while sum, prod and bxor throw Error(invalid_argument). Exception: a variable of this strategy that is
-  /// synchronized on read has a value on each replica; `op` reduces these values, and the variable's aggregation has no
-  /// effect.
+  /// of one replica each, a plain value (neither a PerReplica nor a Mirrored nor a variable) counts once per rank. In
+  /// all other cases, mean, min, max, band and bor return this value, while sum, prod and bxor throw
+  /// Error(invalid_argument). Exception: a variable of this strategy that is synchronized on read has a value on each
+  /// replica; `op` reduces these values, and the variable's aggregation has no effect.
   /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape, or if a PerReplica was made
   /// for other replicas than the replicas of this rank; Error(mismatch) if dtypes or shapes differ between ranks.
   template <class Result = void, class Tree>
@@ -190,8 +190,8 @@ class LOCKSTEP_API Strategy {
   }
 
   /// A few lines of text: the name of the strategy, with the number by which errors distinguish strategies; ranks and
-  /// replicas; the devices of this rank; the reducer, and the reason for its choice; the data path. If GPUs were
-  /// requested but are not used, the text contains the reason. Local.
+  /// replicas; the devices of this rank; the reducer, which is the CrossDeviceOps, and the reason for its choice; the
+  /// data path. If GPUs were requested but are not used, the text contains the reason. Local.
   [[nodiscard]] std::string describe() const;
 
   /// Returns this rank's components of `value`, in the order of replicas. For a PerReplica value, a Mirrored value or a
@@ -246,12 +246,12 @@ class LOCKSTEP_API Strategy {
     return variable(Tensor());
   }
 
-  /// Distributes `dataset`, whose batches are global, that is, equal on all ranks. Replica r of R gets slice r of each
-  /// batch, or the data that another auto_shard_policy selects. See DistributedDataset and InputOptions. Local; by
-  /// default, the iteration is Local, too. The result may outlive the strategy. If there is only one replica in all,
-  /// elements that are not batches are passed unchanged. Failure: Error(invalid_argument) if there are several replicas
-  /// and the dataset has no batches, for options out of range, and for a policy that does not fit the layout or the
-  /// dataset; Error(unimplemented) for the replication mode per_replica.
+  /// Distributes `dataset`, whose batches are global, that is, equal on all ranks. Replica r of R gets chunk r of each
+  /// batch (see SplitPolicy), or the data that another auto_shard_policy selects. See DistributedDataset and
+  /// InputOptions. Local; by default, the iteration is Local, too. The result may outlive the strategy. If there is
+  /// only one replica in all, elements that are not batches are passed unchanged. Failure: Error(invalid_argument) if
+  /// there are several replicas and the dataset has no batches, for options out of range, and for a policy that does
+  /// not fit the layout or the dataset; Error(unimplemented) for the replication mode per_replica.
   template <ElementTree T>
   [[nodiscard]] DistributedDataset<T> experimental_distribute_dataset(const Dataset<T>& dataset,
                                                                       const InputOptions& options = {}) {

@@ -77,8 +77,8 @@ class LOCKSTEP_API StrategyExtended {
   StrategyExtended(const StrategyExtended&) = delete;
   StrategyExtended& operator=(const StrategyExtended&) = delete;
 
-  /// Devices of this rank's replicas. The copies of variables are on the same devices, so both functions return one
-  /// list. Local. Throws Error(failed_precondition) for the default strategy.
+  /// Devices of this rank's replicas. The copies of variables are on the same devices, so both functions return the
+  /// same list. Local. Throws Error(failed_precondition) for the default strategy.
   [[nodiscard]] std::span<const Device> worker_devices() const;
   [[nodiscard]] std::span<const Device> parameter_devices() const;
 
@@ -89,11 +89,11 @@ class LOCKSTEP_API StrategyExtended {
   /// PerReplica<IndexedSlices> gives the rows of all replicas, concatenated in the order of replica ids; for a mean,
   /// the rows are divided by the number of replicas. Values other than PerReplica are treated as in Strategy::reduce:
   /// with several replicas, the mean of one value is the value itself, and a sum is an error. Memory: a Tensor for a
-  /// GPU is in the memory of the GPU. Tensors in host memory come from memory that the strategy keeps for reuse, at
-  /// most 16 MiB. Results of other types are in host memory.
+  /// GPU is in the memory of the GPU. For Tensors in host memory, the strategy keeps up to 16 MiB of freed memory and
+  /// reuses it. Results of other types are in host memory.
   /// Failure: Error(invalid_argument) if components of this rank differ in dtype or shape; Error(mismatch) if dtypes or
   /// shapes differ between ranks; Error(unavailable) for a GPU that does not exist. If a device is out of memory, this
-  /// rank throws std::bad_alloc, and the other ranks get Error(unavailable) with the text.
+  /// rank throws std::bad_alloc, and the other ranks get Error(unavailable) with the text of this exception.
   template <class Leaf>
   [[nodiscard]] auto reduce_to(const ReduceOpArgument& op, const Leaf& value, const Destinations& destinations,
                                const CommunicationOptions& options = {}) {
@@ -180,12 +180,12 @@ class LOCKSTEP_API StrategyExtended {
   /// Calls `fn(component, args...)` for every copy of `variable` on this rank, in update context, one copy after the
   /// other. Local; all ranks must make the same updates. A variable that was created outside every scope has one copy.
   /// `component` is a std::span<T> for a MirroredVariable<T>, and a TensorView for a Variable.
-  /// Arguments: PerReplica and Mirrored leaves are sliced. All other arguments are passed by reference; a variable that
-  /// is read in `fn` gives the copy of the same replica. In place of tf.distribute's arguments by name, pass an
-  /// aggregate. Throws Error(invalid_argument) if a PerReplica argument does not have one component for each replica of
-  /// this rank.
-  /// Result: void if `fn` returns void, otherwise a tree of the results of all copies, with Mirrored leaves; a variable
-  /// stays itself.
+  /// Arguments: in place of a PerReplica or Mirrored leaf, `fn` gets the leaf's component for the replica of the copy.
+  /// All other arguments are passed by reference; if `fn` reads a variable, it gets the copy of the same replica. In
+  /// place of tf.distribute's arguments by name, pass an aggregate. Throws Error(invalid_argument) if a PerReplica
+  /// argument does not have one component for each replica of this rank.
+  /// Result: void if `fn` returns void. Otherwise the results of all copies are merged to one tree: each leaf T becomes
+  /// Mirrored<T>, but a leaf that is a variable remains that variable.
   /// In replica context all replicas of this rank must call update, each with the arguments for its own copy. The calls
   /// then have the effect of one update inside a merge_call, with the `fn` of the first replica.
   /// Failure: Error(invalid_argument) for a variable of another strategy. If `fn` throws, earlier writes of `fn`

@@ -18,7 +18,8 @@ namespace lockstep {
 template <class Tree>
 using merged_t = decltype(detail::merge_trees<Tree>(1, 0, std::declval<Tree& (*)(int)>()));
 
-/// The part of `tree` for replica `local`: distributed leaves become component `local`, other leaves are copied. Local.
+/// The part of `tree` for replica `local`: PerReplica and Mirrored leaves become component `local`, other leaves are
+/// copied. Local.
 template <class Tree>
 [[nodiscard]] auto local_part(const Tree& tree, int local) {
   return map_leaves(tree, [local]<class Leaf>(const Leaf& leaf) {

@@ -26,7 +26,8 @@ namespace lockstep {
 template <class T>
 struct tree_members;
 
-/// Whether slicing and merging of trees do not change leaves of type T. True for variables.
+/// Whether a leaf of type T is not changed when the trees of several replicas are merged to one tree, or when one tree
+/// is divided among replicas (see merge.hpp). True for variables.
 template <class T>
 inline constexpr bool stays_whole = false;
 

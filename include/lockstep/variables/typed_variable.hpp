@@ -52,15 +52,16 @@ class TypedVariable : public Variable {
  public:
   using element_type = T;
 
-  /// The value that the context reads, for a variable with one element. Collective if the value is an aggregate. Throws
-  /// Error(failed_precondition) if the number of elements is not 1.
+  /// The only element of the tensor that `read` returns in this context. Collective if the value is an aggregate.
+  /// Throws Error(failed_precondition) if the number of elements is not 1.
   [[nodiscard]] T value() const {
     detail::require_one_element(name(), element_count());
     T result{};
     read_to({&result, dtype_of<T>, shape(), {}});
     return result;
   }
-  /// The elements that the context reads, in row-major order. Collective if the value is an aggregate.
+  /// The elements of the tensor that `read` returns in this context, in row-major order. Collective if the value is an
+  /// aggregate.
   [[nodiscard]] std::vector<T> values() const
     requires(!std::same_as<T, bool>)
   {
@@ -68,8 +69,8 @@ class TypedVariable : public Variable {
     read_to({result.data(), dtype_of<T>, shape(), {}});
     return result;
   }
-  /// The elements of the copy that the context reads, as a span of the copy's memory. Local. The span is valid while
-  /// the variable exists. Throws as view(); also throws Error(failed_precondition) if the copy is on a GPU.
+  /// The elements of the copy that is read in this context, as a span of the copy's memory. Local. The span is valid
+  /// while the variable exists. Throws as view(); also throws Error(failed_precondition) if the copy is on a GPU.
   [[nodiscard]] std::span<const T> elements() const {
     const ConstTensorView copy = view();
     detail::require_on_host(name(), copy.device, "elements");

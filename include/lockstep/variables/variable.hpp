@@ -59,9 +59,9 @@ constexpr void require_assignable() {
 /// as in the cross-replica context of the variable's own strategy. A call that reads or writes an aggregate is
 /// Collective: in replica context over all replicas, in cross-replica context over all ranks. In replica context the
 /// value of each replica counts, even if the value is a plain number that is equal on all replicas. All other calls are
-/// Local; in cross-replica context all ranks must make the same writes with the same values. The aggregation "first"
-/// means replica 0 of all ranks. "First copy" means the first copy of this rank: if an update made the copies differ,
-/// each rank reads its own first copy.
+/// Local; in cross-replica context all ranks must make the same writes with the same values. The aggregation "first" is
+/// only_first_replica: the value of the replica with global id 0. "First copy" means the first copy of this rank: if an
+/// update made the copies differ, each rank reads its own first copy.
 ///
 /// The table holds for the mirrored strategies with any number of replicas, including one. Therefore a program that is
 /// correct with one replica is correct with several.
@@ -109,15 +109,16 @@ class LOCKSTEP_API Variable {
   /// Throws Error(out_of_range).
   [[nodiscard]] VariableComponent component(int local) const;
 
-  /// Returns a new tensor with the elements that the context reads. In replica context, the tensor is on the device of
-  /// the replica's copy; in cross-replica context, it is on the device of the first copy of this rank. Throws
-  /// Error(invalid_argument), on all ranks, if the value is an aggregate but the variable has no aggregation.
+  /// Returns a new tensor with the elements that are read in this context (see the table). In replica context, the
+  /// tensor is on the device of the replica's copy; in cross-replica context, it is on the device of the first copy of
+  /// this rank. Throws Error(invalid_argument), on all ranks, if the value is an aggregate but the variable has no
+  /// aggregation.
   [[nodiscard]] Tensor read() const;
   /// As read, but writes to `target`, which may be on any device. Throws Error(invalid_argument) unless `target` has
-  /// the variable's dtype and shape. Does not allocate if the context reads one copy.
+  /// the variable's dtype and shape. Does not allocate if one copy is read.
   void read_to(TensorView target) const;
-  /// A view of the copy that the context reads; it refers to the memory of the copy, which is aligned to 64 bytes.
-  /// Local. Throws Error(failed_precondition) if the value is an aggregate, that is, for an on_read variable in
+  /// A view of the copy that is read in this context; the view refers to the memory of the copy, which is aligned to 64
+  /// bytes. Local. Throws Error(failed_precondition) if the value is an aggregate, that is, for an on_read variable in
   /// cross-replica context.
   [[nodiscard]] ConstTensorView view() const;
   /// A view of the copy that an update may write. Local. Throws Error(failed_precondition) outside of update context,
@@ -125,9 +126,10 @@ class LOCKSTEP_API Variable {
   [[nodiscard]] TensorView updatable_component() const;
 
   /// Writes `value` to the copies that the table above gives. `value` must have the variable's dtype and shape;
-  /// otherwise throws Error(invalid_argument). If `value` is a variable, the value that the context reads from it is
+  /// otherwise throws Error(invalid_argument). If `value` is a variable, the elements that its `read` returns are
   /// written. If the call throws, no copy has been written, with one exception: if a GPU is out of memory, this rank
-  /// throws std::bad_alloc, the other ranks throw Error(unavailable) with the text, and copies may have been written.
+  /// throws std::bad_alloc, the other ranks throw Error(unavailable) with the text of this exception, and copies may
+  /// have been written.
   template <class Value>
   const Variable& assign(const Value& value) const {
     return write_value(Write::assign, value);

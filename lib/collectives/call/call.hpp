@@ -133,8 +133,8 @@ struct Call {
   OperationKind kind = OperationKind::barrier;
   ReduceOp op = ReduceOp::sum;
   int root = -1;              ///< the root, or the other rank of a message; -1: none
-  RowList rows = {};          ///< numbers of rows by replica; all_to_all_v: of rows that are sent
-  RowList receive_rows = {};  ///< numbers of rows that are received; all_to_all_v only
+  RowList rows = {};          ///< numbers of rows by replica; in an all_to_all_v, the numbers of rows to send
+  RowList receive_rows = {};  ///< only in an all_to_all_v: the numbers of rows to receive
 
   [[nodiscard]] constexpr const detail::Traits& traits() const noexcept { return detail::traits(kind); }
   [[nodiscard]] constexpr std::string_view name() const noexcept { return traits().name; }

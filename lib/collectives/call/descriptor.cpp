@@ -51,8 +51,8 @@ bool is_in_library(std::string_view path) noexcept {
   return path.find("include/lockstep/") != std::string_view::npos || path.starts_with(library);
 }
 
-/// The last folder and the name of the file; the begin is cut off if the text is too long for a descriptor. Empty for a
-/// file of the library.
+/// The last folder and the name of the file. If this text is too long for a descriptor, its beginning is cut off. Empty
+/// for a file of the library.
 std::string_view shown_file(const std::source_location& where) noexcept {
   std::string_view path = where.file_name();
   if (is_in_library(path)) return {};

@@ -293,8 +293,8 @@ class Checker {
   const Traits& kind_;
   const ReplicaLayout& layout_;
   const int rank_;
-  std::optional<RowCounts> rows_;          // numbers of rows of the call; all_to_all_v: of rows that are sent
-  std::optional<RowCounts> receive_rows_;  // numbers of rows that are received; all_to_all_v only
+  std::optional<RowCounts> rows_;          // numbers of rows of the call; in an all_to_all_v, numbers of rows to send
+  std::optional<RowCounts> receive_rows_;  // only in an all_to_all_v: numbers of rows to receive
   std::size_t item_ = 0;
   Shape row_;  // shape of one row of the current item, if it has rows
   std::vector<Extent> extents_;

@@ -59,8 +59,9 @@ struct HostItem {
   return static_cast<std::byte*>(base) + static_cast<std::size_t>(element) * size_of(dtype);
 }
 
-/// Checks `call` and `items` as far as rank `rank` can without the other ranks. Throws Error(invalid_argument), which
-/// names the operation, the item, the values and the rule, and Error(unavailable) for a GPU that does not exist. Local.
+/// Makes all checks of `call` and `items` that rank `rank` can make without the other ranks. Local. Throws
+/// Error(invalid_argument), which names the operation, the item, the values and the rule, and Error(unavailable) for a
+/// GPU that does not exist.
 [[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
                                                 std::span<const Item> items);
 

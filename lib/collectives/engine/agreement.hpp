@@ -44,8 +44,8 @@ class Agreement {
   [[nodiscard]] virtual bool has_come(int rank, std::uint64_t epoch, std::int64_t sequence) const = 0;
   /// The last operation of `epoch` at which `rank` is known to have arrived; -1 if there is none.
   [[nodiscard]] virtual std::int64_t last_sequence(int rank, std::uint64_t epoch) const = 0;
-  /// The ranks that need a header of this rank in every operation, and the number of ranks that send a header to this
-  /// rank.
+  /// The ranks to which this rank sends a message of the agreement (AgreementHeader) in every operation, and the number
+  /// of ranks that send such messages to this rank.
   struct HeaderPeers {
     std::vector<int> targets;
     int sources = 0;

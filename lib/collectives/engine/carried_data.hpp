@@ -14,10 +14,11 @@
 
 namespace lockstep::detail {
 
-/// The most bytes of data that a rank sends in the messages of the agreement. For more, a second exchange is faster.
+/// Maximum number of bytes of data that a rank sends in the messages of the agreement. If there is more data, a second
+/// exchange is faster.
 inline constexpr std::size_t most_carried_bytes = std::size_t{64} << 10;
-/// The most bytes that the leader of a node reads from all ranks of the node. More would take long, since the leader
-/// does this work alone.
+/// Maximum number of bytes that the leader of a node reads from all ranks of the node. More bytes would take long,
+/// since no other rank shares this work.
 inline constexpr std::size_t most_joined_bytes = std::size_t{512} << 10;
 
 /// A group of consecutive ranks has a *part* of the data: the partial results of its ranks, or the inputs of its ranks

@@ -100,7 +100,7 @@ class ControlChannel {
   /// heartbeat reports that data has moved on its sender, or that a debugger is attached to a rank, this heartbeat also
   /// begins a new wait, and is the first of that wait.
   void begin_wait() noexcept { ++wait_; }
-  /// The number of this wait.
+  /// The number of the current wait.
   [[nodiscard]] std::uint64_t wait() const noexcept { return wait_; }
   /// Whether a heartbeat has arrived from any rank in this wait.
   [[nodiscard]] bool has_heard() const noexcept { return heard_in_ == wait_; }

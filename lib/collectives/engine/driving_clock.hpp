@@ -18,7 +18,7 @@ class DrivingClock {
   using Clock = std::chrono::steady_clock;
 
   /// Called whenever a thread makes progress. Returns the part of the time since the last call that does not count. Of
-  /// each pause, at most one second counts or, if this is longer, a twentieth of the timeout `fail_after`. So a rank
+  /// each pause, at most one second or a twentieth of the timeout `fail_after` counts, whichever is longer. So a rank
   /// that polls seldom still reaches its deadline, and a suspended job does not fail when it continues.
   Clock::duration drive(Clock::duration fail_after) noexcept {
     const Clock::time_point now = Clock::now();

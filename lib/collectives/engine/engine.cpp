@@ -99,9 +99,9 @@ void Engine::depart() noexcept {
   if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
 }
 
-/// Sends one message to each rank that needs a header of this rank in every operation. A rank that gets the message
-/// while it waits in an operation ends that operation on all ranks. If no rank begins another operation, the messages
-/// have no effect.
+/// Sends one message to each rank that waits for a message of this rank in every agreement (Agreement::header_peers). A
+/// rank that gets the message while it waits in an operation ends that operation on all ranks. If no rank begins
+/// another operation, the messages have no effect.
 void Engine::send_leave() noexcept {
   if (!transport_->is_alive() || !this_thread_may_call()) return;
   try {
@@ -572,7 +572,8 @@ void Engine::stop_head(const std::exception& error) {
       ours != nullptr ? ours->code() : (is_shortage ? Code::unavailable : Code::internal),
       ours != nullptr ? ours->text() : fmt::format("{}{}", is_shortage ? "out of memory: " : "", error.what()),
       queue_.context_of(transport_->rank())};
-  // before the agreement no data moves; after it, not every operation that throws knows which of its data still moves
+  // no data moves before the agreement; after the agreement, some operations that throw do not know which of their data
+  // still moves
   const bool is_known = !queue_.is_empty() && (!queue_.head().is_agreed() || queue_.head().survives_faults());
   if (!is_known) epoch_.lose(failure);
   epoch_.end_everywhere(failure);

@@ -191,9 +191,9 @@ void MessageAgreement::conclude() {
   if (carried_ != nullptr && !differs_) carried_->deliver(part().data());
 }
 
-/// The payload of the node's leader for this operation, to which the leader writes the result. The payload is free: the
-/// leader keeps its own part in message_, and the other members read the previous result in this slot before they
-/// arrived at this operation.
+/// The memory in the control block of the node's leader to which the leader writes the result of this operation. The
+/// memory is free: the leader keeps its own part (see CarriedData) in message_, and the other ranks of the node read
+/// the previous result in this memory before they arrived at this operation.
 std::byte* MessageAgreement::payload_of_leader() const {
   return group_->control_block(0).payloads[ControlBlock::slot_of(tag_)].bytes.data();
 }

@@ -32,7 +32,8 @@ class NodeAgreement final : public Agreement {
  private:
   void do_open(std::uint64_t epoch, std::int64_t sequence, Operation& head) override;
   [[nodiscard]] bool do_is_shown() const noexcept override { return is_shown_; }
-  /// Writes the descriptor and the arrival flag of this rank, if the slot is free. Returns whether they are written.
+  /// Writes the descriptor and the arrival flag of this rank to the operation's slot (ControlBlock::slot_of), if the
+  /// slot is free. Returns whether they are written.
   bool show();
 
   NodeGroup& group_;

@@ -29,7 +29,7 @@ class StreamWork {
   StreamWork(const StreamWork&) = delete;
   StreamWork& operator=(const StreamWork&) = delete;
   virtual ~StreamWork() = default;
-  /// Makes work that is enqueued on the CUDA stream `stream` from now on wait for the end of the operation. Called
+  /// Work that is enqueued on the CUDA stream `stream` after this call waits for the end of the operation. Called
   /// without the engine's lock.
   virtual void hold_back(void* stream) const = 0;
 };
@@ -85,8 +85,8 @@ class Operation {
   virtual void start(Transport& transport, Workspace& workspace) = 0;
   /// Makes progress without waiting. Returns whether the operation is complete and its outputs are written.
   [[nodiscard]] virtual bool advance(Transport& transport, Workspace& workspace) = 0;
-  /// The remaining work, if all of it is enqueued on CUDA streams, so that it proceeds even if no thread drives the
-  /// engine. Null before this point, and set from this point on.
+  /// Null until all remaining work is enqueued on CUDA streams. From then on, this work, which proceeds even if no
+  /// thread calls `advance`.
   [[nodiscard]] virtual const StreamWork* on_streams() const noexcept { return nullptr; }
   /// The error that the ranks have found together during the operation, the same on every rank; null if there is none.
   /// Read when the operation is done: by then no data of the operation moves any more.

@@ -88,9 +88,10 @@ void Watchdog::note_progress() {
   restart_clock();
 }
 
-/// In each wait, a rank sends one heartbeat: when it has waited for long, or when it receives a heartbeat of another
-/// rank. It sends further heartbeats while a debugger is attached to a rank of its node, and when data has moved on
-/// this rank: a rank that waits for results of this rank may see no other sign of progress.
+/// In each wait (see ControlChannel::begin_wait), a rank sends one heartbeat: when it has waited for long, or when it
+/// receives a heartbeat of another rank. It sends further heartbeats while a debugger is attached to a rank of its
+/// node, and when data has moved on this rank: a rank that waits for results of this rank may see no other sign of
+/// progress.
 void Watchdog::send_heartbeat(std::uint64_t epoch, Clock::duration waited) {
   const Clock::duration interval = heartbeat_interval();
   const Clock::time_point now = clock_.now();

@@ -65,7 +65,7 @@ class FoldExchange final : public GpuReduction {
  private:
   /// Partial results on one GPU.
   struct Partials {
-    std::vector<std::vector<FoldInput>> own;  ///< the GPU's blocks, by bucket and block; leaves if there is one GPU
+    std::vector<std::vector<FoldInput>> own;  ///< the GPU's blocks, by bucket; if there is only one GPU, its inputs
     std::vector<void*> results;               ///< memory for the result, by bucket; may be null
     /// Blocks of the other GPUs, by range of this GPU's slice and by index in Leaders::blocks.
     std::vector<std::vector<void*>> received;
@@ -301,7 +301,7 @@ class FoldExchange final : public GpuReduction {
   }
 
   Slices slices_;
-  std::vector<std::uint8_t> merges_;  // merges of the fold in step 3
+  std::vector<std::uint8_t> merges_;  // the fold of step 3, see fold_merges
   std::vector<Partials> partials_;    // by stream
 };
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The base class of operations on GPUs. Such an operation consists of steps. A rank enqueues each step on the streams
-// of the GPUs that it leads, as soon as NCCL has accepted the calls of the previous step. The operation is done when
-// the work on all streams of the rank is complete; no thread blocks in CUDA. If ranks share a GPU, the first step
-// begins when the inputs of this rank's proxy clients have arrived (see proxy.hpp). In an all_to_all_v, the ranks first
-// compare the numbers of rows.
+// of the GPUs that it leads (see topology.hpp), as soon as NCCL has accepted the calls of the previous step. The
+// operation is done when the work on all streams of the rank is complete; no thread blocks in CUDA. If ranks share a
+// GPU, the first step begins when the inputs of this rank's proxy clients have arrived (see proxy.hpp). In an
+// all_to_all_v, the ranks first compare the numbers of rows.
 
 #pragma once
 
@@ -142,7 +142,7 @@ class GpuOperation : public Operation, private StreamWork {
   [[nodiscard]] bool has_ended() const;
   [[nodiscard]] bool ends_soon() noexcept;
 
-  std::shared_ptr<GpuGroup> group_;  // outlives the scratch memory, which is freed in order with the group's streams
+  std::shared_ptr<GpuGroup> group_;  // outlives scratch_, whose memory is freed in stream order on the group's streams
   std::vector<HostItem> items_;      // contain the inputs and outputs of proxy clients after these inputs have arrived
   std::optional<UnevenRows> rows_;   // only in an all_to_all_v
   std::optional<Proxies> proxies_;   // in an all_to_all_v, empty until the rows are compared

@@ -66,7 +66,7 @@ class GpuGroup {
   [[nodiscard]] std::size_t place_of(int replica) const;
   /// Index in `streams()` of the stream on the GPU with CUDA's number `device`.
   [[nodiscard]] std::size_t stream_on(int device) const;
-  /// NCCL's communicators on this rank; null if the path is not GpuPath::nccl, and if this rank does not lead a GPU.
+  /// NCCL's communicators on this rank; null if the path is not GpuPath::nccl, or if this rank does not lead a GPU.
   [[nodiscard]] const std::shared_ptr<NcclComms>& comms() const noexcept { return comms_; }
 
   /// Called if work on the streams does not finish. The group is then leaked: its destructor would wait for the work.

@@ -56,7 +56,8 @@ std::size_t result_bytes(const Descriptor& descriptor, const GpuGroup& group, co
   return static_cast<std::size_t>(count) * size_of(dtype);
 }
 
-/// Makes progress in all `parts`, which send in the order of the list. Returns whether all parts are over.
+/// Calls `advance` of all ProxyClients or ProxyServers in `parts`, which send in this order. Returns whether `is_over`
+/// is true for all of them.
 template <class Parts>
 bool advance_all(Parts& parts, Transport& transport) {
   bool may_send = true;

@@ -12,7 +12,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// An entry of the stack: the subtree over inputs [first, last).
+/// The subtree over inputs [first, last). An entry of the stack of split_fold.
 struct Subtree {
   std::size_t first;
   std::size_t last;
@@ -28,7 +28,7 @@ SplitFold split_fold(std::span<const std::uint8_t> merges, std::size_t most) {
     if (!subtree.cut.subfolds.empty()) return subtree.cut;
     const auto own = merges.subspan(subtree.first, subtree.last - subtree.first);
     Subfold whole{subtree.first, {own.begin(), own.end()}};
-    // the merges of the last input also include merges of larger subtrees; removes these merges
+    // n inputs need n - 1 merges; the last input may have more, which belong to larger subtrees and are removed
     std::size_t above = 0;
     for (const std::uint8_t count : own) above += count;
     whole.merges.back() = static_cast<std::uint8_t>(whole.merges.back() - (above - (own.size() - 1)));

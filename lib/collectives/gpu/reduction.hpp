@@ -17,7 +17,7 @@
 
 namespace lockstep::detail {
 
-/// A part of a fold: inputs [first, first + merges.size()), which are folded to one value.
+/// A part of a fold: inputs [first, first + merges.size()), which are folded to one value. `merges`: see fold_merges.
 struct Subfold {
   std::size_t first = 0;
   std::vector<std::uint8_t> merges;

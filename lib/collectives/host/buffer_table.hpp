@@ -24,7 +24,7 @@ class OwnTable {
   OwnTable(NodeGroup& group, std::span<const HostItem> items, ReduceOp op);
 
   /// To be called before the table is published again. Makes a new table if memory of this process has left shared
-  /// memory since the table was made.
+  /// memory (NodeGroup::unshare) since the table was made.
   void refresh(NodeGroup& group) {
     if (group.unshares() != unshares_) list(group);
   }

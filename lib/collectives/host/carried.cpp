@@ -49,8 +49,9 @@ class CarriedOperation : public Operation, public CarriedData {
   NodeGroup* const group_;
 };
 
-/// An all_reduce, reduce or reduce_scatter. The ranks of a part hold some blocks of the canonical tree; the part has
-/// one array of all elements for each of these blocks. The last step makes one array with all elements of the results.
+/// An all_reduce, reduce or reduce_scatter. A part (see CarriedData) is the data of a group of consecutive ranks. These
+/// ranks together hold some blocks of the canonical tree; for each of these blocks, the part has one array of all
+/// elements. The last step makes one array with all elements of the results.
 class CarriedReduction final : public CarriedOperation {
  public:
   CarriedReduction(const Descriptor& descriptor, std::shared_ptr<const CarrySteps> carry_steps, NodeGroup* group,
@@ -173,8 +174,8 @@ std::size_t contributed_bytes(const Descriptor& descriptor, std::span<const Host
   return bytes;
 }
 
-/// A broadcast, gather, all_gather, scatter or all_to_all. A part consists of the inputs of its ranks, ordered by rank,
-/// then by item, then by replica.
+/// A broadcast, gather, all_gather, scatter or all_to_all. The part of a group of ranks consists of the inputs of these
+/// ranks, ordered by rank, then by item, then by replica.
 class CarriedInputs final : public CarriedOperation {
  public:
   CarriedInputs(const Descriptor& descriptor, std::shared_ptr<const CarrySteps> carry_steps, NodeGroup* group,

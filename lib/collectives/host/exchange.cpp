@@ -11,10 +11,10 @@
 // contributions and computes the whole result.
 //
 // Cost of an all_reduce of n bytes over P ranks, for each rank: if n is small, one step with P-1 messages of n bytes;
-// else two steps with 2 (P-1) messages and 2 (P-1)/P n bytes sent. If the replicas of a rank are not an aligned power
-// of two, the rank contributes several partial results, see aligned_blocks. The algorithm is described in Thakur,
-// Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH (2005); here, the reduce-scatter is
-// direct.
+// else two steps with 2 (P-1) messages and 2 (P-1)/P n bytes sent. If the replicas of a rank are not exactly one block
+// of the canonical tree, the rank contributes one partial result for each of several blocks. The algorithm is described
+// in Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH (2005); here, the
+// reduce-scatter is direct.
 
 #include "base/check.hpp"
 #include "collectives/call/host_item.hpp"

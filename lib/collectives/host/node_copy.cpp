@@ -100,7 +100,8 @@ class NodeCopy final : public NodeOperation {
     }
   }
 
-  /// Adds `copy` to the list, cut into copies of at most one turn each.
+  /// Adds `copy` to the list, cut into copies that each read and write at most NodeWork::turn_bytes bytes, so that this
+  /// rank can check between two copies for an abandoned operation.
   void add_turns(const Copy& copy) {
     constexpr std::size_t most = NodeWork::turn_bytes / 2;
     for (std::size_t begin = 0; begin < copy.bytes; begin += most)

@@ -96,8 +96,8 @@ void NodeOperation::start(Transport&, Workspace&) {
   if (mode_ == Mode::staged) need_rounds();
 }
 
-// Step counters: in round k, a rank does its work and ticks; this is tick 2k + 1 since its arrival. Then the rank
-// stages its inputs of round k + 1, and ticks again; this is tick 2k + 2. In the last round there is no second tick.
+// Steps (NodeWork::tick) are counted from the rank's arrival. In round k, step 2k+1 is the work of the rank. Step 2k+2
+// stages the rank's inputs of round k+1; the last round has no such step.
 
 bool NodeOperation::advance(Transport&, Workspace&) {
   if (mode_ == Mode::flat) {

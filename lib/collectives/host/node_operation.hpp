@@ -6,7 +6,8 @@
 //
 // If the inputs of each rank have at most `flat_bytes` bytes, every rank copies its inputs to its control block. This
 // takes the time of one cache-line transfer between ranks. Larger inputs are read in place, which takes two transfers.
-// Memory that the other ranks cannot map is staged in rounds, with two transfers per round.
+// Memory that the other ranks cannot map is staged in rounds, with two transfers per round. node_plan.hpp defines the
+// rounds, their slices, and the owners of the slices.
 
 #pragma once
 

@@ -12,8 +12,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// Least bytes of a slice, if there are several slices. For a smaller slice, the transfer of the cache lines at its two
-/// ends would cost more than the additions.
+/// Minimum number of bytes of a slice, if there are several slices. For a smaller slice, the transfer of the cache
+/// lines at its two ends would cost more than the additions.
 constexpr std::size_t least_slice_bytes = 2048;
 
 std::size_t padded(std::int64_t elements, DType dtype) {

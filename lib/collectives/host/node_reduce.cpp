@@ -250,8 +250,9 @@ class NodeReduce final : public NodeOperation {
     return static_cast<std::int64_t>(bytes / (size_of(items()[item].dtype) * inputs_.size())) / 64 * 64 + 64;
   }
 
-  /// Cuts the ranges of `slice` into ranges of about one turn at most, or, if other threads share the work, of about
-  /// one task at most.
+  /// Cuts the ranges of `slice` into ranges that read and write at most about NodeWork::turn_bytes bytes, so that this
+  /// rank can check between two ranges for an abandoned operation. If other threads share the work, cuts the ranges of
+  /// `slice` into ranges of at most about one task.
   [[nodiscard]] std::vector<StagedRange> split(const std::vector<StagedRange>& slice) const {
     std::vector<StagedRange> result;
     for (const StagedRange& staged : slice) {
@@ -287,7 +288,7 @@ class NodeReduce final : public NodeOperation {
   void make_results() {
     group().reserve_results(2 * most_result_bytes());
     const NodeMemory& results = group().staging().results;
-    // stored before the tick, which publishes the address
+    // stored before NodeOperation calls NodeWork::tick for this round, which publishes the address
     group().own_control_block().results.value.store(
         static_cast<std::uint64_t>(group().address_of(results.data(), 2 * most_result_bytes())),
         std::memory_order_relaxed);

@@ -140,7 +140,7 @@ std::byte* NodeStage::results(std::size_t bytes) {
   group_.reserve_results(std::max(bytes, line_bytes));
   const NodeMemory& memory = group_.staging().results;
   group_.own_control_block().results.value.store(static_cast<std::uint64_t>(group_.address_of(memory.data(), bytes)),
-                                                 std::memory_order_relaxed);  // published by the tick
+                                                 std::memory_order_relaxed);  // published by NodeWork::tick in `finish`
   return memory.data();
 }
 
@@ -150,7 +150,7 @@ const std::byte* NodeStage::results_of(int member, std::size_t bytes) const {
   return group_.resolve(member, address, bytes);
 }
 
-// The step counter of a rank ticks once per operation: in `finish`.
+// A rank counts one step per operation (NodeWork::tick): in `finish`.
 
 void NodeStage::finish() {
   if (has_finished_) return;

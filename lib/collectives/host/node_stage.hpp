@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stage inside one node of a collective over several nodes, in shared memory. Every rank reads the inputs of the
-// other ranks in place, and writes its results to the outputs of the other ranks. Buffers that the other ranks cannot
-// map are staged as a whole: their inputs are copied to staging memory before the agreement, and their results are
-// copied from staging memory after all ranks have finished.
+// other ranks in place, and writes its results to the outputs of the other ranks. If the other ranks cannot map an
+// input, the whole input is copied to staging memory before the agreement. If the other ranks cannot map an output, its
+// rank copies the results from staging memory after all ranks have finished.
 
 #pragma once
 
@@ -75,7 +75,7 @@ class NodeStage {
   [[nodiscard]] std::vector<int> unfinished() const;
 
   /// Called when all ranks have finished. Throws Error(unavailable) if an output of this rank has left shared memory
-  /// since this object was made: the output then lacks results that other ranks have written.
+  /// (NodeGroup::unshare) since this object was made: the output then lacks results that other ranks have written.
   void require_outputs() const { own_.require_outputs(group_); }
 
   /// Part of Operation::abandon, called after the engine has marked the operation as abandoned. See NodeWork::abandon.

@@ -24,7 +24,8 @@ namespace lockstep::detail {
 
 /// Sizes that select the path of data inside a node. They must be equal on all ranks, and never change results.
 struct NodeTuning {
-  std::size_t flat_bytes = 2048;  ///< most bytes of inputs of one rank that travel through the control blocks
+  /// If the inputs of each rank have at most this number of bytes, they travel through the control blocks.
+  std::size_t flat_bytes = 2048;
   std::size_t round_bytes = std::size_t{512} << 10;  ///< bytes per replica in one round of staged inputs
 };
 
@@ -48,8 +49,9 @@ struct NodeTuning {
 [[nodiscard]] std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                             int rank, std::vector<HostItem> items);
 
-/// An all_reduce, reduce, reduce_scatter or all_gather in the stages of `schedule`. `group` is null, or the group of
-/// this node's ranks in a job of several nodes. If `group` is not null, `schedule` must begin inside the nodes.
+/// An all_reduce, reduce, reduce_scatter, broadcast or all_gather in the stages of `schedule`. `group` is null, or the
+/// group of this node's ranks in a job of several nodes. If `group` is not null, RankSchedule::begins_in_node must be
+/// true for `schedule`.
 [[nodiscard]] std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                                    std::shared_ptr<const RankSchedule> schedule,
                                                                    int rank, std::vector<HostItem> items,

@@ -34,7 +34,7 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
 
 /// Large parts travel from each node to every other node directly, in one stage. Small parts travel in several stages:
 /// the radices are factors, at most 8, of the number of nodes, and the last stage has the remaining factor. Powers of
-/// two come first, because groups of a power of two ranks hold whole blocks of the canonical tree.
+/// two come first, because a group whose number of ranks is a power of two holds whole blocks of the canonical tree.
 Radices even_radices(const RankLayout& layout, NodePath path, std::int64_t bytes) {
   constexpr std::int64_t least_direct_bytes = 8192;
   Radices radices;
@@ -65,7 +65,8 @@ std::int64_t planned_bytes(std::int64_t bytes) {
   return std::int64_t{1} << std::min(size_class, 44);
 }
 
-/// The number of segments in which a rooted collective copies one segment while another one is in flight.
+/// The number of segments into which a rooted collective divides its data, so that it can copy one segment while
+/// another one is in flight.
 int segments_of(std::int64_t bytes) {
   constexpr std::int64_t segment_bytes = std::int64_t{512} << 10;
   return static_cast<int>(std::clamp<std::int64_t>(bytes / segment_bytes, 1, 16));

@@ -127,7 +127,7 @@ class ScheduleCache {
  private:
   [[nodiscard]] std::shared_ptr<const RankSchedule> plan(std::int64_t bytes) const;
   /// Whether the nodes of a rooted collective of `bytes` bytes should exchange whole slices with the root's node,
-  /// because they are few or the slices small.
+  /// because there are few nodes, or because the slices are small.
   [[nodiscard]] bool is_direct(std::int64_t bytes) const;
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_by(const Radices& radices, int segments)
       LOCKSTEP_EXCLUDES(mutex_);

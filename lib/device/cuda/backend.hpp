@@ -26,7 +26,7 @@ namespace lockstep::detail::cuda {
 struct Tables {
   std::shared_ptr<Api> api;                   ///< null without CUDA
   std::shared_ptr<Kernels> kernels;           ///< null if `api` is null
-  std::shared_ptr<const nccl::Library> nccl;  ///< null if the first use opens NCCL; see nccl::take_library_name
+  std::shared_ptr<const nccl::Library> nccl;  ///< if null, NCCL is opened at the first use; see nccl::take_library_name
 };
 
 /// The devices that were found at the first use. They do not change afterwards.

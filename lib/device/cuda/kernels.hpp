@@ -45,7 +45,7 @@ class Kernels {
   [[nodiscard]] virtual Status fill(void* target, const void* element, std::size_t element_bytes, std::int64_t count,
                                     Stream stream) = 0;
 
-  /// The maximum number of row steps of one launch.
+  /// The maximum number of RowSteps (see kernels/sparse_update.hpp) of one launch.
   static constexpr int most_row_steps = 232;
 
   /// Does the same as `apply_sparse_update` of kernels/sparse_update.hpp, except that `update.op` must not be

@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: The lockstep authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# nvcc.sh LOG NVCC ARGUMENT...: compiles. All that the compilers say goes to LOG, and all but ptxas' figures is printed.
+# nvcc.sh LOG NVCC ARGUMENT...: compiles. Writes the output of the compilers to LOG, and prints the output
+# without the figures of ptxas.
 
 log=$1
 shift

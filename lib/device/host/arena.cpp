@@ -34,8 +34,8 @@ constexpr std::size_t growth_bytes = std::size_t{1} << 20;
 constexpr std::size_t most_reserved_bytes = std::size_t{1} << 40;
 /// Pages become private in steps of this size: after each step, the memory of the original pages is freed.
 constexpr std::size_t unshare_step_bytes = std::size_t{64} << 20;
-/// The number of free ranges that are tried for a block that must begin at a page boundary. After that, a range that is
-/// larger by one page is used.
+/// The number of free ranges that are tried for a block that must begin at a page boundary. If none of them fits,
+/// a range that is larger by one page is used.
 constexpr int most_tries = 8;
 
 /// Gives the calling process a separate copy of each page of a private mapping, without a change of any byte.

@@ -200,7 +200,7 @@ class LoopbackTransport final : public Transport {
         removed += std::erase_if(waiting, [index](const PendingReceive& receive) { return receive.index == index; });
       if (removed != 0) {
         free_.push_back(index);
-      } else {  // an incomplete receive aside
+      } else {  // an incomplete receive aside (see Transport::receive_aside)
         for (Buffer& buffer : memory) quarantine(std::move(buffer));
       }
     }

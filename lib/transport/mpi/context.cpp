@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t tags_of_a_kind = 8190;
 
-/// Number of tags of a slot other than slot 0.
+/// Number of tags of one slot (see Tags), except slot 0.
 int slot_tags() {
   constexpr int many_tags = 1 << 22;
   static const int count = mpi::largest_tag() >= many_tags ? 1024 : 64;

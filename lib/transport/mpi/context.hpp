@@ -17,11 +17,11 @@
 
 namespace lockstep::detail {
 
-/// The tags of one transport. Every MPI library has at least 32768 tags. Slot 0, the lower half of these tags, belongs
-/// to the transport for which the MPI communicator was made: tag 0 for messages, odd tags for transfers aside, even
-/// tags for other transfers. The other transports have slots in the remaining tags, up to the largest tag of the MPI
-/// library. Successive transports and epochs use different tags for transfers, so that no transfer is matched with an
-/// older transfer that was never received.
+/// The tags of one transport, which are called its slot. Every MPI library has at least 32768 tags. Slot 0, the lower
+/// half of these tags, belongs to the transport for which the MPI communicator was made: tag 0 for messages, odd tags
+/// for transfers aside (see Transport::send_aside), even tags for other transfers. The other transports have slots in
+/// the remaining tags, up to the largest tag of the MPI library. Successive transports and epochs use different tags
+/// for transfers, so that no transfer is matched with an older transfer that was never received.
 class Tags {
  public:
   /// The tag of the messages of CreationWait, on the communicator of a Job.
@@ -61,8 +61,8 @@ class Context {
   void free_slot(int slot);
 
   // Duplicates of the communicator. MPI matches the MPI_Comm_idup calls of the ranks in the order of the calls. If this
-  // rank has abandoned a duplicate, or has not begun it because of a failure, this duplicate must be completed before
-  // the next one. These functions are called under the lock of the engine of slot 0.
+  // rank has abandoned a duplicate, or has not begun a duplicate because of a failure, that duplicate must be completed
+  // before the next duplicate. These functions are called under the lock of the engine whose transport has slot 0.
 
   /// Number of duplicates that this rank has begun.
   [[nodiscard]] std::uint64_t duplicates() const noexcept { return duplicates_; }

@@ -22,8 +22,8 @@
 namespace lockstep::detail {
 namespace {
 
-/// A message: the sender makes its `number`-th communicator over the ranks of `key`. `failed` is the number of the last
-/// of these communicators whose creation has failed on the sender; 0 if none has failed.
+/// A message: the sender makes its `number`-th communicator over the ranks whose hash is `key`. `failed` is the number
+/// of the last of these communicators whose creation has failed on the sender; 0 if none has failed.
 struct Attempt {
   std::uint64_t key = 0;
   std::uint64_t number = 0;
@@ -146,8 +146,8 @@ bool CreationWait::count_duplicate() {
   const std::uint64_t begun = arrivals.count_duplicate(key_);
   std::uint64_t failed_there = 0;
   for (const int member : members_) failed_there = std::max(failed_there, arrivals.known(member, key_).failed);
-  // if no creation has failed, the call belongs to this creation; the counts below would not show this, because several
-  // threads may make communicators over the same ranks at the same time
+  // if no creation has failed, the MPI_Comm_idup belongs to this creation; the counts below would not show this,
+  // because several threads may make communicators over the same ranks at the same time
   if (failed_there == 0 && arrivals.last_failed(key_) == 0) return true;
   if (begun < number_) return false;
   if (failed_there < number_) return true;

@@ -17,9 +17,9 @@
 
 namespace lockstep::detail {
 
-/// The first bytes of a message on the wire. MPI may reuse the context of a freed communicator for a new communicator
-/// while a message of the freed one is in flight. So each transport has a number, and ignores messages with another
-/// number.
+/// The first bytes of a message on the wire. MPI may reuse the context id of a freed communicator for a new
+/// communicator while a message of the freed communicator is in flight. So each transport has a number, and ignores
+/// messages with another number.
 struct WireHead {
   std::uint64_t number;
   std::uint64_t is_last;  ///< 1 if this is the last message of its sender, else 0

@@ -28,7 +28,7 @@ struct MpiRanks {
   std::vector<int> leaders;          ///< for each member, the lowest member of its node
   std::vector<ProcessId> processes;  ///< process of each member; unknown for members on other nodes
   int rank = 0;
-  int slot = 0;         ///< tag slot; 0 if the context was made for the group, and has the same ranks in the same order
+  int slot = 0;         ///< see Tags; 0 if the context was made for the group, and has the same ranks in the same order
   bool is_job = false;  ///< true for the transport of the job
   bool share_memory = true;
   std::size_t segment_bytes = 0;

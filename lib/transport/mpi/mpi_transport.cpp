@@ -217,8 +217,8 @@ class MpiTransport final : public Transport {
   };
   enum class Kind : std::uint8_t { send, receive, aside, collective };
   struct Slot {
-    std::vector<MPI_Request> requests;  // one per piece
-    std::size_t complete = 0;           // number of complete pieces at the beginning of the transfer
+    std::vector<MPI_Request> requests;  // one per piece (see start_pieces)
+    std::size_t complete = 0;           // number of leading pieces that are known to be complete
     Kind kind = Kind::send;
     std::size_t bytes = 0;
   };
@@ -338,7 +338,7 @@ class MpiTransport final : public Transport {
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(tested_.size()), tested_.data(), &count, tested_indices_.data(),
                                   MPI_STATUSES_IGNORE);
-    // copied back even after a fault: the indices then do not tell which requests are complete
+    // after a fault, the indices do not tell which requests are complete, so all requests are copied back
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       Slot& slot = slots_[static_cast<std::size_t>(transfers[i])];
       if (slot.complete < slot.requests.size()) slot.requests[slot.complete] = tested_[i];
@@ -386,9 +386,10 @@ class MpiTransport final : public Transport {
   int thread_level_;
   std::uint64_t number_;
   Tags tags_;
-  int transfer_tag_;                      // tag of transfers in the current epoch
-  std::vector<int> absent_ranks_;         // absent ranks known so far; empty except in the transport of the job
-  std::unordered_map<int, int> members_;  // rank of each context rank; empty in tag slot 0, where both are equal
+  int transfer_tag_;               // tag of transfers in the current epoch
+  std::vector<int> absent_ranks_;  // absent ranks known so far; empty except in the transport of the job
+  // maps a rank of the MPI communicator to the rank in this transport; empty if ranks_.slot is 0: the ranks are equal
+  std::unordered_map<int, int> members_;
   bool has_failed_ = false;
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;

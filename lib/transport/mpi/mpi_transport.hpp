@@ -15,8 +15,8 @@
 namespace lockstep::detail {
 
 /// Makes a transport over a duplicate of `comm`. Collective over `comm`. If the deadline of `limits` passes, throws
-/// Error(deadline_exceeded), which names the missing ranks if there is an Environment. A failed creation is counted on
-/// this rank, too: if the ranks try again, MPI matches the k-th attempt of each rank over `comm`. No MPI message is
+/// Error(deadline_exceeded), which names the missing ranks if there is an Environment. A failed creation counts as an
+/// attempt, too: if the ranks try again, MPI matches the k-th attempt of each rank over `comm`. No MPI message is
 /// longer than `segment_bytes`, since counts in MPI-3.1 are `int`. `segment_bytes` must be a multiple of 8, and equal
 /// on all ranks. There is a node group if all ranks set `share_memory`, are on one node, and can map each other's
 /// arenas. If the ranks are on several nodes, there are local groups under the same conditions on every node. Without

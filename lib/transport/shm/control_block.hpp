@@ -79,8 +79,8 @@ struct ControlBlock {
     std::array<std::byte, descriptor_bytes> bytes;
   };
 
-  /// Whether the ranks of all nodes made the same call. The first rank of this node writes it for the other ranks of
-  /// the node.
+  /// Whether the ranks of all nodes made the same call. The first rank of this node writes the verdict for the other
+  /// ranks of the node.
   struct alignas(control_block_alignment) Verdict {
     std::atomic<std::uint64_t> tag{0};
     std::uint32_t agree = 0;
@@ -89,7 +89,9 @@ struct ControlBlock {
 
   std::array<Arrival, slots> arrivals;
   std::array<Verdict, slots> verdicts;
-  Word step_counter;  ///< number of steps that the rank has done, in all operations
+  /// Number of steps that the rank has done, in all operations. A step is a part of the work on an operation; other
+  /// ranks can wait until the rank has done it. A turn is a bounded amount of work inside a long step.
+  Word step_counter;
   Word epoch;    ///< the rank's epoch. A rank that is one epoch behind may still need this rank's slots; a rank further
                  ///< behind does not
   Word working;  ///< tag of the operation for which the rank accesses other ranks' memory; 0 if none

@@ -89,10 +89,12 @@ class NodeGroup {
   /// This rank leaves the group, and from now on the other members can see that it has left. Only the first call has an
   /// effect. The destructor calls depart(Departure::orderly).
   virtual void depart(Departure how) noexcept = 0;
-  /// How `member` has left; none if it is still in the group. If it has left, the caller sees its earlier writes.
+  /// How `member` has left; none if it is still in the group. If it has left, the caller sees all writes that
+  /// `member` made before it left.
   [[nodiscard]] virtual Departure departure_of(int member) const noexcept = 0;
 
-  /// The number of steps that the members have done in all operations, plus the number of turns inside of long steps.
+  /// The number of steps that the members have done in all operations, plus the number of turns inside of long steps
+  /// (see ControlBlock::step_counter).
   [[nodiscard]] std::uint64_t steps_of_all() const noexcept {
     std::uint64_t steps = 0;
     for (const Member& member : members_)

@@ -31,8 +31,8 @@ struct alignas(line_bytes) Closed {
   std::atomic<std::uint32_t> value{0};
 };
 
-/// Makes a flag of this process. The pages of flags contain nothing else, so that no flag becomes private together with
-/// a tensor. Returns null if the arena is full.
+/// Makes a Closed in the arena of this process. The pages of these flags contain nothing else, so that no flag becomes
+/// private together with a tensor. Returns null if the arena is full.
 Closed* new_flag() {
   constexpr std::size_t flags = 1024;  // 64 KiB: at least one page on every system
   static Mutex mutex;

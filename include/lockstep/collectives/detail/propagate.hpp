@@ -21,11 +21,11 @@ enum class FoundBy : std::uint8_t {
   all_ranks,  ///< all ranks, because all make the same checks; so only std::bad_alloc is propagated
 };
 
-/// Must be called in an exception handler. Aborts the current epoch of `communicator` on all ranks, with the text of
-/// the exception. Does nothing if the exception has already been propagated, or if all ranks find the failure by
-/// themselves (see FoundBy). The other ranks throw Error(mismatch) if the exception is an Error(mismatch), and
-/// Error(unavailable) for any other exception. After this call, the exception counts as propagated. An Error stores
-/// this fact, so copies of the Error count as propagated, too. Local. Thread-safe.
+/// Must be called in an exception handler. Aborts the current epoch of `communicator` on all ranks (see
+/// Communicator::abort), with the text of the exception. Does nothing if the exception has already been propagated, or
+/// if all ranks find the failure by themselves (see FoundBy). The other ranks throw Error(mismatch) if the exception is
+/// an Error(mismatch), and Error(unavailable) for any other exception. After this call, the exception counts as
+/// propagated. An Error stores this fact, so copies of the Error count as propagated, too. Local. Thread-safe.
 LOCKSTEP_API void propagate_current_exception(const Communicator& communicator, FoundBy found_by);
 
 /// Calls `local` and returns its result. If `local` throws an exception, the exception is propagated to the other ranks

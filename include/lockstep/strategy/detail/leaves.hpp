@@ -64,8 +64,9 @@ class ResultPlaces {
   std::span<const Device> devices_;
 };
 
-/// The leaves of one call, without their C++ types: dense and sparse components, and the results. Does not own the
-/// components and the results, which must exist and must not move until the call is complete.
+/// The leaves of one call, without their C++ types: dense components (tensors), sparse components (IndexedSlices), and
+/// the results. Does not own the components and the results, which must exist and must not move until the call is
+/// complete.
 class LOCKSTEP_API LeafList {
  public:
   /// Tensors in host memory that are results are allocated from `memory`.

@@ -21,8 +21,8 @@
 
 namespace lockstep::detail {
 
-/// The part of `argument` that local replica `local` gets. Only a tree with distributed leaves is copied; in all other
-/// cases the result is a reference.
+/// The part of `argument` that local replica `local` gets. Only a tree with distributed leaves (PerReplica or Mirrored)
+/// is copied; in all other cases the result is a reference.
 template <class Argument>
 decltype(auto) argument_part(Argument& argument, int local) {
   using Plain = std::remove_const_t<Argument>;

@@ -39,7 +39,8 @@ class LOCKSTEP_API UpdateScope {
 
 enum class Grouping : std::uint8_t { grouped, ungrouped };
 
-/// Arguments of the call for one copy: sliced trees by value, all other arguments by reference.
+/// Arguments of the call for one copy: trees of components (see argument_part) by value, all other arguments by
+/// reference.
 template <class... Args>
 using ArgumentParts = std::tuple<decltype(argument_part(std::declval<Args&>(), 0))...>;
 
@@ -56,7 +57,7 @@ constexpr void require_updater() {
       "MirroredVariable<T> or a TensorView of a Variable, and distributed arguments come as one component");
 }
 
-/// Calls `fn(first..., parts...)`; sliced trees in `parts` are moved.
+/// Calls `fn(first..., parts...)`; trees of components in `parts` are moved.
 template <class F, class Parts, class... First>
 decltype(auto) call_with_parts(F& fn, Parts& parts, First&&... first) {
   return [&]<std::size_t... k>(std::index_sequence<k...>) -> decltype(auto) {
@@ -72,7 +73,7 @@ struct Whole {
 };
 
 /// Merges the results of all copies to one tree, and moves the leaves of `results`. Each leaf T becomes Mirrored<T> if
-/// grouped, and vector<T> if ungrouped. If grouped, a variable stays itself.
+/// grouped, and vector<T> if ungrouped. If grouped, a leaf that is a variable remains that variable.
 template <Grouping grouping, class Result>
 auto group_results(std::vector<std::optional<Result>>& results) {
   const int count = static_cast<int>(results.size());

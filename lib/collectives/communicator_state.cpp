@@ -25,7 +25,8 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
   if (is_carried(call, descriptor, checked))
     return detail::make_carried(descriptor, carry_steps, engine->transport().local_group(), std::move(checked));
   if (const auto schedule = schedule_of(call, checked)) {
-    detail::add_schedule(descriptor, schedule->fingerprint(), schedules->forced_radices());
+    const bool may_be_forced = call.traits().reduces() && !call.traits().has_own_outputs();
+    detail::add_schedule(descriptor, schedule->fingerprint(), may_be_forced ? schedules->forced_radices() : "");
     detail::NodeGroup* const group = schedule->begins_in_node() ? engine->transport().local_group() : nullptr;
     return detail::make_mixed_radix_exchange(descriptor, schedule, rank, std::move(checked), group);
   }

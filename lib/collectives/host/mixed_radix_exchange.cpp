@@ -172,7 +172,7 @@ class MixedRadixExchange final : public Operation {
   void start(Transport& transport, Workspace& workspace) override {
     shares_node_ = node_ && node_->start();
     const auto& radices = schedule_->radices();
-    const auto first_message = radices.begin() + (shares_node_ ? 1 : 0);
+    const auto first_message = radices.begin() + (shares_node_ || !schedule_->stage(0).has_peers ? 1 : 0);
     const bool gathers =
         phases_.gathers && first_message != radices.end() && first_message->kind != StageKind::replicate;
     const std::size_t bytes = reduction_.result_bytes();
@@ -207,7 +207,7 @@ class MixedRadixExchange final : public Operation {
       std::erase_if(under_way_, [](const Step& step) { return step.is_complete; });
       moved = post_ready_steps(transport, workspace) || moved;
     }
-    for (const int segment : sends_.test(transport)) --segments_[static_cast<std::size_t>(segment)].open_sends;
+    test_sends(transport);
     for (SegmentState& each : segments_) {
       if (each.segment.has_buffers() && each.left == 0 && each.open_sends == 0) each.segment.release(workspace);
     }
@@ -294,8 +294,13 @@ class MixedRadixExchange final : public Operation {
         post(planned, transport, workspace);
       }
       posted = true;
+      test_sends(transport);  // messages move only inside MPI calls: the next step may copy for long
     }
     return posted;
+  }
+
+  void test_sends(Transport& transport) {
+    for (const int segment : sends_.test(transport)) --segments_[static_cast<std::size_t>(segment)].open_sends;
   }
 
   /// Begins an all_gather: writes the parts of this rank. Returns false if another rank of the node has abandoned the

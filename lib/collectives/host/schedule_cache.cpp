@@ -65,13 +65,6 @@ std::int64_t planned_bytes(std::int64_t bytes) {
   return std::int64_t{1} << std::min(size_class, 44);
 }
 
-/// The number of segments into which a rooted collective divides its data, so that it can copy one segment while
-/// another one is in flight.
-int segments_of(std::int64_t bytes) {
-  constexpr std::int64_t segment_bytes = std::int64_t{512} << 10;
-  return static_cast<int>(std::clamp<std::int64_t>(bytes / segment_bytes, 1, 16));
-}
-
 }  // namespace
 
 RankSchedule::RankSchedule(const std::shared_ptr<const RankLayout>& layout, int rank, const Radices& radices,
@@ -112,7 +105,11 @@ StageStep RankSchedule::step(const ElementSpace& space, int rank, int stage, Ele
 
 ScheduleCache::ScheduleCache(const ReplicaLayout& layout, std::span<const int> node_leaders, int rank,
                              const ScheduleOptions& options, NodePath path)
-    : layout_(rank_layout(layout, node_leaders)), rank_(rank), options_(options), path_(path) {
+    : layout_(rank_layout(layout, node_leaders)),
+      rank_(rank),
+      options_(options),
+      path_(path),
+      is_even_(has_even_layout()) {
   if (!options.radices.empty()) forced_.emplace(options.radices);
 }
 
@@ -142,7 +139,7 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find(std::int64_t bytes) {
   return plans_[planned] = plan(planned);
 }
 
-bool ScheduleCache::is_even() const {
+bool ScheduleCache::has_even_layout() const {
   const auto has_equal_steps = [](const std::vector<int>& bounds) {
     const auto is_uneven = [&](int a, int b) { return b - a != bounds[1] - bounds[0]; };
     return std::adjacent_find(bounds.begin(), bounds.end(), is_uneven) == bounds.end();
@@ -158,14 +155,19 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_by(const Radices& radice
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes) {
-  if (layout_->ranks() == 2 || layout_->nodes() == 1 || !is_even()) return nullptr;
+  if (layout_->ranks() == 2 || layout_->nodes() == 1 || !is_even_) return nullptr;
   return find_by(even_radices(*layout_, path_, bytes), 1);
 }
 
 bool ScheduleCache::is_direct(std::int64_t bytes) const {
   constexpr std::int64_t most_direct_bytes = std::int64_t{64} << 10;
-  const std::int64_t ranks_of_node = layout_->ranks() / layout_->nodes();
-  return (layout_->nodes() - 2) * (bytes / ranks_of_node) <= most_direct_bytes;
+  return (layout_->nodes() - 2) * slice_bytes(bytes) <= most_direct_bytes;
+}
+
+int ScheduleCache::segments_of(std::int64_t bytes) const {
+  constexpr std::int64_t segment_bytes = std::int64_t{256} << 10;
+  if (options_.segments != 0) return options_.segments;
+  return static_cast<int>(std::clamp<std::int64_t>(slice_bytes(bytes) / segment_bytes, 1, 16));
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_reduce(std::int64_t bytes) {
@@ -179,7 +181,7 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_broadcast(std::int64_t b
   if (path_ != NodePath::memory || nodes == 1) return nullptr;
   if (is_direct(bytes)) return find_by(RadixPattern("n.r0").stages(layout_->ranks(), nodes), segments_of(bytes));
   const Radices radices =
-      is_even() ? even_radices(*layout_, path_, bytes) : RadixPattern("n.0").stages(layout_->ranks(), nodes);
+      is_even_ ? even_radices(*layout_, path_, bytes) : RadixPattern("n.0").stages(layout_->ranks(), nodes);
   return find_by(radices, segments_of(bytes));
 }
 

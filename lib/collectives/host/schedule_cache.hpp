@@ -129,15 +129,23 @@ class ScheduleCache {
   /// Whether the nodes of a rooted collective of `bytes` bytes should exchange whole slices with the root's node,
   /// because there are few nodes, or because the slices are small.
   [[nodiscard]] bool is_direct(std::int64_t bytes) const;
+  /// The number of segments into which a rooted collective of `bytes` bytes divides its data, so that a rank can copy
+  /// one segment while another one is in flight.
+  [[nodiscard]] int segments_of(std::int64_t bytes) const;
+  /// The bytes of one rank's slice in a stage between nodes, if each node divides `bytes` bytes among its ranks.
+  [[nodiscard]] std::int64_t slice_bytes(std::int64_t bytes) const {
+    return bytes * layout_->nodes() / layout_->ranks();
+  }
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_by(const Radices& radices, int segments)
       LOCKSTEP_EXCLUDES(mutex_);
   /// Whether all nodes have the same number of ranks, and all ranks have the same number of replicas.
-  [[nodiscard]] bool is_even() const;
+  [[nodiscard]] bool has_even_layout() const;
 
   std::shared_ptr<const RankLayout> layout_;
   int rank_;
   ScheduleOptions options_;
   NodePath path_;
+  bool is_even_;
   std::optional<RadixPattern> forced_;
   Mutex mutex_;
   std::map<std::pair<Radices, int>, std::shared_ptr<const RankSchedule>> by_radices_ LOCKSTEP_GUARDED_BY(mutex_);

@@ -23,6 +23,9 @@ RANKS = 3
 WARM_UP = 60  # seconds: caches and the heap are full then
 WINDOW = 5  # samples whose median is compared
 COLUMNS = ('seconds', 'private KiB', 'shared KiB', 'file descriptors', 'threads', 'operations', 'errors')
+# By default glibc raises both thresholds up to the size of the largest freed block, and keeps freed blocks below them on a heap
+# that fragments: the samples would show this, not what the program holds.
+MALLOC = {'MALLOC_MMAP_THRESHOLD_': '131072', 'MALLOC_TRIM_THRESHOLD_': '131072'}
 TOLERANCE = {'private KiB': (6 << 10, 0.05), 'shared KiB': (12 << 10, 0.05), 'file descriptors': (2, 0), 'threads': (2, 0)}  # at least, share
 
 minutes, program, *mpiexec = sys.argv[1:]
@@ -31,7 +34,7 @@ seed = int(os.environ.get('FAULTS_SEED') or time.strftime('%Y%m%d'))
 
 
 def run(folder, job_seconds, *more):
-    environment = {**os.environ, 'LOCKSTEP_TIMEOUT': '30,90'}
+    environment = {**os.environ, **MALLOC, 'LOCKSTEP_TIMEOUT': '30,90'}
     command = [*mpiexec, '-n', str(RANKS), program, str(job_seconds), folder, str(seed), *map(str, more)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=job_seconds + 200, check=False)
 

@@ -70,11 +70,11 @@ class MpiTransport final : public Transport {
       const auto lock = mpi::serialize();
       inbox_.reset();
     }
-    // a message that is never received still refers to the communicator and to memory of this object, so both are
-    // leaked; a later transport then cannot get the same communicator and tags while a message about a failure is in
-    // flight
+    // A message that is never received still refers to the communicator and to memory of this object, so both are
+    // leaked. The communicator is leaked even if all messages have been sent: a later transport must not get the same
+    // communicator and tags while a message about a failure is in flight.
     leak(new std::shared_ptr<Context>(std::move(ranks_.context)));
-    leak(new std::deque<Outgoing>(std::move(outgoing_)));
+    if (!outgoing_.empty()) leak(new std::deque<Outgoing>(std::move(outgoing_)));
   }
 
   int rank() const noexcept override { return ranks_.rank; }

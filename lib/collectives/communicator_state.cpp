@@ -135,8 +135,8 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
   if (kind.pattern == detail::Pattern::broadcast) return schedules->find_broadcast(bytes);
   if (kind.reduces() && kind.has_root()) return schedules->find_reduce(bytes);
   if (kind.reduces()) return kind.has_own_outputs() ? schedules->find_even(bytes) : schedules->find(bytes);
-  const bool is_all_gather = kind.gathers() && kind.outputs == detail::Place::ranks && !kind.has_rows();
-  return is_all_gather ? schedules->find_even(bytes * layout.replicas()) : nullptr;
+  const bool has_even_parts = (kind.gathers() || kind.scatters()) && !kind.has_rows();
+  return has_even_parts ? schedules->find_even(bytes * layout.replicas()) : nullptr;
 }
 
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,

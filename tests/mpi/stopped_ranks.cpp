@@ -103,8 +103,7 @@ Choice draw(std::mt19937& random, int ranks) {
   Choice choice{};
   const auto pick = [&](unsigned most) { return static_cast<int>(random() % most); };
   if (ranks_per_node != 0 && pick(10) < 7) {
-    choice.kind = std::array{Kind::all_reduce, Kind::all_reduce, Kind::reduce, Kind::all_gather,
-                             Kind::broadcast}[static_cast<std::size_t>(pick(5))];
+    choice.kind = pick(3) == 0 ? Kind::all_reduce : static_cast<Kind>(pick(7));
   } else {
     choice.kind = static_cast<Kind>(pick(10) < 8 ? pick(6) : 6 + pick(6));
   }
@@ -116,7 +115,7 @@ Choice draw(std::mt19937& random, int ranks) {
   const bool is_whole =
       choice.kind == Kind::all_reduce || choice.kind == Kind::reduce || choice.kind == Kind::broadcast;
   choice.part = (2 + pick(4)) * (std::int64_t{1} << 20) / (is_whole ? 1 : ranks) + pick(100);
-  const bool is_in_node = choice.kind < Kind::scatter && (ranks_per_node == 0 || choice.kind != Kind::gather);
+  const bool is_in_node = ranks_per_node == 0 ? choice.kind < Kind::scatter : choice.kind <= Kind::scatter;
   choice.by_timer = is_in_node && pick(4) != 0;
   choice.moment = std::uniform_real_distribution<double>(0, choice.by_timer ? 1.0 : 1.1)(random);
   return choice;

@@ -3,11 +3,12 @@
 //
 // Collectives by the mixed-radix schedules of schedule/mixed_radix. An all_reduce has two phases: a reduce-scatter,
 // then an all-gather. A reduce sends only those messages of the two phases that lead to the root. A reduce_scatter has
-// only the first phase, and an all_gather only the second. In these two collectives, every rank owns exactly one slice
-// (MixedRadix::is_even), and the parts of the replicas are in the order of the slices. In a broadcast, the first phase
-// is a scatter: in each stage, the group of the root has all elements, and sends slices to the other groups; the
-// messages have the same senders, receivers and elements as in a reduce-scatter. The group of the root then receives
-// nothing in the all-gather of this stage.
+// only the first phase, and an all_gather only the second; a gather sends only those messages of an all_gather that
+// lead to the root. In a broadcast, the first phase is a scatter: in each stage, the group of the root has all
+// elements, and sends slices to the other groups; the messages have the same senders, receivers and elements as in a
+// reduce-scatter. The group of the root then receives nothing in the all-gather of this stage. A scatter has only the
+// first phase of a broadcast. In reduce_scatter, all_gather, gather and scatter, every rank owns exactly one slice
+// (MixedRadix::is_even), and the parts of the replicas are in the order of the slices.
 //
 // The vector is cut into segments, and each segment goes through all stages. The additions of one segment overlap with
 // the messages of another segment, and work inside the node overlaps with messages between nodes. All ranks start the
@@ -53,9 +54,7 @@ struct Phases {
   bool scatters;
   bool gathers;
 };
-Phases phases_of(const Traits& kind) {
-  return {kind.reduces(), kind.pattern == Pattern::broadcast, !kind.has_own_outputs()};
-}
+Phases phases_of(const Traits& kind) { return {kind.reduces(), kind.inputs == Place::root, !kind.has_own_outputs()}; }
 
 /// The items of a broadcast of `items`: with bytes as elements, and without an output that is the same memory as the
 /// input.
@@ -82,13 +81,14 @@ std::vector<Pointer> advanced(const std::vector<Pointer>& tensors, std::int64_t 
 }
 
 /// The items to which the schedule is applied. For an all_reduce or reduce, these are `items`; for a broadcast, see
-/// broadcast_items. For a reduce_scatter or all_gather, there is one new item per replica and item, in the order of the
-/// slices that the ranks own. The new items of an all_gather have bytes as elements and no inputs; `own_parts` gets
-/// this rank's input of each new item, and null for the new items of other ranks.
+/// broadcast_items. For the other collectives, there is one new item per replica and item, in the order of the slices
+/// that the ranks own: the part of the replica. The new items have bytes as elements, except those of a reduce_scatter.
+/// The new items of an all_gather or gather have no inputs; `own_parts` gets this rank's input of each new item, and
+/// null for the new items of other ranks.
 std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedule, int rank,
                                       std::vector<HostItem> items, std::vector<const void*>& own_parts) {
   if (phases.reduces && phases.gathers) return items;
-  if (phases.scatters) return broadcast_items(items);
+  if (phases.scatters && phases.gathers) return broadcast_items(items);
   const RankLayout& layout = schedule.layout();
   std::vector<HostItem> parts;
   for (const int owner : schedule.ranks_by_slice()) {
@@ -97,17 +97,20 @@ std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedul
       const auto local = static_cast<std::size_t>(replica - layout.first_replica[at_owner]);
       for (const HostItem& item : items) {
         HostItem part;
-        if (phases.gathers) {
-          part.dtype = DType::u8;
-          part.shape = Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
-          own_parts.push_back(owner == rank ? item.inputs[local] : nullptr);
-          part.outputs = advanced(item.outputs, item.part_begin(replica), item.dtype);
-        } else {
+        if (phases.reduces) {
           const std::int64_t count = item.count() / layout.replicas();
           part.dtype = item.dtype;
           part.shape = Shape{count};
           part.inputs = advanced(item.inputs, replica * count, item.dtype);
-          if (owner == rank) part.outputs.push_back(item.outputs[local]);
+        } else {
+          part.dtype = DType::u8;
+          part.shape = Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
+        }
+        if (phases.scatters) part.inputs = advanced(item.inputs, replica * item.count(), item.dtype);
+        if (!phases.gathers && owner == rank) part.outputs.push_back(item.outputs[local]);
+        if (phases.gathers) {
+          own_parts.push_back(owner == rank ? item.inputs[local] : nullptr);
+          part.outputs = advanced(item.outputs, item.part_begin(replica), item.dtype);
         }
         parts.push_back(std::move(part));
       }
@@ -176,8 +179,8 @@ class MixedRadixExchange final : public Operation {
     const bool gathers =
         phases_.gathers && first_message != radices.end() && first_message->kind != StageKind::replicate;
     const std::size_t bytes = reduction_.result_bytes();
-    // in a reduce, only the node of the root has outputs
-    const bool has_results = phases_.gathers && (!is_reduce() || is_with_root(rank_, 1));
+    // if only the root has outputs, the other nodes have no results to write
+    const bool has_results = phases_.gathers && (!leads_to_root() || is_with_root(rank_, 1));
     std::byte* packed = shares_node_ && has_results ? node_->results(bytes) : nullptr;
     if ((gathers || phases_.scatters) && packed == nullptr) {
       packed_results_ = workspace.take(bytes);
@@ -303,8 +306,8 @@ class MixedRadixExchange final : public Operation {
     for (const int segment : sends_.test(transport)) --segments_[static_cast<std::size_t>(segment)].open_sends;
   }
 
-  /// Begins an all_gather: writes the parts of this rank. Returns false if another rank of the node has abandoned the
-  /// operation.
+  /// Begins an all_gather or gather: writes the parts of this rank. Returns false if another rank of the node has
+  /// abandoned the operation.
   bool write_own_parts() {
     if (shares_node_ && !node_->begin_work()) return false;
     writer_.write({0, reduction_.space.size()}, own_parts_);
@@ -426,14 +429,14 @@ class MixedRadixExchange final : public Operation {
   }
 
   /// Whether only the root has outputs.
-  [[nodiscard]] bool is_reduce() const { return phases_.reduces && descriptor().root >= 0; }
+  [[nodiscard]] bool leads_to_root() const { return descriptor().traits().outputs == Place::root; }
 
   /// Whether `rank` gets partial results in `stage`. If the last stage of a reduce is a replicating stage (see
   /// schedule/mixed_radix.hpp), only the group of the root needs the results.
   [[nodiscard]] bool wants_partials(int rank, int stage) const {
     const bool is_last = stage + 1 == schedule_->stage_count();
     const bool replicates = schedule_->radices()[static_cast<std::size_t>(stage)].kind == StageKind::replicate;
-    return !is_reduce() || !is_last || !replicates || is_with_root(rank, stage);
+    return !leads_to_root() || !is_last || !replicates || is_with_root(rank, stage);
   }
 
   // messages of the scatter and all-gather phases: results, sent from and received into the packed results
@@ -459,10 +462,10 @@ class MixedRadixExchange final : public Operation {
     }
   }
 
-  /// Whether `rank` gets results in the all-gather of `stage`. In a reduce, only the root and the ranks that forward
-  /// results to the root get results. In a broadcast, the group of the root has the results already.
+  /// Whether `rank` gets results in the all-gather of `stage`. If only the root has outputs, the root and the ranks
+  /// that forward results to the root get them. In a broadcast, the group of the root has the results already.
   [[nodiscard]] bool wants_results(int rank, int stage) const {
-    return descriptor().root < 0 || is_with_root(rank, stage) == phases_.reduces;
+    return descriptor().root < 0 || is_with_root(rank, stage) == leads_to_root();
   }
 
   void receive_results(Step& step, const SliceStep& slice, Transport& transport) {
@@ -515,7 +518,7 @@ class MixedRadixExchange final : public Operation {
     if (!shares_node_) return true;
     node_->finish();
     if (!node_->have_all_finished()) return false;
-    const bool has_outputs = phases_.gathers && (!is_reduce() || descriptor().root == rank_);
+    const bool has_outputs = phases_.gathers && (!leads_to_root() || descriptor().root == rank_);
     if (!has_outputs || node_->all_seen() || has_taken_results_) return true;
     if (!node_->begin_work()) return false;
     const auto members = static_cast<int>(schedule_->stage(0).fold.inputs.size());
@@ -539,7 +542,7 @@ class MixedRadixExchange final : public Operation {
   const Phases phases_;
   const std::shared_ptr<const RankSchedule> schedule_;
   int rank_;
-  std::vector<const void*> own_parts_;  // this rank's inputs of an all_gather, by item; null for parts of other ranks
+  std::vector<const void*> own_parts_;  // inputs of this rank in an all_gather or gather, by item; null for other ranks
   bool has_own_parts_ = false;
   const ReductionSpace reduction_;
   ResultWriter writer_;

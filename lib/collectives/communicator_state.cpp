@@ -135,8 +135,10 @@ std::shared_ptr<const detail::RankSchedule> Communicator::State::schedule_of(
   if (kind.pattern == detail::Pattern::broadcast) return schedules->find_broadcast(bytes);
   if (kind.reduces() && kind.has_root()) return schedules->find_reduce(bytes);
   if (kind.reduces()) return kind.has_own_outputs() ? schedules->find_even(bytes) : schedules->find(bytes);
-  const bool has_even_parts = (kind.gathers() || kind.scatters()) && !kind.has_rows();
-  return has_even_parts ? schedules->find_even(bytes * layout.replicas()) : nullptr;
+  if ((!kind.gathers() && !kind.scatters()) || kind.has_rows()) return nullptr;
+  const std::int64_t all_bytes = bytes * layout.replicas();
+  const auto parts = static_cast<std::int64_t>(items.size()) * layout.replicas();
+  return kind.has_root() ? schedules->find_rooted_parts(all_bytes, parts) : schedules->find_even(all_bytes);
 }
 
 std::shared_ptr<detail::Operation> Communicator::State::acquire(const Call& call, std::span<const Item> items,

@@ -215,8 +215,9 @@ class LOCKSTEP_API Communicator {
 
   /// As all_gather, with outputs on rank `root` only. Collective. On one node, the other ranks wait until the root has
   /// read their inputs, unless the tensors are small. Cost between N nodes that have the same numbers of ranks and
-  /// replicas: each rank sends its input to one rank of the root's node, which writes it to the outputs of the root;
-  /// small parts instead go through other nodes, in log N steps. Otherwise each rank sends its input to the root.
+  /// replicas, for at most 32 MiB in total and at most 1024 inputs of all items: each rank sends its input to one rank
+  /// of the root's node, which writes it to the outputs of the root; small parts instead go through other nodes, in log
+  /// N steps. Otherwise each rank sends its input to the root.
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
@@ -242,8 +243,8 @@ class LOCKSTEP_API Communicator {
   /// Divides the input of rank `root` into one part for each of the R replicas. The root has one input of R*n elements.
   /// On every rank, each local replica has one output of n elements: replica r gets part r. All outputs have the same
   /// shape. No two outputs may be the same view, and no output may overlap the input. Collective.
-  /// Cost between nodes that have the same numbers of ranks and replicas: that of gather in reverse; each rank of the
-  /// root's node reads the parts that it sends in the input of the root. Otherwise the root sends P-1 messages in one
+  /// Cost between nodes, under the conditions that gather states: that of gather in reverse; each rank of the root's
+  /// node reads the parts that it sends in the input of the root. Otherwise the root sends P-1 messages in one
   /// step, each with the parts of one other rank.
   void scatter(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;

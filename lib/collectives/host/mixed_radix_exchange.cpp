@@ -165,7 +165,9 @@ class MixedRadixExchange final : public Operation {
         reduction_(descriptor.op, scheduled_items(phases_, *schedule_, rank, std::move(items), own_parts_)),
         writer_(reduction_),
         folder_(*schedule_, reduction_, writer_, rank) {
-    if (group != nullptr && group->size() > 1) make_node(*group);
+    // in a gather or scatter, only the node of the root accesses memory of other ranks
+    const bool is_rooted = leads_to_root() ? !phases_.reduces : phases_.scatters && !phases_.gathers;
+    if (group != nullptr && group->size() > 1 && (!is_rooted || is_with_root(rank, 1))) make_node(*group);
   }
 
   void arrive(std::uint64_t tag, Arrival& arrival) override {

@@ -49,9 +49,9 @@ struct NodeTuning {
 [[nodiscard]] std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                             int rank, std::vector<HostItem> items);
 
-/// An all_reduce, reduce, reduce_scatter, broadcast or all_gather in the stages of `schedule`. `group` is null, or the
-/// group of this node's ranks in a job of several nodes. If `group` is not null, RankSchedule::begins_in_node must be
-/// true for `schedule`.
+/// An all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather or scatter in the stages of `schedule`. `group`
+/// is null, or the group of this node's ranks in a job of several nodes. If `group` is not null,
+/// RankSchedule::begins_in_node must be true for `schedule`.
 [[nodiscard]] std::shared_ptr<Operation> make_mixed_radix_exchange(const Descriptor& descriptor,
                                                                    std::shared_ptr<const RankSchedule> schedule,
                                                                    int rank, std::vector<HostItem> items,

@@ -159,6 +159,13 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes)
   return find_by(even_radices(*layout_, path_, bytes), 1);
 }
 
+std::shared_ptr<const RankSchedule> ScheduleCache::find_rooted_parts(std::int64_t bytes, std::int64_t parts) {
+  constexpr std::int64_t most_bytes = std::int64_t{32} << 20;
+  constexpr std::int64_t most_parts = 1024;
+  if (path_ != NodePath::memory || bytes > most_bytes || parts > most_parts) return nullptr;
+  return find_even(bytes);
+}
+
 bool ScheduleCache::is_direct(std::int64_t bytes) const {
   constexpr std::int64_t most_direct_bytes = std::int64_t{64} << 10;
   return (layout_->nodes() - 2) * slice_bytes(bytes) <= most_direct_bytes;

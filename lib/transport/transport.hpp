@@ -158,7 +158,8 @@ class Transport {
   virtual void close() noexcept {}
   /// From now on, a new transfer is matched only with a transfer that the other side starts in the same epoch. So data
   /// that a failed operation has sent, and that no rank has received, is not taken for data of a later operation.
-  virtual void enter_epoch(std::uint64_t epoch) = 0;
+  /// `has_stale_transfers` is false if there is no such data for this rank.
+  virtual void enter_epoch(std::uint64_t epoch, bool has_stale_transfers) = 0;
 
   /// Starts to send `data`, of any size, to `target`. `data` must stay unchanged and alive until `test` returns true.
   [[nodiscard]] virtual Transfer send(int target, std::span<const std::byte> data) = 0;

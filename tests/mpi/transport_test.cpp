@@ -86,7 +86,7 @@ TEST(MpiTransport, hears_nothing_of_the_failure_of_one_that_has_ended) {
   for (int round = 0; round < 5; ++round) {
     end_transport([](Transport& old) {
       old.post(1, message_of(1));
-      old.enter_epoch(1);
+      old.enter_epoch(1, true);
     });
     expect_a_new_start(round);
   }

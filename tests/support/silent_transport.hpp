@@ -34,7 +34,7 @@ class SilentTransport : public detail::Transport {
   void post(int, std::span<const std::byte>) override {}
   std::optional<detail::ReceivedMessage> poll() override { return std::nullopt; }
   bool is_alive() const override { return true; }
-  void enter_epoch(std::uint64_t) override {}
+  void enter_epoch(std::uint64_t, bool) override {}
   detail::Transfer send(int, std::span<const std::byte>) override { return detail::Transfer{0}; }
   detail::Transfer receive(int, std::span<std::byte>) override { return detail::Transfer{1}; }
   detail::Transfer send_aside(int, std::span<const std::byte>) override { return detail::Transfer{0}; }

@@ -99,13 +99,20 @@ void Engine::depart() noexcept {
   if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
 }
 
-/// Sends one message to each rank that waits for a message of this rank in every agreement (Agreement::header_peers). A
-/// rank that gets the message while it waits in an operation ends that operation on all ranks. If no rank begins
-/// another operation, the messages have no effect.
+/// Sends one message to each rank that waits for a message of this rank in every agreement (Agreement::header_peers);
+/// after a failure, to all ranks. A rank that gets the message while it waits in an operation ends that operation on
+/// all ranks. If no rank begins another operation, the messages have no effect.
 void Engine::send_leave() noexcept {
   if (!transport_->is_alive() || !this_thread_may_call()) return;
   try {
-    const auto [targets, sources] = agreement_->header_peers();
+    auto [targets, sources] = agreement_->header_peers();
+    if (epoch_.number() > 0) {  // each rank waits for the last message of each rank that may have sent it a failure
+      targets.clear();
+      for (int rank = 0; rank < transport_->size(); ++rank) {
+        if (rank != transport_->rank()) targets.push_back(rank);
+      }
+      sources = transport_->size() - 1;
+    }
     const Failure failure{Code::unavailable,
                           fmt::format("rank {} has exited: it has destroyed its communicator", transport_->rank()),
                           queue_.context_of(transport_->rank()), Ends::communicator_here};

@@ -11,6 +11,8 @@ namespace lockstep::detail {
 
 SharedError Epoch::end(const Failure& failure) {
   if (failure.is_loss()) lose(failure);
+  // if other ranks have begun to move data of the head, the head of this rank is the same operation
+  const bool has_stale_transfers = !queue_.is_empty() && queue_.head().uses_transfers();
   // other ranks may work on the head before this rank knows that all ranks have arrived
   if (head_may_be_shared()) {
     agreement_.abandon();
@@ -30,7 +32,7 @@ SharedError Epoch::end(const Failure& failure) {
   watchdog_.reset();
   agreement_.enter_epoch(number_);
   control_.enter_epoch(number_);
-  transport_.enter_epoch(number_);
+  transport_.enter_epoch(number_, has_stale_transfers);
   end_if_aborted();  // no operation of the new epoch has begun yet
   return error;
 }

@@ -108,6 +108,10 @@ class Operation {
   /// knows which of its data may move. If so, the communicator works again in the next epoch.
   [[nodiscard]] virtual bool survives_faults() const noexcept { return false; }
 
+  /// Whether ranks may move data of the operation by transfers. If not, all data is in shared memory, or travels in the
+  /// messages of the agreement.
+  [[nodiscard]] virtual bool uses_transfers() const noexcept { return true; }
+
   /// Whether the operation can be posted again when it is done.
   [[nodiscard]] virtual bool is_reusable() const noexcept { return false; }
 

@@ -29,6 +29,7 @@ class CarriedOperation : public Operation, public CarriedData {
       : Operation(descriptor), steps_(std::move(steps)), group_(group) {}
 
   bool is_reusable() const noexcept final { return true; }
+  bool uses_transfers() const noexcept final { return false; }
   CarriedData* carried() noexcept final { return this; }
   void arrive(std::uint64_t tag, Arrival&) final {
     if (group_->rank() != 0) pack(group_->own_control_block().payloads[ControlBlock::slot_of(tag)].bytes.data());

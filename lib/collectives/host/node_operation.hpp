@@ -56,6 +56,7 @@ class NodeOperation : public Operation {
   std::vector<int> awaited_ranks() const final;
   bool abandon(Transport& transport) noexcept final;
   bool survives_faults() const noexcept final { return true; }
+  bool uses_transfers() const noexcept final { return false; }
 
  protected:
   using Cut = std::function<std::vector<NodeRound>()>;

@@ -117,7 +117,7 @@ class LoopbackTransport final : public Transport {
   bool this_thread_may_call() const override { return true; }
   bool is_alive() const override { return true; }
 
-  void enter_epoch(std::uint64_t epoch) override {
+  void enter_epoch(std::uint64_t epoch, bool) override {
     epoch_ = epoch;
     for (auto& waiting : receives_) waiting.clear();
     under_way_ = 0;

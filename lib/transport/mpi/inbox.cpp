@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <iterator>
 #include <list>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -21,6 +23,10 @@
 
 namespace lockstep::detail {
 namespace {
+
+/// If more closed endpoints await last messages, the oldest one is leaked: a rank that ends without a last message must
+/// not make the list grow.
+constexpr std::size_t most_closed_ends = 64;
 
 class ClosedEnds final : public JobMember {
  public:
@@ -110,12 +116,21 @@ void Inbox::start_receiving() {
 }
 
 void free_when_silent(ClosedEnd&& end) {
+  std::optional<ClosedEnd> oldest;
   {
     ClosedEnds& ends = closed_ends();
     const MutexLock lock(ends.mutex);
     ends.list.push_back(std::move(end));
+    if (ends.list.size() > most_closed_ends) {
+      oldest = std::move(ends.list.front());
+      ends.list.pop_front();
+    }
   }
   free_silent_ends();
+  if (!oldest) return;
+  const auto lock = mpi::serialize();
+  oldest->inbox.reset();
+  leak(new std::shared_ptr<Context>(std::move(oldest->context)));
 }
 
 void free_silent_ends() {

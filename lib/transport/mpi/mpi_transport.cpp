@@ -57,7 +57,9 @@ class MpiTransport final : public Transport {
 
   void close() noexcept override {
     if (std::exchange(is_closed_, true) || !mpi::is_active()) return;
-    const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_failed_;
+    // a failure is sent to all ranks, so it may be in flight until each rank has sent its last message
+    const bool is_told_by_all = !has_failed_ || last_messages_ == size() - 1;
+    const bool clean = drain_outgoing() && slots_in_use_ == 0 && !has_stale_transfers_ && is_told_by_all;
     try {
       if (clean) {
         free_when_silent({std::move(ranks_.context), ranks_.slot, std::move(inbox_), last_messages_});
@@ -72,7 +74,7 @@ class MpiTransport final : public Transport {
     }
     // A message that is never received still refers to the communicator and to memory of this object, so both are
     // leaked. The communicator is leaked even if all messages have been sent: a later transport must not get the same
-    // communicator and tags while a message about a failure is in flight.
+    // communicator and tags while data of a failed operation, or a message about a failure, is in flight.
     leak(new std::shared_ptr<Context>(std::move(ranks_.context)));
     if (!outgoing_.empty()) leak(new std::deque<Outgoing>(std::move(outgoing_)));
   }
@@ -108,10 +110,11 @@ class MpiTransport final : public Transport {
   }
   bool has_free_threads() const noexcept override { return thread_level_ >= MPI_THREAD_MULTIPLE; }
   bool is_alive() const override { return !is_closed_ && mpi::is_active(); }
-  void enter_epoch(std::uint64_t epoch) override {
+  void enter_epoch(std::uint64_t epoch, bool has_stale_transfers) override {
     const int tag = tags_.of_transfers(epoch);
     stale_.change_tag(std::exchange(transfer_tag_, tag), tag);
     has_failed_ = true;
+    has_stale_transfers_ = has_stale_transfers_ || has_stale_transfers;
   }
   bool this_thread_may_call() const override { return mpi::this_thread_may_call(); }
 
@@ -391,6 +394,7 @@ class MpiTransport final : public Transport {
   // maps a rank of the MPI communicator to the rank in this transport; empty if ranks_.slot is 0: the ranks are equal
   std::unordered_map<int, int> members_;
   bool has_failed_ = false;
+  bool has_stale_transfers_ = false;  // whether data of a failed operation may still arrive
   bool is_closed_ = false;
   std::unique_ptr<NodeGroup> group_;
   int last_messages_ = 0;  // number of last messages to receive before the context and the tags are freed

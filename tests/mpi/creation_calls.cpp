@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The calls of MPI that make communicators, counted by MPI's profiling interface, at MPI_THREAD_SERIALIZED: at no time
-// are two threads inside MPI, and none of the calls waits. Prints a line and exits with 1 for each rule that is broken.
+// are two threads inside MPI, and none of the calls waits. Communicators that have seen a failure are freed. Prints a
+// line and exits with 1 for each rule that is broken.
 
 #include <lockstep/interop/mpi.hpp>
 #include <lockstep/lockstep.hpp>
@@ -23,6 +24,7 @@ std::atomic<long> together{0};  // calls that began while another thread was ins
 std::atomic<long> blocking{0};  // collectives that wait
 std::atomic<long> duplicates{0};
 std::atomic<long> gathers{0};
+std::atomic<long> frees{0};
 
 struct Call {
   Call() {
@@ -60,7 +62,7 @@ COUNTED(Allgather, (const void* a, int n, MPI_Datatype t, void* b, int m, MPI_Da
 COUNTED(Comm_idup, (MPI_Comm a, MPI_Comm* b, MPI_Request* r), (a, b, r), ++duplicates)
 COUNTED(Iallgather, (const void* a, int n, MPI_Datatype t, void* b, int m, MPI_Datatype u, MPI_Comm c, MPI_Request* r),
         (a, n, t, b, m, u, c, r), ++gathers)
-COUNTED(Comm_free, (MPI_Comm * a), (a), static_cast<void>(0))
+COUNTED(Comm_free, (MPI_Comm * a), (a), ++frees)
 COUNTED(Comm_set_errhandler, (MPI_Comm a, MPI_Errhandler e), (a, e), static_cast<void>(0))
 COUNTED(Comm_rank, (MPI_Comm a, int* b), (a, b), static_cast<void>(0))
 COUNTED(Comm_size, (MPI_Comm a, int* b), (a, b), static_cast<void>(0))
@@ -99,6 +101,26 @@ void count(const char* what, long duplicates, long gathers, const Make& make) {
   expect("MPI_Iallgather", after.gathers - before.gathers, gathers);
 }
 
+/// Makes and destroys communicators in which a call fails on all ranks. All of them but the last few must be freed: a
+/// rank frees a communicator when the last messages of the other ranks have arrived.
+void expect_frees_after_failures(int rank) {
+  constexpr int communicators = 20;
+  const long before = frees;
+  int failures = 0;
+  for (int i = 0; i < communicators; ++i) {
+    const lockstep::Communicator communicator = lockstep::world_communicator();
+    std::vector<float> values(rank == 0 ? 1 : 2);
+    try {
+      communicator.all_reduce(std::span(values), lockstep::ReduceOp::sum);
+    } catch (const lockstep::Error&) {
+      ++failures;
+    }
+  }
+  std::printf("failures: %d, MPI_Comm_free %ld\n", failures, frees - before);
+  expect("communicators without a failure", communicators - failures, 0);
+  expect("communicators that are not freed", communicators - (frees - before), 5);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -115,6 +137,7 @@ int main(int argc, char** argv) {
     count("split", 0, 0, [&] { return a.split(rank % 2, 0, {}); });
     const auto part = a.split(rank % 2, 0, {});
     count("split of a part", 0, 0, [&] { return part->split(0, 0, {}); });
+    expect_frees_after_failures(rank);
 
     std::jthread calls([&] {
       for (int i = 0; i < 3000; ++i) static_cast<void>(b.all_reduce(1.0F, lockstep::ReduceOp::max));

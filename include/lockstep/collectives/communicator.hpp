@@ -214,10 +214,10 @@ class LOCKSTEP_API Communicator {
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
   /// As all_gather, with outputs on rank `root` only. Collective. On one node, the other ranks wait until the root has
-  /// read their inputs, unless the tensors are small. Cost between N nodes that have the same numbers of ranks and
-  /// replicas, for at most 32 MiB in total and at most 1024 inputs of all items: each rank sends its input to one rank
-  /// of the root's node, which writes it to the outputs of the root; small parts instead go through other nodes, in log
-  /// N steps. Otherwise each rank sends its input to the root.
+  /// read their inputs, unless the tensors are small. Cost between nodes: each rank sends its input to the
+  /// root. If all nodes have the same numbers of ranks and replicas, less than 8 KiB come from each rank, and there are
+  /// at most 1024 inputs of all items, each rank instead sends its input to one rank of the root's node, which writes
+  /// it to the outputs of the root; between many nodes, the inputs go through other nodes, in log N steps.
   void gather(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request gather_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 

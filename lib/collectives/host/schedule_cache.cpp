@@ -32,11 +32,13 @@ std::shared_ptr<const RankLayout> rank_layout(const ReplicaLayout& layout, std::
   return result;
 }
 
+/// Parts of at least this size travel directly: their time is that of their bytes, not that of the messages.
+constexpr std::int64_t least_direct_bytes = 8192;
+
 /// Large parts travel from each node to every other node directly, in one stage. Small parts travel in several stages:
 /// the radices are factors, at most 8, of the number of nodes, and the last stage has the remaining factor. Powers of
 /// two come first, because a group whose number of ranks is a power of two holds whole blocks of the canonical tree.
 Radices even_radices(const RankLayout& layout, NodePath path, std::int64_t bytes) {
-  constexpr std::int64_t least_direct_bytes = 8192;
   Radices radices;
   const int ranks_of_node = layout.ranks() / layout.nodes();
   if (ranks_of_node > 1)
@@ -160,9 +162,9 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_even(std::int64_t bytes)
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_rooted_parts(std::int64_t bytes, std::int64_t parts) {
-  constexpr std::int64_t most_bytes = std::int64_t{32} << 20;
   constexpr std::int64_t most_parts = 1024;
-  if (path_ != NodePath::memory || bytes > most_bytes || parts > most_parts) return nullptr;
+  const bool is_small = bytes / layout_->ranks() < least_direct_bytes && parts <= most_parts;
+  if (path_ != NodePath::memory || !is_small) return nullptr;
   return find_even(bytes);
 }
 

@@ -117,8 +117,8 @@ class ScheduleCache {
   /// different numbers of replicas.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_even(std::int64_t bytes);
   /// The schedule for a gather or scatter of `bytes` bytes in total, which has `parts` parts: that of `find_even`. Null
-  /// if there are so many bytes or parts that the memory and time of a rank for all of them would matter, or if ranks
-  /// of a node do not share memory.
+  /// if the ranks have large parts, for which direct messages are faster, if there are so many parts that the memory
+  /// and time of a rank for all of them would matter, or if ranks of a node do not share memory.
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_rooted_parts(std::int64_t bytes, std::int64_t parts);
   /// The schedule for a reduce of `bytes` bytes, in which partial results go to the root's node in one stage, if that
   /// is faster than `find(bytes)`; else the schedule of `find(bytes)`.

@@ -135,6 +135,32 @@ TEST(RootedOperation, between_nodes_moves_data_of_any_size_from_and_to_any_root)
   }
 }
 
+/// Parts that are small enough to go through the ranks of the root's node, and through other nodes.
+TEST(RootedOperation, between_nodes_moves_small_parts_from_and_to_any_root) {
+  std::vector<NodeLayout> all(layouts);
+  all.push_back({{0, 0, 2, 2, 4, 4, 6, 6}, std::vector<int>(8, 2)});
+  all.push_back({{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, std::vector<int>(12, 1)});
+  for (const NodeLayout& layout : all) {
+    on_nodes(layout, {.carries = false}, [](Communicator& comm) {
+      for (int root = 0; root < comm.size(); ++root) {
+        check_gather(comm, root, on_host, {{DType::f32, 99}, {DType::bf16, 0}, {DType::u8, 7}, {DType::f64, 100}});
+        const auto parts = static_cast<std::size_t>(comm.layout().replicas());
+        std::vector<std::int32_t> input(100 * parts);
+        for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<std::int32_t>(i) + root;
+        std::vector<std::int32_t> outputs(100 * static_cast<std::size_t>(comm.local_replicas()));
+        const ConstTensorView whole{input.data(), DType::i32, Shape{static_cast<std::int64_t>(input.size())}};
+        std::vector<TensorView> views;
+        for (int r = 0; r < comm.local_replicas(); ++r)
+          views.push_back({outputs.data() + 100 * r, DType::i32, Shape{100}, Device{}});
+        const Item item{std::span(&whole, comm.rank() == root ? 1 : 0), views};
+        comm.scatter(std::span(&item, 1), root);
+        for (std::size_t i = 0; i < outputs.size(); ++i)
+          ASSERT_EQ(outputs[i], 100 * comm.layout().first(comm.rank()) + static_cast<int>(i) + root);
+      }
+    });
+  }
+}
+
 TEST(SmallOperation, between_nodes_is_one_exchange) {
   on_nodes({{0, 0, 2, 2}, {1, 1, 1, 1}}, {}, [](Communicator& comm) {
     const auto transferred = [&] { return CommunicatorAccess::engine(comm).transport().count().completed; };

@@ -56,6 +56,11 @@ struct Phases {
 };
 Phases phases_of(const Traits& kind) { return {kind.reduces(), kind.inputs == Place::root, !kind.has_own_outputs()}; }
 
+/// The shape of a tensor of bytes with the content of one input of `item`.
+Shape shape_in_bytes(const HostItem& item) {
+  return Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
+}
+
 /// The items of a broadcast of `items`: with bytes as elements, and without an output that is the same memory as the
 /// input.
 std::vector<HostItem> broadcast_items(const std::vector<HostItem>& items) {
@@ -63,7 +68,7 @@ std::vector<HostItem> broadcast_items(const std::vector<HostItem>& items) {
   for (const HostItem& item : items) {
     HostItem& bytes = result.emplace_back();
     bytes.dtype = DType::u8;
-    bytes.shape = Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
+    bytes.shape = shape_in_bytes(item);
     bytes.inputs = item.inputs;
     const auto is_input = [&](const void* output) { return !item.inputs.empty() && output == item.inputs[0]; };
     std::remove_copy_if(item.outputs.begin(), item.outputs.end(), std::back_inserter(bytes.outputs), is_input);
@@ -104,7 +109,7 @@ std::vector<HostItem> scheduled_items(Phases phases, const RankSchedule& schedul
           part.inputs = advanced(item.inputs, replica * count, item.dtype);
         } else {
           part.dtype = DType::u8;
-          part.shape = Shape{item.count() * static_cast<std::int64_t>(size_of(item.dtype))};
+          part.shape = shape_in_bytes(item);
         }
         if (phases.scatters) part.inputs = advanced(item.inputs, replica * item.count(), item.dtype);
         if (!phases.gathers && owner == rank) part.outputs.push_back(item.outputs[local]);

@@ -168,6 +168,10 @@ std::shared_ptr<const RankSchedule> ScheduleCache::find_rooted_parts(std::int64_
   return find_even(bytes);
 }
 
+Radices ScheduleCache::radices_of(std::string_view pattern) const {
+  return RadixPattern(pattern).stages(layout_->ranks(), layout_->nodes());
+}
+
 bool ScheduleCache::is_direct(std::int64_t bytes) const {
   constexpr std::int64_t most_direct_bytes = std::int64_t{64} << 10;
   return (layout_->nodes() - 2) * slice_bytes(bytes) <= most_direct_bytes;
@@ -182,16 +186,13 @@ int ScheduleCache::segments_of(std::int64_t bytes) const {
 std::shared_ptr<const RankSchedule> ScheduleCache::find_reduce(std::int64_t bytes) {
   const bool is_staged = path_ == NodePath::memory && layout_->nodes() > 1;
   if (forced_ || !is_staged || !is_direct(bytes)) return find(bytes);
-  return find_by(RadixPattern("n.r0").stages(layout_->ranks(), layout_->nodes()), segments_of(bytes));
+  return find_by(radices_of("n.r0"), segments_of(bytes));
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::find_broadcast(std::int64_t bytes) {
-  const int nodes = layout_->nodes();
-  if (path_ != NodePath::memory || nodes == 1) return nullptr;
-  if (is_direct(bytes)) return find_by(RadixPattern("n.r0").stages(layout_->ranks(), nodes), segments_of(bytes));
-  const Radices radices =
-      is_even_ ? even_radices(*layout_, path_, bytes) : RadixPattern("n.0").stages(layout_->ranks(), nodes);
-  return find_by(radices, segments_of(bytes));
+  if (path_ != NodePath::memory || layout_->nodes() == 1) return nullptr;
+  if (is_direct(bytes)) return find_by(radices_of("n.r0"), segments_of(bytes));
+  return find_by(is_even_ ? even_radices(*layout_, path_, bytes) : radices_of("n.0"), segments_of(bytes));
 }
 
 std::shared_ptr<const RankSchedule> ScheduleCache::plan(std::int64_t bytes) const {

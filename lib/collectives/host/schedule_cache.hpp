@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -140,6 +141,7 @@ class ScheduleCache {
   [[nodiscard]] std::int64_t slice_bytes(std::int64_t bytes) const {
     return bytes * layout_->nodes() / layout_->ranks();
   }
+  [[nodiscard]] Radices radices_of(std::string_view pattern) const;
   [[nodiscard]] std::shared_ptr<const RankSchedule> find_by(const Radices& radices, int segments)
       LOCKSTEP_EXCLUDES(mutex_);
   /// Whether all nodes have the same number of ranks, and all ranks have the same number of replicas.

@@ -54,6 +54,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, EngineOptions options)
                 {options_.warn_after, options_.fail_after, options_.fail_after_total}),
       epoch_(*transport_, control_, *agreement_, queue_, watchdog_),
       presence_(*transport_, control_, *agreement_, queue_),
+      leaving_(*transport_, control_, *agreement_, queue_, epoch_),
       exceptions_(std::uncaught_exceptions()) {
   for (NodeGroup* const group : {transport_->node_group(), transport_->local_group()}) {
     if (group != nullptr)
@@ -90,48 +91,7 @@ Engine::~Engine() {
 /// If an exception that the other ranks have already received makes this rank depart, the exception is not sent again.
 void Engine::depart() noexcept {
   const bool is_known = thrown_at_ == std::pair(epoch_.number(), queue_.sequence());
-  const bool by_exception = std::uncaught_exceptions() > exceptions_ && !is_known;
-  NodeGroup* const local = transport_->local_group();
-  NodeGroup* const group = transport_->node_group() != nullptr ? transport_->node_group() : local;
-  // if all ranks share memory, they see the departure in that memory, without a message
-  if (by_exception && transport_->node_group() == nullptr) end_for_ever("an exception has destroyed its communicator");
-  if (!epoch_.lost()) send_leave();
-  if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
-}
-
-/// Sends one message to each rank that waits for a message of this rank in every agreement (Agreement::header_peers);
-/// after a failure, to all ranks. A rank that gets the message while it waits in an operation ends that operation on
-/// all ranks. If no rank begins another operation, the messages have no effect.
-void Engine::send_leave() noexcept {
-  if (!transport_->is_alive() || !this_thread_may_call()) return;
-  try {
-    auto [targets, sources] = agreement_->header_peers();
-    if (epoch_.number() > 0) {  // each rank waits for the last message of each rank that may have sent it a failure
-      targets.clear();
-      for (int rank = 0; rank < transport_->size(); ++rank) {
-        if (rank != transport_->rank()) targets.push_back(rank);
-      }
-      sources = transport_->size() - 1;
-    }
-    const Failure failure{Code::unavailable,
-                          fmt::format("rank {} has exited: it has destroyed its communicator", transport_->rank()),
-                          queue_.context_of(transport_->rank()), Ends::communicator_here};
-    transport_->expect_last_messages(sources);
-    for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);
-  } catch (const std::exception& error) {
-    log_warning("{}: the other ranks do not learn that this rank leaves: {}", options_.name, error.what());
-  }
-}
-
-/// Ends the present epoch, and the communicator, on all ranks, if messages can still be sent.
-void Engine::end_for_ever(const std::string& text) noexcept {
-  if (transport_->size() == 1 || epoch_.lost() || !transport_->is_alive() || !this_thread_may_call()) return;
-  try {
-    epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} aborted: {}", transport_->rank(), text),
-                           queue_.context_of(transport_->rank()), Ends::job});
-  } catch (const std::exception& error) {
-    log_warning("{}: the other ranks do not get the reason for the end of this rank: {}", options_.name, error.what());
-  }
+  leaving_.depart(std::uncaught_exceptions() > exceptions_ && !is_known);
 }
 
 bool Engine::lock_in_time() noexcept {
@@ -145,7 +105,7 @@ bool Engine::lock_in_time() noexcept {
 
 void Engine::on_abort(const std::string& text) noexcept {
   if (is_forked_copy() || !lock_in_time()) return;
-  end_for_ever(text);
+  leaving_.end_for_ever(text);
   mutex_.unlock();
 }
 

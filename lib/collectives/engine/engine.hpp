@@ -14,6 +14,7 @@
 #include "collectives/engine/control_channel.hpp"
 #include "collectives/engine/epoch.hpp"
 #include "collectives/engine/family.hpp"
+#include "collectives/engine/leaving.hpp"
 #include "collectives/engine/operation_queue.hpp"
 #include "collectives/engine/pair_channel.hpp"
 #include "collectives/engine/presence.hpp"
@@ -161,9 +162,7 @@ class Engine final : private JobMember {
   void on_finalize() noexcept override;
   /// Tells the other ranks that this rank takes part in no further operation.
   void depart() noexcept LOCKSTEP_REQUIRES(mutex_);
-  void send_leave() noexcept LOCKSTEP_REQUIRES(mutex_);
   void end_by(Failure failure) LOCKSTEP_REQUIRES(mutex_);
-  void end_for_ever(const std::string& text) noexcept LOCKSTEP_REQUIRES(mutex_);
   /// Tries to lock mutex_ for a bounded time. Another thread may hold mutex_ for long, or this thread may hold it
   /// already. Returns whether mutex_ is locked. Clang's thread-safety analysis cannot follow the loop inside.
   [[nodiscard]] bool lock_in_time() noexcept
@@ -188,6 +187,7 @@ class Engine final : private JobMember {
   Watchdog watchdog_ LOCKSTEP_GUARDED_BY(mutex_);
   Epoch epoch_ LOCKSTEP_GUARDED_BY(mutex_);
   Presence presence_ LOCKSTEP_GUARDED_BY(mutex_);
+  Leaving leaving_ LOCKSTEP_GUARDED_BY(mutex_);
   const int exceptions_;  // number of exceptions in flight when this object was constructed
   // Epoch and sequence number when a thread of this rank last threw the error of an operation.
   std::pair<std::uint64_t, std::int64_t> thrown_at_ LOCKSTEP_GUARDED_BY(mutex_){0, -1};

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/engine/leaving.hpp"
+
+#include "base/log.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace lockstep::detail {
+
+void Leaving::depart(bool by_exception) noexcept {
+  NodeGroup* const local = transport_.local_group();
+  NodeGroup* const group = transport_.node_group() != nullptr ? transport_.node_group() : local;
+  // if all ranks share memory, they see the departure in that memory, without a message
+  if (by_exception && transport_.node_group() == nullptr) end_for_ever("an exception has destroyed its communicator");
+  if (!epoch_.lost()) send_leave();
+  if (group != nullptr) group->depart(by_exception ? Departure::by_exception : Departure::orderly);
+}
+
+/// Sends one message to each rank that waits for a message of this rank in every agreement (Agreement::header_peers);
+/// after a failure, to all ranks. A rank that gets the message while it waits in an operation ends that operation on
+/// all ranks. If no rank begins another operation, the messages have no effect.
+void Leaving::send_leave() noexcept {
+  try {
+    if (!can_send()) return;
+    auto [targets, sources] = agreement_.header_peers();
+    if (epoch_.number() > 0) {  // each rank waits for the last message of each rank that may have sent it a failure
+      targets.clear();
+      for (int rank = 0; rank < transport_.size(); ++rank) {
+        if (rank != transport_.rank()) targets.push_back(rank);
+      }
+      sources = transport_.size() - 1;
+    }
+    const Failure failure{Code::unavailable, fmt::format("rank {} has destroyed its communicator", transport_.rank()),
+                          queue_.context_of(transport_.rank()), Ends::communicator_here};
+    transport_.expect_last_messages(sources);
+    for (const int target : targets) control_.send_leave(target, epoch_.number(), queue_.sequence(), failure);
+  } catch (const std::exception& error) {
+    log_warning("{}: the other ranks do not learn that this rank leaves: {}", queue_.name(), error.what());
+  }
+}
+
+void Leaving::end_for_ever(const std::string& text) noexcept {
+  try {
+    if (transport_.size() == 1 || epoch_.lost() || !can_send()) return;
+    epoch_.end_everywhere({Code::unavailable, fmt::format("rank {} aborted: {}", transport_.rank(), text),
+                           queue_.context_of(transport_.rank()), Ends::job});
+  } catch (const std::exception& error) {
+    log_warning("{}: the other ranks do not get the reason for the end of this rank: {}", queue_.name(), error.what());
+  }
+}
+
+}  // namespace lockstep::detail

@@ -38,7 +38,12 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
       case detail::NodeAlgorithm::none: break;
     }
   }
-  if (call.traits().has_parts()) return detail::make_part_exchange(descriptor, layout, rank, std::move(checked));
+  if (call.traits().has_parts()) {
+    detail::Transport& transport = engine->transport();
+    const bool are_consecutive = carry_steps != nullptr && carry_steps->are_possible();  // the ranks of each node
+    detail::NodeGroup* const group = are_consecutive ? transport.local_group() : transport.node_group();
+    return detail::make_part_exchange(descriptor, layout, rank, std::move(checked), group);
+  }
   return detail::make_exchange(descriptor, layout, rank, std::move(checked));
 }
 

@@ -52,6 +52,8 @@ class NodeStage {
   [[nodiscard]] bool end_work() { return work_.end(); }
 
   [[nodiscard]] int member() const noexcept { return group_.rank(); }
+  /// The number of ranks of the node.
+  [[nodiscard]] int members() const noexcept { return group_.size(); }
   /// The address of an input of `member`.
   [[nodiscard]] const std::byte* input(int member, std::size_t item, std::size_t replica) const;
   /// The outputs of the other ranks for `item` that this rank can write.

@@ -45,9 +45,11 @@ struct NodeTuning {
 [[nodiscard]] std::shared_ptr<Operation> make_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                        int rank, std::vector<HostItem> items);
 
-/// A scatter or all_to_all by messages.
+/// A scatter or all_to_all by messages, and through shared memory between the ranks of `group`. `group` is the group of
+/// this node's ranks, which must be consecutive; null if ranks share no memory.
 [[nodiscard]] std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
-                                                            int rank, std::vector<HostItem> items);
+                                                            int rank, std::vector<HostItem> items,
+                                                            NodeGroup* group = nullptr);
 
 /// An all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather or scatter in the stages of `schedule`. `group`
 /// is null, or the group of this node's ranks in a job of several nodes. If `group` is not null,

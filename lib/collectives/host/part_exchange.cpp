@@ -4,14 +4,16 @@
 // scatter and all_to_all. In a scatter, the only source is the input of the root; in an all_to_all, the sources are the
 // inputs of all replicas. Every source has one part per replica, and each replica receives its part of every source.
 //
-// Each rank sends one message to each other rank for which it has parts. It posts all messages at once, beginning with
-// the message to the next rank. This is the direct algorithm ("spread out" in MPICH). Each rank sends at most P-1
+// If the ranks of a node share memory, each of them reads its parts in the inputs of the others. Each rank sends one
+// message to each other rank for which it has parts. It posts all messages at once, beginning with the message to the
+// next rank. This is the direct algorithm ("spread out" in MPICH). Each rank sends at most P-1
 // messages with (P-1)/P of the bytes of its inputs. Before an all_to_all_v moves data, the ranks compare their numbers
 // of rows, see RowAgreement.
 
 #include "collectives/call/host_item.hpp"
 #include "collectives/engine/row_agreement.hpp"
 #include "collectives/engine/transfers.hpp"
+#include "collectives/host/node_stage.hpp"
 #include "collectives/host/operations.hpp"
 
 #include <algorithm>
@@ -38,12 +40,24 @@ std::size_t byte_count(std::int64_t rows, const HostItem& item) {
   return static_cast<std::size_t>(rows * item.row_elements) * size_of(item.dtype);
 }
 
+/// The inputs of `items` as tensors of bytes, which the other ranks of the node read.
+std::vector<HostItem> inputs_of(std::span<const HostItem> items) {
+  std::vector<HostItem> result;
+  for (const HostItem& item : items) {
+    HostItem& bytes = result.emplace_back();
+    bytes.dtype = DType::u8;
+    bytes.shape = Shape{static_cast<std::int64_t>(byte_count(item.input_parts.front().back(), item))};
+    bytes.inputs = item.inputs;
+  }
+  return result;
+}
+
 void copy(void* target, const void* source, std::size_t bytes) {
   if (bytes != 0) std::memmove(target, source, bytes);
 }
 
 /// Whether some output is also an input.
-bool is_in_place(const HostItem& item) {
+bool has_input_as_output(const HostItem& item) {
   return std::any_of(item.outputs.begin(), item.outputs.end(), [&](const void* output) {
     return output != nullptr && std::find(item.inputs.begin(), item.inputs.end(), output) != item.inputs.end();
   });
@@ -51,9 +65,32 @@ bool is_in_place(const HostItem& item) {
 
 class PartExchange final : public Operation {
  public:
-  PartExchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items)
-      : Operation(descriptor), layout_(layout), rank_(rank), items_(std::move(items)) {
+  PartExchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank, std::vector<HostItem> items,
+               NodeGroup* group)
+      : Operation(descriptor),
+        layout_(layout),
+        rank_(rank),
+        items_(std::move(items)),
+        is_in_place_(std::any_of(items_.begin(), items_.end(), has_input_as_output)) {
     if (descriptor.traits().rows == Rows::own) agreement_.emplace(layout_, rank_, items_);
+    if (group == nullptr || group->size() == 1 || agreement_) return;
+    // in a scatter, only the node of the root accesses memory of other ranks
+    const int root_member = descriptor.root - (rank_ - group->rank());
+    if (descriptor.root >= 0 && (root_member < 0 || root_member >= group->size())) return;
+    node_items_ = inputs_of(items_);
+    std::vector<int> inputs;
+    for (int member = 0; member < group->size(); ++member) {
+      const PartRange sources = sources_on(rank_ - group->rank() + member);
+      inputs.push_back(sources.last - sources.first);
+    }
+    node_.emplace(*group, node_items_, descriptor.op, std::move(inputs), 0);
+  }
+
+  void arrive(std::uint64_t tag, Arrival& arrival) override {
+    if (!node_) return;
+    node_->arrive(tag, arrival);
+    // another rank may read an input only as long as no output overwrites it
+    if (is_in_place_) arrival.flags = flag_refused;
   }
 
   void start(Transport& transport, Workspace& workspace) override {
@@ -76,20 +113,33 @@ class PartExchange final : public Operation {
       }
     }
     if (stage_ == Stage::moving) {
+      if (!has_near_parts_ && !copy_near_parts()) return false;
       if (!transfers_.all_received(transport)) return false;
       for (int source = 0; source < layout_.ranks(); ++source) {
         if (const std::byte* const parts = received_[static_cast<std::size_t>(source)]) deliver(source, parts);
       }
       stage_ = Stage::sending;
     }
-    if (!transfers_.all_sent(transport)) return false;
+    if (!transfers_.all_sent(transport) || (shares_node_ && !node_->have_all_finished())) return false;
     transfers_.release(workspace);
     return true;
   }
 
   const Failure* failure() const noexcept override { return failure_ ? &*failure_ : nullptr; }
-  std::vector<int> awaited_ranks() const override { return transfers_.awaited_ranks(); }
+  DataProgress progress(const Transport& transport) const noexcept override {
+    DataProgress progress = Operation::progress(transport);
+    if (shares_node_) progress.count += node_->steps_of_all();
+    return progress;
+  }
+  std::vector<int> awaited_ranks() const override {
+    std::vector<int> ranks = transfers_.awaited_ranks();
+    if (shares_node_ && ranks.empty()) {
+      for (const int member : node_->unfinished()) ranks.push_back(rank_of(member));
+    }
+    return ranks;
+  }
   bool abandon(Transport& transport) noexcept override {
+    if (node_) node_->abandon(false);
     transfers_.abandon(transport);
     return false;
   }
@@ -122,25 +172,70 @@ class PartExchange final : public Operation {
     return bytes;
   }
 
+  [[nodiscard]] int rank_of(int member) const { return rank_ - node_->member() + member; }
+  /// Whether `rank` is on this rank's node, and the ranks of this node share memory.
+  [[nodiscard]] bool is_near(int rank) const {
+    const int member = shares_node_ ? rank - rank_ + node_->member() : -1;
+    return member >= 0 && member < node_->members();
+  }
+
   void move_parts(Transport& transport, Workspace& workspace) {
     stage_ = Stage::moving;
+    shares_node_ = node_ && node_->start();
     const int ranks = layout_.ranks();
     received_.resize(static_cast<std::size_t>(ranks));
     for (int step = 1; step < ranks; ++step) {
       const int source = (rank_ + ranks - step) % ranks;
       const std::size_t bytes = bytes_from(source);
-      if (bytes == 0) continue;
+      if (bytes == 0 || is_near(source)) continue;
       received_[static_cast<std::size_t>(source)] = transfers_.receive(transport, workspace, source, bytes);
     }
     for (int step = 1; step < ranks; ++step) {
       const int target = (rank_ + step) % ranks;
-      if (bytes_to(target) != 0) transfers_.send(transport, target, pack(workspace, target));
+      if (bytes_to(target) != 0 && !is_near(target)) transfers_.send(transport, target, pack(workspace, target));
     }
     // all messages are packed, so inputs may be overwritten from here on
-    if (std::any_of(items_.begin(), items_.end(), is_in_place)) {
+    if (is_in_place_) {
       deliver(rank_, pack(workspace, rank_).data());
     } else {
       copy_own_parts();
+    }
+    has_near_parts_ = !shares_node_;
+  }
+
+  /// Copies the parts in the inputs of the other ranks of the node. Returns false if one of these ranks has abandoned
+  /// the operation.
+  bool copy_near_parts() {
+    if (!node_->begin_work()) return false;
+    for (int step = 1; step < node_->members(); ++step) copy_parts_of((node_->member() + step) % node_->members());
+    if (!node_->end_work()) return false;
+    node_->finish();
+    has_near_parts_ = true;
+    return true;
+  }
+
+  /// Copies the parts in the inputs of `member`; stops when NodeStage::goes_on returns false.
+  void copy_parts_of(int member) {
+    const PartRange sources = sources_on(rank_of(member));
+    for (std::size_t k = 0; k < items_.size(); ++k) {
+      const HostItem& item = items_[k];
+      const PartBegins& begins = item.input_parts.front();  // the same for all inputs
+      for (int part = sources.first; part < sources.last; ++part) {
+        const std::byte* const input = node_->input(member, k, static_cast<std::size_t>(part - sources.first));
+        for (std::size_t j = 0; j < item.outputs.size(); ++j) {
+          const int target = layout_.first(rank_) + static_cast<int>(j);
+          const std::size_t bytes = byte_count(row_count(begins, {target, target + 1}), item);
+          std::byte* const output =
+              at(item.outputs[j], begin_of(item.output_parts[j], part) * item.row_elements, item.dtype);
+          const std::byte* const source = input + byte_count(begin_of(begins, target), item);
+          constexpr std::size_t most = NodeWork::turn_bytes / 2;
+          for (std::size_t begin = 0; begin < bytes; begin += most) {
+            const std::size_t turn = std::min(most, bytes - begin);
+            if (!node_->goes_on(2 * turn)) return;
+            copy(output + begin, source + begin, turn);
+          }
+        }
+      }
     }
   }
 
@@ -194,6 +289,11 @@ class PartExchange final : public Operation {
   const ReplicaLayout layout_;
   int rank_;
   std::vector<HostItem> items_;
+  const bool is_in_place_;
+  std::vector<HostItem> node_items_;
+  std::optional<NodeStage> node_;
+  bool shares_node_ = false;               // whether the ranks of the node read each other's inputs
+  bool has_near_parts_ = false;            // whether this rank has read the inputs of the other ranks of its node
   std::optional<RowAgreement> agreement_;  // set if each rank knows only its own numbers of rows
   std::optional<Failure> failure_;
   Stage stage_ = Stage::moving;
@@ -204,8 +304,8 @@ class PartExchange final : public Operation {
 }  // namespace
 
 std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout, int rank,
-                                              std::vector<HostItem> items) {
-  return std::make_shared<PartExchange>(descriptor, layout, rank, std::move(items));
+                                              std::vector<HostItem> items, NodeGroup* group) {
+  return std::make_shared<PartExchange>(descriptor, layout, rank, std::move(items), group);
 }
 
 }  // namespace lockstep::detail

@@ -7,6 +7,7 @@
 
 #include "collectives/make_communicator.hpp"
 #include "support/collective_cases.hpp"
+#include "support/delays.hpp"
 #include "support/nodes.hpp"
 #include "support/ranks.hpp"
 #include "transport/shm/node_group.hpp"
@@ -25,20 +26,6 @@
 namespace lockstep::test {
 namespace {
 
-/// Nothing, a moment, or long enough for others to come two operations further if they could.
-void random_delay() {
-  thread_local std::minstd_rand random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
-  switch (random() % 64) {
-    case 0: std::this_thread::sleep_for(std::chrono::microseconds(random() % 300)); break;
-    case 1:
-    case 2:
-    case 3: std::this_thread::yield(); break;
-    default: break;
-  }
-}
-
-constexpr detail::TestHooks delays{.at_flag = random_delay};
-
 /// As on_ranks, of communicators with `hooks`.
 void on_ranks_with(const detail::TestHooks& hooks, const std::vector<int>& counts,
                    const std::function<void(Communicator&)>& body, const CommunicatorOptions& options = {}) {
@@ -56,14 +43,6 @@ TEST(Delays, at_flags_change_nothing) {
     on_ranks_with(delays, counts, [](Communicator& comm) { check_every_collective(comm); });
   }
 }
-
-/// Some buffers cannot be seen by the others.
-bool hides_some(const void*) {
-  thread_local std::minstd_rand random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
-  return random() % 16 < 9;
-}
-
-constexpr detail::TestHooks delays_and_hidden_memory{.at_flag = random_delay, .hides_memory = hides_some};
 
 /// Every collective where each rank shares memory with some of the others only.
 void check_on_several_nodes(const detail::TestHooks& hooks) {

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hooks that make ranks slow at random moments: at every flag that they show to each other.
+
+#pragma once
+
+#include "transport/shm/node_group.hpp"
+
+#include <chrono>
+#include <functional>
+#include <random>
+#include <thread>
+
+namespace lockstep::test {
+
+inline unsigned random_of_thread() {
+  thread_local std::minstd_rand random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+  return static_cast<unsigned>(random());
+}
+
+/// Nothing, a moment, or long enough for others to come two operations further if they could.
+inline void random_delay() {
+  switch (random_of_thread() % 64) {
+    case 0: std::this_thread::sleep_for(std::chrono::microseconds(random_of_thread() % 300)); break;
+    case 1:
+    case 2:
+    case 3: std::this_thread::yield(); break;
+    default: break;
+  }
+}
+
+/// Some buffers cannot be seen by the others.
+inline bool hides_some(const void*) { return random_of_thread() % 16 < 9; }
+
+inline constexpr detail::TestHooks delays{.at_flag = random_delay};
+inline constexpr detail::TestHooks delays_and_hidden_memory{.at_flag = random_delay, .hides_memory = hides_some};
+
+}  // namespace lockstep::test

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The lockstep authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every collective on several nodes, at random sizes and times, and calls of different collectives.
+
+#include <lockstep/base/error.hpp>
+#include <lockstep/collectives/communicator.hpp>
+
+#include "collectives/make_communicator.hpp"
+#include "support/delays.hpp"
+#include "support/nodes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+const std::vector<std::vector<int>> all_leaders{
+    {0, 1}, {0, 0, 2, 2}, {0, 1, 1, 3, 3}, {0, 0, 0, 3, 3, 3}, {0, 1, 2, 3, 4}, {0, 0, 2, 2, 4, 4, 6, 6}};
+
+NodeLayout one_replica_each(const std::vector<int>& leaders) { return {leaders, std::vector<int>(leaders.size(), 1)}; }
+
+/// Calls of all kinds, whose values identify the sender, the element and the call.
+class EveryKind {
+ public:
+  explicit EveryKind(Communicator& comm) : comm_(comm), size_(static_cast<std::size_t>(comm.size())) {}
+
+  static constexpr unsigned kinds = 8;
+
+  /// Makes one call. `part` elements are a part of the call's data for one rank.
+  void call(unsigned kind, int root, std::size_t part, int number) {
+    number_ = number;
+    const bool is_root = comm_.rank() == root;
+    const std::size_t whole = part * size_;
+    const auto sum = [&](std::size_t i) {
+      std::int64_t total = 0;
+      for (int rank = 0; rank < comm_.size(); ++rank) total += value(rank, i);
+      return total;
+    };
+    const auto gathered = [&](std::size_t i) { return value(static_cast<int>(i / part), i % part); };
+    const std::size_t own = part * static_cast<std::size_t>(comm_.rank());
+    switch (kind) {
+      case 0:
+        in_ = values_of(comm_.rank(), whole);
+        comm_.all_reduce(std::span(in_), ReduceOp::sum);
+        return check(in_, whole, sum);
+      case 1:
+        in_ = values_of(comm_.rank(), whole);
+        out_.assign(is_root ? whole : 0, -1);
+        comm_.reduce(std::span(std::as_const(in_)), std::span(out_), ReduceOp::sum, root);
+        return check(out_, is_root ? whole : 0, sum);
+      case 2:
+        in_ = values_of(comm_.rank(), whole);
+        out_.assign(part, -1);
+        comm_.reduce_scatter(std::span(std::as_const(in_)), std::span(out_), ReduceOp::sum);
+        return check(out_, part, [&](std::size_t i) { return sum(own + i); });
+      case 3:
+        in_ = values_of(comm_.rank(), part);
+        out_.assign(whole, -1);
+        comm_.all_gather(std::span(std::as_const(in_)), std::span(out_));
+        return check(out_, whole, gathered);
+      case 4:
+        in_ = values_of(comm_.rank(), part);
+        out_.assign(is_root ? whole : 0, -1);
+        comm_.gather(std::span(std::as_const(in_)), std::span(out_), root);
+        return check(out_, is_root ? whole : 0, gathered);
+      case 5:
+        in_ = values_of(root, is_root ? whole : 0);
+        out_.assign(part, -1);
+        comm_.scatter(std::span(std::as_const(in_)), std::span(out_), root);
+        return check(out_, part, [&](std::size_t i) { return value(root, own + i); });
+      case 6:
+        in_ = values_of(comm_.rank(), whole);
+        out_.assign(whole, -1);
+        comm_.all_to_all(std::span(std::as_const(in_)), std::span(out_));
+        return check(out_, whole, [&](std::size_t i) { return value(static_cast<int>(i / part), own + i % part); });
+      default:
+        in_ = is_root ? values_of(root, whole) : std::vector<std::int64_t>(whole, -1);
+        comm_.broadcast(std::span(in_), root);
+        return check(in_, whole, [&](std::size_t i) { return value(root, i); });
+    }
+  }
+
+  /// Makes a call that fails, and checks that it has written nothing; then writes to all its buffers.
+  void call_and_fail(unsigned kind, std::size_t part, Code code) {
+    try {
+      call(kind, 0, part, 0);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+    }
+    const bool is_in_place = kind == 0 || kind == 7;
+    if (is_in_place) {
+      const bool has_values = kind == 0 || comm_.rank() == 0;
+      check(in_, part * size_, [&](std::size_t i) { return has_values ? value(comm_.rank(), i) : std::int64_t{-1}; });
+    } else {
+      EXPECT_TRUE(std::all_of(out_.begin(), out_.end(), [](std::int64_t each) { return each == -1; }));
+    }
+    std::fill(in_.begin(), in_.end(), -2);
+    std::fill(out_.begin(), out_.end(), -2);
+  }
+  /// Whether nothing was written to the buffers of the failed call since it failed.
+  [[nodiscard]] bool are_untouched() const {
+    const auto is_mark = [](std::int64_t each) { return each == -2; };
+    return std::all_of(in_.begin(), in_.end(), is_mark) && std::all_of(out_.begin(), out_.end(), is_mark);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t value(int rank, std::size_t i) const {
+    return static_cast<std::int64_t>(i) * (rank + 1) + 1000 * number_ + rank;
+  }
+  [[nodiscard]] std::vector<std::int64_t> values_of(int rank, std::size_t count) const {
+    std::vector<std::int64_t> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = value(rank, i);
+    return values;
+  }
+  template <class Expected>
+  void check(const std::vector<std::int64_t>& values, std::size_t count, const Expected& expected) const {
+    ASSERT_EQ(values.size(), count);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], expected(i)) << "element " << i;
+  }
+
+  Communicator& comm_;
+  std::size_t size_;
+  int number_ = 0;
+  std::vector<std::int64_t> in_;
+  std::vector<std::int64_t> out_;
+};
+
+TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_and_times) {
+  for (const auto& leaders : all_leaders) {
+    for (const bool share_memory : {true, false}) {
+      on_nodes(one_replica_each(leaders), {.share_memory = share_memory}, [](Communicator& comm) {
+        CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
+        EveryKind every(comm);
+        std::minstd_rand random(17);  // the same on all ranks
+        for (int number = 0; number < 120; ++number) {
+          const auto kind = static_cast<unsigned>(number) % EveryKind::kinds;
+          const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
+          every.call(kind, root, std::size_t{1} << random() % 15, number);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      });
+    }
+  }
+}
+
+/// The ranks of one node start; those of the other node come late, with another call.
+TEST(SeveralNodes, writes_nothing_if_a_late_node_makes_another_call) {
+  for (const bool share_memory : {true, false}) {
+    on_nodes(one_replica_each({0, 0, 0, 3, 3, 3}), {.share_memory = share_memory}, [](Communicator& comm) {
+      CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
+      EveryKind every(comm);
+      for (unsigned kind = 0; kind < EveryKind::kinds; ++kind) {
+        for (unsigned other = 0; other < EveryKind::kinds; ++other) {
+          comm.barrier();
+          const bool is_late = comm.rank() >= 3;
+          if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(4));
+          every.call_and_fail(is_late ? other : kind, is_late ? 700 : 900, Code::mismatch);
+          comm.barrier();
+          EXPECT_TRUE(every.are_untouched()) << kind << ' ' << other;
+          every.call(other, 0, 800, 1);
+        }
+      }
+    });
+  }
+}
+
+TEST(SeveralNodes, ends_with_the_failure_of_a_rank_of_another_node) {
+  for (const bool share_memory : {true, false}) {
+    on_nodes(one_replica_each({0, 0, 0, 3, 3, 3}), {.share_memory = share_memory}, [](Communicator& comm) {
+      CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
+      EveryKind every(comm);
+      for (unsigned kind = 0; kind < EveryKind::kinds; ++kind) {
+        comm.barrier();
+        if (comm.rank() == 4) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          comm.abort("it cannot");
+        } else {
+          every.call_and_fail(kind, 900, Code::unavailable);
+        }
+        static_cast<void>(comm.recover());
+        comm.barrier();
+        EXPECT_TRUE(comm.rank() == 4 || every.are_untouched()) << kind;
+        every.call(kind, 1, 800, 1);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test

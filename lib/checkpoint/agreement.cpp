@@ -101,10 +101,18 @@ std::string from_rank_0(Communicator& communicator, const std::string& text) {
   return broadcast_text(communicator, 0, text);
 }
 
-void require_same(Communicator& communicator, std::uint64_t number, const std::string& what) {
+void require_same(Communicator& communicator, std::uint64_t number, const std::string& mine,
+                  const std::function<std::string(const TextOfRank& first, const TextOfRank& other)>& difference) {
   const auto least = over_all_ranks<std::uint64_t>(communicator, number, ReduceOp::min);
   const auto most = over_all_ranks<std::uint64_t>(communicator, number, ReduceOp::max);
-  if (least != most) throw_error(Code::mismatch, "{}", what);
+  if (least == most) return;
+  const bool differs = number != from_rank_0(communicator, number);
+  const auto other = static_cast<int>(
+      over_all_ranks<std::int64_t>(communicator, differs ? communicator.rank() : no_rank, ReduceOp::min));
+  const TextOfRank first_text{0, broadcast_text(communicator, 0, mine)};
+  const TextOfRank other_text{other, broadcast_text(communicator, other, mine)};
+  throw Error(Code::mismatch, difference(first_text, other_text),
+              {.rank = other, .replica = -1, .operation = "checkpoint", .sequence = -1});
 }
 
 void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers) {

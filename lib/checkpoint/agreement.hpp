@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,8 +39,17 @@ void run_on_all_ranks(Communicator& communicator, Body&& body) {
 [[nodiscard]] std::uint64_t from_rank_0(Communicator& communicator, std::uint64_t number);
 /// Returns rank 0's text on every rank. Collective.
 [[nodiscard]] std::string from_rank_0(Communicator& communicator, const std::string& text);
-/// If the ranks pass different numbers, throws Error(mismatch) with the text `what` on every rank. Collective.
-void require_same(Communicator& communicator, std::uint64_t number, const std::string& what);
+/// A rank and the text that it passes to require_same.
+struct TextOfRank {
+  int rank;
+  std::string text;
+};
+
+/// If the ranks pass different numbers, throws Error(mismatch) on every rank. The error's text is what `difference`
+/// returns for the texts `mine` of rank 0 and of the lowest rank whose number differs from rank 0's. Collective: two
+/// all_reduce calls of 8 bytes; after a mismatch, also the texts of the two ranks are broadcast.
+void require_same(Communicator& communicator, std::uint64_t number, const std::string& mine,
+                  const std::function<std::string(const TextOfRank& first, const TextOfRank& other)>& difference);
 /// Replaces `numbers` by the element-wise sum over all ranks. Collective.
 void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numbers);
 /// Returns a tensor with one row per replica of all ranks. `local` has one tensor per local replica. The tensors have

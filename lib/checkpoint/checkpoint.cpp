@@ -40,7 +40,7 @@ bool is_utf8(std::string_view text) {
 
 void warn_of_incomplete(const std::string& directory, const detail::Found& found) {
   const bool is_one = found.incomplete.size() == 1;
-  detail::log_warning("restore_latest: {}: skipping step{} {} without {}, since {} save{} not complete; restoring {}",
+  detail::log_warning("restore_latest: {}: skipping step{} {} without {}, because {} save{} not complete; restoring {}",
                       directory, is_one ? "" : "s", fmt::join(found.incomplete, ", "), detail::manifest_name,
                       is_one ? "its" : "their", is_one ? " was" : "s were",
                       found.latest ? fmt::format("step {} instead", *found.latest)
@@ -69,9 +69,10 @@ void Checkpoint::Implementation::require_free_name(const std::string& name) cons
                         name);
   }
   if (name.empty() || name == "__metadata__" || name.ends_with(copies_suffix)) {
-    detail::throw_error(Code::invalid_argument,
-                        "track: the name \"{}\" is not allowed; it must not be empty, be __metadata__, or end in {}",
-                        name, copies_suffix);
+    detail::throw_error(
+        Code::invalid_argument,
+        "track: the name \"{}\" is not allowed; it must not be empty, not be __metadata__, and not end in {}", name,
+        copies_suffix);
   }
   if (!is_utf8(name)) detail::throw_error(Code::invalid_argument, "track: the name is not valid UTF-8");
 }

@@ -59,7 +59,7 @@ std::vector<std::string> names_in(const Path& directory) {
   std::filesystem::directory_iterator entries(directory, error);
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error))
     names.push_back(entries->path().filename().string());
-  if (error) throw_system_error("read directory", directory, error.value());
+  if (error) throw_system_error("read the directory", directory, error.value());
   return names;
 }
 
@@ -67,7 +67,7 @@ std::vector<std::string> names_in(const Path& directory) {
 bool is_present(const Path& directory) {
   std::error_code error;
   const bool result = std::filesystem::exists(directory, error);
-  if (error) throw_system_error("read directory", directory, error.value());
+  if (error) throw_system_error("read the directory", directory, error.value());
   return result;
 }
 
@@ -95,8 +95,8 @@ void remove_checkpoint(const Path& directory, std::int64_t step) {
 
 }  // namespace
 
-void throw_system_error(std::string_view call, const Path& path, int error_number) {
-  throw_error(code_of(error_number), "{}: {}: {}", call, path.string(),
+void throw_system_error(std::string_view action, const Path& path, int error_number) {
+  throw_error(code_of(error_number), "cannot {} {}: {}", action, path.string(),
               std::error_code(error_number, std::generic_category()).message());
 }
 
@@ -104,13 +104,13 @@ File::File(Path path, int descriptor) noexcept : path_(std::move(path)), descrip
 
 File File::open_to_read(const Path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_system_error("open to read", path, errno);
+  if (descriptor < 0) throw_system_error("open", path, errno);
   return {path, descriptor};
 }
 
 File File::open_to_write(const Path& path) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw_system_error("open to write", path, errno);
+  if (descriptor < 0) throw_system_error("open for writing", path, errno);
   return {path, descriptor};
 }
 
@@ -128,8 +128,9 @@ File::~File() {
 
 std::uint64_t File::size() const {
   struct stat status{};
-  if (::fstat(descriptor_, &status) != 0) throw_system_error("stat", path_, errno);
-  if (!S_ISREG(status.st_mode)) throw_error(Code::invalid_argument, "stat: {}: not a regular file", path_.string());
+  if (::fstat(descriptor_, &status) != 0) throw_system_error("read", path_, errno);
+  if (!S_ISREG(status.st_mode))
+    throw_error(Code::invalid_argument, "cannot read {}: it is not a regular file", path_.string());
   return static_cast<std::uint64_t>(status.st_size);
 }
 
@@ -149,8 +150,8 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_system_error("read", path_, errno);
     if (got == 0) {
-      throw_error(Code::data_loss, "read: {}: the file ends at byte {}, {} bytes too early; it is truncated",
-                  path_.string(), offset, bytes.size());
+      throw_error(Code::data_loss, "{} is truncated: it ends at byte {}, {} bytes too early", path_.string(), offset,
+                  bytes.size());
     }
     offset += static_cast<std::uint64_t>(got);
     bytes = bytes.subspan(static_cast<std::size_t>(got));
@@ -158,15 +159,14 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
 }
 
 void File::sync() {
-  if (::fsync(descriptor_) != 0) throw_system_error("fsync", path_, errno);
+  if (::fsync(descriptor_) != 0) throw_system_error("flush to disk (fsync)", path_, errno);
 }
 
 std::string read_text(const Path& path, std::uint64_t most) {
   const File file = File::open_to_read(path);
   const std::uint64_t size = file.size();
   if (size > most) {
-    throw_error(Code::data_loss,
-                "read: {}: the file has {} bytes, but at most {} are expected; it is not a checkpoint manifest",
+    throw_error(Code::data_loss, "{} has {} bytes, but at most {} are allowed; it is not the manifest of a checkpoint",
                 path.string(), size, most);
   }
   std::string text(static_cast<std::size_t>(size), '\0');
@@ -177,18 +177,18 @@ std::string read_text(const Path& path, std::uint64_t most) {
 void make_directories(const Path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw_system_error("make directory", path, error.value());
-  if (!std::filesystem::is_directory(path, error)) throw_system_error("make directory", path, ENOTDIR);
+  if (error) throw_system_error("create the directory", path, error.value());
+  if (!std::filesystem::is_directory(path, error)) throw_system_error("create the directory", path, ENOTDIR);
 }
 
 void sync_directory(const Path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_system_error("open directory", path, errno);
+  if (descriptor < 0) throw_system_error("open the directory", path, errno);
   const int result = ::fsync(descriptor);
   const int error_number = errno;
   ::close(descriptor);
   // EINVAL: this file system does not support fsync on directories, and does not need such a call
-  if (result != 0 && error_number != EINVAL) throw_system_error("fsync", path, error_number);
+  if (result != 0 && error_number != EINVAL) throw_system_error("flush to disk (fsync)", path, error_number);
 }
 
 void put_in_place(const Path& from, const Path& to) {
@@ -254,8 +254,8 @@ Found find_checkpoints(const Path& directory) {
   }
   if (!has_step && !other.empty()) {
     throw_error(Code::invalid_argument,
-                "restore_latest: {} has no checkpoints but other entries, such as \"{}\"; give the directory of the "
-                "checkpoints, or an empty or new one",
+                "restore_latest: {} has no checkpoints, but it has other entries, such as \"{}\"; give "
+                "the directory of the checkpoints, or an empty or new one",
                 directory.string(), other);
   }
   std::sort(found.incomplete.begin(), found.incomplete.end());

@@ -22,10 +22,10 @@ namespace lockstep::detail {
 
 using Path = std::filesystem::path;
 
-/// Throws an Error that names `call`, `path` and the text of `error_number`. The code is invalid_argument if the path
-/// is wrong, failed_precondition if permission is missing, and unavailable for other errors: there is no space, or the
+/// Throws Error "cannot <action> <path>: <text of error_number>". The code is invalid_argument if the path is wrong,
+/// failed_precondition if permission is missing, and unavailable for other errors: there is no space, or the
 /// device fails.
-[[noreturn]] void throw_system_error(std::string_view call, const Path& path, int error_number);
+[[noreturn]] void throw_system_error(std::string_view action, const Path& path, int error_number);
 
 /// An open file. Move-only.
 class File {

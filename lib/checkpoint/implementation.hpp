@@ -117,6 +117,11 @@ class PendingSave::Implementation {
 
 namespace detail {
 
+/// The word for a tracked object of this kind in the texts of errors: "generator", "iterator".
+[[nodiscard]] inline std::string_view shown_kind(std::string_view kind) noexcept {
+  return kind == "input" ? "iterator" : kind;
+}
+
 /// Restores a checkpoint. First reads and checks all files, and agrees with all ranks that no rank has failed. Only
 /// then changes the tracked objects, by operations that cannot fail.
 class Restore {

@@ -97,7 +97,7 @@ Manifest parse_manifest(const std::string& text, const std::string& file) {
   }
   const Json& body = json["checkpoint"];
   if (json.value("crc32c", Json()) != checksum_of(body))
-    throw_error(Code::data_loss, "{}: the checksum of the manifest is wrong; the file is damaged", file);
+    throw_error(Code::data_loss, "{}: the checksum of this file is wrong; the file is damaged", file);
   try {
     const int version = body.at("version").get<int>();
     if (version > Manifest::version) {
@@ -107,7 +107,7 @@ Manifest parse_manifest(const std::string& text, const std::string& file) {
     }
     return manifest_of(body);
   } catch (const Json::exception& error) {
-    throw_error(Code::data_loss, "{}: the manifest is damaged: {}", file, error.what());
+    throw_error(Code::data_loss, "{}: the file is damaged: {}", file, error.what());
   }
 }
 

@@ -111,8 +111,10 @@ class PreemptionGuard::Handlers {
     ::sigemptyset(&action.sa_mask);
     struct sigaction before{};
     if (::sigismember(&possible, signal) != 1 || ::sigaction(signal, &action, &before) != 0) {
-      detail::throw_error(Code::invalid_argument, "PreemptionGuard: signal {} cannot be handled; use another one",
-                          signal);
+      detail::throw_error(
+          Code::invalid_argument,
+          "PreemptionGuard: signal {} of signals cannot be handled by a program; use another one, such as SIGTERM",
+          signal);
     }
     former_.emplace_back(signal, before);
   }
@@ -180,7 +182,7 @@ bool PreemptionGuard::has_signal() const noexcept {
 bool PreemptionGuard::should_stop() {
   if (has_strategy() && !in_cross_replica_context()) {
     detail::throw_error(Code::failed_precondition,
-                        "should_stop: called in replica context; call it in cross-replica context, between steps");
+                        "should_stop: called in replica context; call it outside of the step function, between steps");
   }
   if (stopping_ || calls_++ % check_every_ != 0) return stopping_;
   std::vector<std::uint32_t> signals{has_signal() ? 1u : 0u};

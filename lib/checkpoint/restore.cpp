@@ -17,6 +17,8 @@
 #include <lockstep/device/gpu.hpp>
 #include <lockstep/device/memory_resource.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -80,8 +82,12 @@ Restore::Restore(Checkpoint::Implementation& checkpoint, const Path& path, const
 std::int64_t Restore::run() {
   Communicator& communicator = checkpoint_.communicator;
   run_on_all_ranks(communicator, [this] { read(); });
-  require_same(communicator, fingerprint_,
-               "restore: ranks read different files at " + path_.string() + "; all ranks must see the same directory");
+  require_same(communicator, fingerprint_, path_.string(), [](const TextOfRank& first, const TextOfRank& other) {
+    return fmt::format(
+        "restore: rank {} reads {} and rank {} reads {}, but the contents differ; all ranks must restore the same "
+        "checkpoint, from a file system that they share",
+        first.rank, first.text, other.rank, other.text);
+  });
   // Opening an iterator may be collective, so prepare_words() starts only after read() has succeeded on all ranks.
   run_on_all_ranks(communicator, [this] { prepare_words(); });
   write();
@@ -104,8 +110,8 @@ void Restore::read() {
   const std::uint64_t size = file.size();
   if (manifest_ && size != manifest_->file_bytes) {
     throw_error(Code::data_loss,
-                "{}: the file has {} bytes, but according to the manifest {}; it is truncated or damaged", label_, size,
-                manifest_->file_bytes);
+                "{}: the file has {} bytes, but {} of this checkpoint says {}; it is truncated or damaged", label_,
+                size, manifest_name, manifest_->file_bytes);
   }
   std::string header_bytes(std::min<std::uint64_t>(size, 8), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(header_bytes)));
@@ -141,10 +147,10 @@ bool Restore::is_known(const std::string& name) const {
 void Restore::check_names() const {
   for (const auto& [name, variable] : checkpoint_.variables) {
     if (find(name) != nullptr) continue;
-    throw_error(
-        Code::invalid_argument,
-        "{}: the file has no tensor \"{}\", which is tracked; track the objects that were saved, under the same names",
-        label_, name);
+    throw_error(Code::invalid_argument,
+                "{}: the file has no tensor \"{}\", but a variable is tracked under this name; track the objects that "
+                "were saved, under the same names",
+                label_, name);
   }
   for (const auto& [name, object] : checkpoint_.words) {
     const bool is_there = manifest_ && manifest_->words.contains(name) && manifest_->words.at(name).kind == object.kind;
@@ -152,7 +158,7 @@ void Restore::check_names() const {
     throw_error(Code::invalid_argument,
                 "{}: the checkpoint has no state of the {} \"{}\", which is tracked; track the objects that were "
                 "saved, under the same names",
-                label_, object.kind == "input" ? "iterator" : object.kind, name);
+                label_, shown_kind(object.kind), name);
   }
   if (options_.names == RestoredNames::tracked) return;
   const auto refuse = [this](const std::string& name) {
@@ -209,8 +215,9 @@ Tensor Restore::load(const File& file, const TensorEntry& entry) const {
 void Restore::check_block(std::span<const std::byte> bytes, const TensorEntry& entry, std::size_t number) const {
   const auto record = manifest_->tensors.find(entry.name);
   if (record == manifest_->tensors.end() || number >= record->second.checksums.size()) {
-    throw_error(Code::data_loss, "{}: the manifest has no checksum for tensor \"{}\"; it belongs to another file",
-                label_, entry.name);
+    throw_error(Code::data_loss,
+                "{}: {} of this checkpoint has no checksum for tensor \"{}\"; it belongs to another file", label_,
+                manifest_name, entry.name);
   }
   if (crc32c(bytes) != record->second.checksums[number]) {
     throw_error(Code::data_loss,
@@ -234,9 +241,11 @@ void Restore::prepare_words() {
     try {
       changes_.push_back(object.prepare(words));
     } catch (const std::out_of_range&) {
-      throw_error(Code::data_loss, "restore: {}: the saved state of \"{}\" is incomplete", path_.string(), name);
+      throw_error(Code::data_loss, "restore: {}: the saved state of the {} \"{}\" is incomplete; the file is damaged",
+                  path_.string(), shown_kind(object.kind), name);
     } catch (const Error& error) {
-      throw_error(error.code(), "restore: {}: the {} \"{}\": {}", path_.string(), object.kind, name, error.text());
+      throw_error(error.code(), "restore: {}: the {} \"{}\": {}", path_.string(), shown_kind(object.kind), name,
+                  error.text());
     }
   }
 }

@@ -24,19 +24,20 @@ namespace lockstep {
 using detail::File;
 
 SafetensorsFile load_safetensors(const std::string& path) {
+  const std::string label = "load_safetensors: " + path;
   const File file = File::open_to_read(path);
   const std::uint64_t size = file.size();
   std::string bytes(std::min<std::uint64_t>(size, 8), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(bytes)));
-  std::string text(static_cast<std::size_t>(detail::header_length(bytes, size, path)), '\0');
+  std::string text(static_cast<std::size_t>(detail::header_length(bytes, size, label)), '\0');
   file.read_at(8, std::as_writable_bytes(std::span(text)));
-  detail::SafetensorsHeader header = detail::parse_header(text, size, path);
+  detail::SafetensorsHeader header = detail::parse_header(text, size, label);
   SafetensorsFile result;
   for (const detail::TensorEntry& entry : header.tensors) {
     Tensor tensor = Tensor::uninitialized(entry.dtype, entry.shape);
     const std::span<std::byte> elements(static_cast<std::byte*>(tensor.data()), tensor.byte_count());
     file.read_at(header.data_offset + entry.begin, elements);
-    detail::check_elements(elements, entry, path);
+    detail::check_elements(elements, entry, label);
     result.tensors.emplace(entry.name, std::move(tensor));
   }
   result.metadata = std::move(header.metadata);
@@ -51,8 +52,10 @@ void save_safetensors(const std::string& path, const SafetensorsFile& content) {
   std::string bytes;
   try {
     bytes = detail::format_header(header);
-  } catch (const nlohmann::json::exception& error) {  // names that are not UTF-8
-    detail::throw_error(Code::invalid_argument, "save_safetensors: {}: {}", path, error.what());
+  } catch (const nlohmann::json::exception&) {
+    detail::throw_error(Code::invalid_argument,
+                        "save_safetensors: {}: the name of a tensor or a text of the metadata is not valid UTF-8",
+                        path);
   }
   const detail::Path unfinished = path + ".unfinished-" + std::to_string(::getpid());
   try {

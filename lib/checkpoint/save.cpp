@@ -19,8 +19,13 @@
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/detail/propagate.hpp>
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <random>
+#include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 
 namespace lockstep {
@@ -39,6 +44,39 @@ void require_aggregation(const std::string& name, const Variable& variable) {
                       "save: the variable \"{}\" is synchronized on read, so the aggregate of all replicas' copies is "
                       "saved, but its aggregation is none. Create it with aggregation sum, mean or only_first_replica",
                       name);
+}
+
+/// What a rank saves, one line each: the directory, the step, and the tracked objects in their order.
+std::string save_text(const Checkpoint::Implementation& checkpoint, const Path& directory, std::int64_t step) {
+  std::string text = fmt::format("directory \"{}\"\nstep {}\n", directory.string(), step);
+  for (const auto& [name, variable] : checkpoint.variables) {
+    text += fmt::format("\"{}\" {}{} ({}, {})\n", name, to_string(variable.dtype()), to_string(variable.shape()),
+                        to_string(variable.synchronization()), to_string(variable.aggregation()));
+  }
+  for (const auto& [name, object] : checkpoint.words)
+    text += fmt::format("\"{}\" ({})\n", name, detail::shown_kind(object.kind));
+  return text;
+}
+
+/// The error text for the first line that differs between two texts of save_text.
+std::string difference_of_saves(const detail::TextOfRank& first, const detail::TextOfRank& other) {
+  std::istringstream first_lines(first.text);
+  std::istringstream other_lines(other.text);
+  for (int number = -1;; ++number) {  // of the object, after the lines of the directory and the step
+    std::string here;
+    std::string there;
+    const bool is_here = static_cast<bool>(std::getline(first_lines, here));
+    const bool is_there = static_cast<bool>(std::getline(other_lines, there));
+    if (is_here && is_there && here == there) continue;
+    if (number < 1) {
+      return fmt::format("save: rank {} passes {}, but rank {} passes {}; all ranks must save the same checkpoint",
+                         first.rank, here, other.rank, there);
+    }
+    return fmt::format(
+        "save: tracked object number {} is {} on rank {}, but {} on rank {}; all ranks must track the same objects in "
+        "the same order",
+        number, is_here ? here : "missing", first.rank, is_there ? there : "missing", other.rank);
+  }
 }
 
 }  // namespace
@@ -60,9 +98,8 @@ PendingSave::Implementation::Implementation(Checkpoint::Implementation& checkpoi
       keep_last_(checkpoint.options.keep_last),
       copied_(checkpoint.copied) {
   if (step < 0) detail::throw_error(Code::invalid_argument, "save: step is {}; it must be at least 0", step);
-  const std::string what = directory.string() + '\n' + std::to_string(step);
-  detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))),
-                       "save: ranks pass different directories or steps; all ranks must save the same checkpoint");
+  const std::string what = save_text(checkpoint, directory, step);
+  detail::require_same(communicator_, detail::crc32c(std::as_bytes(std::span(what))), what, difference_of_saves);
   unfinished_ = detail::unfinished_path(directory, step, detail::from_rank_0(communicator_, std::random_device()()));
   detail::propagate(communicator_, [&] {
     collect(checkpoint);

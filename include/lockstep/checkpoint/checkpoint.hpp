@@ -158,8 +158,9 @@ class LOCKSTEP_API Checkpoint {
   /// without a copy.
   /// If the save fails, it creates no checkpoint, and all ranks throw the same Error: invalid_argument for an on_read
   /// variable without aggregation (unless it is plain, see Variable), a negative step, or an invalid path;
-  /// failed_precondition if the process may not write to the directory, or if the call is in a step function;
-  /// unavailable if there is no space on the disk.
+  /// failed_precondition if the process may not write to the directory, or if the call is in a step function; mismatch
+  /// if ranks pass different arguments, or track different objects or in another order; unavailable if there is no
+  /// space on the disk.
   std::string save(const std::string& directory, std::int64_t step);
 
   /// Saves in the background. Returns when the state has been copied; from then on the variables may change.

@@ -177,15 +177,47 @@ TEST(DamagedCheckpoint, is_refused_by_all_when_one_rank_sees_another_file) {
     const auto first = job.checkpoint.save(directory.path(), 1);
     const auto second = job.checkpoint.save(directory.path(), 2);
     job.change(5);
-    expect_error(Code::mismatch, {"different files"},
+    expect_error(Code::mismatch, {"rank 0 reads " + first, "rank 1 reads " + second, "contents differ"},
                  [&] { job.checkpoint.restore(strategy.is_chief() ? first : second); });
     expect_error(Code::invalid_argument, {"no-such", "rank 1"}, [&] {
       job.checkpoint.restore(strategy.is_chief() ? first : (directory.path() / "no-such").string());
     });
-    expect_error(Code::mismatch, {"different directories"},
+    expect_error(Code::mismatch, {"rank 0 passes step 3, but rank 1 passes step 4", "same checkpoint"},
                  [&] { job.checkpoint.save(directory.path(), strategy.is_chief() ? 3 : 4); });
+    expect_error(
+        Code::mismatch, {"rank 0 passes directory \"" + directory.path().string() + "\"", "rank 1", "/b\""}, [&] {
+          job.checkpoint.save(strategy.is_chief() ? directory.path().string() : (directory.path() / "b").string(), 3);
+        });
     EXPECT_TRUE(job.is_untouched(5));
     EXPECT_EQ(job.checkpoint.restore_latest(directory.path()), 2) << "the job continues to work";
+  });
+}
+
+TEST(Checkpoint, of_other_objects_on_another_rank_is_refused_before_it_is_written) {
+  const TemporaryDirectory directory;
+  on_workers({1, 1, 1}, [&](Strategy& strategy) {
+    const bool is_last = strategy.communicator().rank() == 2;
+    const auto a = strategy.variable<float>(std::vector<float>(3), {.name = "a"});
+    const auto b = strategy.variable<double>(1.0, {.name = "b"});
+    const auto save = [&](const std::function<void(Checkpoint&)>& track) {
+      Checkpoint checkpoint(strategy);
+      track(checkpoint);
+      checkpoint.save(directory.path(), 1);
+    };
+    expect_error(Code::mismatch,
+                 {"number 2 is \"v\" f64[] (on_write, none) on rank 0", "\"w\" f64[] (on_write, none) on rank 2"},
+                 [&] { save([&](Checkpoint& all) { all.track("a", a).track(is_last ? "w" : "v", b); }); });
+    expect_error(Code::mismatch, {"number 1 is \"v\" f32[3]", "on rank 0, but \"v\" f64[]", "on rank 2"},
+                 [&] { save([&](Checkpoint& all) { is_last ? all.track("v", b) : all.track("v", a); }); });
+    expect_error(Code::mismatch, {"number 2 is missing on rank 0, but \"b\" f64[]", "on rank 2", "same order"}, [&] {
+      save([&](Checkpoint& all) {
+        all.track("a", a);
+        if (is_last) all.track("b", b);
+      });
+    });
+    EXPECT_TRUE(Checkpoint::steps(directory.path()).empty());
+    save([&](Checkpoint& all) { all.track("a", a).track("b", b); });
+    EXPECT_EQ(Checkpoint::steps(directory.path()), std::vector<std::int64_t>{1});
   });
 }
 

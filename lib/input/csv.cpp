@@ -8,11 +8,15 @@
 #include "input/csv_reader.hpp"
 #include "input/files_node.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -103,9 +107,10 @@ class CsvCursor final : public WholeCursor {
         next = static_cast<std::size_t>(column.index);
       }
       if (next >= field_count_) {
-        detail::throw_error(Code::invalid_argument,
-                            "{}: the file has {} columns, but column {} is requested (columns are numbered from 0)",
-                            reader_.place(), field_count_, next);
+        detail::throw_error(
+            Code::invalid_argument,
+            "{}: the file has {} columns, but columns[{}] selects column {} (columns are numbered from 0)",
+            reader_.place(), field_count_, places_.size(), next);
       }
       places_.push_back(next++);
     }
@@ -143,16 +148,22 @@ class CsvCursor final : public WholeCursor {
     const CsvColumn& column = plan_->options.columns[i];
     if (column.default_value) return *column.default_value;
     if (!column.dtype) return field;
-    detail::throw_error(Code::data_loss, "{}: column {} is empty and has no default_value", reader_.place(),
-                        places_[i]);
+    detail::throw_error(Code::data_loss, "{}: {} is empty, and it has no default_value", reader_.place(),
+                        column_text(i));
   }
   void write_value(std::size_t i, std::byte* target) const {
     const DType dtype = *plan_->options.columns[i].dtype;
     const std::string_view value = trimmed(field(i));
     if (parse_value(value, dtype, target)) return;
     constexpr std::size_t shown = 40;
-    detail::throw_error(Code::data_loss, "{}: column {} must be {}, found \"{}\"{}", reader_.place(), places_[i],
+    detail::throw_error(Code::data_loss, "{}: {} must be {}, found \"{}\"{}", reader_.place(), column_text(i),
                         to_string(dtype), value.substr(0, shown), value.size() > shown ? " and more" : "");
+  }
+  /// The column of the file that columns[i] selects, by the name in the options or by its number.
+  [[nodiscard]] std::string column_text(std::size_t i) const {
+    const std::string& name = plan_->options.columns[i].name;
+    return name.empty() ? fmt::format("column {} (columns are numbered from 0)", places_[i])
+                        : fmt::format("column \"{}\"", name);
   }
   [[nodiscard]] Tensor text(std::size_t i) const {
     const std::string_view bytes = field(i);
@@ -170,34 +181,37 @@ class CsvCursor final : public WholeCursor {
 
 void check_column(const CsvColumn& column, std::size_t i, bool has_header) {
   if (!column.name.empty() && !has_header) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "csv_dataset: column {} is given by the name \"{}\", which requires has_header; use its index instead", i,
-        column.name);
+    detail::throw_error(Code::invalid_argument,
+                        "csv_dataset: columns[{}] has the name \"{}\", but has_header is false, so the files have no "
+                        "names of columns; set "
+                        "has_header, or give an index",
+                        i, column.name);
   }
   if (!column.dtype || !column.default_value) return;
   alignas(8) std::array<std::byte, 8> value{};
   if (parse_value(trimmed(*column.default_value), *column.dtype, value.data())) return;
-  detail::throw_error(Code::invalid_argument, "csv_dataset: the default_value of column {} must be {}, found \"{}\"", i,
-                      to_string(*column.dtype), *column.default_value);
+  detail::throw_error(Code::invalid_argument, "csv_dataset: the default_value of columns[{}] must be {}, found \"{}\"",
+                      i, to_string(*column.dtype), *column.default_value);
 }
 
 /// Checks the number of columns. Returns whether all columns form one vector.
 bool check_leaves(const std::vector<CsvColumn>& columns, std::size_t leaves) {
   if (columns.size() == leaves) return false;
   if (leaves != 1 || columns.empty()) {
-    detail::throw_error(Code::invalid_argument,
-                        "csv_dataset: {} columns for elements of {} tensors; there must be one column for each tensor, "
-                        "or one tensor for all columns",
-                        columns.size(), leaves);
+    detail::throw_error(
+        Code::invalid_argument,
+        "csv_dataset: columns has {} columns, but an element of the dataset has {} tensors; give one column for "
+        "each tensor, or columns of one dtype for one tensor",
+        columns.size(), leaves);
   }
   for (const CsvColumn& column : columns) {
     if (column.dtype && column.dtype == columns.front().dtype) continue;
-    detail::throw_error(Code::invalid_argument,
-                        "csv_dataset: columns of one vector must have one dtype, but the first has {} and another has "
-                        "{}; use one tensor for each column",
-                        columns.front().dtype ? to_string(*columns.front().dtype) : "text",
-                        column.dtype ? to_string(*column.dtype) : "text");
+    detail::throw_error(
+        Code::invalid_argument,
+        "csv_dataset: all columns of one tensor must have one dtype, but columns[0] is {} and another column "
+        "is {}; use one tensor for each column",
+        columns.front().dtype ? to_string(*columns.front().dtype) : "text",
+        column.dtype ? to_string(*column.dtype) : "text");
   }
   return true;
 }
@@ -208,7 +222,7 @@ Pipeline csv_records(const FileList& files, const CsvOptions& options, std::size
   check_options("csv_dataset", options.records);
   if (options.delimiter == '"' || options.delimiter == '\n' || options.delimiter == '\r') {
     detail::throw_error(Code::invalid_argument,
-                        "csv_dataset: the delimiter has character code {}; it must not be a quote or a line end",
+                        "csv_dataset: delimiter is the character with code {}; it must not be a quote or a line end",
                         static_cast<int>(options.delimiter));
   }
   const bool is_vector = check_leaves(options.columns, leaves);

@@ -38,7 +38,7 @@ class FetchMemory final : public MemoryResource {
       if (cuda::Backend::of_this_process().is_of_this_process())
         cuda::put_in_order(cuda::stream_of(device_), device_.index, stream_.get());
     } catch (const std::exception& error) {  // CUDA has failed, so no work is running on the device
-      detail::log_warning("input: memory of {} is freed without waiting for the device's stream: {}",
+      detail::log_warning("distributed dataset: memory of {} is freed without waiting for the stream of the device: {}",
                           to_string(device_), error.what());
     }
     blocks_->deallocate(block, bytes);
@@ -75,7 +75,7 @@ DeviceFetch::~DeviceFetch() {
   try {  // a copy has failed, and other copies may be pending
     wait();
   } catch (const std::exception& error) {
-    detail::log_warning("input: {}", error.what());
+    detail::log_warning("distributed dataset: {}", error.what());
     detail::leak(new Leaves(std::move(sources_)));
   }
 }

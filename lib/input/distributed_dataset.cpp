@@ -22,10 +22,11 @@ void check_layout(const InputLayout& layout, AutoShardPolicy policy) {
   if (policy == AutoShardPolicy::automatic) return;
   for (const int count : replicas.counts()) {
     if (count == replicas.count(0)) continue;
-    detail::throw_error(Code::invalid_argument,
-                        "distribute: auto_shard_policy {} requires the same number of replicas on every rank, but the "
-                        "layout is {}; AUTO supports any layout",
-                        to_string(policy), to_string(replicas));
+    detail::throw_error(
+        Code::invalid_argument,
+        "experimental_distribute_dataset: auto_shard_policy {} requires the same number of replicas on every "
+        "rank, but the numbers by rank are {}; AUTO supports any layout",
+        to_string(policy), to_string(replicas));
   }
   if (policy != AutoShardPolicy::data && replicas.ranks() > 1 && !layout.peers) {
     detail::throw_error(Code::invalid_argument,
@@ -38,24 +39,26 @@ void check_layout(const InputLayout& layout, AutoShardPolicy policy) {
 void check_files(const Node& dataset, int ranks) {
   const std::vector<std::string> files = dataset.files();
   if (files.empty()) {
-    detail::throw_error(Code::invalid_argument,
-                        "distribute: auto_shard_policy FILE requires that all sources of the dataset are files, not "
-                        "arrays, ranges or generators; use AUTO or DATA");
+    detail::throw_error(
+        Code::invalid_argument,
+        "experimental_distribute_dataset: auto_shard_policy FILE requires that all sources of the dataset are "
+        "files, but one is an array, a range or a generator; use AUTO or DATA");
   }
   if (files.size() < static_cast<std::size_t>(ranks)) {
     detail::throw_error(
         Code::invalid_argument,
-        "distribute: auto_shard_policy FILE requires at least one file for each of {} ranks, but the number of files "
-        "is {} (the first is {}); use AUTO, OFF or DATA, or split the data into more files",
+        "experimental_distribute_dataset: auto_shard_policy FILE requires at least one file for each of {} ranks, but "
+        "the dataset reads {} (the first is {}); use AUTO, OFF or DATA, or split the data into more files",
         ranks, files.size(), files.front());
   }
 }
 
 void check_hint(const Node& dataset) {
   if (dataset.has_shard_hint()) return;
-  detail::throw_error(Code::invalid_argument,
-                      "distribute: auto_shard_policy HINT requires shard(shard_hint, shard_hint) in the dataset; "
-                      "without it every rank would read everything, as with OFF");
+  detail::throw_error(
+      Code::invalid_argument,
+      "experimental_distribute_dataset: auto_shard_policy HINT requires shard(shard_hint, shard_hint) in the "
+      "dataset; without it every rank would read everything, as with OFF");
 }
 
 /// The stream that this rank reads, divided into batches for its replicas.
@@ -81,7 +84,8 @@ AutoShardPolicy resolved(AutoShardPolicy policy, const Node& dataset) {
 void warn_of_redundant_reads(const InputLayout& layout) {
   if (layout.rank != 0 || layout.replicas.ranks() == 1) return;
   detail::log_warning(
-      "distribute: with auto_shard_policy DATA each of the {} ranks reads and transforms all data and uses a part of "
+      "experimental_distribute_dataset: with auto_shard_policy DATA each of the {} ranks reads and transforms all data "
+      "and uses a part of "
       "it; use AUTO, which reads only the rows of its own replicas from sources with random access, or "
       "distribute_datasets_from_function",
       layout.replicas.ranks());
@@ -93,10 +97,11 @@ DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& datase
   const ReplicaLayout& replicas = layout.replicas;
   check_layout(layout, policy);
   if (dataset->batch_size() == 0 && replicas.replicas() != 1) {
-    detail::throw_error(Code::invalid_argument,
-                        "distribute: the dataset is not batched, so it cannot be split among {} replicas; call "
-                        "batch(global_batch_size) on it first",
-                        replicas.replicas());
+    detail::throw_error(
+        Code::invalid_argument,
+        "experimental_distribute_dataset: the dataset is not batched, so it cannot be split among {} replicas; "
+        "call batch(global_batch_size) on it first",
+        replicas.replicas());
   }
   Describe describe = [dataset, layout = layout.replicas, policy, split = options.split] {
     return describe_dataset(*dataset, layout, policy, split);
@@ -115,7 +120,7 @@ DistributedPipeline distribute_checked(const std::shared_ptr<const Node>& datase
     case AutoShardPolicy::file_or_data: break;
   }
   return distribute_streams({own_stream(dataset, layout, policy, options.split)}, leaves, layout, options,
-                            std::move(describe));
+                            dataset->batch_size(), std::move(describe));
 }
 
 }  // namespace

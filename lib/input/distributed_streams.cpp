@@ -37,10 +37,11 @@ struct Stream {
 
 class StreamReader final : public DistributedReader::Implementation {
  public:
-  /// Collective. `elements[i]` is the length of stream i. The streams allocate from `fetch->host_memory()`.
+  /// Collective. `elements[i]` is the length of stream i. The streams allocate from `fetch->host_memory()`. Throws
+  /// Error(mismatch) on all ranks if `global_batch` differs between ranks.
   StreamReader(std::vector<Stream> streams, std::unique_ptr<DeviceFetch> fetch,
                const std::vector<Cardinality>& elements, std::size_t leaves, const InputLayout& layout,
-               const InputOptions& options, std::uint64_t first_step)
+               const InputOptions& options, std::int64_t global_batch, std::uint64_t first_step)
       : peers_(layout),
         local_replicas_(peers_.local_replicas()),
         devices_(layout.devices),
@@ -49,7 +50,7 @@ class StreamReader final : public DistributedReader::Implementation {
         streams_(std::move(streams)),
         steps_to_skip_(first_step),
         queue_(steps_ahead(options), [this](StepBatches& step) { return produce(step); }) {
-    agree_on_steps(elements, first_step);
+    agree_on_steps(elements, global_batch, first_step);
   }
 
  private:
@@ -57,12 +58,26 @@ class StreamReader final : public DistributedReader::Implementation {
 
   /// If every rank knows its number of elements, determines the number of steps. If there is at least one step, but a
   /// replica has no data, the ElementSpec is broadcast from a rank that has data.
-  void agree_on_steps(const std::vector<Cardinality>& elements, std::uint64_t first_step) {
+  void agree_on_steps(const std::vector<Cardinality>& elements, std::int64_t global_batch, std::uint64_t first_step) {
     const auto elements_per_step = static_cast<std::int64_t>(local_replicas_ / streams_.size());
     std::vector<std::int64_t> mine;
-    for (std::size_t i = 0; i < local_replicas_; ++i)
+    for (std::size_t i = 0; i < local_replicas_; ++i) {
       mine.push_back(steps_in(elements[stream_of(i)], elements_per_step, first_step));
-    const std::vector<std::int64_t> steps = peers_.gather(std::move(mine));
+      mine.push_back(global_batch);
+    }
+    const std::vector<std::int64_t> all = peers_.gather(std::move(mine), 2);
+    std::vector<std::int64_t> steps;
+    for (std::size_t replica = 0; replica < all.size() / 2; ++replica) {
+      const std::int64_t batch = all[2 * replica + 1];
+      if (batch != all[1]) {
+        detail::throw_error(
+            Code::mismatch,
+            "experimental_distribute_dataset: the global batch size of the dataset is {} on rank {}, but "
+            "{} on rank {}; all ranks must distribute the same dataset",
+            all[1], peers_.rank_of(0), batch, peers_.rank_of(replica));
+      }
+      steps.push_back(all[2 * replica]);
+    }
     if (std::find(steps.begin(), steps.end(), not_known) != steps.end()) return;
     steps_left_ = *std::max_element(steps.begin(), steps.end());
     if (steps_left_ > 0 && std::find(steps.begin(), steps.end(), 0) != steps.end()) {
@@ -165,12 +180,13 @@ class StreamReader final : public DistributedReader::Implementation {
 class StreamPipeline final : public DistributedPipeline::Implementation {
  public:
   StreamPipeline(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves, InputLayout layout,
-                 const InputOptions& options, Describe describe)
+                 const InputOptions& options, std::int64_t global_batch, Describe describe)
       : Implementation(layout.replicas.first(layout.rank), layout.replicas.count(layout.rank), std::move(describe)),
         nodes_(std::move(nodes)),
         leaves_(leaves),
         layout_(std::move(layout)),
-        options_(options) {}
+        options_(options),
+        global_batch_(global_batch) {}
 
  private:
   [[nodiscard]] std::unique_ptr<DistributedReader::Implementation> do_open(ReadingPosition position) override {
@@ -185,7 +201,7 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
       }
     });
     return std::make_unique<StreamReader>(std::move(streams), std::move(fetch), elements, leaves_, layout_, options_,
-                                          position.step);
+                                          global_batch_, position.step);
   }
   /// The number of rows is unknown, because batches at the end may be empty.
   [[nodiscard]] std::vector<std::vector<TensorSpec>> do_element_spec() const override {
@@ -204,14 +220,16 @@ class StreamPipeline final : public DistributedPipeline::Implementation {
   std::size_t leaves_;
   InputLayout layout_;
   InputOptions options_;
+  std::int64_t global_batch_;
 };
 
 }  // namespace
 
 DistributedPipeline distribute_streams(std::vector<std::shared_ptr<const Node>> nodes, std::size_t leaves,
-                                       const InputLayout& layout, const InputOptions& options, Describe describe) {
+                                       const InputLayout& layout, const InputOptions& options,
+                                       std::int64_t global_batch, Describe describe) {
   return DistributedPipeline(
-      std::make_shared<StreamPipeline>(std::move(nodes), leaves, layout, options, std::move(describe)));
+      std::make_shared<StreamPipeline>(std::move(nodes), leaves, layout, options, global_batch, std::move(describe)));
 }
 
 DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& local, std::size_t leaves,
@@ -220,14 +238,16 @@ DistributedPipeline distribute_local_pipelines(const std::vector<Pipeline>& loca
   check_options("distribute_datasets_from_function", options);
   const bool per_replica = local.size() != 1;
   if (per_replica && static_cast<int>(local.size()) != communicator.local_replicas()) {
-    detail::throw_error(Code::invalid_argument,
-                        "distribute: {} datasets for {} local replicas; there must be one, or one for each replica",
-                        local.size(), communicator.local_replicas());
+    detail::throw_error(
+        Code::invalid_argument,
+        "distribute_datasets_from_function: {} datasets for the {} replicas of this rank; there must be one, "
+        "or one for each replica",
+        local.size(), communicator.local_replicas());
   }
   std::vector<std::shared_ptr<const Node>> nodes;
   for (const Pipeline& pipeline : local) nodes.push_back(node_to_read(pipeline.node(), options));
   const InputLayout layout{communicator.layout(), communicator.rank(), communicator, devices};
-  return distribute_streams(std::move(nodes), leaves, layout, options, [replicas = layout.replicas, options] {
+  return distribute_streams(std::move(nodes), leaves, layout, options, 0, [replicas = layout.replicas, options] {
     return describe_function(replicas, options.experimental_replication_mode);
   });
 }

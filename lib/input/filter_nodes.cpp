@@ -57,7 +57,7 @@ class UnbatchCursor final : public WholeCursor {
     while (row_ == rows_of_batch_) {
       if (!source_->advance()) return false;
       source_->read(batch_);
-      rows_of_batch_ = common_rows(batch_);
+      rows_of_batch_ = common_rows(batch_, "unbatch");
       row_ = 0;
     }
     copy_rows(batch_, row_++, 1, memory_, present_);
@@ -178,9 +178,10 @@ NodePointer shard_node(NodePointer source, const Part& part) {
 }
 
 void throw_shard_hint() {
-  detail::throw_error(Code::failed_precondition,
-                      "shard(shard_hint, shard_hint): the hint has not been replaced; distribute the dataset with "
-                      "auto_shard_policy HINT, or pass numbers to shard");
+  detail::throw_error(
+      Code::failed_precondition,
+      "shard(shard_hint, shard_hint): the dataset is read, but it has not been distributed with auto_shard_policy "
+      "HINT; distribute it so, or pass numbers to shard");
 }
 
 }  // namespace lockstep::input

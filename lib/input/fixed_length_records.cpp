@@ -24,9 +24,10 @@ struct Layout {
 [[noreturn]] void throw_length(const std::string& name, const Layout& layout, const char* bytes_of_what,
                                std::uint64_t found) {
   detail::throw_error(Code::data_loss,
-                      "{} is damaged: expected a header of {} bytes, a footer of {} and records of {} bytes between "
-                      "them, but {} {} bytes",
-                      name, layout.header, layout.footer, layout.record, bytes_of_what, found);
+                      "fixed_length_record_dataset: {} does not consist of header_bytes ({}), whole records of "
+                      "record_bytes ({}) and footer_bytes ({}): {} {} bytes; the file is truncated, or one of these "
+                      "numbers is wrong",
+                      name, layout.header, layout.record, layout.footer, bytes_of_what, found);
 }
 
 class PackedRecordsCursor final : public BytesCursor {
@@ -34,7 +35,7 @@ class PackedRecordsCursor final : public BytesCursor {
   PackedRecordsCursor(const std::string& path, const Layout& layout, std::shared_ptr<MemoryResource> memory)
       : BytesCursor(std::move(memory)), window_(path, FileWindow::Packing::gzip), layout_(layout) {
     if (!window_.ensure(layout.header + layout.footer)) {
-      throw_length(window_.name(), layout_, "the content has", window_.view().size());
+      throw_length(window_.name(), layout_, "the decompressed content has", window_.view().size());
     }
     window_.skip(layout.header);
   }
@@ -46,7 +47,7 @@ class PackedRecordsCursor final : public BytesCursor {
       return true;
     }
     const std::size_t left = window_.view().size();
-    if (left != layout_.footer) throw_length(window_.name(), layout_, "after the last whole record it has", left);
+    if (left != layout_.footer) throw_length(window_.name(), layout_, "the end after the last whole record has", left);
     return false;
   }
 

@@ -93,12 +93,13 @@ class MapRowsCursor final : public Cursor {
     Leaves rows;
     source_->read_rows(first, count, rows);
     element = transform_(std::move(rows), memory_);
-    const std::int64_t result = common_rows(element);
+    const std::int64_t result = common_rows(element, "map_rows");
     if (result != count) {
-      detail::throw_error(Code::invalid_argument,
-                          "map_rows: the function returned {} rows for {}; it must return as many as it gets (use map "
-                          "for functions of whole batches)",
-                          result, count);
+      detail::throw_error(
+          Code::invalid_argument,
+          "map_rows: the function returned {} rows for {}; it must return as many as it gets; use map for a "
+          "function of whole batches",
+          result, count);
     }
   }
 

@@ -76,7 +76,7 @@ Pipeline npz_rows(const FileList& files, std::span<const std::string> names, std
   if (names.size() != leaves) {
     detail::throw_error(
         Code::invalid_argument,
-        "npz_dataset: {} names of arrays for elements of {} tensors; there must be one name for each tensor",
+        "npz_dataset: {} names of arrays, but an element of the dataset has {} tensors; give one name for each tensor",
         names.size(), leaves);
   }
   std::vector<std::vector<RowBlock>> blocks(names.size());

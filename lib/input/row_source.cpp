@@ -17,7 +17,8 @@ namespace {
 
 class SlicesSource final : public RowSource {
  public:
-  explicit SlicesSource(Leaves tensors) : tensors_(std::move(tensors)), count_(common_rows(tensors_)) {}
+  explicit SlicesSource(Leaves tensors)
+      : tensors_(std::move(tensors)), count_(common_rows(tensors_, "from_tensor_slices")) {}
   [[nodiscard]] std::int64_t count() const override { return count_; }
   void gather(std::span<const std::int64_t> rows, const std::shared_ptr<MemoryResource>& memory,
               Leaves& result) const override {

@@ -48,10 +48,9 @@ void gather_blocks(const std::byte* source, std::span<const std::int64_t> rows, 
 
 Shape with_rows(std::int64_t rows, const Shape& shape) {
   if (shape.rank() == Shape::max_rank) {
-    detail::throw_error(
-        Code::invalid_argument,
-        "batch: elements of shape {} have {} axes, so a batch would have one too many; a tensor has at most {}",
-        to_string(shape), shape.rank(), Shape::max_rank);
+    detail::throw_error(Code::invalid_argument,
+                        "batch: elements of shape {} have {} axes, so a batch would have {}; a tensor has at most {}",
+                        to_string(shape), shape.rank(), shape.rank() + 1, Shape::max_rank);
   }
   std::array<std::int64_t, Shape::max_rank> extents{rows};
   std::copy(shape.extents().begin(), shape.extents().end(), extents.begin() + 1);
@@ -62,17 +61,21 @@ Shape without_rows(const Shape& shape) { return Shape(shape.extents().subspan(1)
 
 Shape emptied(const Shape& shape) { return shape.rank() == 0 ? Shape{0} : with_rows(0, without_rows(shape)); }
 
-std::int64_t common_rows(const Leaves& leaves) {
+std::int64_t common_rows(const Leaves& leaves, const char* call) {
   if (leaves.empty())
-    detail::throw_error(Code::invalid_argument, "dataset: an element has no tensors, so it has no rows");
+    detail::throw_error(Code::invalid_argument, "{}: an element has no tensors, so it has no rows", call);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].shape().rank() == 0) {
-      detail::throw_error(Code::invalid_argument, "dataset: tensor {} is a scalar, which has no rows", i);
+      detail::throw_error(Code::invalid_argument,
+                          "{}: tensor {} of an element is a scalar, which has no rows; it must have at least one axis",
+                          call, i);
     }
     if (leaves[i].shape()[0] != leaves[0].shape()[0]) {
-      detail::throw_error(Code::invalid_argument,
-                          "dataset: tensor 0 has {} rows but tensor {} has {}; first extents must be equal",
-                          leaves[0].shape()[0], i, leaves[i].shape()[0]);
+      detail::throw_error(
+          Code::invalid_argument,
+          "{}: tensor 0 has {} rows but tensor {} has {}; all tensors of an element must have the same first "
+          "extent",
+          call, leaves[0].shape()[0], i, leaves[i].shape()[0]);
     }
   }
   return leaves[0].shape()[0];
@@ -113,9 +116,10 @@ void join_rows(std::span<const Leaves> parts, const std::shared_ptr<MemoryResour
       same = part[i].dtype() == model[i].dtype() && without_rows(part[i].shape()) == without_rows(model[i].shape());
     }
     if (!same) {
-      detail::throw_error(Code::invalid_argument,
-                          "dataset: consecutive batches differ in the number of tensors, a dtype or a row shape; "
-                          "they must be equal so that rows of both can form one batch");
+      detail::throw_error(
+          Code::invalid_argument,
+          "batch: consecutive batches of the source differ in the number of tensors, a dtype or the shape of a "
+          "row; they must be equal, so that rows of both can form one batch");
     }
   }
   result.clear();

@@ -22,8 +22,8 @@ namespace lockstep::input {
 [[nodiscard]] Shape emptied(const Shape& shape);
 
 /// The common first extent of all leaves. Throws Error(invalid_argument) if there are no leaves, if a leaf is a scalar,
-/// or if first extents differ.
-[[nodiscard]] std::int64_t common_rows(const Leaves& leaves);
+/// or if first extents differ; `call` is the prefix of the error text.
+[[nodiscard]] std::int64_t common_rows(const Leaves& leaves, const char* call = "dataset");
 
 /// Copies rows [first, first + count) of each leaf to a new tensor.
 void copy_rows(const Leaves& leaves, std::int64_t first, std::int64_t count,

@@ -18,20 +18,23 @@ StepPeers::StepPeers(const InputLayout& layout) : layout_(layout) {
 }
 
 template <class T>
-std::vector<T> StepPeers::gather_all(std::vector<T> mine) {
+std::vector<T> StepPeers::gather_all(std::vector<T> mine, std::size_t words) {
   if (!layout_.peers) return mine;
   std::vector<ConstTensorView> inputs;
-  inputs.reserve(mine.size());
-  for (T& value : mine) inputs.push_back(view_of(std::span<const T>(&value, 1)));
-  std::vector<T> all(static_cast<std::size_t>(replicas()));
+  inputs.reserve(mine.size() / words);
+  for (std::size_t i = 0; i < mine.size(); i += words)
+    inputs.push_back(view_of(std::span<const T>(mine).subspan(i, words)));
+  std::vector<T> all(static_cast<std::size_t>(replicas()) * words);
   const TensorView output = view_of(std::span<T>(all));
   const Item item{inputs, std::span(&output, 1)};
-  layout_.peers->all_gather(std::span(&item, 1), {.name = "input step"});
+  layout_.peers->all_gather(std::span(&item, 1), {.name = "get_next of a distributed dataset"});
   return all;
 }
 
-std::vector<std::int64_t> StepPeers::gather(std::vector<std::int64_t> mine) { return gather_all(std::move(mine)); }
-std::vector<std::uint8_t> StepPeers::gather(std::vector<std::uint8_t> mine) { return gather_all(std::move(mine)); }
+std::vector<std::int64_t> StepPeers::gather(std::vector<std::int64_t> mine, std::size_t words) {
+  return gather_all(std::move(mine), words);
+}
+std::vector<std::uint8_t> StepPeers::gather(std::vector<std::uint8_t> mine) { return gather_all(std::move(mine), 1); }
 
 void StepPeers::broadcast(std::span<std::int64_t> words, int root) {
   if (!layout_.peers) return;
@@ -40,7 +43,7 @@ void StepPeers::broadcast(std::span<std::int64_t> words, int root) {
   const bool is_root = rank() == root;
   const Item item{is_root ? std::span(&input, 1) : std::span<const ConstTensorView>(),
                   is_root ? std::span<const TensorView>() : std::span(&output, 1)};
-  layout_.peers->broadcast(std::span(&item, 1), root, {.name = "input element kind"});
+  layout_.peers->broadcast(std::span(&item, 1), root, {.name = "get_next of a distributed dataset"});
 }
 
 void ElementSpec::learn(const Leaves& element) {

@@ -29,8 +29,8 @@ class StepPeers {
   [[nodiscard]] int rank() const noexcept { return layout_.rank; }
   [[nodiscard]] int rank_of(std::size_t replica) const { return layout_.replicas.rank_of(static_cast<int>(replica)); }
 
-  /// Gathers the values of all replicas; `mine` has one value per local replica. Collective.
-  [[nodiscard]] std::vector<std::int64_t> gather(std::vector<std::int64_t> mine);
+  /// Gathers the values of all replicas; `mine` has one value, or `words` values, per local replica. Collective.
+  [[nodiscard]] std::vector<std::int64_t> gather(std::vector<std::int64_t> mine, std::size_t words);
   [[nodiscard]] std::vector<std::uint8_t> gather(std::vector<std::uint8_t> mine);
   /// Broadcasts `words` from rank `root`, in place. Collective.
   void broadcast(std::span<std::int64_t> words, int root);
@@ -38,7 +38,7 @@ class StepPeers {
 
  private:
   template <class T>
-  std::vector<T> gather_all(std::vector<T> mine);
+  std::vector<T> gather_all(std::vector<T> mine, std::size_t words);
 
   InputLayout layout_;  // has peers if there are several ranks
 };

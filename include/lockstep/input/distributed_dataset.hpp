@@ -63,7 +63,9 @@ class DistributedIterator {
   /// Like get_next_as_optional, but throws Error(out_of_range) at the end.
   [[nodiscard]] PerReplica<T> get_next() {
     std::optional<PerReplica<T>> next = get_next_as_optional();
-    if (!next) throw Error(Code::out_of_range, "get_next: end of the dataset");
+    if (!next)
+      throw Error(Code::out_of_range,
+                  "get_next: the dataset is at its end; get_next_as_optional returns nullopt there");
     return std::move(*next);
   }
 

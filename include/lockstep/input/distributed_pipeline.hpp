@@ -101,7 +101,8 @@ class LOCKSTEP_API DistributedPipeline {
 /// Divides the batches of `global` among the replicas as `options` specify. `global` must be the same dataset on all
 /// ranks. `leaves` is the number of tensors in an element. If there is only one replica, `global` need not be batched;
 /// the replica then gets single elements. This call is Local. With AutoShardPolicy automatic and data, reading is Local
-/// too. With file, off and hint, reading is Collective as described at `distribute_local_pipelines`.
+/// too. With file, off and hint, reading is Collective as described at `distribute_local_pipelines`, and beginning a
+/// pass throws Error(mismatch) if the ranks distribute datasets with different batch sizes.
 /// Throws Error(invalid_argument) if `global` is not batched but there are several replicas, if the rank is not in the
 /// layout, if an option is out of range, or if the policy is incompatible with the layout or the dataset. Throws
 /// Error(unimplemented) for InputReplicationMode::per_replica. Errors are propagated to InputLayout::peers, if set.

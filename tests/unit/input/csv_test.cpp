@@ -122,7 +122,7 @@ TEST_F(Csv, columns_are_found_by_number_or_by_name) {
   expect_error(Code::invalid_argument, {"a.csv:1", "\"z\"", "x, y, label"},
                [&] { static_cast<void>(csv_dataset<Tensor>({a}, missing).iterate().get_next_as_optional()); });
   const CsvOptions beyond{.columns = {{.index = 3}}, .has_header = true};
-  expect_error(Code::invalid_argument, {"a.csv:1", "3 columns", "column 3"},
+  expect_error(Code::invalid_argument, {"a.csv:1", "3 columns", "columns[0] selects column 3"},
                [&] { static_cast<void>(csv_dataset<Tensor>({a}, beyond).iterate().get_next_as_optional()); });
 }
 
@@ -133,7 +133,7 @@ TEST_F(Csv, empty_fields_have_defaults_or_are_errors) {
   for (const Tensor& row : csv_dataset<Tensor>({path}, options)) rows.push_back(values_of<float>(row));
   EXPECT_EQ(rows, (std::vector<Row>{{1, 7.5F}, {-1, 2}}));
   const CsvOptions without{.columns = {{DType::f32, "-1"}, {}}, .delimiter = ';'};
-  expect_error(Code::data_loss, {"data.csv:1", "column 1 is empty", "default_value"},
+  expect_error(Code::data_loss, {"data.csv:1", "column 1 (columns are numbered from 0) is empty", "default_value"},
                [&] { static_cast<void>(csv_dataset<Tensor>({path}, without).iterate().get_next_as_optional()); });
 }
 
@@ -141,9 +141,11 @@ TEST_F(Csv, values_of_another_type_are_errors_with_file_line_and_column) {
   const auto expect_wrong = [&](const Bytes& value, DType dtype) {
     const auto path = write("data.csv", "0\n0\n" + value + "\n");
     const auto dataset = csv_dataset<Tensor>({path}, {.columns = {{dtype}}});
-    expect_error(Code::data_loss, {"data.csv:3", "column 0 must be " + std::string(to_string(dtype)), value}, [&] {
-      for (const Tensor& element : dataset) static_cast<void>(element);
-    });
+    expect_error(
+        Code::data_loss,
+        {"data.csv:3", "column 0 (columns are numbered from 0) must be " + std::string(to_string(dtype)), value}, [&] {
+          for (const Tensor& element : dataset) static_cast<void>(element);
+        });
   };
   expect_wrong("x", DType::f32);
   expect_wrong("1.5", DType::i32);
@@ -181,7 +183,7 @@ TEST_F(Csv, options_are_checked) {
   expect_refused({"0 columns", "1 tensors"}, {});
   expect_refused({"one dtype", "f32", "i32"}, {.columns = {{DType::f32}, {DType::i32}}});
   expect_refused({"one dtype", "f32", "text"}, {.columns = {{DType::f32}, {.dtype = std::nullopt}}});
-  expect_refused({"default_value of column 0 must be i32", "\"1.5\""}, {.columns = {{DType::i32, "1.5"}}});
+  expect_refused({"default_value of columns[0] must be i32", "\"1.5\""}, {.columns = {{DType::i32, "1.5"}}});
   expect_refused({"\"x\"", "has_header"}, {.columns = {{.name = "x"}}});
   expect_refused({"delimiter"}, {.columns = {{}}, .delimiter = '"'});
   expect_error(Code::invalid_argument, {"csv_dataset", "empty"},

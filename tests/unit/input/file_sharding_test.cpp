@@ -63,7 +63,7 @@ TEST(FileSharding, requires_a_file_for_each_rank_with_an_error_on_all) {
   test::on_ranks({1, 1}, [&](Communicator& communicator) {
     expect_error(Code::invalid_argument,
                  {"FILE requires at least one file for each of 2 ranks",
-                  "the number of files is 1 (the first is " + files.text().front()},
+                  "the dataset reads 1 (the first is " + files.text().front()},
                  [&] {
                    static_cast<void>(input::distribute(
                        files.lines().batch(2), {communicator.layout(), communicator.rank(), communicator}, by_file));

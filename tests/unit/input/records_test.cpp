@@ -163,7 +163,7 @@ TEST_F(FixedLengthRecords, are_read_between_header_and_footer) {
 TEST_F(FixedLengthRecords, of_files_with_partial_records_are_refused) {
   const auto path = write("records", "hhabcdefghfff");
   expect_error(Code::data_loss,
-               {path.string(), "header of 2 bytes", "footer of 3", "records of 3 bytes", "the file has 13"},
+               {path.string(), "header_bytes (2)", "footer_bytes (3)", "record_bytes (3)", "the file has 13 bytes"},
                [&] { static_cast<void>(fixed_length_record_dataset({path}, 3, options_)); });
   expect_error(Code::data_loss, {path.string(), "has 4 bytes"},
                [&] { static_cast<void>(fixed_length_record_dataset({write("records", "hhff")}, 3, options_)); });
@@ -172,12 +172,12 @@ TEST_F(FixedLengthRecords, of_files_with_partial_records_are_refused) {
   auto iterator = fixed_length_record_dataset({file}, 3, options_).iterate();
   EXPECT_EQ(text_of(*iterator.get_next_as_optional()), "abc");
   EXPECT_TRUE(iterator.get_next_as_optional());
-  expect_error(Code::data_loss, {file.string(), "after the last whole record it has 5"},
+  expect_error(Code::data_loss, {file.string(), "the end after the last whole record has 5 bytes"},
                [&] { static_cast<void>(iterator.get_next_as_optional()); });
   expect_error(Code::data_loss, {"not gzip data"}, [&] {
     static_cast<void>(texts(fixed_length_record_dataset({write("packed", "hhabcfff")}, 3, options_)));
   });
-  expect_error(Code::data_loss, {"the content has 4"}, [&] {
+  expect_error(Code::data_loss, {"the decompressed content has 4 bytes"}, [&] {
     static_cast<void>(texts(fixed_length_record_dataset({write("packed", packed("hhff"))}, 3, options_)));
   });
 }

@@ -121,6 +121,19 @@ TEST(Sharding, refuses_datasets_incompatible_with_the_policy_on_all_ranks) {
   refused(AutoShardPolicy::hint, {"HINT", "requires shard(shard_hint, shard_hint)", "as with OFF"});
 }
 
+TEST(Sharding, of_other_batch_sizes_on_another_rank_is_a_mismatch_on_all) {
+  test::on_ranks({2, 2, 2}, [](Communicator& communicator) {
+    const auto dataset = [&](bool is_other) {
+      return input::distribute(range(12).shard(shard_hint, shard_hint).batch(is_other ? 6 : 4),
+                               {communicator.layout(), communicator.rank(), communicator}, with(AutoShardPolicy::hint));
+    };
+    const auto distributed = dataset(communicator.rank() == 2);
+    expect_error(Code::mismatch, {"global batch size of the dataset is 4 on rank 0, but 6 on rank 2", "same dataset"},
+                 [&] { static_cast<void>(distributed.iterate()); });
+    EXPECT_NO_THROW(static_cast<void>(dataset(false).iterate())) << "the communicator is usable";
+  });
+}
+
 TEST(Sharding, of_one_replica_gives_unbatched_elements_unchanged) {
   for (const auto policy : {AutoShardPolicy::automatic, AutoShardPolicy::data, AutoShardPolicy::off}) {
     const auto distributed = input::distribute(range(2), {ReplicaLayout({1}), 0}, with(policy));

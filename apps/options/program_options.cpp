@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <span>
+#include <system_error>
 #include <vector>
 
 namespace options {
@@ -34,21 +36,40 @@ std::string option_of_variable(const std::string& variable, std::string_view pre
   return name;
 }
 
-/// Runs `read`; adds the source of the options to Boost's error texts.
-void read_from(std::string_view place, const std::function<void()>& read) {
+/// Runs `read`; adds the source of the option, or `place` if it is unknown, to Boost's error texts.
+void read_from(std::string_view place, const Sources& sources, const std::function<void()>& read) {
   try {
     read();
+  } catch (const po::error_with_option_name& error) {
+    const std::string name = error.get_option_name();
+    const auto found = sources.find(name.substr(std::min(name.find_first_not_of('-'), name.size())));
+    refuse("{}: {}; --help lists the options", found != sources.end() ? found->second : place, error.what());
   } catch (const po::error& error) {
     refuse("{}: {}; --help lists the options", place, error.what());
   }
 }
 
-void read_file(const std::string& name, const po::options_description& all, po::variables_map& values) {
-  std::ifstream file(name);
+/// Whether no place that was read before has set the option.
+bool is_free(const po::variables_map& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() || found->second.defaulted();
+}
+
+void read_file(const std::string& name, const po::options_description& all, po::variables_map& values,
+               Sources& sources) {
+  const std::string place = with_source(sources, fmt::format("--config \"{}\"", name));
   std::error_code error;
-  if (!file || std::filesystem::is_directory(name, error))
-    refuse("--config \"{}\": the file cannot be read; give a readable file", name);
-  read_from(fmt::format("--config \"{}\"", name), [&] { po::store(po::parse_config_file(file, all), values); });
+  if (std::filesystem::is_directory(name, error)) refuse("{}: the file cannot be read: it is a directory", place);
+  std::ifstream file(name);
+  if (!file) refuse("{}: the file cannot be read: {}", place, std::generic_category().message(errno));
+  read_from(place, sources, [&] {
+    const po::parsed_options parsed = po::parse_config_file(file, all);
+    for (const po::option& option : parsed.options) {
+      if (is_free(values, option.string_key))
+        sources[option.string_key] = fmt::format("{}: {}", place, option.string_key);
+    }
+    po::store(parsed, values);
+  });
 }
 
 /// Replaces `text` by that of rank `root`. Collective.
@@ -95,8 +116,10 @@ std::string first_difference(const Values& of_rank_0, const Values& values, int 
     const std::string here = value(values, name);
     const std::string there = value(of_rank_0, name);
     if (here != there) {
-      return fmt::format("mismatch: --{} is {} on rank 0, but {} on rank {}; give all ranks the same options", name,
-                         there, here, rank);
+      return fmt::format(
+          "mismatch: --{} is {} on rank 0, but {} on rank {}; give all ranks the same options, variables "
+          "and configuration file",
+          name, there, here, rank);
     }
   }
   return {};
@@ -104,24 +127,38 @@ std::string first_difference(const Values& of_rank_0, const Values& values, int 
 
 }  // namespace
 
-po::variables_map read(int argc, const char* const* argv, const po::options_description& all, std::string_view prefix) {
+po::variables_map read(int argc, const char* const* argv, const po::options_description& all, std::string_view prefix,
+                       Sources& sources) {
+  constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   po::variables_map values;
   // the first stored value of an option wins
-  read_from("command line", [&] {
-    const po::parsed_options parsed = po::command_line_parser(argc, argv).options(all).run();
+  read_from("command line", sources, [&] {
+    const po::parsed_options parsed = po::command_line_parser(argc, argv).options(all).style(style).run();
     for (const po::option& option : parsed.options) {
       if (option.position_key >= 0)
-        refuse("unexpected argument \"{}\"; --help lists the options", option.value.front());
+        refuse("command line: \"{}\" is not an option; --help lists the options", option.value.front());
     }
     po::store(parsed, values);
   });
-  read_from(fmt::format("{}* variables", prefix), [&] {
-    const auto option = [&](const std::string& variable) { return option_of_variable(variable, prefix, all); };
+  read_from(fmt::format("{}* variables", prefix), sources, [&] {
+    const auto option = [&](const std::string& variable) {
+      std::string name = option_of_variable(variable, prefix, all);
+      if (!name.empty() && is_free(values, name)) sources[name] = "variable " + variable;
+      return name;
+    };
     po::store(po::parse_environment(all, option), values);
   });
-  if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
+  if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values, sources);
   po::notify(values);
   return values;
+}
+
+std::string with_source(const Sources& sources, const std::string& text) {
+  const std::size_t end = std::min(text.find_first_of(" :"), text.size());
+  const std::size_t dashes = text.rfind("--", end);
+  if (!text.starts_with('-') || dashes >= end) return text;
+  const auto found = sources.find(text.substr(dashes + 2, end - dashes - 2));
+  return found == sources.end() ? text : found->second + text.substr(end);
 }
 
 Values given_values(const po::variables_map& values, const std::set<std::string>& of_one_rank) {

@@ -17,11 +17,20 @@
 
 namespace options {
 
-/// Reads the options `all`. Variables begin with `prefix`: LOCKSTEP_TRAIN_GLOBAL_BATCH is global-batch. The value of
-/// the option "config" is the name of the configuration file. Local. Throws OptionError.
+/// By option, the place that set it, for options that the command line does not set: "variable LOCKSTEP_TRAIN_EPOCHS",
+/// or "--config \"FILE\": epochs".
+using Sources = std::map<std::string, std::string>;
+
+/// Reads the options `all`. Names of options cannot be abbreviated. Variables begin with `prefix`:
+/// LOCKSTEP_TRAIN_GLOBAL_BATCH is global-batch. The value of the option "config" is the name of the configuration file.
+/// Adds to `sources`. Local. Throws OptionError.
 [[nodiscard]] boost::program_options::variables_map read(int argc, const char* const* argv,
                                                          const boost::program_options::options_description& all,
-                                                         std::string_view prefix);
+                                                         std::string_view prefix, Sources& sources);
+
+/// `text`, the text of an OptionError. If it begins with an option in `sources`, such as "--epochs" or "-b/--minbytes",
+/// that place stands instead of the option.
+[[nodiscard]] std::string with_source(const Sources& sources, const std::string& text);
 
 /// The values of options as text, by option.
 using Values = std::map<std::string, std::string>;

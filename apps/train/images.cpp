@@ -26,17 +26,19 @@ Rows read_rows(const std::string& directory, const std::string& prefix) {
   const Tensor labels = lockstep::input::read_idx(label_file);
   const Shape& shape = images.shape();
   if (images.dtype() != DType::u8 || shape.rank() != 3 || shape[1] != image_side || shape[2] != image_side) {
-    throw Error(Code::invalid_argument, fmt::format("{}: holds {} {}; images of u8 [n, 28, 28] are expected",
-                                                    image_file, to_string(images.dtype()), to_string(shape)));
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: the file has an array {}{}; it must be u8[n, 28, 28], n images", image_file,
+                            to_string(images.dtype()), to_string(shape)));
   }
   if (labels.dtype() != DType::u8 || labels.shape() != Shape{shape[0]}) {
     throw Error(Code::invalid_argument,
-                fmt::format("{}: holds {} {}; one u8 label for each of {} images is expected", label_file,
-                            to_string(labels.dtype()), to_string(labels.shape()), shape[0]));
+                fmt::format("{}: the file has an array {}{}; it must be u8[{}], one label for each image of {}",
+                            label_file, to_string(labels.dtype()), to_string(labels.shape()), shape[0], image_file));
   }
   for (const std::uint8_t label : labels.elements<std::uint8_t>()) {
     if (label >= num_classes)
-      throw Error(Code::data_loss, fmt::format("{}: label {} is not below {}", label_file, label, num_classes));
+      throw Error(Code::data_loss, fmt::format("{}: the file has the label {}; labels must be from 0 to {}", label_file,
+                                               label, num_classes - 1));
   }
   return {images.reshaped(Shape{shape[0], image_pixels}), labels};
 }

@@ -111,13 +111,10 @@ std::vector<int> replica_counts(const std::string& text, int ranks) {
   return counts;
 }
 
-}  // namespace
-
-Options parse_options(int argc, const char* const* argv, int ranks) {
+void read_all_options(int argc, const char* const* argv, int ranks, Options& options) {
   const po::options_description all = description();
-  const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_TRAIN_");
+  const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_TRAIN_", options.sources);
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 4096;
-  Options options;
   options.given = ::options::given_values(values, {"config", "json", "quiet"});
   const auto given = [&](const char* name) { return values.count(name) != 0; };
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
@@ -156,11 +153,22 @@ Options parse_options(int argc, const char* const* argv, int ranks) {
   if (given("arithmetic")) {
     options.models_on_gpus = one_of("arithmetic", text("arithmetic"), {"cpu", "gpu"}) == "gpu";
     if (options.models_on_gpus && !options.on_gpus)
-      refuse("--arithmetic \"gpu\": models compute where parameters are kept; give --device gpu");
+      refuse("--arithmetic \"gpu\": the arithmetic runs on GPUs only if the parameters are there; give --device gpu");
   }
   if (given("json")) options.json = text("json");
   options.quiet = values["quiet"].as<bool>();
   options.replicas_per_rank = replica_counts(given("replicas-per-rank") ? text("replicas-per-rank") : "1", ranks);
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv, int ranks) {
+  Options options;
+  try {
+    read_all_options(argc, argv, ranks, options);
+  } catch (const OptionError& error) {
+    throw OptionError(::options::with_source(options.sources, error.what()));
+  }
   return options;
 }
 

@@ -39,6 +39,8 @@ struct Options {
   bool quiet = false;
   std::string help;                          ///< the help text; empty if it was not requested
   std::map<std::string, std::string> given;  ///< the values as given, of all options that must be equal on all ranks
+  /// The places that set options that the command line does not set (see options::Sources).
+  std::map<std::string, std::string> sources;
 };
 
 using ::options::OptionError;

@@ -30,12 +30,13 @@ namespace exit_code = lockstep::exit_code;
 
 /// Runs `body` on every rank and returns whether it succeeded on all. If not, the lowest rank on which it threw prints
 /// the reason. Collective.
-bool succeeds_everywhere(const lockstep::Communicator& comm, const std::function<void()>& body) {
+bool succeeds_everywhere(const lockstep::Communicator& comm, const std::function<void()>& body,
+                         const ::options::Sources& sources = {}) {
   std::string text;
   try {
     body();
   } catch (const std::exception& error) {
-    text = error.what();
+    text = options::with_source(sources, error.what());
   }
   int failed_rank = text.empty() ? std::numeric_limits<int>::max() : comm.rank();
   comm.all_reduce(std::span(&failed_rank, 1), lockstep::ReduceOp::min);
@@ -79,7 +80,7 @@ std::optional<gpu::Backend> backend_of_models(const lockstep::Communicator& comm
 
 void require_writable(const std::string& name) {
   if (!name.empty() && !std::ofstream(name, std::ios::app))
-    throw OptionError("--json \"" + name + "\": the file cannot be written");
+    throw OptionError("--json \"" + name + "\": the file cannot be written; give a name in a writable directory");
 }
 
 }  // namespace
@@ -88,10 +89,13 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
   lockstep::Environment environment(argc, argv);
   const lockstep::Communicator world = lockstep::world_communicator();
   Options options;
-  const bool is_understood = succeeds_everywhere(world, [&] {
-    options = parse_options(argc, argv, environment.size());
-    if (options.help.empty() && environment.rank() == 0) require_writable(options.json);
-  });
+  const bool is_understood = succeeds_everywhere(
+      world,
+      [&] {
+        options = parse_options(argc, argv, environment.size());
+        if (options.help.empty() && environment.rank() == 0) require_writable(options.json);
+      },
+      options.sources);
   if (!is_understood) return exit_code::usage;
   if (const std::string mismatch = options::find_mismatch(world, options.given); !mismatch.empty()) {
     if (environment.rank() == 0) std::fprintf(stderr, "lockstep-train: %s\n", mismatch.c_str());
@@ -105,12 +109,15 @@ int run_lockstep_train(int argc, char** argv, const std::function<gpu::Backend()
   if (!succeeds_everywhere(world, [&] { images = load_images(options.data, options.seed); }))
     return exit_code::bad_data;
   const std::int64_t training_images = std::get<1>(images->training).element_count();
-  const bool is_possible = succeeds_everywhere(world, [&] {
-    if (options.global_batch > training_images) {
-      throw OptionError("--global-batch \"" + std::to_string(options.global_batch) + "\": there are only " +
-                        std::to_string(training_images) + " training images");
-    }
-  });
+  const bool is_possible = succeeds_everywhere(
+      world,
+      [&] {
+        if (options.global_batch > training_images) {
+          throw OptionError("--global-batch \"" + std::to_string(options.global_batch) + "\": there are only " +
+                            std::to_string(training_images) + " training images; give at most that");
+        }
+      },
+      options.sources);
   if (!is_possible) return exit_code::usage;
 
   lockstep::MultiWorkerOptions placement;

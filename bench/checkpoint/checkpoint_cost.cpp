@@ -39,7 +39,7 @@ void settle(lockstep::Communicator& ranks) {
 void run_cp(const std::filesystem::path& from, const std::filesystem::path& to) {
   const std::string command = "cp --reflink=never '" + from.string() + "' '" + to.string() + "'";
   const int file = std::system(command.c_str()) == 0 ? ::open(to.c_str(), O_RDONLY) : -1;
-  if (file < 0 || ::fsync(file) != 0) throw std::runtime_error("cp failed");
+  if (file < 0 || ::fsync(file) != 0) throw std::runtime_error("this command failed: " + command);
   ::close(file);
 }
 

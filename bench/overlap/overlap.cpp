@@ -214,14 +214,16 @@ int run(int argc, char** argv) {
   const lockstep::Environment environment(argc, argv);
   try {
     po::variables_map given;
-    po::store(po::command_line_parser(argc, argv).options(description).positional({}).run(), given);
+    constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(argc, argv).options(description).positional({}).style(style).run(), given);
     po::notify(given);
     if (given.contains("help")) {
       if (environment.rank() == 0) fmt::print("{}", fmt::streamed(description));
       return 0;
     }
-    if (options.rounds < 1 || options.compute_seconds < 0 || options.bucket_mb <= 0)
-      throw OptionError("--rounds must be at least 1, --bucket positive, --compute not negative");
+    if (options.rounds < 1) refuse("-n/--rounds \"{}\": give at least 1", options.rounds);
+    if (!(options.compute_seconds >= 0)) refuse("--compute \"{}\": give at least 0 seconds", options.compute_seconds);
+    if (!(options.bucket_mb > 0)) refuse("--bucket \"{}\": give more than 0 MiB", options.bucket_mb);
     static_cast<void>(gradient_list("--list", options.list));  // the same result on all ranks
   } catch (const std::exception& error) {
     if (environment.rank() == 0) fmt::print(stderr, "lockstep-overlap: {}\n", error.what());

@@ -250,10 +250,11 @@ std::vector<std::int64_t> Options::sizes_bytes() const {
   return sizes;
 }
 
-Options parse_options(int argc, const char* const* argv) {
+namespace {
+
+void read_all_options(int argc, const char* const* argv, Options& options) {
   const po::options_description all = option_description();
-  const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_PERF_");
-  Options options;
+  const po::variables_map values = ::options::read(argc, argv, all, "LOCKSTEP_PERF_", options.sources);
   options.given = ::options::given_values(values, {"config", "json", "csv", "baseline", "plot"});
   if (values["help"].as<bool>()) options.help = help_text(all);
   if (values.count("simulate") != 0) {
@@ -269,6 +270,17 @@ Options parse_options(int argc, const char* const* argv) {
   read_list(values, options);
   read_measurement(values, options);
   read_output(values, options);
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  try {
+    read_all_options(argc, argv, options);
+  } catch (const OptionError& error) {
+    throw OptionError(::options::with_source(options.sources, error.what()));
+  }
   return options;
 }
 

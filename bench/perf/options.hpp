@@ -72,6 +72,8 @@ struct Options {
   std::string help;      ///< the help text; empty if it was not requested
 
   std::map<std::string, std::string> given;  ///< the values as given, of all options that must be equal on all ranks
+  /// The places that set options that the command line does not set (see options::Sources).
+  std::map<std::string, std::string> sources;
 
   /// The sizes of the sweep, smallest first.
   [[nodiscard]] std::vector<std::int64_t> sizes_bytes() const;

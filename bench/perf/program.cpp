@@ -43,12 +43,13 @@ namespace exit_code = lockstep::exit_code;
 
 /// Runs `step` on every rank and returns whether no rank refused an option. If some did, the lowest of them prints the
 /// reason. Collective over `world`.
-[[nodiscard]] bool all_accept(const lockstep::Communicator& world, const std::function<void()>& step) {
+[[nodiscard]] bool all_accept(const lockstep::Communicator& world, const ::options::Sources& sources,
+                              const std::function<void()>& step) {
   std::string text;
   try {
     step();
   } catch (const OptionError& error) {
-    text = error.what();
+    text = options::with_source(sources, error.what());
   }
   const int refusing = text.empty() ? world.size() : world.rank();
   const int first = world.all_reduce(refusing, lockstep::ReduceOp::min);
@@ -166,7 +167,7 @@ int measure_collectives(Options options, const lockstep::Environment& environmen
           .ranks = environment.size(),
           .replicas_per_rank = options.replicas_per_rank,
           .root = options.root};
-  bool is_possible = all_accept(world, [&] {
+  bool is_possible = all_accept(world, options.sources, [&] {
     lockstep::CommunicatorOptions asked;
     asked.local_replicas = options.replicas_per_rank;
     asked.order = options.order;
@@ -177,14 +178,15 @@ int measure_collectives(Options options, const lockstep::Environment& environmen
   if (!is_possible) return exit_code::usage;
   const RunPlan plan = run_plan_of(options, job);
   Baseline baseline;
-  is_possible = all_accept(world, [&] {
+  is_possible = all_accept(world, options.sources, [&] {
     check_job(options, job);
     check_files(options, job.rank);
     check_memory(options, plan, job, node.size());
     baseline = read_baseline(options, plan, job);
   });
   if (!is_possible) return exit_code::usage;
-  if (options.compare == Peer::nccl && !all_accept(world, [&] { check_own_gpus(job, node); })) return exit_code::usage;
+  if (options.compare == Peer::nccl && !all_accept(world, options.sources, [&] { check_own_gpus(job, node); }))
+    return exit_code::usage;
   return measure(options, plan, baseline, job, environment, node) ? exit_code::success : exit_code::failure;
 }
 
@@ -201,7 +203,7 @@ int run_lockstep_perf(int argc, char** argv) {
   const MpiAtLevel mpi(argc, argv, options.thread_level);
   const lockstep::Environment environment(argc, argv);
   const lockstep::Communicator world = lockstep::world_communicator();
-  const bool is_read = all_accept(world, [&] {
+  const bool is_read = all_accept(world, options.sources, [&] {
     if (!refusal.empty()) throw OptionError(refusal);
   });
   if (!is_read) return exit_code::usage;
@@ -215,13 +217,13 @@ int run_lockstep_perf(int argc, char** argv) {
   }
   if (options.show_selection) {
     const auto job = lockstep::world_communicator({.local_replicas = options.replicas_per_rank});
-    const bool is_shown = all_accept(world, [&] {
+    const bool is_shown = all_accept(world, options.sources, [&] {
       if (environment.rank() == 0) show_selection(job, options.simulate, options.sizes_bytes());
     });
     return is_shown ? exit_code::success : exit_code::usage;
   }
   if (options.simulate) {
-    const bool is_simulated = all_accept(world, [&] {
+    const bool is_simulated = all_accept(world, options.sources, [&] {
       if (environment.rank() == 0) simulate(*options.simulate, options.sizes_bytes());
     });
     return is_simulated ? exit_code::success : exit_code::usage;

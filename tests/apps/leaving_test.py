@@ -19,7 +19,7 @@ RANKS = 3
 HIDDEN = ["sh", "-c", '"$@"; sleep 20; exit 0', "sh"]
 ON_ONE_RANK = ["sh", "-c", '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] && export LOCKSTEP_TIMEOUT=soon; "$@"; sleep 20; exit 0', "sh"]
 MESSAGES = {"LOCKSTEP_SHARED_MEMORY": "0"}
-LEFT = "has exited: it has destroyed its communicator"
+LEFT = "has destroyed its communicator"
 LEFT_BY_EXCEPTION = "an exception has destroyed its communicator"
 
 

@@ -157,7 +157,7 @@ def refuses_a_folder_of_other_things():
     result = launcher.run(2, *arguments("2,2", os.path.dirname(os.path.abspath(__file__)), "--resume"))
     expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stderr}")
     expect_in(["lockstep-train: invalid_argument: restore_latest: " + os.path.dirname(os.path.abspath(__file__)),
-               "has no checkpoints but other entries"], result.stderr)
+               "has no checkpoints, but it has other entries, such as"], result.stderr)
 
 
 def names_the_file_that_is_too_large():

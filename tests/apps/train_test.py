@@ -97,11 +97,11 @@ def reads_variables_and_files_below_the_command_line():
         expect(json.loads(out.read_text())["steps"] == 5, "the command line wins")
 
 
-def refuses(parts, *options, ranks=3, code=2):
+def refuses(parts, *options, ranks=3, code=2, **variables):
     """Every rank detects the error and one prints it, quickly."""
 
     def case():
-        result = launcher.run(ranks, train, *options)
+        result = launcher.run(ranks, train, *options, env=dict(os.environ, **variables))
         expect(result.returncode == code, f"exit code {result.returncode}, not {code}:\n{result.stderr}")
         expect_in(parts, result.stderr)
         expect(result.stderr.count("lockstep-train: ") == 1, "printed more than once:\n" + result.stderr)
@@ -289,6 +289,8 @@ cases += [] if part != "most" else [
     ("options that differ between ranks are refused", refuses_options_that_differ),
     ("help is shown once", shows_help_once),
     ("an unknown option is refused", refuses(["--bogus"], "--bogus", "1")),
+    ("an abbreviated option is refused", refuses(["unrecognised option '--epoch'"], "--epoch", "1")),
+    ("a variable is named that sets a wrong value", refuses(["variable LOCKSTEP_TRAIN_EPOCHS \"many\": give"], LOCKSTEP_TRAIN_EPOCHS="many")),
     ("a model that does not exist is refused", refuses(["--model", "resnet", "mlp, cnn"], "--model", "resnet")),
     ("an empty batch is refused", refuses(["--global-batch", "0"], "--global-batch", "0")),
     ("a batch that is not a number is refused", refuses(["--global-batch", "many"], "--global-batch", "many")),

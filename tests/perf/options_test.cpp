@@ -102,8 +102,9 @@ TEST(Options, name_the_option_the_value_and_the_rule_if_refused) {
       {{"--limit=maybe"}, {"--limit", "does not take"}},
       {{"--plot", "picture.gif"}, {"--plot", "\"picture.gif\"", ".png, .svg or .txt"}},
       {{"--plot", "-", "--collective", "barrier"}, {"--plot", "\"-\"", "barrier"}},
-      {{"--config", "/no/such/file"}, {"--config", "cannot be read"}},
+      {{"--config", "/no/such/file"}, {"--config", "cannot be read", "No such file"}},
       {{"--speed", "high"}, {"--speed", "--help"}},
+      {{"--replicas", "2"}, {"--replicas'", "unrecognised", "--help"}},
       {{"fast"}, {"\"fast\"", "--help"}},
   };
   for (const Refused& refused : all) {
@@ -124,6 +125,19 @@ TEST(Options, of_files_and_variables_are_refused_alike) {
   unsetenv("LOCKSTEP_PERF_LIMIT");
   const File config("speed = 3\n");
   EXPECT_NE(refusal({"--config", config.name()}).find("speed"), std::string::npos);
+}
+
+TEST(Options, are_named_as_the_variable_or_the_file_that_set_them) {
+  const Variable size("LOCKSTEP_PERF_MINBYTES", "12Q");
+  const std::string text = refusal({});
+  EXPECT_TRUE(text.starts_with("variable LOCKSTEP_PERF_MINBYTES \"12Q\": give")) << text;
+  EXPECT_TRUE(refusal({"-b", "13Q"}).starts_with("-b/--minbytes \"13Q\"")) << "the command line hides the variable";
+  unsetenv("LOCKSTEP_PERF_MINBYTES");
+  const File config("iters = 0\n");
+  const std::string of_file = "\"" + config.name() + "\": iters \"0\": give";
+  EXPECT_TRUE(refusal({"--config", config.name()}).starts_with("--config " + of_file));
+  const Variable name("LOCKSTEP_PERF_CONFIG", config.name().c_str());
+  EXPECT_TRUE(refusal({}).starts_with("variable LOCKSTEP_PERF_CONFIG " + of_file)) << refusal({});
 }
 
 TEST(Options, refuse_a_list_by_its_line) {

@@ -43,14 +43,14 @@ def follows_the_environment_that_tightens_the_order(h):
 def puts_several_replicas_on_a_gpu(h):
     for gpus, order, devices in ((1, 'any', ['gpu:0', 'gpu:0#1', 'gpu:0#2']), (1, 'canonical', ['gpu:0', 'gpu:0#1', 'gpu:0#2']),
                                  (2 * h.ranks, 'canonical', ['gpu:0', 'gpu:0#1', 'gpu:1'])):
-        rows, environment, text = h.rows([*CUDA, *SMALL, '--replicas', '3', '--order', order], variables=on(gpus))
+        rows, environment, text = h.rows([*CUDA, *SMALL, '--replicas-per-rank', '3', '--order', order], variables=on(gpus))
         checks_every_row(rows, order, 6)
         assert environment['gpus']['devices'] == devices, environment['gpus']
         assert ', '.join(devices) in text, text
 
 
 def says_what_the_memory_of_one_gpu_allows(h):
-    rows, environment, text = h.rows([*CUDA, '-b', '64K', '-e', '64K', '--replicas', '2', '--collective', 'all_reduce,reduce,barrier'],
+    rows, environment, text = h.rows([*CUDA, '-b', '64K', '-e', '64K', '--replicas-per-rank', '2', '--collective', 'all_reduce,reduce,barrier'],
                                      variables=on(1))
     gbs = environment['gpus']['copy_gbs']
     assert (gbs is not None) == ('of HBM' in text) == (h.ranks == 1), text
@@ -61,11 +61,11 @@ def says_what_the_memory_of_one_gpu_allows(h):
         # both inputs and, of reduce on the root, both outputs
         assert abs(row['hbm_floor_us'] - 4 * 65536 / gbs * 1e-3) < 1e-9 * row['hbm_floor_us'], row
         assert abs(row['of_hbm'] - row['hbm_floor_us'] / row['time_us']) < 1e-9 * row['of_hbm'], row
-    assert h.rows([*CUDA, '-b', '64', '-e', '64', '--replicas', '2'], variables=on(2 * h.ranks))[1]['gpus']['copy_gbs'] is None
+    assert h.rows([*CUDA, '-b', '64', '-e', '64', '--replicas-per-rank', '2'], variables=on(2 * h.ranks))[1]['gpus']['copy_gbs'] is None
 
 
 def does_every_collective(h):
-    rows, _, _ = h.rows([*CUDA, '-b', '4K', '-e', '4K', '--collective', 'all', '--replicas', '2'], variables=on(1))
+    rows, _, _ = h.rows([*CUDA, '-b', '4K', '-e', '4K', '--collective', 'all', '--replicas-per-rank', '2'], variables=on(1))
     # in place too: all_reduce, reduce, broadcast
     checks_every_row(rows, 'any', 13 + 3)
 
@@ -73,7 +73,7 @@ def does_every_collective(h):
 def reduces_lists(h):
     sizes = h.file('64\n4096\n17\n')
     for arguments in ([], ['--async'], ['--unprepared']):
-        rows, _, _ = h.rows([*CUDA, '--list', sizes, '--replicas', '2', *arguments], variables=on(1))
+        rows, _, _ = h.rows([*CUDA, '--list', sizes, '--replicas-per-rank', '2', *arguments], variables=on(1))
         checks_every_row(rows, 'any', 3)
 
 
@@ -92,7 +92,7 @@ def fake_nccl():
 
 def compares_with_nccl_on_the_same_buffers(h):
     variables = on(2 * h.ranks, LOCKSTEP_NCCL=fake_nccl(), FAKE_HOST_ACCESS='1')
-    compare = [*CUDA, *SMALL, '--compare', 'nccl', '--replicas', '2']
+    compare = [*CUDA, *SMALL, '--compare', 'nccl', '--replicas-per-rank', '2']
     rows, _, text = h.rows([*compare, '-d', 'f32,i32', '-o', 'sum,mean'], variables=variables)
     checks_every_row(rows, 'any', (4 * 2 - 1) * 3)
     for row in rows:
@@ -109,7 +109,7 @@ def compares_with_nccl_on_the_same_buffers(h):
 
 def refuses_nccl_with_two_replicas_on_a_gpu(h):
     variables = on(1, LOCKSTEP_NCCL=fake_nccl())
-    h.refuses([*CUDA, '--compare', 'nccl', '--replicas', '2'], ['--compare "nccl"', 'one replica for each GPU', '0000:01:00.0'], variables)
+    h.refuses([*CUDA, '--compare', 'nccl', '--replicas-per-rank', '2'], ['--compare "nccl"', 'one replica for each GPU', '0000:01:00.0'], variables)
 
 
 def refuses_a_missing_nccl(h):

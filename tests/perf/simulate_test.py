@@ -56,7 +56,7 @@ result = run('--show-selection', '-b', '4', '-e', '4')
 check('--show-selection: without --simulate it is about this job', rows(result.stdout) == [['4', '1', '1', kind, 'alone'] for kind in ('arena', 'malloc')], result.stdout)
 result = run('--show-selection', '--simulate', 'ranks=4,radices=2.2')
 check('--show-selection: nothing to choose where radices are given',
-      result.returncode == 2 and '--show-selection' in result.stderr and '"2.2"' in result.stderr and any(rule in result.stderr for rule in ('give', 'a pattern is')), result.stderr)
+      result.returncode == 2 and '--show-selection' in result.stderr and '"2.2"' in result.stderr and any(rule in result.stderr for rule in ('give', 'a stage is')), result.stderr)
 
 for wrong, named in [('ranks=0', 'ranks'), ('nodes=4', 'ranks is missing'), ('ranks=4,nodes=5', 'nodes is 5'),
                      ('ranks=4,gbit=-1', 'gbit'), ('ranks=4,latency_us=nan', 'latency_us'), ('ranks=4,speed=1', 'speed'),
@@ -64,6 +64,6 @@ for wrong, named in [('ranks=0', 'ranks'), ('nodes=4', 'ranks is missing'), ('ra
     result = run('--simulate', wrong)
     check(f'"{wrong}" is refused: option, value and rule',
           result.returncode == 2 and '--simulate' in result.stderr and named in result.stderr
-          and any(rule in result.stderr for rule in ('give', 'a pattern is')), result.stderr)
+          and any(rule in result.stderr for rule in ('give', 'a stage is')), result.stderr)
 
 sys.exit(checks.end())

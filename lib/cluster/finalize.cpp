@@ -142,7 +142,7 @@ void await_all(LastBarrier& barrier, const FinalizeOptions& options) {
     if (!has_warned && now - start > options.warn_after + answer_time) {
       has_warned = true;
       if (barrier.speaks())
-        log_warning("Environment: this rank has waited {:.1f} s to finalize MPI, for {}", seconds(now - start),
+        log_warning("Environment: this rank has waited {:.1f} s before MPI_Finalize for {}", seconds(now - start),
                     barrier.missing());
     }
     if (now > next_look) {

@@ -60,12 +60,8 @@ void read_timeout(std::string_view text, Settings& settings) {
 }
 
 void read_radices(std::string_view text, Settings& settings) {
-  try {
-    const RadixPattern checked(text);
-    settings.radices = text;
-  } catch (const Error& error) {
-    throw_error(Code::invalid_argument, "LOCKSTEP_RADICES: {}", error.text());
-  }
+  const RadixPattern checked(text, "LOCKSTEP_RADICES=");
+  settings.radices = text;
 }
 
 void read_recorder(std::string_view text, Settings& settings) {

@@ -40,6 +40,17 @@ int number(const char* name, const std::string& text, int least) {
   return static_cast<int>(*value);
 }
 
+/// The list in the variable `name`, read by `expand`.
+template <class Expand>
+auto list_of(const char* name, const Expand& expand) {
+  try {
+    return expand(needed(name));
+  } catch (const Error& error) {
+    if (error.code() == Code::failed_precondition) throw;
+    detail::throw_error(error.code(), "{}: {}: {}", slurm_resolver, name, error.text());
+  }
+}
+
 void check_launcher() {
   const std::string launcher = detail::launcher_within_slurm();
   if (launcher.empty()) return;
@@ -61,8 +72,8 @@ JobStep read_step() {
   JobStep step;
   step.task = number("SLURM_PROCID", needed("SLURM_PROCID"), 0);
   step.tasks = number("SLURM_STEP_NUM_TASKS", needed("SLURM_STEP_NUM_TASKS"), 1);
-  step.hosts = expand_hostlist(needed("SLURM_STEP_NODELIST"));
-  step.tasks_per_node = expand_tasks_per_node(needed("SLURM_STEP_TASKS_PER_NODE"));
+  step.hosts = list_of("SLURM_STEP_NODELIST", expand_hostlist);
+  step.tasks_per_node = list_of("SLURM_STEP_TASKS_PER_NODE", expand_tasks_per_node);
   if (step.hosts.size() != step.tasks_per_node.size()) {
     detail::throw_error(Code::invalid_argument,
                         "{}: SLURM_STEP_NODELIST has {} nodes, but SLURM_STEP_TASKS_PER_NODE has {}", slurm_resolver,
@@ -135,7 +146,9 @@ Accelerators accelerators_of(const JobStep& step, const SlurmOptions& options) {
   const int per_task = options.gpus_per_task.value_or(on_node.value_or(0) / most_tasks);
   if (per_task < 0 || on_node.value_or(0) < 0 ||
       (on_node && static_cast<long long>(per_task) * most_tasks > *on_node)) {
-    detail::throw_error(Code::invalid_argument, "{}: {} GPUs per task for {} tasks on a node, but the node has {} GPUs",
+    detail::throw_error(Code::invalid_argument,
+                        "{}: {} GPUs per task (gpus_per_task) for {} tasks on a node, but the node has {} GPUs "
+                        "(gpus_per_node or SLURM_GPUS_ON_NODE)",
                         slurm_resolver, per_task, most_tasks, on_node.value_or(0));
   }
   return {{"GPU", per_task}};

@@ -10,6 +10,8 @@
 #include "collectives/plan_state.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 namespace lockstep {
@@ -189,6 +191,21 @@ void CommunicatorAccess::count_merge(const Communicator& communicator, std::uint
   communicator.state_->engine->count_merge(run);
 }
 
+std::int32_t detail::timeout_ms(const CommunicatorOptions& options) {
+  const auto timeout = options.fail_after.value_or(settings_from_environment().fail_after);
+  using Limits = std::numeric_limits<std::int32_t>;
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(timeout.count(), Limits::min(), Limits::max()));
+}
+
+void detail::require_equal_timeouts(std::string_view call, const RankTimeout& a, const RankTimeout& b) {
+  if (a.milliseconds == b.milliseconds) return;
+  throw Error(Code::mismatch,
+              fmt::format("{}: fail_after is {} ms on rank {} but {} ms on rank {}; it must be equal on all ranks "
+                          "(LOCKSTEP_TIMEOUT sets the default)",
+                          call, a.milliseconds, a.rank, b.milliseconds, b.rank),
+              {b.rank, -1, std::string(call), -1});
+}
+
 Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transport, const CommunicatorOptions& options,
                                       std::optional<ReplicaLayout> layout, const detail::ScheduleOptions& schedules,
                                       std::shared_ptr<detail::Family> family) {
@@ -220,8 +237,15 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   if (!layout && communicator.size() == 1) {
     state->layout = ReplicaLayout({options.local_replicas});
   } else if (!layout) {
-    std::vector<int> counts(static_cast<std::size_t>(communicator.size()));
-    communicator.all_gather(options.local_replicas, counts, detail::internal_call("replica counts"));
+    const std::array<std::int32_t, 2> own{options.local_replicas, detail::timeout_ms(options)};
+    std::vector<std::int32_t> all(2 * static_cast<std::size_t>(communicator.size()));
+    communicator.all_gather(own, all, detail::internal_call("replica counts and timeouts"));
+    std::vector<int> counts;
+    for (int rank = 0; rank < communicator.size(); ++rank) {
+      const std::size_t at = 2 * static_cast<std::size_t>(rank);
+      counts.push_back(all[at]);
+      detail::require_equal_timeouts("communicator_from", {0, all[1]}, {rank, all[at + 1]});
+    }
     state->layout = ReplicaLayout(counts);
   }
   detail::ScheduleOptions chosen = schedules;
@@ -232,17 +256,15 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
       std::make_shared<detail::ScheduleCache>(state->layout, made.node_leaders(), state->rank, chosen, path);
   if (schedules.carries && made.node_group() == nullptr)
     state->carry_steps = detail::make_carry_steps(state->layout, made.node_leaders(), state->rank, path);
-  if (fail_after.count() <= 0 || warn_after.count() <= 0) {
-    communicator.abort("fail_after or warn_after is not positive");
-    detail::throw_error(Code::invalid_argument,
-                        "communicator \"{}\": warn_after is {} ms and fail_after {} ms; both must be positive",
-                        options.name, warn_after.count(), fail_after.count());
-  }
+  const auto refuse = [&](const std::string& text) {
+    communicator.abort(text);
+    detail::throw_error(Code::invalid_argument, "communicator \"{}\": {}", options.name, text);
+  };
+  if (fail_after.count() <= 0) refuse(fmt::format("fail_after is {} ms; it must be positive", fail_after.count()));
+  if (warn_after.count() <= 0) refuse(fmt::format("warn_after is {} ms; it must be positive", warn_after.count()));
   if (state->options.fail_after_total && fail_after_total < fail_after) {
-    communicator.abort("fail_after_total is less than fail_after");
-    detail::throw_error(Code::invalid_argument,
-                        "communicator \"{}\": fail_after_total is {} ms; it must be at least fail_after, {} ms",
-                        options.name, fail_after_total.count(), fail_after.count());
+    refuse(fmt::format("fail_after_total is {} ms{}; it must be at least fail_after, {} ms", fail_after_total.count(),
+                       options.fail_after_total ? "" : " (from LOCKSTEP_TIMEOUT)", fail_after.count()));
   }
   return communicator;
 }

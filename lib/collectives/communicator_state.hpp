@@ -39,6 +39,17 @@ namespace detail {
   return {.order = std::nullopt, .name = name, .where = std::source_location()};
 }
 
+/// The fail_after of a new communicator on one rank. The ranks exchange it when they make the communicator.
+struct RankTimeout {
+  int rank = 0;
+  std::int32_t milliseconds = 0;  ///< 2^31 - 1 stands for all longer times
+};
+
+/// The `milliseconds` of a RankTimeout on this rank.
+[[nodiscard]] std::int32_t timeout_ms(const CommunicatorOptions& options);
+/// Throws Error(mismatch) if `a` and `b` have different times. The text begins with `call`.
+void require_equal_timeouts(std::string_view call, const RankTimeout& a, const RankTimeout& b);
+
 }  // namespace detail
 
 // hidden, although Communicator is exported

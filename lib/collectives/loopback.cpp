@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "cluster/settings.hpp"
+#include "collectives/communicator_state.hpp"
 #include "collectives/make_communicator.hpp"
 #include "transport/loopback/loopback_transport.hpp"
 
@@ -17,7 +18,12 @@ Communicator self_communicator(const CommunicatorOptions& options) {
 std::vector<Communicator> thread_communicators(std::span<const CommunicatorOptions> options) {
   if (options.empty()) detail::throw_error(Code::invalid_argument, "thread_communicators: the list of ranks is empty");
   std::vector<int> counts;
-  for (const CommunicatorOptions& rank : options) counts.push_back(rank.local_replicas);
+  const std::int32_t timeout_ms = detail::timeout_ms(options.front());
+  for (const CommunicatorOptions& each : options) {
+    const int rank = static_cast<int>(counts.size());
+    detail::require_equal_timeouts("thread_communicators", {0, timeout_ms}, {rank, detail::timeout_ms(each)});
+    counts.push_back(each.local_replicas);
+  }
   const ReplicaLayout layout(counts);
   auto transports = detail::make_loopback_transports(layout.ranks(), detail::settings_from_environment().share_memory);
   std::vector<Communicator> communicators;

@@ -16,10 +16,14 @@
 #include <cstddef>
 #include <memory>
 #include <source_location>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
 namespace {
+
+/// Shown in errors of the calls that make communicators over MPI_COMM_WORLD.
+constexpr const char* parent_name = "MPI_COMM_WORLD (creation of communicators)";
 
 /// The parent of all communicators over MPI_COMM_WORLD. The job owns this parent.
 Communicator job_communicator(detail::Job& job, const detail::Settings& settings) {
@@ -27,32 +31,31 @@ Communicator job_communicator(detail::Job& job, const detail::Settings& settings
   if (!job.attachment) {
     const ReplicaLayout one_each(std::vector<int>(job.nodes.leaders.size(), 1));
     job.attachment = std::make_shared<Communicator>(CommunicatorAccess::make_internal(
-        detail::make_job_transport(job, settings.share_memory), {.name = "the job"}, one_each));
+        detail::make_job_transport(job, settings.share_memory), {.name = parent_name}, one_each));
   }
   return *std::static_pointer_cast<Communicator>(job.attachment);
 }
 
-}  // namespace
-
-Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options) {
+/// The public function `call` makes a communicator over `comm`.
+Communicator make_over(MPI_Comm comm, const CommunicatorOptions& options, std::string_view call) {
   namespace mpi = detail::mpi;
   if (!mpi::is_initialized()) {
-    detail::throw_error(
-        Code::failed_precondition,
-        "communicator_from: MPI is not initialized; create a lockstep::Environment first, or call MPI_Init_thread");
+    detail::throw_error(Code::failed_precondition,
+                        "{}: MPI is not initialized; create a lockstep::Environment first, or call MPI_Init_thread",
+                        call);
   }
-  if (mpi::is_finalized()) detail::throw_error(Code::failed_precondition, "communicator_from: MPI is finalized");
-  if (comm == MPI_COMM_NULL) detail::throw_error(Code::invalid_argument, "communicator_from: comm is MPI_COMM_NULL");
+  if (mpi::is_finalized()) detail::throw_error(Code::failed_precondition, "{}: MPI is finalized", call);
+  if (comm == MPI_COMM_NULL) detail::throw_error(Code::invalid_argument, "{}: comm is MPI_COMM_NULL", call);
   int is_inter = 0;
   mpi::check(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter");
   if (is_inter != 0) {
-    detail::throw_error(Code::invalid_argument,
-                        "communicator_from: comm is an intercommunicator; give an intracommunicator");
+    detail::throw_error(Code::invalid_argument, "{}: comm is an intercommunicator; pass an intracommunicator", call);
   }
   if (!mpi::this_thread_may_call()) {
     detail::throw_error(Code::failed_precondition,
-                        "communicator_from was called on a thread that may not enter MPI: MPI granted less than "
-                        "MPI_THREAD_SERIALIZED, so only the main thread may");
+                        "{}: this thread may not call MPI: MPI provides less than MPI_THREAD_SERIALIZED, so only the "
+                        "main thread may",
+                        call);
   }
   const detail::Settings settings = detail::settings_from_environment();
   const auto fail_after = options.fail_after.value_or(settings.fail_after);
@@ -68,8 +71,14 @@ Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options
       options);
 }
 
+}  // namespace
+
+Communicator communicator_from(MPI_Comm comm, const CommunicatorOptions& options) {
+  return make_over(comm, options, "communicator_from");
+}
+
 Communicator world_communicator(const CommunicatorOptions& options) {
-  return communicator_from(MPI_COMM_WORLD, options);
+  return make_over(MPI_COMM_WORLD, options, "world_communicator");
 }
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <type_traits>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct CreationRecord {
   std::int32_t color = 0;  ///< negative: the rank is in no group
   std::int32_t key = 0;
   std::int32_t local_replicas = 1;
+  std::int32_t timeout_ms = 0;  ///< see detail::RankTimeout
   detail::Introduction introduction;
 };
 static_assert(std::is_trivially_copyable_v<CreationRecord>);
@@ -42,6 +44,17 @@ std::vector<int> members_of_group(std::span<const CreationRecord> by_rank, int r
   std::sort(members.begin(), members.end(),
             [&](int a, int b) { return std::pair(record(a).key, a) < std::pair(record(b).key, b); });
   return members;
+}
+
+/// Throws Error(mismatch) if ranks of one color have different timeouts. All ranks throw, so that none waits for
+/// others.
+void check_timeouts(std::string_view call, std::span<const CreationRecord> by_rank) {
+  std::map<std::int32_t, detail::RankTimeout> first_of_color;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].color < 0) continue;
+    const detail::RankTimeout own{static_cast<int>(rank), by_rank[rank].timeout_ms};
+    detail::require_equal_timeouts(call, first_of_color.try_emplace(by_rank[rank].color, own).first->second, own);
+  }
 }
 
 /// Makes the MPI communicator of the new group. Each rank begins the MPI call when all ranks have arrived at the
@@ -74,11 +87,14 @@ class Communicator::State::Creator {
 
   /// Returns the transport of the new communicator; null if `color` is negative. Appends the number of replicas of each
   /// member to `replicas`.
-  [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, int local_replicas,
+  [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, const CommunicatorOptions& options,
                                                         std::vector<int>& replicas) {
     const detail::MutexLock lock(parent_.creation_mutex);
+    const std::int32_t timeout_ms = propagate([&] { return detail::timeout_ms(options); });
     const std::shared_ptr<detail::NewGroup> group = propagate([&] { return parent_.engine->begin_group(); });
-    const auto records = gather(CreationRecord{color, key, local_replicas, group->introduction()}, "");
+    const auto records =
+        gather(CreationRecord{color, key, options.local_replicas, timeout_ms, group->introduction()}, "");
+    check_timeouts(creation_.name, records);
     const std::vector<int> members = members_of_group(records, parent_.rank);
     std::vector<detail::Introduction> introductions;
     for (const CreationRecord& record : records) introductions.push_back(record.introduction);
@@ -141,7 +157,7 @@ class Communicator::State::Creator {
 std::optional<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options,
                                                 std::source_location where) const {
   std::vector<int> replicas;
-  auto transport = State::Creator(*state_, {"split", where}).make(color, key, options.local_replicas, replicas);
+  auto transport = State::Creator(*state_, {"split", where}).make(color, key, options, replicas);
   if (!transport) return std::nullopt;
   return CommunicatorAccess::make(std::move(transport), options, ReplicaLayout(replicas), {}, state_->engine->family());
 }
@@ -150,7 +166,7 @@ Communicator CommunicatorAccess::duplicate(const Communicator& parent, const Com
                                            const Creation& creation) {
   Communicator::State& state = *parent.state_;
   std::vector<int> replicas;
-  auto transport = Communicator::State::Creator(state, creation).make(0, 0, options.local_replicas, replicas);
+  auto transport = Communicator::State::Creator(state, creation).make(0, 0, options, replicas);
   return make(std::move(transport), options, ReplicaLayout(replicas), {}, state.engine->family());
 }
 

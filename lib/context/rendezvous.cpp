@@ -86,10 +86,12 @@ Error Step::returned_error(int ended, int waiting) {
 Error Step::deadline_error(int missing, int waiting) {
   const std::string_view call = name_of(slot(waiting).call->kind);
   const int first = team_.first_replica_id();
-  return Error(Code::deadline_exceeded,
-               fmt::format("{}: replica {} waited {} ms, but replica {} of the same rank did not make the call", call,
-                           first + waiting, team_.fail_after().count(), first + missing),
-               {team_.communicator().rank(), first + missing, std::string(call), -1});
+  return Error(
+      Code::deadline_exceeded,
+      fmt::format("{}: timed out after {} s: replica {} waits in the call, but replica {} of the same rank "
+                  "does not make it",
+                  call, std::chrono::duration<double>(team_.fail_after()).count(), first + waiting, first + missing),
+      {team_.communicator().rank(), first + missing, std::string(call), -1});
 }
 
 void Step::lead(std::uint32_t rendezvous) {
@@ -195,8 +197,11 @@ void Step::check_calls_agree() {
     }
     if (first.function.call != nullptr) {
       if (*other.part.type != *first.part.type) {
-        refuse(Code::failed_precondition, "the type of arguments and result", i, first.part.type->name(),
-               other.part.type->name());
+        throw Error(Code::failed_precondition,
+                    fmt::format("{}: the types of the arguments or of the result differ between replica {} and "
+                                "replica {}; all replicas must make the same call",
+                                name_of(first.kind), id + i, id),
+                    {team_.communicator().rank(), id + i, std::string(name_of(first.kind)), -1});
       }
       continue;
     }
@@ -205,18 +210,18 @@ void Step::check_calls_agree() {
     if (other.root != first.root)
       refuse(Code::mismatch, "the root", i, fmt::format("{}", first.root), fmt::format("{}", other.root));
     if (other.inputs.size() != first.inputs.size()) {
-      refuse(Code::mismatch, "the number of leaves", i, fmt::format("{}", first.inputs.size()),
+      refuse(Code::mismatch, "the number of values", i, fmt::format("{}", first.inputs.size()),
              fmt::format("{}", other.inputs.size()));
     }
     for (std::size_t k = 0; k < first.inputs.size(); ++k) {
       const ConstTensorView& a = first.inputs[k];
       const ConstTensorView& b = other.inputs[k];
       if (a.dtype != b.dtype) {
-        refuse(Code::mismatch, fmt::format("dtype of leaf {}", k), i, std::string(to_string(a.dtype)),
+        refuse(Code::mismatch, fmt::format("the dtype of value {}", k), i, std::string(to_string(a.dtype)),
                std::string(to_string(b.dtype)));
       }
       if (!(a.shape == b.shape)) {
-        refuse(Code::mismatch, fmt::format("shape of leaf {}", k), i, to_string(a.shape), to_string(b.shape));
+        refuse(Code::mismatch, fmt::format("the shape of value {}", k), i, to_string(a.shape), to_string(b.shape));
       }
     }
   }
@@ -245,8 +250,8 @@ void Step::reduce(const RendezvousCall& call) {
     if (output.dtype != result_dtype(call.op, input.dtype)) {
       detail::propagate(team_.communicator(), [&] {
         detail::throw_error(Code::invalid_argument,
-                            "all_reduce: tensor {} is {}, but the {} of it is {}, which that type cannot hold; pass a "
-                            "Tensor, or convert the value to f64 first",
+                            "all_reduce: value {0} is {1}, but its {2} is {3}, which {1} cannot hold; pass a Tensor, "
+                            "or convert the value to {3} first",
                             k, to_string(input.dtype), to_string(call.op),
                             to_string(result_dtype(call.op, input.dtype)));
       });

@@ -92,8 +92,7 @@ void ReplicaTeam::warn_of_ignored(const RunOptions& options) {
   has_warned_ = true;
   detail::log_warning(
       "run: experimental_enable_dynamic_batch_size, experimental_bucketizing_dynamic_shape and "
-      "experimental_xla_options "
-      "are for TPUs; {} ignores them",
+      "experimental_xla_options are for TPUs; {} ignores them",
       name_);
 }
 

@@ -60,8 +60,10 @@ void require_no_other_strategy(const ReplicaTeam& team, std::string_view call) {
   const ThreadContext& context = state.context;
   if (context.mode != Mode::outside && context.team != &team) {
     throw_error(Code::failed_precondition,
-                "{}: called on {} inside the scope of {}; strategies cannot be mixed: leave that scope first", call,
-                team.title(), context.team->title());
+                "{}: the call is for {}, but this thread is inside a {} of {}; strategies cannot be mixed: call it "
+                "outside that {}",
+                call, team.title(), context.step != nullptr ? "step" : "scope", context.team->title(),
+                context.step != nullptr ? "step" : "scope");
   }
 }
 
@@ -71,8 +73,7 @@ void require_cross_replica(const ReplicaTeam& team, std::string_view call) {
   if (context.replica != nullptr) {
     throw_error(Code::failed_precondition,
                 "{}: called in replica context (replica {}), but it works on the values of all replicas; call it "
-                "outside the step "
-                "function, or inside merge_call",
+                "outside the step function, or inside merge_call",
                 call, context.replica->replica_id_in_sync_group());
   }
 }

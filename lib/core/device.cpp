@@ -41,10 +41,11 @@ std::string to_string(Device device) {
 
 Device parse_device(std::string_view text) {
   const auto refuse = [text] {
-    detail::throw_error(Code::invalid_argument,
-                        "device \"{}\" is not of the form cpu:0, GPU:1, gpu:0#1, /device:CPU:0 or "
-                        "/job:localhost/replica:0/task:0/device:GPU:0",
-                        text);
+    detail::throw_error(
+        Code::invalid_argument,
+        "device \"{}\" is not valid; write it as cpu:0, gpu:1, gpu:0#1 for a logical device of gpu:0, or "
+        "/device:GPU:1",
+        text);
   };
   const std::string_view part = last_part(text);
   const std::size_t colon = part.find(':');

@@ -100,8 +100,11 @@ std::vector<std::vector<ComponentShape>> exchange_shapes(Communicator& communica
   for (std::size_t r = 0; r < replicas; ++r) {
     const auto words = std::span<const std::int64_t>(received).subspan(r * length, length);
     if (words[0] != received[0]) {
-      detail::throw_error(Code::mismatch, "{}: {} is {} on replica {} but {} on replica 0; it must be the same", call,
-                          setting_name, words[0], r, received[0]);
+      const auto text = [&](std::int64_t value) {
+        return setting_name == "op" ? std::string(to_string(static_cast<ReduceOp>(value))) : std::to_string(value);
+      };
+      detail::throw_error(Code::mismatch, "{}: {} is {} on replica {} but {} on replica 0; it must be equal on all",
+                          call, setting_name, text(words[0]), r, text(received[0]));
     }
     for (std::size_t k = 0; k < mine.size(); ++k)
       result[k].push_back(parse(words.subspan(1 + k * words_per_component, words_per_component)));

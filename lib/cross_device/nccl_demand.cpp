@@ -13,20 +13,31 @@
 #include <vector>
 
 namespace lockstep {
+namespace {
+
+/// What to do if NCCL cannot be used.
+std::string_view advice_to(std::string_view caller) {
+  return caller == "NcclAllReduce" ? "use other CrossDeviceOps, such as ReductionToOneDevice"
+                                   : "use implementation AUTO or RING";
+}
+
+}  // namespace
 
 void require_nccl_here(std::string_view caller) {
-  if (gpu_count() == 0)
-    detail::throw_error(Code::unavailable, "{}: NCCL requires GPUs, but {}; use AUTO or RING", caller, gpu_status());
+  if (gpu_count() == 0) {
+    detail::throw_error(Code::unavailable, "{} requires GPUs, but this process has none ({}); {}", caller, gpu_status(),
+                        advice_to(caller));
+  }
   const detail::nccl::Library& library = detail::cuda::Backend::of_this_process().nccl();
   if (library.api != nullptr) return;
-  detail::throw_error(Code::unavailable, "{}: NCCL is unavailable: {}; use AUTO or RING", caller, library.why);
+  detail::throw_error(Code::unavailable, "{}: NCCL is unavailable: {}; {}", caller, library.why, advice_to(caller));
 }
 
 void require_nccl_between(Communicator& communicator, std::span<const Device> devices, std::string_view caller) {
   const detail::GpuDecision path = CommunicatorAccess::gpu_path(communicator, devices);
   if (path.path != detail::GpuPath::host && path.sharing.empty()) return;
-  detail::throw_error(Code::unavailable, "{}: NCCL was requested, but {}; use AUTO or RING", caller,
-                      path.sharing.empty() ? path.text : path.sharing);
+  detail::throw_error(Code::unavailable, "{}: NCCL cannot connect the GPUs of all ranks: {}; {}", caller,
+                      path.sharing.empty() ? path.text : path.sharing, advice_to(caller));
 }
 
 void require_nccl(Communicator& communicator, std::span<const Item> items, std::string_view caller) {
@@ -37,9 +48,9 @@ void require_nccl(Communicator& communicator, std::span<const Item> items, std::
       const Device device = item.inputs[i].device;
       if (device.kind != DeviceKind::gpu) {
         detail::throw_error(Code::unavailable,
-                            "{}: NCCL was requested, but a value of local replica {} is in host memory ({}); copy it "
-                            "to the replica's GPU, or use AUTO or RING",
-                            caller, i, to_string(device));
+                            "{}: a value of local replica {} is in host memory ({}), where NCCL cannot read it; copy "
+                            "it to the replica's GPU, or {}",
+                            caller, i, to_string(device), advice_to(caller));
       }
       if (devices.size() == i) devices.push_back(device);
     }

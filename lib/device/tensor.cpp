@@ -59,9 +59,10 @@ Tensor Tensor::to(Device device) const {
 
 Tensor Tensor::reshaped(const Shape& shape) const {
   if (shape.element_count() != element_count()) {
-    detail::throw_error(Code::invalid_argument,
-                        "reshaped: shape {} has {} elements but the tensor of shape {} has {}; they must be equal",
-                        to_string(shape), shape.element_count(), to_string(view_.shape), element_count());
+    detail::throw_error(
+        Code::invalid_argument,
+        "reshaped: shape {} has {} elements, but the tensor of shape {} has {}; they must have the same number",
+        to_string(shape), shape.element_count(), to_string(view_.shape), element_count());
   }
   Tensor result(*this);
   result.view_.shape = shape;
@@ -69,24 +70,25 @@ Tensor Tensor::reshaped(const Shape& shape) const {
 }
 
 void Tensor::copy_from(ConstTensorView source) {
-  require_dtype(source.dtype);
+  if (source.dtype != view_.dtype) {
+    detail::throw_error(Code::invalid_argument,
+                        "copy_from: the source is {}, but the tensor is {}; the dtypes must be equal",
+                        to_string(source.dtype), to_string(view_.dtype));
+  }
   if (source.element_count() != element_count()) {
     detail::throw_error(Code::invalid_argument,
-                        "copy_from: source has {} elements but the tensor of shape {} has {}; they must be equal",
-                        source.element_count(), to_string(shape()), element_count());
+                        "copy_from: the source of shape {} has {} elements, but the tensor of shape {} has {}; they "
+                        "must have the same number",
+                        to_string(source.shape), source.element_count(), to_string(shape()), element_count());
   }
   copy(view_, source);
 }
 
-void Tensor::require_dtype(DType dtype) const {
-  if (dtype != view_.dtype) {
-    detail::throw_error(Code::invalid_argument, "tensor: its elements are {}, not {}", to_string(view_.dtype),
-                        to_string(dtype));
-  }
-}
-
 void Tensor::require_host_elements(DType dtype) const {
-  require_dtype(dtype);
+  if (dtype != view_.dtype) {
+    detail::throw_error(Code::invalid_argument, "elements: the tensor is {}, but its elements are read as {}",
+                        to_string(view_.dtype), to_string(dtype));
+  }
   if (view_.device.kind != DeviceKind::cpu) {
     detail::throw_error(Code::failed_precondition,
                         "elements: the tensor is on {}, but must be in host memory; copy it with to(Device{{}})",
@@ -96,12 +98,14 @@ void Tensor::require_host_elements(DType dtype) const {
 
 void copy(TensorView target, ConstTensorView source) {
   if (target.dtype != source.dtype) {
-    detail::throw_error(Code::invalid_argument, "copy: source has dtype {} but target has dtype {}; they must be equal",
+    detail::throw_error(Code::invalid_argument,
+                        "copy: the source is {}, but the target is {}; the dtypes must be equal",
                         to_string(source.dtype), to_string(target.dtype));
   }
   if (target.element_count() != source.element_count()) {
     detail::throw_error(Code::invalid_argument,
-                        "copy: source of shape {} has {} elements but target of shape {} has {}; they must be equal",
+                        "copy: the source of shape {} has {} elements, but the target of shape {} has {}; they must "
+                        "have the same number",
                         to_string(source.shape), source.element_count(), to_string(target.shape),
                         target.element_count());
   }

@@ -8,49 +8,55 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <optional>
 
 namespace lockstep::detail {
 namespace {
 
-constexpr std::string_view rule =
-    "a pattern is a list of stages separated by dots, nearest ranks first: n (the ranks of a node; first stage only), "
-    "K (each group of K ranks splits the data), rK (each of K ranks gets all of it), fK (as rK, repeated until all "
-    "ranks are joined; last stage only); K is an integer from 2 to 1000000, or 0 for all remaining ranks (not in fK, "
-    "and in the last stage only); no stage K may follow rK or fK; example: n.4.f4";
-
-[[noreturn]] void refuse(std::string_view text, std::string_view part) {
-  throw_error(Code::invalid_argument, "radices \"{}\": \"{}\" is invalid; {}", text, part, rule);
-}
-
-int number(std::string_view text, std::string_view part, std::string_view digits) {
+/// The number of a stage, or nothing if `digits` is not a valid number.
+std::optional<int> number(std::string_view digits) {
   int value = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || value < 0 || value == 1 || value > 1'000'000)
-    refuse(text, part);
+    return std::nullopt;
   return value;
 }
 
 }  // namespace
 
-RadixPattern::RadixPattern(std::string_view text) {
+RadixPattern::RadixPattern(std::string_view text, std::string_view argument) {
   bool replicates = false;
+  std::string_view part;
+  const auto require = [&](bool is_met, std::string_view rule) {
+    if (is_met) return;
+    throw_error(Code::invalid_argument, "{}\"{}\": stage \"{}\" is invalid: {}; an example is n.4.f4", argument, text,
+                part, rule);
+  };
+  const auto radix = [&](std::string_view digits) {
+    const std::optional<int> value = number(digits);
+    require(value.has_value(),
+            "a stage is n, K, rK or fK, where K is an integer from 2 to 1000000, or 0 in a last stage K or rK");
+    return value.value_or(0);
+  };
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('.', begin), text.size());
-    const std::string_view part = text.substr(begin, end - begin);
-    // after a stage of all remaining ranks, no ranks remain for another stage
-    if (!stages_.empty() && stages_.back().kind != StageKind::node && stages_.back().radix == 0) refuse(text, part);
+    part = text.substr(begin, end - begin);
+    const bool is_joined = !stages_.empty() && stages_.back().kind != StageKind::node && stages_.back().radix == 0;
+    require(!is_joined, "no stage can follow 0 or r0, which stand for all remaining ranks");
     if (part == "n") {
-      if (begin != 0) refuse(text, part);
+      require(begin == 0, "n must be the first stage");
       stages_.push_back({StageKind::node, 0});
     } else if (part.starts_with('f')) {
-      repeated_ = number(text, part, part.substr(1));
-      if (repeated_ == 0 || end != text.size()) refuse(text, part);
+      repeated_ = radix(part.substr(1));
+      require(repeated_ != 0, "K in fK must be an integer from 2 to 1000000");
+      require(end == text.size(), "fK must be the last stage");
     } else if (part.starts_with('r')) {
       replicates = true;
-      stages_.push_back({StageKind::replicate, number(text, part, part.substr(1))});
+      stages_.push_back({StageKind::replicate, radix(part.substr(1))});
     } else {
-      if (replicates) refuse(text, part);
-      stages_.push_back({StageKind::split, number(text, part, part)});
+      const int value = radix(part);
+      require(!replicates, "K cannot follow rK");
+      stages_.push_back({StageKind::split, value});
     }
     begin = end + 1;
   }

@@ -47,7 +47,8 @@ using Radices = std::vector<StageRadix>;
 /// Error(invalid_argument), which names the invalid stage and the rule.
 class RadixPattern {
  public:
-  explicit RadixPattern(std::string_view text);
+  /// Error texts begin with `argument`.
+  explicit RadixPattern(std::string_view text, std::string_view argument = "radices ");
 
   /// The stages for a job of `ranks` ranks on `nodes` nodes. Superfluous stages are dropped. If the stages do not join
   /// all ranks, one last stage is added that joins them. The added stage replicates if the previous stage replicates,

@@ -39,7 +39,7 @@ void check_requests_agree(const PerReplica<VariableRequest>& requests) {
     const int id = requests.first_replica() + i;
     if (canonical_name(other.options->name) != canonical_name(first.options->name)) {
       detail::throw_error(Code::failed_precondition,
-                          "variable: replica {} ({}) creates \"{}\" where replica {} ({}) creates \"{}\"; all replicas "
+                          "variable: replica {} ({}) creates \"{}\", but replica {} ({}) creates \"{}\"; all replicas "
                           "must create the same variables in the same order",
                           id, to_string(other.device), other.options->name, requests.first_replica(),
                           to_string(first.device), first.options->name);
@@ -56,7 +56,7 @@ void check_requests_agree(const PerReplica<VariableRequest>& requests) {
     if (here != nullptr && there != nullptr && (here->dtype() != there->dtype() || here->shape() != there->shape())) {
       detail::throw_error(Code::mismatch,
                           "variable \"{}\": the initial value is {}{} on replica {} but {}{} on replica {}; they must "
-                          "have one dtype and shape",
+                          "have the same dtype and shape",
                           first.options->name, to_string(here->dtype()), to_string(here->shape()), id,
                           to_string(there->dtype()), to_string(there->shape()), requests.first_replica());
     }

@@ -44,8 +44,9 @@ std::vector<std::size_t> sharers_of(std::size_t rank, std::span<const VisibleGpu
   if (mine.empty()) {
     why_not = fmt::format("rank {} sees no GPU", rank);
   } else if (crowded == WhenCrowded::none_has_any && sharers.size() > mine.size()) {
-    why_not = fmt::format("{} ranks, rank {} the first of them, see the same {} GPUs, fewer than one each",
-                          sharers.size(), sharers.front(), mine.size());
+    why_not =
+        fmt::format("{} ranks (rank {} is the lowest) see the same {}, so there is less than one GPU for each",
+                    sharers.size(), sharers.front(), mine.size() == 1 ? "GPU" : fmt::format("{} GPUs", mine.size()));
   }
   return why_not.empty() ? sharers : std::vector<std::size_t>();
 }
@@ -66,7 +67,7 @@ std::vector<ConstTensorView> of_first_replica(const ConstTensorView& rows, const
 
 std::vector<VisibleGpus> exchange(Communicator& communicator, const VisibleGpus& mine) {
   const ReplicaLayout& layout = communicator.layout();
-  const ReduceOptions how{.order = {}, .name = "shares of GPUs"};
+  const ReduceOptions how{.order = {}, .name = "list of the GPUs of each rank"};
   const std::int64_t count = mine.takes_share ? static_cast<std::int64_t>(mine.ids.size()) : takes_none;
   const std::vector<ConstTensorView> counted(static_cast<std::size_t>(communicator.local_replicas()),
                                              view_of(std::span(&count, 1)));
@@ -143,12 +144,13 @@ std::vector<Device> gpus_of_replicas(const Communicator& communicator, int repli
   Communicator ranks(communicator);
   if (replicas < 1) {
     detail::propagate(communicator, [&] {
-      detail::throw_error(Code::invalid_argument, "gpus_of_replicas: replicas is {}; give at least 1", replicas);
+      detail::throw_error(Code::invalid_argument, "gpus_of_replicas: replicas is {}; it must be at least 1", replicas);
     });
   }
   const GpuShares shares = agreed_shares_of_gpus(ranks, true, WhenCrowded::neighbours_share_one);
   if (shares.of_rank.empty()) {
-    detail::throw_error(Code::unavailable, "gpus_of_replicas: {} (here: {})", shares.why_not, gpu_status());
+    detail::throw_error(Code::unavailable, "gpus_of_replicas: {} (on rank {}: {})", shares.why_not, ranks.rank(),
+                        gpu_status());
   }
   return spread_over(shares.of_rank[static_cast<std::size_t>(ranks.rank())], replicas);
 }

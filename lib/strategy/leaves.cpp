@@ -136,8 +136,8 @@ void check_keeps_one_value(ReduceOp op, const char* kind) {
   if (op != ReduceOp::sum && op != ReduceOp::prod && op != ReduceOp::bxor) return;
   detail::throw_error(
       Code::invalid_argument,
-      "reduce: a {} is one value that all replicas share, so it has no {} ({}) over replicas; use mean, or "
-      "give one value per replica",
+      "reduce: a {} is one value that all replicas share, so the reduction {} ({}) over replicas has no meaning; use "
+      "mean, or give one value per replica",
       kind, to_string(op),
       op == ReduceOp::sum    ? "SUM"
       : op == ReduceOp::prod ? "PROD"

@@ -91,12 +91,14 @@ ChosenDevices choose_devices(Communicator& communicator, const MultiWorkerOption
   if (options.devices) return {*options.devices, ""};
   if (shares.of_rank.empty()) {
     if (communicator.rank() == 0) {
-      detail::log_warning("{}: GPUs were requested, but {}; ranks without a list of devices compute on CPUs (here: {})",
-                          strategy_name, shares.why_not, gpu_status());
+      detail::log_warning(
+          "{}: GPUs were requested, but {}; ranks without a list of devices compute on CPUs (on rank 0: {})",
+          strategy_name, shares.why_not, gpu_status());
     }
     const std::string& why = detail::cuda::Backend::of_this_process().found().why;
-    return {logical_cpus(communicator.local_replicas()), fmt::format("GPUs were requested, but {}{}", shares.why_not,
-                                                                     gpu_count() == 0 ? " (here: " + why + ")" : "")};
+    return {logical_cpus(communicator.local_replicas()),
+            fmt::format("GPUs were requested, but {}{}", shares.why_not,
+                        gpu_count() == 0 ? fmt::format(" (on rank {}: {})", communicator.rank(), why) : "")};
   }
   const GpuShare& mine = shares.of_rank[static_cast<std::size_t>(communicator.rank())];
   return {spread_over(mine, mine.count), ""};

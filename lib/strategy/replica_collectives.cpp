@@ -50,7 +50,7 @@ void all_gather_parts(void* /*object*/, std::span<const detail::MergePart> parts
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const GatherPart& part = part_of<GatherPart>(parts, i);
     require_equal(team, "all_gather", "axis", i, std::to_string(first.axis), std::to_string(part.axis));
-    require_equal(team, "all_gather", "the number of leaves", i, std::to_string(first.inputs.size()),
+    require_equal(team, "all_gather", "the number of values", i, std::to_string(first.inputs.size()),
                   std::to_string(part.inputs.size()));
     for (std::size_t k = 0; k < values.size(); ++k) values[k].push_back(part.inputs[k]);
   }
@@ -86,13 +86,13 @@ MixedItems items_of(ReplicaTeam& team, std::span<const detail::MergePart> parts)
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const MixedPart& part = part_of<MixedPart>(parts, i);
     require_equal(team, "all_reduce", "op", i, to_string(first.op), to_string(part.op));
-    require_equal(team, "all_reduce", "the number of dense leaves", i, std::to_string(first.inputs.size()),
+    require_equal(team, "all_reduce", "the number of dense values", i, std::to_string(first.inputs.size()),
                   std::to_string(part.inputs.size()));
-    require_equal(team, "all_reduce", "the number of sparse leaves", i, std::to_string(first.sparse_inputs.size()),
+    require_equal(team, "all_reduce", "the number of IndexedSlices", i, std::to_string(first.sparse_inputs.size()),
                   std::to_string(part.sparse_inputs.size()));
     for (std::size_t k = 0; k < part.inputs.size(); ++k) {
       const ConstTensorView& mine = part.inputs[k];
-      require_equal(team, "all_reduce", fmt::format("dense leaf {}", k), i,
+      require_equal(team, "all_reduce", fmt::format("dense value {}", k), i,
                     fmt::format("{}{}", to_string(first.inputs[k].dtype), to_string(first.inputs[k].shape)),
                     fmt::format("{}{}", to_string(mine.dtype), to_string(mine.shape)));
       items.inputs[k].push_back(mine);

@@ -62,8 +62,8 @@ Scope::Scope(Strategy& strategy) {
 Scope::~Scope() {
   if (record_->thread != std::this_thread::get_id()) {
     detail::log_warning(
-        "scope: a scope was closed on a thread that did not open it; it stays open on the thread that opened it. Close "
-        "each scope on the thread that opened it");
+        "scope: a scope was closed on a thread that did not open it, so it stays open; close each scope on the thread "
+        "that opened it");
     detail::leak(record_.release());  // the context of the opening thread still points to the record
     return;
   }

@@ -213,8 +213,8 @@ void Generator::restore(const GeneratorState& state) {
   if (state.in_scope != (owner_ != nullptr) || state.of_replica.size() != of_replica_.size()) {
     detail::throw_error(
         Code::invalid_argument,
-        "Generator::restore: the state is of a generator created {} with {} local replicas, but this one was "
-        "created {} with {}; both must be created in the same way",
+        "Generator::restore: the state is of a generator that was created {} with {} local replicas, but this one was "
+        "created {} with {}; create both in the same way",
         state.in_scope ? "in a scope" : "outside every scope", state.of_replica.size(),
         owner_ != nullptr ? "in a scope" : "outside every scope", of_replica_.size());
   }

@@ -57,14 +57,17 @@ struct GradientBuckets::State {
     const auto replicas = static_cast<std::size_t>(communicator.local_replicas());
     if (lists.size() != replicas) {
       detail::throw_error(Code::invalid_argument,
-                          "GradientBuckets: gradients has {} lists, but this rank has {} replicas", lists.size(),
-                          replicas);
+                          "GradientBuckets: gradients has {} lists, but this rank has {} replicas; pass one list for "
+                          "each replica of the rank",
+                          lists.size(), replicas);
     }
-    for (const auto& list : lists) {
-      if (list.size() == lists.front().size()) continue;
-      detail::throw_error(Code::invalid_argument,
-                          "GradientBuckets: one replica has {} tensors, another {}; all must have the same",
-                          list.size(), lists.front().size());
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      if (lists[i].size() == lists.front().size()) continue;
+      detail::throw_error(
+          Code::invalid_argument,
+          "GradientBuckets: local replica 0 has {} tensors, but local replica {} has {}; they must have "
+          "the same number",
+          lists.front().size(), i, lists[i].size());
     }
   }
 

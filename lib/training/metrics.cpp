@@ -67,8 +67,7 @@ void Accuracy::update(std::span<const std::int64_t> labels, std::span<const std:
 void Accuracy::update(std::int64_t correct, std::int64_t count) const {
   if (correct < 0 || correct > count) {
     detail::throw_error(Code::invalid_argument,
-                        "update of metric \"{}\": {} of {} predictions are correct; it must be at least 0 and at most "
-                        "all",
+                        "update of metric \"{}\": correct is {}, count {}; correct must be from 0 to count",
                         mean_.totals_.name(), correct, count);
   }
   mean_.add(static_cast<double>(correct), static_cast<double>(count));

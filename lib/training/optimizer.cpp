@@ -11,45 +11,45 @@ namespace lockstep {
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::check_gradients(const GradientList& gradients) const {
+void Optimizer::check_gradients(const GradientList& gradients, std::string_view call) const {
   const auto parameters = do_parameters();
   if (gradients.size() != parameters.size()) {
-    throw Error(
-        Code::invalid_argument,
-        fmt::format(
-            "optimizer apply: {} gradients for {} parameters; there must be one per parameter, in the same order",
-            gradients.size(), parameters.size()));
+    throw Error(Code::invalid_argument, fmt::format("{}: {} gradients for {} parameters; pass one gradient for each "
+                                                    "parameter, in the same order",
+                                                    call, gradients.size(), parameters.size()));
   }
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const ConstTensorView gradient = gradients[k];
     if (gradient.element_count() != parameters[k].element_count()) {
       throw Error(Code::invalid_argument,
-                  fmt::format("optimizer apply: gradient {} has {} elements, but parameter \"{}\" has {}", k,
-                              gradient.element_count(), parameters[k].name(), parameters[k].element_count()));
+                  fmt::format("{}: gradient {} has {} elements, but its parameter \"{}\" has {}; pass the gradients in "
+                              "the order of the parameters",
+                              call, k, gradient.element_count(), parameters[k].name(), parameters[k].element_count()));
     }
     if (gradient.dtype != DType::f32) {
-      throw Error(Code::invalid_argument, fmt::format("optimizer apply: gradient {} is {}, but parameter \"{}\" is f32",
-                                                      k, to_string(gradient.dtype), parameters[k].name()));
+      throw Error(Code::invalid_argument,
+                  fmt::format("{}: gradient {} is {}, but its parameter \"{}\" is f32; all gradients must be f32", call,
+                              k, to_string(gradient.dtype), parameters[k].name()));
     }
   }
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const std::span<float>> gradients, float learning_rate) {
   const GradientList list(gradients);
-  check_gradients(list);
+  check_gradients(list, "apply");
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate) {
   const GradientList list(gradients);
-  check_gradients(list);
+  check_gradients(list, "apply");
   do_apply(replica, list, learning_rate);
 }
 
 void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::span<float>>& gradients,
                                 float learning_rate, ReduceOp op) {
   const GradientList list{std::span<const std::span<float>>(gradients)};
-  check_gradients(list);
+  check_gradients(list, "apply_gradients");
   replica.all_reduce(op, gradients);
   do_apply(replica, list, learning_rate);
 }
@@ -57,7 +57,7 @@ void Optimizer::apply_gradients(ReplicaContext& replica, const std::vector<std::
 void Optimizer::apply_gradients(ReplicaContext& replica, std::span<const TensorView> gradients, float learning_rate,
                                 ReduceOp op) {
   const GradientList list(gradients);
-  check_gradients(list);
+  check_gradients(list, "apply_gradients");
   replica.all_reduce(op, gradients);
   do_apply(replica, list, learning_rate);
 }

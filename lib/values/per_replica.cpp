@@ -60,11 +60,11 @@ void throw_other_first(const ValueName& name, int first, const LocalReplicas& re
 }
 
 void throw_structure_differs(const char* what, int local) {
-  throw_error(Code::invalid_argument,
-              "merge of the replicas' values: {} differs between local replica {} and local replica 0; all replicas "
-              "must return "
-              "the same structure",
-              what, local);
+  throw_error(
+      Code::invalid_argument,
+      "run, merge_call: {} differs between local replica {} and local replica 0; all replicas must pass and return "
+      "values of the same structure",
+      what, local);
 }
 
 }  // namespace lockstep::detail

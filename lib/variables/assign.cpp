@@ -34,8 +34,8 @@ void check_value(const VariableState& state, const Use& use, ConstTensorView val
 }
 
 void refuse_bool(const VariableState& state, const Use& use, std::string_view call) {
-  state.refuse(use, Error(Code::invalid_argument, fmt::format("{} to variable \"{}\": bool values cannot be added; use "
-                                                              "assign",
+  state.refuse(use, Error(Code::invalid_argument, fmt::format("{} to variable \"{}\": bool values cannot be added or "
+                                                              "subtracted; use assign",
                                                               call, state.options.name)));
 }
 
@@ -43,8 +43,8 @@ void refuse_add_to_total(const VariableState& state, const Use& use, std::string
   state.refuse(
       use, Error(Code::invalid_argument,
                  fmt::format(
-                     "{} to variable \"{}\": outside of step functions it is read as the SUM of all replicas' copies, "
-                     "so adding to each copy would count once per replica. Write it in the step function, or "
+                     "{} to variable \"{}\": outside of step functions its value is the SUM of all replicas' copies, "
+                     "so a value added to each copy would count once per replica. Write it in the step function, or "
                      "assign the new sum",
                      call, state.options.name)));
 }

@@ -22,7 +22,7 @@ namespace {
 
 void refuse_bool(DType dtype) {
   if (dtype != DType::boolean) return;
-  throw_error(Code::invalid_argument, "assign_add, assign_sub: bool values cannot be added; use assign");
+  throw_error(Code::invalid_argument, "assign_add, assign_sub: bool values cannot be added or subtracted; use assign");
 }
 
 /// target[i] = op(target[i], value[i]), computed in the accumulation type of the elements.

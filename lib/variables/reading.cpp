@@ -10,16 +10,17 @@
 namespace lockstep::detail {
 
 void throw_not_one_number(std::size_t count) {
-  throw_error(Code::failed_precondition, "a reading with {} elements cannot be used as one number; use elements()",
-              count);
+  throw_error(Code::failed_precondition,
+              "the value of a variable with {} elements is used as one number; use elements()", count);
 }
 
 Shape arithmetic_shape(const Shape& a, const Shape& b) {
   if (a == b || b.rank() == 0) return a;
   if (a.rank() == 0) return b;
-  throw_error(Code::invalid_argument,
-              "arithmetic on variables: shapes {} and {} differ; they must be the same, or one of them a number",
-              to_string(a), to_string(b));
+  throw_error(
+      Code::invalid_argument,
+      "arithmetic on variables: the operands have shapes {} and {}; they must be the same, or one operand a number",
+      to_string(a), to_string(b));
 }
 
 void throw_divided_by_zero() {

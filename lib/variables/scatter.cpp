@@ -109,10 +109,11 @@ void check_operation(const VariableState& state, const Use& use, RowOp op) {
   if (use.place != Place::replica) return;
   state.require_aggregation();
   if (is_reduced(state) && (op == RowOp::min || op == RowOp::max || op == RowOp::update)) {
-    detail::throw_error(Code::unimplemented,
-                        "{} to variable \"{}\": the {} of replicas' rows is not defined; create the variable with "
-                        "aggregation only_first_replica, or write it in cross-replica context, through merge_call",
-                        name_of(op), state.options.name, to_string(state.options.aggregation));
+    detail::throw_error(
+        Code::unimplemented,
+        "{} to variable \"{}\": in replica context the variable's aggregation {} has no meaning for this call; "
+        "create the variable with aggregation only_first_replica, or call it in merge_call",
+        name_of(op), state.options.name, to_string(state.options.aggregation));
   }
 }
 
@@ -120,15 +121,21 @@ void check_operation(const VariableState& state, const Use& use, RowOp op) {
 void check_slices(const VariableState& state, RowOp op, const IndexedSlices& slices) {
   slices.validate(name_of(op));
   const ConstTensorView copy = state.copies.front().view();
-  if (slices.values.dtype() != copy.dtype || copy.shape.rank() == 0 || slices.dense_shape() != copy.shape) {
+  if (copy.shape.rank() == 0) {
     detail::throw_error(Code::invalid_argument,
-                        "{} to variable \"{}\": the slices are rows of {}{}, but the variable is {}{}; they must be "
-                        "the same, with at least one axis",
+                        "{} to variable \"{}\": the variable is a scalar, which has no rows; use assign", name_of(op),
+                        state.options.name);
+  }
+  if (slices.values.dtype() != copy.dtype || slices.dense_shape() != copy.shape) {
+    detail::throw_error(Code::invalid_argument,
+                        "{} to variable \"{}\": the IndexedSlices are rows of a tensor {}{}, but the variable is {}{}; "
+                        "dtype and shape must be the same",
                         name_of(op), state.options.name, to_string(slices.values.dtype()),
                         to_string(slices.dense_shape()), to_string(copy.dtype), to_string(copy.shape));
   }
   if (copy.dtype == DType::boolean && op != RowOp::update) {
-    detail::throw_error(Code::invalid_argument, "{} to variable \"{}\": bool has only scatter_update", name_of(op),
+    detail::throw_error(Code::invalid_argument,
+                        "{} to variable \"{}\": the elements are bool, which support only scatter_update", name_of(op),
                         state.options.name);
   }
   if (op == RowOp::div && detail::has_integer_zero(slices.values.view())) {

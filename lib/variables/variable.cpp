@@ -35,8 +35,8 @@ int Variable::component_count() const noexcept { return static_cast<int>(state_-
 
 VariableComponent Variable::component(int local) const {
   if (local < 0 || local >= component_count()) {
-    detail::throw_error(Code::out_of_range, "variable \"{}\": copy {} does not exist; this rank has {}", name(), local,
-                        component_count());
+    detail::throw_error(Code::out_of_range, "component: variable \"{}\" has no copy {}; this rank has {} (0 to {})",
+                        name(), local, component_count(), component_count() - 1);
   }
   return {state_, local};
 }
@@ -48,8 +48,8 @@ ConstTensorView Variable::view() const {
   if (use.place == Place::cross_replica && state_->is_on_read()) {
     detail::throw_error(
         Code::failed_precondition,
-        "variable \"{}\": outside of step functions and updates its value is the aggregate of all copies, "
-        "which is not stored, so there is no view of it; use value() or read(), or take its components",
+        "view: outside of step functions and updates the value of variable \"{}\" is the aggregate of all copies, "
+        "which is not stored, so there is no view of it; use value(), read() or component()",
         name());
   }
   return std::as_const(state_->copy(use.copy)).view();
@@ -84,9 +84,10 @@ TensorView Variable::updatable_component() const {
   const VariableState::Use use = state_->use();
   const bool plain_outside = use.place == Place::plain && thread_context().mode == Mode::outside;
   if (thread_context().mode != Mode::update && !plain_outside) {
-    detail::throw_error(
-        Code::failed_precondition,
-        "variable \"{}\": its copies are writable inside update only; use update, or assign to the variable", name());
+    detail::throw_error(Code::failed_precondition,
+                        "updatable_component: the copies of variable \"{}\" are writable inside update only; use "
+                        "update, or assign to it",
+                        name());
   }
   return state_->copy(use.copy).view();
 }
@@ -140,14 +141,15 @@ void require_on_host(const std::string& name, Device device, const char* call) {
 
 void require_type(const Variable& variable, DType dtype) {
   if (variable.dtype() != dtype) {
-    throw_error(Code::invalid_argument, "variable \"{}\": its elements are {}, not {}", variable.name(),
-                to_string(variable.dtype()), to_string(dtype));
+    throw_error(Code::invalid_argument,
+                "variable \"{}\": its elements are {}, not {}; name its element type, as in MirroredVariable<float>",
+                variable.name(), to_string(variable.dtype()), to_string(dtype));
   }
 }
 
 void require_synchronization(const Variable& variable, VariableSynchronization synchronization) {
   if (variable.synchronization() == synchronization) return;
-  throw_error(Code::invalid_argument, "variable \"{}\": it is synchronized {}, so it is a {}, not a {}",
+  throw_error(Code::invalid_argument, "variable \"{}\": its synchronization is {}, so it is a {}, not a {}",
               variable.name(), to_string(variable.synchronization()),
               synchronization == VariableSynchronization::on_read ? "MirroredVariable" : "SyncOnReadVariable",
               synchronization == VariableSynchronization::on_read ? "SyncOnReadVariable" : "MirroredVariable");

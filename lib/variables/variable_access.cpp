@@ -47,10 +47,11 @@ void check_options(const VariableOptions& options, DType dtype) {
                         options.name);
   }
   if (options.aggregation == VariableAggregation::mean && !is_floating_point(dtype)) {
-    detail::throw_error(Code::invalid_argument,
-                        "variable \"{}\": aggregation MEAN is not supported for {}, because the mean is not {}; use "
-                        "sum or only_first_replica, or f64 elements",
-                        options.name, to_string(dtype), to_string(dtype));
+    detail::throw_error(
+        Code::invalid_argument,
+        "variable \"{}\": aggregation MEAN is not supported for {}, because a mean may be a fraction; use "
+        "sum or only_first_replica, or f64 elements",
+        options.name, to_string(dtype));
   }
 }
 
@@ -87,9 +88,14 @@ Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOpti
   const TensorView output = agreed.view();
   const std::size_t sources = team.communicator().rank() == 0 ? 1 : 0;
   const Item item{std::span(&input, 1).first(sources), std::span(&output, 1)};
-  const std::string name =
-      fmt::format("variable {} ({}, {}{})", canonical_name(options.name), to_string(options.synchronization),
-                  to_string(options.aggregation), options.in_host_memory ? ", in host memory" : "");
+  // errors show only the first characters of this name, so options that are not the defaults come before the name
+  const bool is_plain = options.synchronization == VariableSynchronization::on_write &&
+                        options.aggregation == VariableAggregation::none && !options.in_host_memory;
+  const std::string kind =
+      is_plain ? ""
+               : fmt::format(" ({}, {}{})", to_string(options.synchronization), to_string(options.aggregation),
+                             options.in_host_memory ? ", in host memory" : "");
+  const std::string name = fmt::format("initial value{} of {}", kind, canonical_name(options.name));
   team.broadcast(std::span(&item, 1), 0, name);
   return is_wanted_here ? agreed : copy_on(place, agreed.view());
 }

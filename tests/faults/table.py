@@ -141,7 +141,7 @@ def of_an_end(cell, event, moment):
     if moment == 'shutdown':
         return Expected(RIGHT, codes('gone'), exit='any' if event in ('scope', 'exit0', '_exit0') else 'other', fail=4, hidden=True)
     orderly = EVENTS[event][0] == 'exits'
-    wanted = Expected(codes('unavailable'), codes('gone'), 'culprit', 'has exited' if orderly else '', QUICK_S, 'refused', 'other', hidden=event != 'scope')
+    wanted = Expected(codes('unavailable'), codes('gone'), 'culprit', 'has exited|has destroyed its' if orderly else '', QUICK_S, 'refused', 'other', hidden=event != 'scope')
     if event == 'scope' and moment == 'creation':
         wanted.fail = 4  # the Environment of the culprit tells the others
     elif is_remote(cell):
@@ -191,7 +191,7 @@ def of_a_difference(cell, event, moment):
     if moment == 'shutdown' and event == 'extra':
         return Expected(RIGHT, codes('unavailable'), exit='zero')
     if moment == 'shutdown' and event == 'skip':
-        return Expected(codes('unavailable'), RIGHT, 'culprit', 'has exited', QUICK_S, 'any', 'any')
+        return Expected(codes('unavailable'), RIGHT, 'culprit', 'has exited|has destroyed its', QUICK_S, 'any', 'any')
     if moment == 'dataset' and event in ('skip', 'extra'):
         return Expected(RIGHT, RIGHT, after='right', exit='zero')  # all ranks make the steps of the longest
     if buckets and moment == 'async' and event == 'swap':

@@ -127,6 +127,18 @@ TEST(Creation, works_again_after_a_failure_of_another_rank) {
   check_every_collective(again);
 }
 
+TEST(Creation, rejects_timeouts_that_differ_on_all_ranks) {
+  if (size() == 1) GTEST_SKIP() << "there is no other rank";
+  const OwnComm own;
+  const CommunicatorOptions options = short_deadline(is_last() ? 70'000 : 80'000);
+  const std::string rule = "fail_after is 80000 ms on rank 0 but 70000 ms on " + last_rank();
+  expect_all(error_of([&] { static_cast<void>(world_communicator(options)); }),
+             {"mismatch: world_communicator: " + rule});
+  expect_all(error_of([&] { static_cast<void>(communicator_from(own.get(), options)); }),
+             {"mismatch: communicator_from: " + rule});
+  EXPECT_EQ(world_communicator(long_limit()).all_reduce(1, ReduceOp::sum, long_deadline()), size());
+}
+
 TEST(Creation, rejects_a_number_of_replicas_on_all_ranks) {
   const Communicator parent = world_communicator(long_limit());
   CommunicatorOptions options = long_limit();

@@ -40,6 +40,7 @@ struct CommunicatorOptions {
   /// between ranks. If this rank pauses between two calls that advance the operation, the pause counts for at most 1 s
   /// or fail_after / 20, whichever is longer. Default: LOCKSTEP_TIMEOUT, or 300 s if the variable is not set. Copies to
   /// and from GPUs outside of collectives are bounded by the longest fail_after of all communicators of this process.
+  /// Must be equal on all ranks: if it differs, making the communicator throws Error(mismatch) on all ranks.
   std::optional<std::chrono::milliseconds> fail_after;
   /// Time after which an operation fails on every rank even if its data moves; at least fail_after. Default:
   /// LOCKSTEP_TIMEOUT; unlimited if the variable does not set this time.

@@ -92,7 +92,6 @@ class LOCKSTEP_API Tensor {
 
  private:
   explicit Tensor(const TensorView& view) noexcept : view_(view) {}
-  void require_dtype(DType dtype) const;
   void require_host_elements(DType dtype) const;
 
   TensorView view_;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -65,7 +66,7 @@ class LOCKSTEP_API Optimizer {
   [[nodiscard]] std::vector<Variable> state() const { return do_state(); }
 
  private:
-  void check_gradients(const GradientList& gradients) const;
+  void check_gradients(const GradientList& gradients, std::string_view call) const;
   [[nodiscard]] virtual std::span<const MirroredVariable<float>> do_parameters() const = 0;
   [[nodiscard]] virtual std::vector<Variable> do_state() const = 0;
   virtual void do_apply(ReplicaContext& replica, const GradientList& gradients, float learning_rate) = 0;

@@ -32,12 +32,20 @@ void copy_text(std::string_view text, std::array<char, n>& target) {
   std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
 }
 
+std::uint32_t checksum_of(const Hash& hash) { return static_cast<std::uint32_t>(hash.value() >> 32); }
+
 /// Makes ranks disagree if their numbers of rows differ.
 void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   Hash hash;
+  Hash of_rows;
   hash.add(descriptor.hash);
-  for (const std::int64_t count : rows) hash.add(static_cast<std::uint64_t>(count));
+  of_rows.add(descriptor.checksum);
+  for (const std::int64_t count : rows) {
+    hash.add(static_cast<std::uint64_t>(count));
+    of_rows.add(static_cast<std::uint64_t>(count));
+  }
   descriptor.hash = hash.value();
+  descriptor.checksum = checksum_of(of_rows);
   constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each number takes at least one digit and a comma
   copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
 }
@@ -83,11 +91,14 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const HostIt
            static_cast<std::uint64_t>(order) << 16 |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32);
   hash.add(items.size());
+  Hash of_tensors;
   for (const HostItem& item : items) {
     result.elements += item.shape.element_count();
-    hash.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
-    for (const std::int64_t extent : item.shape.extents()) hash.add(static_cast<std::uint64_t>(extent));
+    of_tensors.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
+    for (const std::int64_t extent : item.shape.extents()) of_tensors.add(static_cast<std::uint64_t>(extent));
   }
+  hash.add(of_tensors.value());
+  result.checksum = checksum_of(of_tensors);
   for (const char each : name) hash.add(static_cast<unsigned char>(each));
   result.hash = hash.value();
   if (call.traits().rows == Rows::agreed) add_rows(result, call.rows);
@@ -147,6 +158,14 @@ std::string difference_of_positions(int rank, const Descriptor& descriptor, int 
       rank, descriptor.completed_before, other_rank, other.completed_before);
 }
 
+std::string difference_of_tensors(const Descriptor& descriptor, const Descriptor& other) {
+  const bool is_first_equal = descriptor.items == other.items && descriptor.dtype == other.dtype &&
+                              descriptor.shape_rank == other.shape_rank && descriptor.extents == other.extents &&
+                              descriptor.rows == other.rows;
+  if (descriptor.items < 2 || !is_first_equal || descriptor.checksum == other.checksum) return {};
+  return "; the dtypes or shapes of the tensors after the first differ";
+}
+
 std::string describe(const Descriptor& descriptor) {
   const Traits& kind = descriptor.traits();
   std::string text(kind.name);
@@ -162,14 +181,15 @@ std::string describe(const Descriptor& descriptor) {
   } else if (kind.pattern != Pattern::barrier) {
     text += fmt::format(" of {} tensors", descriptor.items);
     if (descriptor.items > 1) {
-      text += fmt::format(" (first {} {}, {} elements in all, list hash {:08x})", to_string(descriptor.dtype),
-                          lockstep::to_string(shape), descriptor.elements, descriptor.hash >> 32);
+      text += fmt::format(" (first {} {}, {} elements in all, checksum of dtypes and shapes {:08x})",
+                          to_string(descriptor.dtype), lockstep::to_string(shape), descriptor.elements,
+                          descriptor.checksum);
     }
   }
   if (descriptor.rows[0] != '\0') {
     text += fmt::format(" in rows {}", descriptor.rows.data());
     if (descriptor.rows[Descriptor::rows_bytes - 2] != '\0')
-      text += fmt::format("... (hash {:08x})", descriptor.hash >> 32);
+      text += fmt::format("... (checksum {:08x})", descriptor.checksum);
   }
   if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());

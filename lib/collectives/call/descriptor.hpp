@@ -47,6 +47,7 @@ struct Descriptor {
   bool on_gpus = false;
   std::int64_t elements = 0;    ///< sum of the elements of all items
   std::int32_t shape_rank = 0;  ///< number of axes of the first item
+  std::uint32_t checksum = 0;   ///< of all dtypes and shapes, and of the numbers of rows on which the ranks must agree
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::array<char, name_bytes> name{};         ///< name in the options, truncated
   std::array<char, schedule_bytes> radices{};  ///< radices that the environment requests, truncated
@@ -94,6 +95,10 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
 /// differ, else an empty text.
 [[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
                                                   const Descriptor& other);
+
+/// The text "; the dtypes or shapes of the tensors after the first differ" if the ranks pass equal numbers of tensors,
+/// and the first tensors have one dtype and shape, but others differ; else an empty text.
+[[nodiscard]] std::string difference_of_tensors(const Descriptor& descriptor, const Descriptor& other);
 
 /// "all_reduce sum of f32 [3]", "broadcast with root 1 of 4 tensors (first f32 [2, 3], 1024 elements in all, ...)".
 [[nodiscard]] std::string describe(const Descriptor& descriptor);

@@ -33,7 +33,7 @@ HostCopies::HostCopies(OperationKind kind, std::span<HostItem> items) {
   try {
     block_ = pinned_memory_resource()->allocate(bytes_);
   } catch (const std::bad_alloc&) {
-    throw_error(Code::unavailable, "cannot allocate {} bytes of pinned memory", bytes_);
+    throw_error(Code::unavailable, "out of pinned host memory: {} bytes requested", bytes_);
   }
   auto* next = static_cast<std::byte*>(block_);
   for (HostItem& item : items) {
@@ -98,8 +98,8 @@ void HostCopies::fetch(std::chrono::milliseconds timeout) {
   Backoff backoff(Backoff::shared_core_spins);
   while (!is_done()) {
     if (std::chrono::steady_clock::now() > until) {
-      throw_error(Code::deadline_exceeded, "the stream of {} did not finish within {} s",
-                  to_string(inputs_.front().place.device), std::chrono::duration<double>(timeout).count());
+      throw_error(Code::deadline_exceeded, "timed out after {} s waiting for the earlier work on the stream of {}",
+                  std::chrono::duration<double>(timeout).count(), to_string(inputs_.front().place.device));
     }
     backoff.pause();
   }

@@ -21,14 +21,19 @@ namespace {
 struct Extent {
   const std::byte* begin;
   const std::byte* end;
-  std::size_t item;
+  TensorName name;
   bool is_output;
 };
 
 class Checker {
  public:
-  Checker(const Call& call, const ReplicaLayout& layout, int rank)
-      : call_(call), kind_(call.traits()), layout_(layout), rank_(rank), places_(call.kind) {}
+  Checker(const Call& call, const ReplicaLayout& layout, int rank, std::size_t items)
+      : call_(call),
+        kind_(call.traits()),
+        layout_(layout),
+        rank_(rank),
+        words_(call.kind, items),
+        places_(call.kind, items) {}
 
   std::vector<HostItem> check(std::span<const Item> items) {
     if (kind_.is_message()) check_peer();
@@ -49,6 +54,11 @@ class Checker {
   [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
     throw_error(Code::invalid_argument, "{}: {}", kind_.name, fmt::format(text, std::forward<Args>(args)...));
   }
+  /// Refuses the current item.
+  template <class... Args>
+  [[noreturn]] void refuse_item(fmt::format_string<Args...> text, Args&&... args) const {
+    refuse("{}{}", words_.prefix(item_), fmt::format(text, std::forward<Args>(args)...));
+  }
 
   [[nodiscard]] bool is_root() const { return rank_ == call_.root; }
   [[nodiscard]] std::size_t local_replicas() const { return static_cast<std::size_t>(layout_.count(rank_)); }
@@ -65,11 +75,12 @@ class Checker {
     if (!kind_.has_rows()) return;
     const auto replicas = static_cast<std::size_t>(layout_.replicas());
     if (!kind_.is_all_to_all()) {
-      rows_.emplace(argument("rows"), call_.rows, replicas, items);
+      rows_.emplace(argument("rows"), "replica", call_.rows, replicas, items);
       return;
     }
-    rows_.emplace(argument("send_rows"), call_.rows, local_replicas() * replicas, items);
-    receive_rows_.emplace(argument("receive_rows"), call_.receive_rows, local_replicas() * replicas, items);
+    const std::string_view each = "pair of a replica of this rank and any replica";
+    rows_.emplace(argument("send_rows"), each, call_.rows, local_replicas() * replicas, items);
+    receive_rows_.emplace(argument("receive_rows"), each, call_.receive_rows, local_replicas() * replicas, items);
   }
 
   HostItem check_item(const Item& item) {
@@ -82,7 +93,7 @@ class Checker {
     result.shape = first.shape;
     if (kind_.has_rows() || kind_.has_parts()) lay_out_parts(result);
     if (kind_.reduces() && !supports(call_.op, result.dtype)) {
-      refuse("item {}: {}", item_, refusal(call_.op, result.dtype));
+      refuse_item("{}", refusal(call_.op, result.dtype));
     }
     for (std::size_t i = 0; i < item.inputs.size(); ++i) check_input(item.inputs[i], i, result);
     for (std::size_t i = 0; i < item.outputs.size(); ++i) check_output(item.outputs[i], i, result);
@@ -98,7 +109,8 @@ class Checker {
       result.output_parts.assign(local_replicas(), even_begins(kind_.scatters() ? 1 : replicas));
       return;
     }
-    if (result.shape.rank() == 0) refuse("item {} is a scalar, which has no rows; pass a shape of rank 1", item_);
+    if (result.shape.rank() == 0)
+      refuse_item("the tensor is a scalar, which has no rows; pass shapes of rank 1 or more");
     row_ = row_shape(result.shape);
     result.row_elements = row_.element_count();
     if (kind_.is_all_to_all()) {
@@ -131,8 +143,8 @@ class Checker {
         const std::int64_t count = sent[i * replicas + first_replica() + j];
         const std::int64_t expected = received[j * replicas + first_replica() + i];
         if (count == expected) continue;
-        refuse("item {}: replica {} sends {} rows to replica {}, whose receive_rows say {}", item_, first_replica() + i,
-               count, first_replica() + j, expected);
+        refuse_item("by send_rows, replica {0} sends {1} rows to replica {2}, but receive_rows of replica {2} say {3}",
+                    first_replica() + i, count, first_replica() + j, expected);
       }
     }
   }
@@ -141,8 +153,8 @@ class Checker {
   [[nodiscard]] std::int64_t part_count(const HostItem& result) const {
     const std::int64_t replicas = layout_.replicas();
     if (result.shape.rank() == 0 || result.shape[0] % replicas != 0) {
-      refuse("item {} has shape {}; its first extent must be divisible by the {} replicas", item_,
-             to_string(result.shape), replicas);
+      refuse_item("the input has shape {}; its first extent must be divisible by the {} replicas",
+                  to_string(result.shape), replicas);
     }
     return result.count() / replicas;
   }
@@ -153,24 +165,25 @@ class Checker {
   void check_numbers(const Item& item) const {
     if (kind_.is_message()) return;
     const std::size_t local = local_replicas();
+    const auto owner = [this] { return words_.owner(item_); };
     if (kind_.inputs == Place::root) {
       const std::size_t inputs = is_root() ? 1 : 0;
       if (item.inputs.size() != inputs) {
-        refuse("item {} has {} inputs; rank {} must pass {} (only root {} passes one)", item_, item.inputs.size(),
-               rank_, inputs, call_.root);
+        refuse("{} has {} inputs; rank {} must pass {} (only root {} passes one)", owner(), item.inputs.size(), rank_,
+               inputs, call_.root);
       }
     } else if (item.inputs.size() != local) {
-      refuse("item {} has {} inputs, but rank {} has {} replicas; pass one for each", item_, item.inputs.size(), rank_,
+      refuse("{} has {} inputs, but rank {} has {} replicas; pass one for each", owner(), item.inputs.size(), rank_,
              local);
     }
     if (kind_.pattern == Pattern::broadcast && !is_root() && item.outputs.empty())
-      refuse("item {} has no output on rank {}, which is not the root", item_, rank_);
+      refuse("{} has no output on rank {}, which is not the root", owner(), rank_);
     if (kind_.has_own_outputs() && item.outputs.size() != local) {
-      refuse("item {} has {} outputs, but rank {} has {} replicas; pass one for each", item_, item.outputs.size(),
-             rank_, local);
+      refuse("{} has {} outputs, but rank {} has {} replicas; pass one for each", owner(), item.outputs.size(), rank_,
+             local);
     }
     if (kind_.outputs == Place::root && !is_root() && !item.outputs.empty()) {
-      refuse("item {} has {} outputs on rank {}; only root {} gets the result", item_, item.outputs.size(), rank_,
+      refuse("{} has {} outputs on rank {}; only root {} gets the result", owner(), item.outputs.size(), rank_,
              call_.root);
     }
   }
@@ -182,15 +195,16 @@ class Checker {
       const std::size_t replica = first_replica() + index;
       const std::int64_t rows = kind_.gathers() ? result.result_parts[replica + 1] - result.result_parts[replica]
                                                 : result.input_parts[index].back();
-      check_rows(view, "input", index, rows, result);
+      check_rows(view, {"input", index, item_}, rows, result);
     } else if (view.dtype != result.dtype || view.shape != result.shape) {
-      refuse("item {} is {} {} on replica {} but {} {} on replica {}; all replicas must have one dtype and shape",
-             item_, to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
-             to_string(result.shape), first_replica());
+      refuse_item(
+          "the input is {} {} on replica {} but {} {} on replica {}; all replicas must have one dtype and shape",
+          to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
+          to_string(result.shape), first_replica());
     }
     places_.add(view, kind_.inputs == Place::replicas ? replica_of(index) : -1, {"input", index, item_});
     if (view.device.kind == DeviceKind::gpu) result.input_places.push_back({view.device, view.byte_count()});
-    add_extent(view, false);
+    add_extent(view, {"input", index, item_}, false);
     result.inputs.push_back(view.data);
   }
 
@@ -198,66 +212,70 @@ class Checker {
   void check_whole(const ConstTensorView& view, const HostItem& result) const {
     const std::int64_t count = result.input_parts[0].back() * result.row_elements;
     if (view.dtype == result.dtype && view.element_count() == count) return;
-    refuse("item {} is {} {} on root {}; the parts of {} replicas are {} elements of {} in all", item_,
-           to_string(view.dtype), to_string(view.shape), call_.root, layout_.replicas(), count,
-           to_string(result.dtype));
+    refuse_item("the input is {} {} on root {}, but the parts of the {} replicas are {} elements of {} in all",
+                to_string(view.dtype), to_string(view.shape), call_.root, layout_.replicas(), count,
+                to_string(result.dtype));
   }
 
   /// Checks a view that must have `rows` rows.
-  void check_rows(const ConstTensorView& view, std::string_view what, std::size_t index, std::int64_t rows,
+  void check_rows(const ConstTensorView& view, const TensorName& name, std::int64_t rows,
                   const HostItem& result) const {
     const Shape expected = with_rows(rows, row_);
     if (view.dtype == result.dtype && view.shape == expected) return;
-    refuse(
-        "{} of item {} is {} {} on replica {}, but must be {} {} according to the number of rows and the item's first "
-        "tensor",
-        what, item_, to_string(view.dtype), to_string(view.shape), first_replica() + index, to_string(result.dtype),
-        to_string(expected));
+    const std::string_view argument = !kind_.is_all_to_all() ? "rows"
+                                      : name.role == "input" ? "send_rows"
+                                                             : "receive_rows";
+    refuse_item("the {} is {} {} on replica {}, but must be {} {} according to {} and the first {}", name.role,
+                to_string(view.dtype), to_string(view.shape), first_replica() + name.index, to_string(result.dtype),
+                to_string(expected), argument, kind_.scatters() ? "output" : "input");
   }
 
   void check_output(const TensorView& view, std::size_t index, HostItem& result) {
     const DType dtype = kind_.reduces() ? result_dtype(call_.op, result.dtype) : result.dtype;
     if (view.dtype != dtype) {
-      refuse("output {} of item {} is {}; {} of {} gives {}", index, item_, to_string(view.dtype),
+      refuse("{} is {}, but {} of {} gives {}", words_.name({"output", index, item_}), to_string(view.dtype),
              kind_.reduces() ? to_string(call_.op) : kind_.name, to_string(result.dtype), to_string(dtype));
     }
     check_output_shape(view, index, result);
     places_.add(view, kind_.has_own_outputs() ? replica_of(index) : -1, {"output", index, item_});
     if (view.device.kind == DeviceKind::gpu) result.output_places.push_back({view.device, view.byte_count()});
-    add_extent(view, true);
+    add_extent(view, {"output", index, item_}, true);
     result.outputs.push_back(view.data);
   }
 
   void check_output_shape(const TensorView& view, std::size_t index, const HostItem& result) const {
     if (kind_.has_rows() && !kind_.gathers()) {
-      check_rows(view, "output", index, result.output_parts[index].back(), result);
+      check_rows(view, {"output", index, item_}, result.output_parts[index].back(), result);
       return;
     }
     const std::int64_t replicas = layout_.replicas();
+    const auto name = [&] { return words_.name({"output", index, item_}); };
     std::int64_t count = result.count();
     if (kind_.gathers()) {
       count = result.part_begin(layout_.replicas());
     } else if (kind_.reduces() && kind_.has_own_outputs()) {
       count = part_count(result);
     } else if (!kind_.is_all_to_all() && view.shape != result.shape) {
-      refuse("output {} of item {} has shape {}, but {} {}", index, item_, to_string(view.shape),
+      refuse("{} has shape {}, but {} {}", name(), to_string(view.shape),
              kind_.scatters() ? "the first one has" : "the inputs have", to_string(result.shape));
     }
     if (kind_.has_rows() && view.element_count() != count) {
-      refuse("output {} of item {} has {} elements; the parts of {} replicas make {}, which is {}", index, item_,
-             view.element_count(), replicas, to_string(result.shape), count);
+      refuse("{} has {} elements, but the inputs of the {} replicas have {} in all (shape {})", name(),
+             view.element_count(), replicas, count, to_string(result.shape));
     }
     if (view.element_count() != count) {
-      refuse("output {} of item {} has {} elements; inputs of shape {} from {} replicas make {}", index, item_,
-             view.element_count(), to_string(result.shape), replicas, count);
+      refuse("{} has {} elements, but must have {} for inputs of shape {} from {} replicas", name(),
+             view.element_count(), count, to_string(result.shape), replicas);
     }
   }
 
-  void add_extent(const ConstTensorView& view, bool is_output) {
+  void add_extent(const ConstTensorView& view, const TensorName& name, bool is_output) {
     if (view.element_count() == 0) return;
-    if (view.data == nullptr) refuse("item {} has {} elements at a null address", item_, view.element_count());
+    if (view.data == nullptr) {
+      refuse("{} has {} elements, but its address is null", words_.name(name), view.element_count());
+    }
     const auto* const begin = static_cast<const std::byte*>(view.data);
-    extents_.push_back({begin, begin + view.byte_count(), item_, is_output});
+    extents_.push_back({begin, begin + view.byte_count(), name, is_output});
   }
 
   /// An output may be the same view as an input of its item, or as another output of its item with the same content.
@@ -265,7 +283,8 @@ class Checker {
   void check_overlaps() {
     std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
       // at equal addresses, outputs precede inputs, so that each input is compared with the output that ends last
-      return std::tuple(a.begin, !a.is_output, a.end, a.item) < std::tuple(b.begin, !b.is_output, b.end, b.item);
+      return std::tuple(a.begin, !a.is_output, a.end, a.name.item) <
+             std::tuple(b.begin, !b.is_output, b.end, b.name.item);
     });
     const Extent* furthest = nullptr;         // of all extents so far, the one that ends last
     const Extent* furthest_output = nullptr;  // of all outputs so far, the one that ends last
@@ -280,19 +299,20 @@ class Checker {
 
   void require_apart(const Extent* earlier, const Extent& later) const {
     if (earlier == nullptr || earlier->end <= later.begin) return;
-    const bool is_same_view = earlier->begin == later.begin && earlier->end == later.end && earlier->item == later.item;
+    const bool is_same_view =
+        earlier->begin == later.begin && earlier->end == later.end && earlier->name.item == later.name.item;
     if (is_same_view && !(earlier->is_output && later.is_output && kind_.has_own_outputs())) return;
-    refuse(
-        "{} of item {} overlaps {} of item {} by {} bytes; an output may be the same view as an input of its item, but "
-        "not overlap another",
-        later.is_output ? "an output" : "an input", later.item, earlier->is_output ? "an output" : "an input",
-        earlier->item, std::min(earlier->end, later.end) - later.begin);
+    refuse("{} overlaps {} by {} bytes; {}", words_.name(later.name), words_.name(earlier->name),
+           std::min(earlier->end, later.end) - later.begin,
+           kind_.is_message() ? "the tensors of a recv must not overlap"
+                              : "an output may be the same view as an input of its item, but not overlap another view");
   }
 
   const Call& call_;
   const Traits& kind_;
   const ReplicaLayout& layout_;
   const int rank_;
+  const CallWords words_;
   std::optional<RowCounts> rows_;          // numbers of rows of the call; in an all_to_all_v, numbers of rows to send
   std::optional<RowCounts> receive_rows_;  // only in an all_to_all_v: numbers of rows to receive
   std::size_t item_ = 0;
@@ -305,7 +325,7 @@ class Checker {
 
 std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
                                   std::span<const Item> items) {
-  return Checker(call, layout, rank).check(items);
+  return Checker(call, layout, rank, items.size()).check(items);
 }
 
 }  // namespace lockstep::detail

@@ -60,8 +60,8 @@ struct HostItem {
 }
 
 /// Makes all checks of `call` and `items` that rank `rank` can make without the other ranks. Local. Throws
-/// Error(invalid_argument), which names the operation, the item, the values and the rule, and Error(unavailable) for a
-/// GPU that does not exist.
+/// Error(invalid_argument), which names the operation, the tensor, the values and the rule, and Error(unavailable) for
+/// a GPU that does not exist.
 [[nodiscard]] std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
                                                 std::span<const Item> items);
 

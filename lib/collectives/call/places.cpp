@@ -12,10 +12,21 @@
 
 namespace lockstep::detail {
 
-std::string Places::text_of(const Placed& placed) {
+std::string CallWords::name(const TensorName& tensor) const {
+  if (is_message_) return items_ == 1 ? "the tensor" : fmt::format("tensor {}", tensor.item);
+  const std::string of_item = items_ == 1 ? "" : fmt::format(" of item {}", tensor.item);
+  return fmt::format("{} {}{}", tensor.role, tensor.index, of_item);
+}
+
+std::string CallWords::owner(std::size_t item) const { return items_ == 1 ? "the call" : fmt::format("item {}", item); }
+
+std::string CallWords::prefix(std::size_t item) const {
+  return items_ == 1 ? "" : fmt::format("{} {}: ", is_message_ ? "tensor" : "item", item);
+}
+
+std::string Places::text_of(const Placed& placed) const {
   const std::string whose = placed.replica < 0 ? "" : fmt::format(" (replica {})", placed.replica);
-  return fmt::format("{} {} of item {}{} is on {}", placed.name.role, placed.name.index, placed.name.item, whose,
-                     to_string(placed.device));
+  return fmt::format("{}{} is on {}", words_.name(placed.name), whose, to_string(placed.device));
 }
 
 void Places::add(const ConstTensorView& view, int replica, const TensorName& name) {
@@ -23,7 +34,7 @@ void Places::add(const ConstTensorView& view, int replica, const TensorName& nam
   const Placed placed{device, replica, name};
   if (!first_) first_ = placed;
   if (device.kind != first_->device.kind && !traits(kind_).is_message()) {
-    throw_error(Code::invalid_argument, "{}: {}, but {}; all tensors of one call must be on GPUs, or none",
+    throw_error(Code::invalid_argument, "{}: {}, but {}; either all tensors of a call must be on GPUs, or none",
                 to_string(kind_), text_of(placed), text_of(*first_));
   }
   if (device.kind == DeviceKind::cpu) return;
@@ -41,9 +52,7 @@ void Places::add(const ConstTensorView& view, int replica, const TensorName& nam
 
 void Places::finish() const {
   for (const auto& [device, placed] : by_device_) {
-    cuda::Backend::of_this_process().require(
-        device,
-        fmt::format("{}: {} {} of item {}", to_string(kind_), placed.name.role, placed.name.index, placed.name.item));
+    cuda::Backend::of_this_process().require(device, fmt::format("{}: {}", to_string(kind_), words_.name(placed.name)));
   }
   require_reach();
   if (by_replica_.empty()) return;  // a broadcast, or a message: the devices of the replicas are unknown

@@ -21,18 +21,36 @@
 
 namespace lockstep::detail {
 
-/// Names one tensor of a call: "input 2 of item 0".
+/// The place of one tensor in a call.
 struct TensorName {
   std::string_view role;  ///< "input", "output"
   std::size_t index = 0;
   std::size_t item = 0;
 };
 
+/// Names the items and tensors of one call in error texts. Texts name an item only if the call has several items. The
+/// tensors of a send or recv, each of which is an item, are "the tensor" or "tensor 2".
+class CallWords {
+ public:
+  CallWords(OperationKind kind, std::size_t items) : is_message_(traits(kind).is_message()), items_(items) {}
+
+  /// "input 2 of item 1", or "input 2".
+  [[nodiscard]] std::string name(const TensorName& tensor) const;
+  /// "item 1", or "the call": the owner of inputs and outputs.
+  [[nodiscard]] std::string owner(std::size_t item) const;
+  /// "item 1: ", or an empty text.
+  [[nodiscard]] std::string prefix(std::size_t item) const;
+
+ private:
+  bool is_message_;
+  std::size_t items_;
+};
+
 /// Checks the tensors of one call one by one. Throws Error(invalid_argument), which names the tensor, its replica and
 /// the devices, and Error(unavailable) for a GPU that does not exist.
 class Places {
  public:
-  explicit Places(OperationKind kind) : kind_(kind) {}
+  Places(OperationKind kind, std::size_t items) : kind_(kind), words_(kind, items) {}
 
   /// Checks `view`, the tensor that `name` names. The tensor belongs to the local replica with global id `replica`; -1:
   /// it belongs to no single replica.
@@ -47,10 +65,11 @@ class Places {
     int replica = -1;
     TensorName name;
   };
-  [[nodiscard]] static std::string text_of(const Placed& placed);
+  [[nodiscard]] std::string text_of(const Placed& placed) const;
   void require_reach() const;
 
   OperationKind kind_;
+  CallWords words_;
   std::optional<Placed> first_;
   // The members below contain only tensors on GPUs.
   std::map<Device, Placed> by_device_;                           // the first tensor on each device

@@ -12,12 +12,12 @@
 
 namespace lockstep::detail {
 
-RowCounts::RowCounts(std::string_view argument, std::span<const std::int64_t> counts, std::size_t parts,
-                     std::size_t items)
+RowCounts::RowCounts(std::string_view argument, std::string_view each, std::span<const std::int64_t> counts,
+                     std::size_t parts, std::size_t items)
     : counts_(counts), parts_(parts) {
   if (counts.size() != parts && counts.size() != parts * items) {
-    throw_error(Code::invalid_argument, "{} has {} entries; pass {} (used for every item), or {} (for {} items)",
-                argument, counts.size(), parts, parts * items, items);
+    throw_error(Code::invalid_argument, "{} has {} entries; pass {}, one for each {}{}", argument, counts.size(), parts,
+                each, items <= 1 ? "" : fmt::format(", or {}, if the {} items differ", parts * items, items));
   }
   const auto negative = std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; });
   if (negative != counts.end()) {

@@ -21,8 +21,9 @@ namespace lockstep::detail {
 class RowCounts {
  public:
   /// Throws Error(invalid_argument), which names `argument`, if `counts` has too many or too few numbers, or if a
-  /// number is negative.
-  RowCounts(std::string_view argument, std::span<const std::int64_t> counts, std::size_t parts, std::size_t items);
+  /// number is negative. `each` describes one part in the error text, such as "replica".
+  RowCounts(std::string_view argument, std::string_view each, std::span<const std::int64_t> counts, std::size_t parts,
+            std::size_t items);
   /// The numbers of one item.
   [[nodiscard]] std::span<const std::int64_t> of_item(std::size_t item) const {
     return counts_.size() == parts_ ? counts_ : counts_.subspan(item * parts_, parts_);

@@ -131,8 +131,8 @@ void Engine::require_caller(const Operation& operation) const {
   }
   if (this_thread_may_call()) return;
   throw_error(Code::failed_precondition,
-              "{} was called on a thread that may not enter MPI: MPI granted less than MPI_THREAD_SERIALIZED, so "
-              "only the main thread may",
+              "{}: this thread may not call MPI: MPI provides less than MPI_THREAD_SERIALIZED, so only the main thread "
+              "may",
               operation_name(operation.descriptor()));
 }
 
@@ -509,10 +509,11 @@ SharedError Engine::mismatch() const {
   const ErrorContext context = queue_.context_of(b.rank);
   return std::make_shared<const Error>(
       Code::mismatch,
-      fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}{}", context.sequence,
+      fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}{}{}", context.sequence,
                   options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor),
                   difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges),
-                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor)),
+                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor),
+                  difference_of_tensors(a.descriptor, b.descriptor)),
       context);
 }
 

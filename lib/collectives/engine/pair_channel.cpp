@@ -25,6 +25,18 @@ std::size_t message_size(const std::vector<HostItem>& items) {
   return bytes;
 }
 
+/// The descriptor for texts: both ranks use the descriptor of a send, so that the descriptors can be compared.
+Descriptor described(const PairOperation& operation) {
+  Descriptor descriptor = operation.descriptor();
+  if (operation.role() == PairOperation::Role::receive) descriptor.kind = Call::recv(operation.peer()).kind;
+  return descriptor;
+}
+
+std::string text_of_awaited(const PairOperation& operation, int rank) {
+  if (operation.is_agreed()) return fmt::format("the transfer with rank {}", rank);
+  return fmt::format("rank {} to call {}", rank, operation.role() == PairOperation::Role::send ? "recv" : "send");
+}
+
 }  // namespace
 
 PairOperation::PairOperation(const Descriptor& descriptor, Role role, int peer, std::vector<HostItem> items,
@@ -221,9 +233,10 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
     answer(source, ControlKind::acceptance, number, nullptr);
     return;
   }
-  const Failure failure = failure_of_pair(Code::mismatch, operation, number,
-                                          fmt::format("rank {} calls {}, rank {} expects {}", source, describe(offered),
-                                                      transport_.rank(), describe(operation.descriptor())));
+  const Failure failure = failure_of_pair(
+      Code::mismatch, operation, number,
+      fmt::format("rank {} calls {}, but rank {} calls {}{}", source, describe(offered), transport_.rank(),
+                  describe(described(operation)), difference_of_tensors(offered, operation.descriptor())));
   answer(source, ControlKind::refusal, number, &failure);
   finish(peer.receives, number, &failure);
 }
@@ -257,9 +270,9 @@ void PairChannel::watch(int rank, PendingByNumber& pending) {
       time_out(rank, number, late);
     } else if (!one.warned && now - one.since > options_.warn_after) {
       one.warned = true;
-      log_warning("{}: this rank has waited {:.1f} s in message #{} ({}) for rank {}", options_.name,
-                  std::chrono::duration<double>(now - one.since).count(), number, describe(one.operation->descriptor()),
-                  rank);
+      log_warning("{}: this rank has waited {:.1f} s in {} for {}", options_.name,
+                  std::chrono::duration<double>(now - one.since).count(), describe(described(*one.operation)),
+                  text_of_awaited(*one.operation, rank));
     }
   }
 }
@@ -267,10 +280,10 @@ void PairChannel::watch(int rank, PendingByNumber& pending) {
 void PairChannel::time_out(int rank, std::int64_t number, const Pending& late) {
   Peer& peer = peers_[rank];
   const bool is_send = late.operation->role() == PairOperation::Role::send;
-  const char* const what = late.operation->is_agreed() ? "finish the transfer" : is_send ? "receive" : "send";
-  const Failure failure = failure_of_pair(Code::deadline_exceeded, *late.operation, number,
-                                          fmt::format("rank {} did not {} within {} s", rank, what,
-                                                      std::chrono::duration<double>(options_.fail_after).count()));
+  const double seconds = std::chrono::duration<double>(options_.fail_after).count();
+  const Failure failure = failure_of_pair(
+      Code::deadline_exceeded, *late.operation, number,
+      fmt::format("timed out after {} s waiting for {}", seconds, text_of_awaited(*late.operation, rank)));
   if (!late.operation->is_agreed() && is_send) {
     answer(rank, ControlKind::withdrawal, number, &failure);
     peer.withdrawn[number] = late.operation;
@@ -322,10 +335,12 @@ void PairChannel::answer(int target, ControlKind kind, std::int64_t number, cons
 Failure PairChannel::failure_of_pair(Code code, const PairOperation& operation, std::int64_t number,
                                      const std::string& why) const {
   const bool is_send = operation.role() == PairOperation::Role::send;
+  // the text of a mismatch describes both calls
+  const std::string call = code == Code::mismatch ? "" : ", " + describe(described(operation));
   return {code,
-          fmt::format("message #{} of {} from rank {} to rank {}, {}: {}", number, options_.name,
+          fmt::format("send #{} of {} from rank {} to rank {}{}: {}", number, options_.name,
                       is_send ? transport_.rank() : operation.peer(), is_send ? operation.peer() : transport_.rank(),
-                      describe(operation.descriptor()), why),
+                      call, why),
           {operation.peer(), -1, operation_name(operation.descriptor()), number}};
 }
 

@@ -47,7 +47,7 @@ void Presence::look(Clock::time_point now) {
     add_left(left[known_left_ranks_].rank, left[known_left_ranks_].text);
   }
   for (const int rank : transport_.absent_ranks()) {
-    add_left(rank, fmt::format("rank {} has exited: it has made no communicator", rank));
+    add_left(rank, fmt::format("rank {} has destroyed its Environment and has made no communicator", rank));
   }
   std::erase_if(members_, [&](const Member& member) {
     auto found = state_of(member, now);
@@ -65,11 +65,9 @@ std::optional<Presence::Gone> Presence::state_of(const Member& member, Clock::ti
   Gone gone{member.rank, departure != Departure::none, {}, now};
   switch (departure) {
     case Departure::none: gone.text = fmt::format("rank {} {}", member.rank, member.process->end_text()); break;
-    case Departure::orderly:
-      gone.text = fmt::format("rank {} has exited: it has destroyed its communicator", member.rank);
-      break;
+    case Departure::orderly: gone.text = fmt::format("rank {} has destroyed its communicator", member.rank); break;
     case Departure::by_exception:
-      gone.text = fmt::format("rank {} has exited: an exception has destroyed its communicator", member.rank);
+      gone.text = fmt::format("rank {}: an exception has destroyed its communicator", member.rank);
       break;
   }
   return gone;

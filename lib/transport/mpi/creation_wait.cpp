@@ -233,7 +233,7 @@ std::vector<int> CreationWait::missing_ranks() const {
 
 std::string CreationWait::text_of(const std::vector<int>& missing) const {
   if (!job_) return "; the missing ranks are known only if there is a lockstep::Environment";
-  if (missing.empty()) return "; all ranks have come";
+  if (missing.empty()) return "; all ranks have made the call";
   return " for " + ranks_phrase(missing);
 }
 

@@ -151,10 +151,11 @@ bool MpiGroup::accept(std::span<const Vote> votes) {
     has_slot_ = false;
     ++number_;
     if (++attempts_ < Tags::slots()) return false;
-    throw_error(Code::unavailable,
-                "all {} sets of tags of the MPI communicator are in use; destroy communicators that "
-                "were made by split",
-                Tags::slots());
+    throw_error(
+        Code::unavailable,
+        "too many communicators: the tags of MPI (MPI_TAG_UB) are enough for {} communicators made by split and "
+        "duplicate, and all are in use; destroy some of these communicators",
+        Tags::slots());
   }
   if (!members_.empty()) decide_memory(votes);
   return true;

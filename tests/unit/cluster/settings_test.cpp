@@ -91,7 +91,7 @@ TEST_F(SettingsTest, take_radices_or_name_the_rule) {
     (void)settings_from_environment();
     FAIL() << "taken";
   } catch (const Error& error) {
-    EXPECT_NE(error.text().find("LOCKSTEP_RADICES: radices \"2.x\": \"x\" is invalid; a pattern is"), std::string::npos)
+    EXPECT_NE(error.text().find("LOCKSTEP_RADICES=\"2.x\": stage \"x\" is invalid: a stage is"), std::string::npos)
         << error.text();
   }
 }

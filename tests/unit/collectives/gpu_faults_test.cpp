@@ -94,7 +94,7 @@ TEST(GpuPlaces, must_exist_on_this_machine) {
     if (comm.rank() == 1) comm.all_reduce(std::span(&item, 1), ReduceOp::sum);
     sum(comm, device_of, 10);
   });
-  expect_all(errors[1], {"unavailable:", "all_reduce: input 0 of item 0", "gpu:7 is not available", "gpu:0 to gpu:3"});
+  expect_all(errors[1], {"unavailable:", "all_reduce: input 0: gpu:7 is not available", "gpu:0 to gpu:3"});
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 
@@ -113,12 +113,11 @@ TEST(GpuPlaces, must_contain_the_elements_of_the_views) {
       const Item item{inputs, {}};
       const std::span items(&item, 1);
       expect_all(error_of([&] { static_cast<void>(comm.prepare_all_reduce(items, ReduceOp::sum)); }),
-                 {"invalid_argument:", "input 1 of item 0 (replica 2) is on gpu:3 according to its view"});
+                 {"invalid_argument:", "input 1 (replica 2) is on gpu:3 according to its view"});
       comm.all_reduce(items, ReduceOp::sum);
     });
-    expect_all(errors[1],
-               {"invalid_argument:", "all_reduce: input 1 of item 0 (replica 2) is on gpu:3 according to its view",
-                is_on_another ? "memory of gpu:2" : "memory that is not registered with CUDA"});
+    expect_all(errors[1], {"invalid_argument:", "all_reduce: input 1 (replica 2) is on gpu:3 according to its view",
+                           is_on_another ? "memory of gpu:2" : "memory that is not registered with CUDA"});
     expect_all(errors[0], {"unavailable:", "rank 1", "according to its view"});
   }
 }
@@ -133,11 +132,11 @@ TEST(GpuPlaces, must_contain_them_in_broadcasts_and_messages_too) {
     const ConstTensorView same = view;
     const std::string error =
         error_of([&] { is_wrong ? comm.send(std::span(&same, 1), 0) : comm.recv(std::span(&view, 1), 1); });
-    expect_all(error, {"send: input 0 of item 0 is on gpu:2 according to its view"});
+    expect_all(error, {"send: the tensor is on gpu:2 according to its view"});
     const Item item = is_wrong ? Item{std::span(&same, 1), {}} : Item{{}, std::span(&view, 1)};
     comm.broadcast(std::span(&item, 1), 1);
   });
-  expect_all(errors[1], {"invalid_argument:", "broadcast: input 0 of item 0 is on gpu:2 according to its view"});
+  expect_all(errors[1], {"invalid_argument:", "broadcast: input 0 is on gpu:2 according to its view"});
   expect_all(errors[0], {"unavailable:", "rank 1"});
 }
 

@@ -100,8 +100,26 @@ TEST(Messages, that_do_not_fit_are_one_mismatch_on_both_ends) {
     }
   });
   EXPECT_EQ(errors[0], errors[1]);
-  expect_all(errors[0], {"mismatch: message #0 of communicator from rank 0 to rank 1", "rank 0 calls send of f32 [3]",
-                         "rank 1 expects send of f32 [4]"});
+  expect_all(errors[0], {"mismatch: send #0 of communicator from rank 0 to rank 1: rank 0 calls send of f32 [3]",
+                         "but rank 1 calls recv of f32 [4]"});
+}
+
+TEST(Messages, that_differ_in_a_later_tensor_are_a_mismatch_that_says_so) {
+  const auto errors = errors_of([](Communicator& comm) {
+    std::array<float, 8> values{};
+    const TensorView first{values.data(), DType::f32, Shape{2}, Device{}};
+    const TensorView second{values.data() + 2, DType::f32, comm.rank() == 0 ? Shape{2, 3} : Shape{3, 2}, Device{}};
+    if (comm.rank() == 0) {
+      comm.send(std::array<ConstTensorView, 2>{first, second}, 1);
+    } else {
+      comm.recv(std::array{first, second}, 0);
+    }
+  });
+  EXPECT_EQ(errors[0], errors[1]);
+  expect_all(errors[0],
+             {"rank 0 calls send of 2 tensors (first f32 [2], 8 elements in all, checksum of dtypes and shapes ",
+              "rank 1 calls recv of 2 tensors (first f32 [2], 8 elements in all, checksum of dtypes and shapes ",
+              "; the dtypes or shapes of the tensors after the first differ"});
 }
 
 TEST(Messages, of_other_names_do_not_fit) {
@@ -126,8 +144,8 @@ TEST(Messages, that_are_not_received_time_out_on_both_ends) {
     }
   });
   EXPECT_EQ(errors[0], errors[1]);
-  expect_all(errors[0], {"deadline_exceeded: message #0 of communicator from rank 0 to rank 1, send of f32 [3]",
-                         "rank 1 did not receive within 1 s"});
+  expect_all(errors[0], {"deadline_exceeded: send #0 of communicator from rank 0 to rank 1, send of f32 [3]",
+                         "timed out after 1 s waiting for rank 1 to call recv"});
 }
 
 TEST(Messages, that_are_not_sent_time_out_on_both_ends) {
@@ -140,7 +158,8 @@ TEST(Messages, that_are_not_sent_time_out_on_both_ends) {
     }
   });
   EXPECT_EQ(errors[0], errors[1]);
-  expect_all(errors[0], {"deadline_exceeded:", "rank 0 did not send within 1 s"});
+  expect_all(errors[0],
+             {"deadline_exceeded:", "recv of f32 [3]", "timed out after 1 s waiting for rank 0 to call send"});
 }
 
 TEST(Messages, that_were_accepted_too_late_leave_nothing_behind) {
@@ -182,8 +201,8 @@ TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {
       (void)recv(comm, 0, 3);
     }
   });
-  expect_all(errors[0], {"invalid_argument: send: item 0 has 3 elements at a null address"});
-  expect_all(errors[1], {"unavailable: rank 0: send: item 0 has 3 elements at a null address"});
+  expect_all(errors[0], {"invalid_argument: send: the tensor has 3 elements, but its address is null"});
+  expect_all(errors[1], {"unavailable: rank 0: send: the tensor has 3 elements, but its address is null"});
   errors = errors_of([](Communicator& comm) {
     if (comm.rank() == 0) {
       send(comm, 1, {1, 2});
@@ -193,7 +212,7 @@ TEST(Messages, with_wrong_arguments_are_refused_and_told_to_the_other_rank) {
       comm.recv(std::array{view, view}, 0);
     }
   });
-  expect_all(errors[1], {"invalid_argument: recv: an output of item", "overlaps"});
+  expect_all(errors[1], {"invalid_argument: recv: tensor 1 overlaps tensor 0 by 8 bytes"});
   expect_all(errors[0], {"unavailable: rank 1: recv:", "overlaps"});
 }
 

@@ -65,18 +65,19 @@ TEST_F(Parts, of_a_gather_are_accepted_when_they_fit) {
 }
 
 TEST_F(Parts, of_a_gather_must_have_the_rows_that_are_named) {
-  expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
-             {"invalid_argument: all_gather_v: input of item 0", "f32 [2, 3] on replica 1", "must be f32 [1, 3]"});
+  expect_all(
+      gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {2, 3})}, {}),
+      {"invalid_argument: all_gather_v: the input is f32 [2, 3] on replica 1", "must be f32 [1, 3] according to rows"});
   expect_all(gather_refusal({2, 1}, {in(0, {2, 3}), in(8, {1, 4})}, {}), {"[1, 4] on replica 1", "f32 [1, 3]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1}, DType::i32)}, {}), {"i32 [1] on replica 1", "f32 [1]"});
   expect_all(gather_refusal({2, 1}, {in(0, {2}), in(8, {1})}, {out(16, {4})}),
-             {"output 0 of item 0 has 4 elements", "[3]"});
-  expect_all(gather_refusal({2, 1}, {in(0, {}), in(8, {})}, {}), {"item 0 is a scalar", "rank 1"});
+             {"output 0 has 4 elements", "the 2 replicas have 3 in all (shape [3])"});
+  expect_all(gather_refusal({2, 1}, {in(0, {}), in(8, {})}, {}), {"the tensor is a scalar", "rank 1 or more"});
 }
 
 TEST_F(Parts, need_sensible_numbers_of_rows) {
   const Inputs inputs{in(0, {1}), in(8, {1})};
-  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entries", "pass 2"});
+  expect_all(gather_refusal({1}, inputs, {}), {"all_gather_v: rows has 1 entries", "pass 2, one for each replica"});
   expect_all(gather_refusal({1, 1, 1}, inputs, {}), {"rows has 3 entries"});
   expect_all(gather_refusal({1, -4}, inputs, {}), {"rows[1] is -4", "at least 0"});
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -103,15 +104,16 @@ TEST_F(Parts, may_be_numbered_for_each_item) {
 
 TEST_F(Parts, of_a_scatter_must_make_the_whole) {
   EXPECT_EQ(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}), "none");
-  expect_all(scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}), {"item 0 is f32 [5] on root 0", "4 elements"});
+  expect_all(scatter_refusal({in(0, {5})}, {out(8, {2}), out(16, {2})}),
+             {"the input is f32 [5] on root 0", "4 elements"});
   expect_all(scatter_refusal({in(0, {4}, DType::i32)}, {out(8, {2}), out(16, {2})}), {"i32 [4] on root 0", "of f32"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {1})}),
-             {"output 1 of item 0 has shape [1]", "the first one has [2]"});
+             {"output 1 has shape [1]", "the first one has [2]"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2})}), {"1 outputs", "2 replicas"});
   expect_all(scatter_refusal({}, {out(8, {2}), out(16, {2})}), {"0 inputs; rank 0 must pass 1"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}, 3), {"root is 3", "0 to 0"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(8, {2})}), {"overlaps"});
-  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(2, {2})}), {"overlaps an", "by 8 bytes"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(2, {2})}), {"output 1 overlaps input 0 by 8 bytes"});
 }
 
 TEST_F(Parts, of_an_exchange_must_fit_each_other) {
@@ -129,11 +131,11 @@ TEST_F(Parts, of_an_uneven_exchange_must_fit_each_other) {
   const Inputs inputs{in(0, {3}), in(8, {1})};
   EXPECT_EQ(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {3})}), "none");
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"replica 0 sends 2 rows to replica 1", "say 3"});
+             {"by send_rows, replica 0 sends 2 rows to replica 1", "receive_rows of replica 1 say 3"});
   expect_all(exchange_refusal({1, 3, 0, 1}, {1, 0, 3, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"input of item 0 is f32 [3] on replica 0", "f32 [4]"});
+             {"the input is f32 [3] on replica 0", "f32 [4] according to send_rows"});
   expect_all(exchange_refusal({1, 2, 0, 1}, {1, 0, 2, 1}, inputs, {out(16, {1}), out(32, {4})}),
-             {"output of item 0 is f32 [4] on replica 1", "f32 [3]"});
+             {"the output is f32 [4] on replica 1", "f32 [3] according to receive_rows"});
 }
 
 /// all_gather_v of rows without elements, of which there may be many.
@@ -165,7 +167,7 @@ TEST(UnevenParts, are_a_mismatch_also_where_the_text_has_no_room_for_them) {
     std::swap(rows[30], rows[31] += comm.rank());
     gather_nothing(comm, rows);
   });
-  expect_all(error, {"mismatch:", "7,7,7,7", "... (hash "});
+  expect_all(error, {"mismatch:", "7,7,7,7", "... (checksum "});
 }
 
 TEST(UnevenExchange, is_a_mismatch_where_sender_and_receiver_differ) {

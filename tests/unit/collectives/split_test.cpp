@@ -141,5 +141,23 @@ TEST(Communicators, that_two_ranks_use_in_opposite_order_are_late_and_name_both_
                          "rank 0 waits in operation #2 of communicator, barrier named \"epoch end\""});
 }
 
+TEST(Communicators, with_other_timeouts_on_some_ranks_are_a_mismatch_on_all_ranks) {
+  on_ranks({1, 2, 1}, [](Communicator& comm) {
+    CommunicatorOptions options = short_deadline(comm.rank() == 2 ? 70'000 : 80'000);
+    const std::string rule = "fail_after is 80000 ms on rank 0 but 70000 ms on rank 2; it must be equal on all ranks";
+    EXPECT_TRUE(
+        error_of([&] { static_cast<void>(comm.duplicate(options)); }).starts_with("mismatch: duplicate: " + rule));
+    const int color = comm.rank() == 1 ? -1 : 3;
+    EXPECT_TRUE(
+        error_of([&] { static_cast<void>(comm.split(color, 0, options)); }).starts_with("mismatch: split: " + rule));
+    std::optional<Communicator> part = comm.split(comm.rank() == 2 ? 1 : 0, 0, options);  // one timeout in each part
+    check_every_collective(*part);
+    check_every_collective(comm);
+  });
+  const std::vector<CommunicatorOptions> options{short_deadline(1000), short_deadline(2000)};
+  expect_all(error_of([&] { static_cast<void>(thread_communicators(options)); }),
+             {"mismatch: thread_communicators: fail_after is 1000 ms on rank 0 but 2000 ms on rank 1"});
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -53,7 +53,8 @@ TEST_F(Validation, accepts_no_elements_and_no_outputs) {
 }
 
 TEST_F(Validation, refuses_views_that_overlap_partly) {
-  expect_all(refusal(std::array{in(0, 8), in(8, 8)}, std::array{out(4, 8)}), {"all_reduce", "overlaps", "16 bytes"});
+  expect_all(refusal(std::array{in(0, 8), in(8, 8)}, std::array{out(4, 8)}),
+             {"all_reduce: output 0 overlaps input 0 by 16 bytes"});
   expect_all(refusal(std::array{in(0, 8), in(8, 8)}, std::array{out(16, 8), out(20, 8)}), {"overlaps"});
 }
 
@@ -64,11 +65,12 @@ TEST_F(Validation, refuses_an_input_that_is_the_output_of_another_item) {
   std::vector<float> elsewhere(50);
   const TensorView other = view_of(std::span<float>(elsewhere));
   const Item items[]{{std::span(inputs).first(1), std::span(&other, 1)}, {std::span(inputs).subspan(1), outputs}};
-  EXPECT_THROW(comm.all_reduce(items, ReduceOp::sum), Error);
+  expect_all(error_of([&] { comm.all_reduce(items, ReduceOp::sum); }),
+             {"invalid_argument: all_reduce: input 0 of item 0 overlaps output 0 of item 1 by 200 bytes"});
 }
 
 TEST_F(Validation, refuses_a_wrong_number_of_inputs) {
-  expect_all(refusal(std::array{in(0, 8)}, {}), {"item 0", "1 inputs", "2 replicas"});
+  expect_all(refusal(std::array{in(0, 8)}, {}), {"all_reduce: the call has 1 inputs", "2 replicas"});
 }
 
 TEST_F(Validation, refuses_replicas_that_differ) {
@@ -77,7 +79,8 @@ TEST_F(Validation, refuses_replicas_that_differ) {
 }
 
 TEST_F(Validation, refuses_an_output_of_another_shape_or_dtype) {
-  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{out(16, 4)}), {"output 0 of item 0", "[4]", "[3]"});
+  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{out(16, 4)}),
+             {"all_reduce: output 0 has shape [4]", "the inputs have [3]"});
   const TensorView ints{memory_.data() + 16, DType::i32, Shape{3}, Device{}};
   expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{ints}), {"i32", "f32"});
 }
@@ -99,9 +102,9 @@ TEST_F(Validation, refuses_null_addresses) {
 TEST_F(Validation, refuses_tensors_some_of_which_lie_on_gpus) {
   const ConstTensorView elsewhere(memory_.data(), DType::f32, Shape{3}, {DeviceKind::gpu, 1});
   expect_all(refusal(std::array{elsewhere, in(0, 3)}, {}),
-             {"all_reduce: input 1 of item 0 (replica 1) is on cpu:0", "input 0 of item 0 (replica 0) is on gpu:1"});
+             {"all_reduce: input 1 (replica 1) is on cpu:0", "input 0 (replica 0) is on gpu:1"});
   const TensorView output{memory_.data(), DType::f32, Shape{3}, {DeviceKind::gpu, 1}};
-  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{output}), {"output 0 of item 0 is on gpu:1", "cpu:0"});
+  expect_all(refusal(std::array{in(0, 3), in(8, 3)}, std::array{output}), {"output 0 is on gpu:1", "cpu:0"});
 }
 
 TEST_F(Validation, refuses_a_root_that_does_not_exist) {

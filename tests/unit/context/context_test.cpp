@@ -140,8 +140,8 @@ TEST(Scope, inside_a_scope_of_another_strategy_is_refused) {
   const auto title_of = [](Strategy& strategy) { return strategy.describe().substr(0, strategy.describe().find(':')); };
   EXPECT_NE(title_of(a), title_of(b));
   expect_error(Code::failed_precondition,
-               {"run: called on " + title_of(b) + " on cpu:0, cpu:1 inside the scope of " + title_of(a) +
-                " on cpu:0, cpu:1; strategies cannot be mixed"},
+               {"run: the call is for " + title_of(b) + " on cpu:0, cpu:1, but this thread is inside a scope of " +
+                title_of(a) + " on cpu:0, cpu:1; strategies cannot be mixed"},
                [&] { b.run([] {}); });
   expect_error(Code::failed_precondition, {"reduce", "mixed"},
                [&] { (void)b.reduce(ReduceOp::sum, PerReplica<float>({1, 2})); });

@@ -350,15 +350,24 @@ TEST(Radices, expand_remainders_and_repeats) {
 }
 
 TEST(Radices, that_are_invalid_are_refused_with_the_rule) {
-  for (const char* text : {"", "x", "1", "2.", "f4.2", "f0", "r2.4", "2.n", "n.n", "-3", "99999999", "2,2"}) {
-    try {
-      const RadixPattern pattern(text);
-      ADD_FAILURE() << text << " was taken";
-    } catch (const Error& error) {
-      EXPECT_NE(error.text().find("a pattern is a list of stages"), std::string::npos) << error.text();
-      EXPECT_NE(error.text().find(std::string("\"") + text + '"'), std::string::npos) << error.text();
+  const auto check = [](const std::string& rule, std::initializer_list<const char*> texts) {
+    for (const char* text : texts) {
+      try {
+        const RadixPattern pattern(text);
+        ADD_FAILURE() << text << " was taken";
+      } catch (const Error& error) {
+        EXPECT_NE(error.text().find("is invalid: " + rule), std::string::npos) << error.text();
+        EXPECT_NE(error.text().find(std::string("radices \"") + text + "\": stage \""), std::string::npos)
+            << error.text();
+      }
     }
-  }
+  };
+  check("a stage is n, K, rK or fK", {"", "x", "1", "2.", "-3", "99999999", "2,2", "f", "rx"});
+  check("fK must be the last stage", {"f4.2"});
+  check("K in fK must be", {"f0"});
+  check("K cannot follow rK", {"r2.4"});
+  check("n must be the first stage", {"2.n", "n.n"});
+  check("no stage can follow 0 or r0", {"0.2", "r0.n", "0."});
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ TEST(AllReduce, of_different_shapes_dtypes_ops_or_leaves_is_a_mismatch_on_every_
   });
   refused({"op", "mean on replica 2", "sum on replica 0"},
           [](ReplicaContext& r, bool odd) { (void)r.all_reduce(odd ? ReduceOp::mean : ReduceOp::sum, 1.0F); });
-  refused({"number of leaves", "2 on replica 2", "1 on replica 0"}, [](ReplicaContext& r, bool odd) {
+  refused({"number of values", "2 on replica 2", "1 on replica 0"}, [](ReplicaContext& r, bool odd) {
     std::vector<float> a(2), b(2);
     std::vector<std::span<float>> spans{a};
     if (odd) spans.emplace_back(b);

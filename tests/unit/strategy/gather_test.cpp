@@ -188,11 +188,11 @@ TEST(SparseAllReduce, of_different_trees_is_a_mismatch_on_every_replica) {
   strategy.run([](ReplicaContext& r) {
     const bool odd = r.local_replica() == 1;
     const auto x = slices({1}, {1}, 5);
-    expect_error(Code::mismatch, {"all_reduce", "number of sparse leaves", "2 on replica 1", "1 on replica 0"},
+    expect_error(Code::mismatch, {"all_reduce", "number of IndexedSlices", "2 on replica 1", "1 on replica 0"},
                  [&] { (void)r.all_reduce("SUM", std::vector<IndexedSlices>(odd ? 2 : 1, x)); });
     expect_error(Code::mismatch, {"all_reduce", "op is mean on replica 1"},
                  [&] { (void)r.all_reduce(odd ? "MEAN" : "SUM", x); });
-    expect_error(Code::mismatch, {"all_reduce", "dense leaf 0", "f32[3] on replica 1", "f32[2]"},
+    expect_error(Code::mismatch, {"all_reduce", "dense value 0", "f32[3] on replica 1", "f32[2]"},
                  [&] { (void)r.all_reduce("SUM", std::tuple(x, Floats(odd ? 3 : 2))); });
     expect_error(Code::invalid_argument, {"all_reduce", "max of IndexedSlices"},
                  [&] { (void)r.all_reduce(ReduceOp::max, x); });

@@ -116,7 +116,7 @@ TEST(GpuDevices, without_nccl_use_host_memory_and_describe_says_so) {
 TEST(GpuDevices, without_nccl_are_refused_if_it_is_required) {
   const FakeGpus gpus({.devices = 2}, {.absent = "no libnccl.so.2"});
   MirroredStrategy strategy({"gpu:0", "gpu:1"}, std::make_shared<NcclAllReduce>());
-  expect_error(Code::unavailable, {"NcclAllReduce", "no libnccl.so.2", "AUTO or RING"},
+  expect_error(Code::unavailable, {"NcclAllReduce", "no libnccl.so.2", "ReductionToOneDevice"},
                [&] { (void)strategy.reduce("SUM", strategy.run([] { return 1; })); });
   on_ranks({1, 1}, [](Communicator& communicator) {
     MultiWorkerOptions options;
@@ -218,7 +218,9 @@ TEST(GpuShares, are_empty_if_a_rank_would_get_none_or_sees_only_part_of_anothers
   const VisibleGpus one{true, {id(1)}};
   const GpuShares too_few = shares_of_gpus(std::vector{one, one}, WhenCrowded::none_has_any);
   EXPECT_TRUE(too_few.of_rank.empty());
-  EXPECT_NE(too_few.why_not.find("2 ranks, rank 0 the first of them, see the same 1 GPUs"), std::string::npos);
+  EXPECT_NE(
+      too_few.why_not.find("2 ranks (rank 0 is the lowest) see the same GPU, so there is less than one GPU for each"),
+      std::string::npos);
   for (const WhenCrowded crowded : {WhenCrowded::none_has_any, WhenCrowded::neighbours_share_one}) {
     const GpuShares blind = shares_of_gpus(std::vector<VisibleGpus>{one, {true, {}}}, crowded);
     EXPECT_TRUE(blind.of_rank.empty());

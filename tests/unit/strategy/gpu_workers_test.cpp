@@ -71,8 +71,10 @@ TEST_F(OnGpus, for_zero_replicas_are_refused_on_all_ranks) {
 TEST(GpuDevices, of_replicas_are_refused_on_all_ranks_with_the_reason) {
   const FakeGpus none({.devices = 0});
   on_ranks({1, 1}, [](Communicator& communicator) {
-    expect_error(Code::unavailable, {"gpus_of_replicas: rank 0 sees no GPU", "here: no GPU"},
-                 [&] { (void)gpus_of_replicas(communicator, 1); });
+    expect_error(
+        Code::unavailable,
+        {"gpus_of_replicas: rank 0 sees no GPU", "(on rank " + std::to_string(communicator.rank()) + ": no GPU"},
+        [&] { (void)gpus_of_replicas(communicator, 1); });
   });
 }
 

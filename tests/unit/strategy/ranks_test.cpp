@@ -127,10 +127,10 @@ TEST(Ranks, receive_a_mismatch_of_the_lengths_of_two_replicas_lists) {
     const auto of_length = [](ReplicaContext& replica, std::size_t odd) {
       return std::vector<Floats>(replica.replica_id_in_sync_group() == 1 ? odd : 2, Floats(3));
     };
-    expect_error(Code::mismatch, {"number of leaves", "3 on replica 1", "2 on replica 0"}, [&] {
+    expect_error(Code::mismatch, {"number of values", "3 on replica 1", "2 on replica 0"}, [&] {
       strategy.run([&](ReplicaContext& replica) { (void)replica.all_reduce("SUM", of_length(replica, 3)); });
     });
-    expect_error(Code::mismatch, {"number of leaves", "1 on replica 1"}, [&] {
+    expect_error(Code::mismatch, {"number of values", "1 on replica 1"}, [&] {
       strategy.run([&](ReplicaContext& replica) { (void)replica.all_gather(of_length(replica, 1), 0); });
     });
     EXPECT_EQ(strategy.reduce("SUM", strategy.run([] { return 1; })), 3);

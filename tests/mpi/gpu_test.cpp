@@ -65,8 +65,7 @@ TEST(MpiGpus, use_the_canonical_order_for_operations_that_nccl_lacks) {
   for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
   comm.all_reduce(batch.items(), ReduceOp::sum);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Bytes expected =
-        canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    const Bytes expected = reduced(ReduceOp::sum, tensors[i], i, comm.layout().replicas());
     for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
   }
   EXPECT_EQ(fakes.nccl().calls().count("all_reduce"), 4);  // two tensors, two GPUs

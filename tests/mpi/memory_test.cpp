@@ -84,8 +84,7 @@ void check_placement(Communicator& comm, ReduceOp op, const std::vector<TensorCa
   std::vector<Item> items;
   for (std::size_t i = 0; i < tensors.size(); ++i) items.push_back({input_views[i], output_views[i]});
   std::vector<std::vector<Bytes>> expected;
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    expected.push_back({canonical_reduce(op, tensors[i].dtype, all_leaves(tensors[i], i, layout.replicas()))});
+  for (std::size_t i = 0; i < tensors.size(); ++i) expected.push_back({reduced(op, tensors[i], i, layout.replicas())});
 
   Plan plan = comm.prepare_all_reduce(items, op);
   for (int run = 0; run < runs; ++run) {

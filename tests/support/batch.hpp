@@ -7,29 +7,12 @@
 
 #include <lockstep/collectives/communicator.hpp>
 
-#include "support/canonical_sum.hpp"
 #include "support/placed_bytes.hpp"
+#include "support/replica_values.hpp"
 
 #include <vector>
 
 namespace lockstep::test {
-
-/// Dtype and shape of one tensor of the batch.
-struct TensorCase {
-  DType dtype = DType::f32;
-  std::int64_t count = 0;
-};
-
-/// Values of replica `r` of tensor `index`.
-[[nodiscard]] inline Bytes leaf(const TensorCase& tensor, std::size_t index, int replica) {
-  return awkward_values(tensor.dtype, tensor.count, static_cast<std::uint64_t>(replica) * 1000 + index + 1);
-}
-
-[[nodiscard]] inline std::vector<Bytes> all_leaves(const TensorCase& tensor, std::size_t index, int replicas) {
-  std::vector<Bytes> leaves;
-  for (int replica = 0; replica < replicas; ++replica) leaves.push_back(leaf(tensor, index, replica));
-  return leaves;
-}
 
 /// Inputs and outputs of one rank: every tensor has `outputs` outputs of `output_count(tensor)` elements of
 /// `output_dtype(tensor)`.

@@ -167,8 +167,8 @@ T awkward_value(Random& random) {
       default: break;
     }
     const double fraction = static_cast<double>(random() >> 11) * 0x1p-53 - 0.5;
-    const int exponent = static_cast<int>(random() % 24) - 12;
-    return T(static_cast<float>(std::ldexp(fraction, exponent)));
+    const auto power = static_cast<double>(std::uint64_t{1} << random() % 24);
+    return T(static_cast<float>(fraction * power * 0x1p-12));  // exact but for the last conversion
   }
 }
 

@@ -33,8 +33,7 @@ inline void check_all_reduce(Communicator& comm, ReduceOp op, const ReduceOption
     }
     comm.all_reduce(batch.items(), op, options);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const Bytes expected =
-          canonical_reduce(op, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+      const Bytes expected = reduced(op, tensors[i], i, comm.layout().replicas());
       for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << to_string(op) << " item " << i;
     }
   }
@@ -46,8 +45,7 @@ inline void check_in_place(Communicator& comm, const DeviceOf& device_of = on_ho
   for (std::size_t i = 0; i < tensors.size(); ++i) batch.reduce_in_place(i);
   comm.all_reduce(batch.items(), ReduceOp::sum, options);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Bytes expected =
-        canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    const Bytes expected = reduced(ReduceOp::sum, tensors[i], i, comm.layout().replicas());
     for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
   }
 }
@@ -61,8 +59,7 @@ inline void check_reduce(Communicator& comm, int root, const DeviceOf& device_of
   }
   comm.reduce(batch.items(), ReduceOp::sum, root);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Bytes expected =
-        canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, comm.layout().replicas()));
+    const Bytes expected = reduced(ReduceOp::sum, tensors[i], i, comm.layout().replicas());
     for (const Bytes& result : batch.results(i)) EXPECT_EQ(result, expected) << "item " << i;
   }
 }
@@ -77,7 +74,7 @@ inline void check_reduce_scatter(Communicator& comm, const DeviceOf& device_of =
   }
   comm.reduce_scatter(batch.items(), ReduceOp::sum);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Bytes whole = canonical_reduce(ReduceOp::sum, tensors[i].dtype, all_leaves(tensors[i], i, replicas));
+    const Bytes whole = reduced(ReduceOp::sum, tensors[i], i, replicas);
     const std::size_t part = whole.size() / static_cast<std::size_t>(replicas);
     const auto results = batch.results(i);
     for (std::size_t r = 0; r < results.size(); ++r) {
@@ -87,12 +84,6 @@ inline void check_reduce_scatter(Communicator& comm, const DeviceOf& device_of =
           << "item " << i << " replica " << r;
     }
   }
-}
-
-inline Bytes concatenated(const TensorCase& tensor, std::size_t index, int replicas) {
-  Bytes all;
-  for (const Bytes& part : all_leaves(tensor, index, replicas)) all.insert(all.end(), part.begin(), part.end());
-  return all;
 }
 
 /// all_gather, or gather to `root`.
@@ -155,8 +146,7 @@ inline void check_requests(Communicator& comm, const DeviceOf& device_of = on_ho
   requests[3].wait();
   EXPECT_TRUE(requests[0].test());
   while (!requests[1].wait_for(std::chrono::milliseconds(1))) {}
-  const Bytes expected =
-      canonical_reduce(ReduceOp::sum, DType::f32, all_leaves(tensors[0], 0, comm.layout().replicas()));
+  const Bytes expected = reduced(ReduceOp::sum, tensors[0], 0, comm.layout().replicas());
   for (Batch& batch : batches) EXPECT_EQ(batch.results(0).front(), expected);
   requests[2].wait();
   requests[2].wait();

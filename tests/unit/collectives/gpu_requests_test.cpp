@@ -26,8 +26,7 @@ TEST(GpuRequest, makes_a_stream_wait_for_the_outputs) {
   on_gpu_ranks(
       fakes, one_and_two_replicas,
       [](Communicator& comm, const DeviceOf& device_of) {
-        const Bytes expected =
-            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        const Bytes expected = reduced(ReduceOp::sum, tensor, 0, comm.layout().replicas());
         for (int round = 0; round < 5; ++round) {
           Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
           batch.reduce_in_place(0);
@@ -80,8 +79,7 @@ TEST(GpuRequest, keeps_tensors_alive_that_are_destroyed_while_it_is_pending) {
   on_gpu_ranks(
       fakes, one_and_two_replicas,
       [](Communicator& comm, const DeviceOf& device_of) {
-        const Bytes expected =
-            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        const Bytes expected = reduced(ReduceOp::sum, tensor, 0, comm.layout().replicas());
         for (int round = 0; round < 5; ++round) {
           std::optional<Batch> batch(std::in_place, std::vector{tensor}, comm.layout(), comm.rank(), device_of);
           PlacedBytes result(Bytes(expected.size()), device_of(0));
@@ -102,8 +100,7 @@ TEST(GpuRequest, that_is_dropped_completes_even_without_its_communicator) {
   on_gpu_ranks(
       fakes, one_and_two_replicas,
       [](Communicator& comm, const DeviceOf& device_of) {
-        const Bytes expected =
-            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        const Bytes expected = reduced(ReduceOp::sum, tensor, 0, comm.layout().replicas());
         Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
         batch.reduce_in_place(0);
         {
@@ -146,8 +143,7 @@ TEST(GpuRequest, that_hangs_does_not_block_its_destructor_or_its_communicators) 
 TEST(GpuRequest, that_needs_the_host_is_complete_when_the_stream_may_go_on) {
   const FakeGpus fakes({.devices = 4}, {.absent = "it is not installed"});
   on_gpu_ranks(fakes, one_and_two_replicas, [&](Communicator& comm, const DeviceOf& device_of) {
-    const Bytes expected =
-        canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+    const Bytes expected = reduced(ReduceOp::sum, tensor, 0, comm.layout().replicas());
     for (const DeviceOf& place : {device_of, DeviceOf(on_host)}) {
       Batch batch({tensor}, comm.layout(), comm.rank(), place);
       batch.reduce_in_place(0);

@@ -81,8 +81,7 @@ TEST(GpuSharingOfSome, of_long_tensors_and_of_a_call_without_results_has_the_sam
         Batch batch({{DType::f32, 1000}}, comm.layout(), comm.rank(), device_of);
         if (comm.rank() == 0) batch.add_output(0, DType::f32, 1000, device_of(0));
         comm.all_reduce(batch.items(), ReduceOp::sum);
-        const Bytes expected =
-            canonical_reduce(ReduceOp::sum, DType::f32, all_leaves({DType::f32, 1000}, 0, comm.layout().replicas()));
+        const Bytes expected = reduced(ReduceOp::sum, {DType::f32, 1000}, 0, comm.layout().replicas());
         for (const Bytes& result : batch.results(0)) EXPECT_EQ(result, expected);
       },
       canonical());
@@ -95,8 +94,7 @@ TEST(GpuSharingOfSome, makes_streams_of_clients_and_proxies_wait_for_the_outputs
   on_sharing_ranks(
       fakes, ranks,
       [&](Communicator& comm, const DeviceOf& device_of) {
-        const Bytes expected =
-            canonical_reduce(ReduceOp::sum, tensor.dtype, all_leaves(tensor, 0, comm.layout().replicas()));
+        const Bytes expected = reduced(ReduceOp::sum, tensor, 0, comm.layout().replicas());
         for (int round = 0; round < 5; ++round) {
           Batch batch({tensor}, comm.layout(), comm.rank(), device_of);
           batch.reduce_in_place(0);

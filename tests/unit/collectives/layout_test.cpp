@@ -55,7 +55,7 @@ std::vector<std::vector<Bytes>> oracle(const std::vector<OpCase>& ops, int repli
   for (const OpCase& op : ops) {
     auto& results = expected.emplace_back();
     for (std::size_t i = 0; i < op.tensors.size(); ++i) {
-      results.push_back(canonical_reduce(op.op, op.tensors[i].dtype, all_leaves(op.tensors[i], i, replicas)));
+      results.push_back(reduced(op.op, op.tensors[i], i, replicas));
     }
   }
   return expected;

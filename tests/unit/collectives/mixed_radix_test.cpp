@@ -74,7 +74,7 @@ std::vector<OpCase> every_op(int replicas) {
     OpCase& op = ops.emplace_back(OpCase{static_cast<ReduceOp>(o), every_dtype(), {}});
     std::erase_if(op.tensors, [&](const TensorCase& tensor) { return !supports(op.op, tensor.dtype); });
     for (std::size_t i = 0; i < op.tensors.size(); ++i)
-      op.expected.push_back(canonical_reduce(op.op, op.tensors[i].dtype, all_leaves(op.tensors[i], i, replicas)));
+      op.expected.push_back(reduced(op.op, op.tensors[i], i, replicas));
   }
   return ops;
 }

@@ -392,7 +392,7 @@ TEST(Communicator, finds_a_wrong_number_of_replicas_on_all_ranks) {
                             options.local_replicas = comm.rank() == 1 ? 0 : 1;
                             (void)comm.duplicate(options);
                           }),
-             {"invalid_argument:", "rank 1 has 0 replicas"});
+             {"invalid_argument:", "local_replicas", "is 0 on rank 1"});
 }
 
 TEST(Communicator, accepts_any_deadline) {

@@ -224,13 +224,13 @@ TEST(RunFailure, of_a_replica_that_times_out_names_it) {
   on_workers(
       {2},
       [](Strategy& strategy) {
-        expect_error(Code::deadline_exceeded, {"all_reduce", "replica 0 waited", "replica 1"}, [&] {
+        expect_error(Code::deadline_exceeded, {"all_reduce", "replica 0 waits", "replica 1"}, [&] {
           strategy.run([](ReplicaContext& replica) {
             if (replica.local_replica() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
             (void)replica.all_reduce(ReduceOp::sum, 1.0F);
           });
         });
-        expect_error(Code::deadline_exceeded, {"merge_call", "replica 1 waited", "replica 0"}, [&] {
+        expect_error(Code::deadline_exceeded, {"merge_call", "replica 1 waits", "replica 0"}, [&] {
           strategy.run([](ReplicaContext& replica) {
             if (replica.local_replica() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
             replica.merge_call([](Strategy&) {});

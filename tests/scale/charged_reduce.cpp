@@ -7,24 +7,16 @@
 #include "kernels/reduce.hpp"
 
 #include "base/check.hpp"
-
-#include <smpi/smpi.h>
+#include "scale/simulated_time.hpp"
 
 #include <cstddef>
 #include <vector>
 
 namespace lockstep::detail {
-namespace {
-
-constexpr double bytes_per_second = 40e9;
-constexpr double flops = 1e9;  // of a simulated host
-
-}  // namespace
 
 void reduce(const Fold& fold, std::int64_t count) {
   LOCKSTEP_CHECK(fold.dtype == DType::f32 && fold.op == ReduceOp::sum);
-  const auto touched = static_cast<double>(fold.inputs.size() + 1) * 4 * static_cast<double>(count);
-  smpi_execute_flops(touched / bytes_per_second * flops);
+  charge_memory((fold.inputs.size() + fold.outputs.size()) * sizeof(float) * static_cast<std::size_t>(count));
   std::vector<float> stack;
   for (std::int64_t e = 0; e < count; ++e) {
     stack.clear();

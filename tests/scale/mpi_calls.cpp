@@ -44,6 +44,13 @@ int MPI_Comm_idup(MPI_Comm original, MPI_Comm* copy, MPI_Request* request) {
   return MPI_Comm_dup(original, copy);
 }
 
+/// SMPI sends a message from each rank to each other one, which takes minutes of real time for hundreds of ranks.
+int MPI_Iallgather(const void* input, int input_count, MPI_Datatype input_type, void* output, int output_count,
+                   MPI_Datatype output_type, MPI_Comm comm, MPI_Request* request) {
+  *request = MPI_REQUEST_NULL;
+  return MPI_Allgather(input, input_count, input_type, output, output_count, output_type, comm);
+}
+
 int MPI_Test(MPI_Request* request, int* is_complete, MPI_Status* status) {
   lockstep::detail::pass_time(lockstep::detail::poll_seconds);
   return test_at_once(request, is_complete, status);

@@ -16,7 +16,7 @@ checks = tap.Checks()
 check = checks.check
 
 
-def run(ranks, nodes, calls, selector=None):
+def run(ranks, nodes, calls, selector='ompi'):
     try:
         return simulate(smpirun, program, ranks, nodes, calls, selector)
     except SimulationError as error:

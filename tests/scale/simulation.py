@@ -42,15 +42,16 @@ class SimulationError(Exception):
     pass
 
 
-def simulate(smpirun, program, ranks, nodes, calls, selector=None, timeout=280):
-    """Runs `calls`, arguments of the program, and returns a Row for each. `selector`: of SMPI, for its own collectives."""
+def simulate(smpirun, program, ranks, nodes, calls, selector='ompi', timeout=280):
+    """Runs `calls`, arguments of the program, and returns a Row for each. `selector` chooses SMPI's algorithms, which are
+    also those of the collectives outside of the measurements: SMPI's default ones are linear, and slow for many ranks."""
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, 'platform.xml'), 'w') as file:
             file.write(PLATFORM.format(last=nodes - 1))
         with open(os.path.join(folder, 'hosts'), 'w') as file:
             for node in range(nodes):
                 file.writelines(f'n{node}\n' for _ in range(ranks * node // nodes, ranks * (node + 1) // nodes))
-        options = OPTIONS + ([f'smpi/coll-selector:{selector}'] if selector else [])
+        options = [*OPTIONS, f'smpi/coll-selector:{selector}']
         command = [smpirun, '-np', str(ranks), '-platform', 'platform.xml', '-hostfile', 'hosts',
                    *(f'--cfg={option}' for option in options), '--log=root.thres:critical', os.path.abspath(program), *calls]
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)

@@ -45,17 +45,17 @@ def options():
     return parser.parse_args()
 
 
-def measure(chosen, collective, how, selector=None):
+def measure(chosen, collective, how, selector='ompi'):
     """The rows of one collective, by size. A simulation that fails is reported, and its rows are missing."""
     calls = [f'{collective}:{how}:{each}' for each in chosen.sizes]
     try:
         rows = simulate(chosen.smpirun, chosen.program, chosen.ranks, chosen.nodes, calls, selector, chosen.timeout)
     except (SimulationError, subprocess.TimeoutExpired) as error:
-        print(f'# {collective} {selector or how}: {error}', file=sys.stderr)
+        print(f'# {collective} {how} {selector}: {error}', file=sys.stderr)
         return {}
     for row in rows:
         if row.wrong:
-            print(f'# WRONG: {row.wrong} elements of {collective} {row.bytes} B {selector or how}', file=sys.stderr)
+            print(f'# WRONG: {row.wrong} elements of {collective} {row.bytes} B {how} {selector}', file=sys.stderr)
     return {row.bytes: row for row in rows if not row.wrong}
 
 

@@ -7,6 +7,7 @@ send and receive. Only ratios inside one run mean something.
 """
 
 import os
+import signal
 import subprocess
 import tempfile
 from typing import NamedTuple
@@ -42,6 +43,18 @@ class SimulationError(Exception):
     pass
 
 
+def run(command, folder, timeout):
+    """The output of `command`. smpirun is a script, so what it started ends with it after a timeout."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          start_new_session=True) as process:
+        try:
+            return process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output = process.communicate()[0]
+            raise SimulationError(f'no end after {timeout} s:\n{output}') from None
+
+
 def simulate(smpirun, program, ranks, nodes, calls, selector='ompi', timeout=280):
     """Runs `calls`, arguments of the program, and returns a Row for each. `selector` chooses SMPI's algorithms, which are
     also those of the collectives outside of the measurements: SMPI's default ones are linear, and slow for many ranks."""
@@ -54,10 +67,10 @@ def simulate(smpirun, program, ranks, nodes, calls, selector='ompi', timeout=280
         options = [*OPTIONS, f'smpi/coll-selector:{selector}']
         command = [smpirun, '-np', str(ranks), '-platform', 'platform.xml', '-hostfile', 'hosts',
                    *(f'--cfg={option}' for option in options), '--log=root.thres:critical', os.path.abspath(program), *calls]
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
-    lines = [line.split() for line in result.stdout.splitlines()]
+        output = run(command, folder, timeout)
+    lines = [line.split() for line in output.splitlines()]
     rows = [Row(*(type_of(text) for type_of, text in zip(Row.__annotations__.values(), line)))
             for line in lines if len(line) == len(Row._fields) and line[0] in COLLECTIVES]
     if len(rows) != len(calls):
-        raise SimulationError(f'{" ".join(calls)} on {ranks} ranks of {nodes} nodes:\n{result.stdout}{result.stderr}')
+        raise SimulationError(f'{" ".join(calls)} on {ranks} ranks of {nodes} nodes:\n{output}')
     return rows

@@ -245,8 +245,8 @@ class LOCKSTEP_API Communicator {
   /// On every rank, each local replica has one output of n elements: replica r gets part r. All outputs have the same
   /// shape. No two outputs may be the same view, and no output may overlap the input. Collective.
   /// Cost between nodes, under the conditions that gather states: that of gather in reverse; each rank of the root's
-  /// node reads the parts that it sends in the input of the root. Otherwise the root sends P-1 messages in one
-  /// step, each with the parts of one other rank.
+  /// node reads the parts that it sends in the input of the root. Otherwise, the root sends one message with its parts
+  /// to each other rank, in one step; ranks that share memory with the root copy their parts from its input instead.
   void scatter(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 
@@ -261,8 +261,10 @@ class LOCKSTEP_API Communicator {
   /// replica s. All parts have the same size (the first axis of an input is divisible by R), and all inputs have the
   /// same shape on all ranks. Each local replica has one output, with as many elements as an input. An output may be
   /// the same view as an input of any local replica; no two outputs may be the same view. Collective.
-  /// Cost: each rank sends P-1 messages, with (P-1)/P times the bytes of its inputs in total, in one step (all messages
-  /// posted at once; Thakur, Rabenseifner, Gropp 2005).
+  /// Cost: each rank sends one message to each other rank, at most P-1 messages with (P-1)/P times the bytes of its
+  /// inputs in total, in one step (all messages posted at once; Thakur, Rabenseifner, Gropp 2005). A rank copies its
+  /// parts from the inputs of the ranks with which it shares memory instead, unless an output of one of these ranks is
+  /// the same view as an input.
   void all_to_all(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_to_all_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 

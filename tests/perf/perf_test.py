@@ -124,7 +124,7 @@ def refuses_invalid_options_once_and_quickly(h):
     # the texts are the same for every number of ranks; launching takes most of the time
     for arguments, parts in REFUSED if h.ranks == 2 else REFUSED[:2]:
         h.refuses(arguments, parts)
-    h.refuses([], ['--iters', '"many"'], {'LOCKSTEP_PERF_ITERS': 'many'})
+    h.refuses([], ['variable LOCKSTEP_PERF_ITERS', '"many"'], {'LOCKSTEP_PERF_ITERS': 'many'})
 
 
 def explains_itself_once(h):

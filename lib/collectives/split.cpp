@@ -87,13 +87,13 @@ class Communicator::State::Creator {
 
   /// Returns the transport of the new communicator; null if `color` is negative. Appends the number of replicas of each
   /// member to `replicas`.
-  [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, const CommunicatorOptions& options,
+  [[nodiscard]] std::unique_ptr<detail::Transport> make(int color, int key, const CommunicatorOptions& chosen,
                                                         std::vector<int>& replicas) {
     const detail::MutexLock lock(parent_.creation_mutex);
-    const std::int32_t timeout_ms = propagate([&] { return detail::timeout_ms(options); });
+    const std::int32_t timeout_ms = propagate([&] { return detail::timeout_ms(chosen); });
     const std::shared_ptr<detail::NewGroup> group = propagate([&] { return parent_.engine->begin_group(); });
     const auto records =
-        gather(CreationRecord{color, key, options.local_replicas, timeout_ms, group->introduction()}, "");
+        gather(CreationRecord{color, key, chosen.local_replicas, timeout_ms, group->introduction()}, "");
     check_timeouts(creation_.name, records);
     const std::vector<int> members = members_of_group(records, parent_.rank);
     std::vector<detail::Introduction> introductions;

@@ -167,7 +167,7 @@ def names_the_file_that_is_too_large():
         command = arguments("1", pathlib.Path(name, "checkpoints"), "--save-every", "3", steps=6)
         result = launcher.run(1, "sh", "-c", 'ulimit -f 1000 && exec "$@"', "sh", *command)
         expect(result.returncode == 5, f"exit code {result.returncode}:\n{result.stdout}{result.stderr}")
-        expect_in(["lockstep-train: unavailable: write: " + name, "state.safetensors", "File too large"], result.stderr)
+        expect_in(["lockstep-train: unavailable: cannot write " + name, "state.safetensors", "File too large"], result.stderr)
 
 
 def refuses_to_resume_from_nowhere():

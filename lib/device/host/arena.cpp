@@ -315,14 +315,18 @@ void Arena::deallocate(void* block, std::size_t bytes) noexcept {
   const MutexLock lock(mutex_);
   frees_.fetch_add(1, std::memory_order_release);
   used_ -= bytes;
-  while (begin < end) {
-    const auto next = first_overlap(private_, begin, end);
-    const std::size_t next_begin = next == private_.end() ? end : next->first;
-    if (begin < next_begin) add_free_merged(begin, next_begin - begin);
-    if (next == private_.end()) break;
-    const std::size_t next_end = std::min(end, next->first + next->second);
-    quarantine(std::max(begin, next_begin), next_end);
-    begin = next_end;
+  try {
+    while (begin < end) {
+      const auto next = first_overlap(private_, begin, end);
+      const std::size_t next_begin = next == private_.end() ? end : next->first;
+      if (begin < next_begin) add_free_merged(begin, next_begin - begin);
+      if (next == private_.end()) break;
+      const std::size_t next_end = std::min(end, next->first + next->second);
+      quarantine(std::max(begin, next_begin), next_end);
+      begin = next_end;
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // the lists of ranges cannot grow: what is not in them yet is never used again
   }
 }
 
@@ -415,8 +419,13 @@ void Arena::add_free_merged(std::size_t offset, std::size_t bytes) {
 }
 
 void Arena::add_free(std::size_t offset, std::size_t bytes) {
-  free_by_offset_.emplace(offset, bytes);
-  free_by_size_.emplace(bytes, offset);
+  const auto added = free_by_offset_.emplace(offset, bytes).first;
+  try {
+    free_by_size_.emplace(bytes, offset);
+  } catch (...) {
+    free_by_offset_.erase(added);
+    throw;
+  }
 }
 
 void Arena::remove_free(Ranges::iterator range) {

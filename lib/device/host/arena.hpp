@@ -102,7 +102,8 @@ class Arena {
   /// Returns a block that is backed by memory and aligned to 64 bytes. Returns null if the arena is full, and always in
   /// a child process of fork().
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /// Frees a block that `allocate(bytes)` returned. Does nothing in a child process of fork().
+  /// Frees a block that `allocate(bytes)` returned; leaks it if there is no memory for the lists of free blocks. Does
+  /// nothing in a child process of fork().
   void deallocate(void* block, std::size_t bytes) noexcept;
   /// Whether all of [data, data + bytes) is allocated now.
   [[nodiscard]] bool is_allocated(const void* data, std::size_t bytes) const;

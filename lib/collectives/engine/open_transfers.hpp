@@ -18,8 +18,13 @@ namespace lockstep::detail {
 /// the order of `add`. Called under the engine's lock.
 class OpenTransfers {
  public:
-  void add(Transfer transfer, int number) {
-    transfers_.push_back(transfer);
+  /// Adds the transfer that `start` returns. If there is no memory, throws std::bad_alloc before the transfer starts,
+  /// so that no transfer is under way that no list has.
+  template <class Start>
+  void add(int number, const Start& start) {
+    make_room(transfers_);
+    make_room(numbers_);
+    transfers_.push_back(start());
     numbers_.push_back(number);
   }
   /// Tests all transfers, and removes those that are complete. Returns the numbers of the removed transfers, valid
@@ -35,6 +40,10 @@ class OpenTransfers {
   }
 
  private:
+  template <class T>
+  static void make_room(std::vector<T>& list) {
+    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 4);
+  }
   void forget_complete() noexcept;
 
   std::vector<Transfer> transfers_;

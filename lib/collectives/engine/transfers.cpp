@@ -3,6 +3,7 @@
 
 #include "collectives/engine/transfers.hpp"
 
+#include <new>
 #include <utility>
 
 namespace lockstep::detail {
@@ -14,12 +15,12 @@ std::span<std::byte> Transfers::new_buffer(Workspace& workspace, std::size_t byt
 
 const std::byte* Transfers::receive(Transport& transport, Workspace& workspace, int source, std::size_t bytes) {
   const std::span<std::byte> buffer = new_buffer(workspace, bytes);
-  receives_.add(transport.receive(source, buffer), source);
+  receives_.add(source, [&] { return transport.receive(source, buffer); });
   return buffer.data();
 }
 
 void Transfers::send(Transport& transport, int target, std::span<const std::byte> data) {
-  sends_.add(transport.send(target, data), target);
+  sends_.add(target, [&] { return transport.send(target, data); });
 }
 
 bool Transfers::all_received(Transport& transport) {
@@ -42,7 +43,13 @@ void Transfers::release(Workspace& workspace) {
 void Transfers::abandon(Transport& transport) noexcept {
   std::vector<Transfer> transfers = sends_.take();
   const std::vector<Transfer> receives = receives_.take();
-  transfers.insert(transfers.end(), receives.begin(), receives.end());
+  try {
+    transfers.insert(transfers.end(), receives.begin(), receives.end());
+  } catch (const std::bad_alloc&) {
+    for (Buffer& buffer : buffers_) buffer.leak();
+    buffers_.clear();
+    return;
+  }
   transport.abandon(transfers, std::move(buffers_));
   buffers_.clear();
 }

@@ -33,7 +33,7 @@ class Transfers {
 
   /// Called when all data is received and sent: returns the buffers to `workspace`.
   void release(Workspace& workspace);
-  /// Leaves the pending transfers and the buffers to the transport.
+  /// Leaves the pending transfers and the buffers to the transport. Leaks the buffers if there is no memory for that.
   void abandon(Transport& transport) noexcept;
 
  private:

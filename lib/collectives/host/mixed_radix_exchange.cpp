@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -219,7 +220,7 @@ class MixedRadixExchange final : public Operation {
     }
     test_sends(transport);
     for (SegmentState& each : segments_) {
-      if (each.segment.has_buffers() && each.left == 0 && each.open_sends == 0) each.segment.release(workspace);
+      if (each.segment.buffer_count() != 0 && each.left == 0 && each.open_sends == 0) each.segment.release(workspace);
     }
     if (next_ < order_.size() || !under_way_.empty() || !has_own_parts_) return false;
     if (!has_left_node() || !sends_.is_empty()) return false;
@@ -250,16 +251,31 @@ class MixedRadixExchange final : public Operation {
   bool abandon(Transport& transport) noexcept override {
     std::vector<Transfer> transfers = sends_.take();
     std::vector<Buffer> buffers;
-    for (const Step& step : under_way_)
-      transfers.insert(transfers.end(), step.receives.transfers().begin(), step.receives.transfers().end());
-    buffers.push_back(std::move(packed_results_));
-    for (SegmentState& each : segments_) {
-      for (Buffer& buffer : each.segment.take_buffers()) buffers.push_back(std::move(buffer));
+    bool is_short = false;
+    try {
+      for (const Step& step : under_way_)
+        transfers.insert(transfers.end(), step.receives.transfers().begin(), step.receives.transfers().end());
+      std::size_t count = 1;
+      for (const SegmentState& each : segments_) count += each.segment.buffer_count();
+      buffers.reserve(count);
+    } catch (const std::bad_alloc&) {
+      is_short = true;
     }
-    under_way_.clear();
+    const auto leave = [&](Buffer& buffer) {
+      if (is_short) {
+        buffer.leak();
+      } else {
+        buffers.push_back(std::move(buffer));
+      }
+    };
+    leave(packed_results_);
+    for (SegmentState& each : segments_) {
+      for (Buffer& buffer : each.segment.take_buffers()) leave(buffer);
+    }
     // other ranks of the node may access this rank's memory before this rank has started
-    if (node_) node_->abandon(!transfers.empty());
-    transport.abandon(transfers, std::move(buffers));
+    if (node_) node_->abandon(is_short || !transfers.empty());
+    under_way_.clear();
+    if (!is_short) transport.abandon(transfers, std::move(buffers));
     return false;
   }
   bool survives_faults() const noexcept override { return true; }
@@ -417,7 +433,7 @@ class MixedRadixExchange final : public Operation {
       if (bytes == 0) continue;
       const std::span<std::byte> buffer = segment_of_step(step).new_buffer(bytes, workspace);
       inputs.received[group] = buffer.data();
-      step.receives.add(transport.receive(source.peer, buffer), source.peer);
+      step.receives.add(source.peer, [&] { return transport.receive(source.peer, buffer); });
     }
   }
 
@@ -457,7 +473,7 @@ class MixedRadixExchange final : public Operation {
     if (slice.kept.size() == 0 || is_with_root(rank_, step.planned.stage)) return;
     for (const auto& source : slice.receives) {
       if (!is_with_root(source.peer, step.planned.stage)) continue;
-      step.receives.add(transport.receive(source.peer, writer_.packed(slice.kept)), source.peer);
+      step.receives.add(source.peer, [&] { return transport.receive(source.peer, writer_.packed(slice.kept)); });
       step.arriving.push_back(slice.kept);
     }
   }
@@ -479,7 +495,7 @@ class MixedRadixExchange final : public Operation {
     if (!wants_results(rank_, step.planned.stage)) return;
     for (const auto& source : slice.sends) {
       if (source.elements.size() == 0) continue;
-      step.receives.add(transport.receive(source.peer, writer_.packed(source.elements)), source.peer);
+      step.receives.add(source.peer, [&] { return transport.receive(source.peer, writer_.packed(source.elements)); });
       step.arriving.push_back(source.elements);
     }
   }
@@ -493,7 +509,7 @@ class MixedRadixExchange final : public Operation {
   }
 
   void send(const Step& step, int target, std::span<const std::byte> data, Transport& transport) {
-    sends_.add(transport.send(target, data), static_cast<int>(step.planned.segment));
+    sends_.add(static_cast<int>(step.planned.segment), [&] { return transport.send(target, data); });
     ++segments_[step.planned.segment].open_sends;
   }
 

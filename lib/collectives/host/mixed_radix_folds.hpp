@@ -71,7 +71,7 @@ class Segment {
 
   /// Returns memory that belongs to this segment until `release` or `take_buffers`.
   [[nodiscard]] std::span<std::byte> new_buffer(std::size_t bytes, Workspace& workspace);
-  [[nodiscard]] bool has_buffers() const noexcept { return !buffers_.empty(); }
+  [[nodiscard]] std::size_t buffer_count() const noexcept { return buffers_.size(); }
   void release(Workspace& workspace);
   [[nodiscard]] std::vector<Buffer> take_buffers() noexcept { return std::exchange(buffers_, {}); }
 

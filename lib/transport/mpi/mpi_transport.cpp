@@ -257,8 +257,9 @@ class MpiTransport final : public Transport {
 
   std::pair<Transfer, std::vector<MPI_Request>*> new_slot(Kind kind, std::size_t bytes) {
     if (free_slots_.empty()) {
-      free_slots_.push_back(slots_.size());
+      free_slots_.reserve(slots_.size() + 1);  // so that free_slot never allocates
       slots_.emplace_back();
+      free_slots_.push_back(slots_.size() - 1);
     }
     const std::size_t index = free_slots_.back();
     free_slots_.pop_back();
@@ -293,6 +294,9 @@ class MpiTransport final : public Transport {
     const auto lock = mpi::serialize();
     const auto [transfer, requests] = new_slot(kind, bytes);
     try {
+      const std::size_t pieces = (bytes + piece_bytes() - 1) / piece_bytes();
+      requests->reserve(pieces);
+      unfinished_.reserve(unfinished_.size() + pieces);  // no allocation while a piece is under way
       for (std::size_t begin = 0; begin < bytes; begin += piece_bytes())
         start(begin, static_cast<int>(std::min(piece_bytes(), bytes - begin)),
               &requests->emplace_back(MPI_REQUEST_NULL));

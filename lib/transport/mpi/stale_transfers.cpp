@@ -18,7 +18,8 @@ StaleTransfers::~StaleTransfers() {
 }
 
 void StaleTransfers::keep(std::vector<MPI_Request>&& requests, std::vector<Buffer>&& buffers) {
-  kept_.push_back({std::move(requests), std::move(buffers)});
+  Kept& kept = kept_.emplace_back();  // throws before anything is moved
+  kept = {std::move(requests), std::move(buffers)};
 }
 
 void StaleTransfers::change_tag(int old, int now) {

@@ -50,7 +50,7 @@ class ScriptedTransport final : public SilentTransport {
 TEST(OpenTransfers, forgets_those_that_are_complete_and_keeps_the_order_of_the_others) {
   ScriptedTransport transport;
   OpenTransfers open;
-  for (int i = 0; i < 8; ++i) open.add(Transfer{i}, 10 * i);
+  for (int i = 0; i < 8; ++i) open.add(10 * i, [i] { return Transfer{i}; });
   EXPECT_TRUE(open.test(transport).empty());
   transport.complete = {Transfer{1}, Transfer{2}, Transfer{6}};
   EXPECT_EQ(list(open.test(transport)), (std::vector{10, 20, 60}));
@@ -83,12 +83,13 @@ TEST(OpenTransfers, complete_in_any_order_between_threads) {
   std::vector<int> values(ranks, 0);
   OpenTransfers open;
   for (int source = 1; source < ranks; ++source)
-    open.add(ends[0]->receive(source, std::as_writable_bytes(std::span(&values[static_cast<std::size_t>(source)], 1))),
-             source);
+    open.add(source, [&] {
+      return ends[0]->receive(source, std::as_writable_bytes(std::span(&values[static_cast<std::size_t>(source)], 1)));
+    });
   for (int source = ranks - 1; source > 0; --source) {
     EXPECT_TRUE(open.test(*ends[0]).empty());
     OpenTransfers sends;
-    sends.add(ends[static_cast<std::size_t>(source)]->send(0, std::as_bytes(std::span(&source, 1))), 0);
+    sends.add(0, [&] { return ends[static_cast<std::size_t>(source)]->send(0, std::as_bytes(std::span(&source, 1))); });
     EXPECT_EQ(sends.test(*ends[static_cast<std::size_t>(source)]).size(), 1U);
     EXPECT_EQ(list(open.test(*ends[0])), std::vector{source});
     EXPECT_EQ(values[static_cast<std::size_t>(source)], source);

@@ -39,10 +39,12 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma
 # with this sloppiness.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
-# Several sources at once: the compiler would spend most of its time on the same headers again and again. A debugger gets the
-# lines only. The kernels are those for few processors, except in the lane that tests all of them.
-common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized -Ddebug=false'
-lines=-g1
+# Several sources at once: the compiler would spend most of its time on the same headers again and again. For the same reason
+# there is little optimization, and no debug information but in the lanes whose sanitizers print lines. The kernels are those for
+# few processors, and none for GPUs, except in the lane that tests all of them.
+common='-Dtests=enabled -Dwerror=true -Dkernels=few -Dcuda=disabled -Dunity=on -Dunity_size=16 -Dbuildtype=debugoptimized
+  -Doptimization=1 -Ddebug=false'
+lines=
 
 jobs=$(nproc 2>/dev/null || echo 2)
 # Many tests wait for deadlines: one more than there are processors keeps these busy.
@@ -121,7 +123,7 @@ lane_hosts() {
 
 # What needs minutes, or tools that only this lane installs; programs built against an installed lockstep; and all kernels.
 lane_slow() {
-  build slow build -Dkernels=all && check slow build --suite slow --suite consumers --suite kernels --suite gpu
+  build slow build -Dkernels=all -Dcuda=auto && check slow build --suite slow --suite consumers --suite kernels --suite gpu
 }
 
 lane_mpich() {
@@ -130,7 +132,7 @@ lane_mpich() {
     tests/mpi/mpi-processes tests/mpi/mpi-transport
     tests/conformance/mpi-conformance user-programs'
   # but for MPI the build of the plain lane
-  build mpich build-mpich -Dmpi=mpich -Dcuda=disabled || return
+  build mpich build-mpich -Dmpi=mpich || return
   check mpich build-mpich --timeout-multiplier 2 communicator-2 communicator-3 communicator-messages-2 \
     creation-2 creation-calls memory-2 memory-messages-2 processes-1 processes-2 processes-messages-2 transport-2 conformance-2 conformance-3 abi
   check mpich-apps build-mpich --timeout-multiplier 2 programs examples
@@ -143,8 +145,7 @@ lane_clang() {
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   targets='unit-programs rank-programs user-programs'
-  CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 \
-    -Dcuda=disabled || return
+  CC=clang-19 CXX=clang++-19 build clang build-clang -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 || return
   check clang build-clang format tidy
   check clang-unit build-clang --suite unit --timeout-multiplier 4
   # Leaks of MPI are recognized by whole call stacks, which makes every allocation slow: only for programs that start MPI.
@@ -163,7 +164,8 @@ lane_tsan() {
   # Older runtimes do not start where the kernel spreads addresses over more than 28 bits.
   setarch "$(uname -m)" -R true 2>/dev/null && run_with="setarch $(uname -m) -R"
   targets=thread-programs
-  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 -Dcuda=disabled &&
+  lines=-g1
+  CC=clang-19 CXX=clang++-19 build tsan build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=0 &&
     check tsan build-tsan --suite threads --timeout-multiplier 6
 }
 

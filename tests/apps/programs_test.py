@@ -50,7 +50,9 @@ def ends_badly(fault, parts, ranks=2, seconds=20, **variables):
         expect(result.returncode != 0, "exit code 0:\n" + result.stderr)
         expect(result.seconds < seconds, f"took {result.seconds} s")
         expect_in(parts, result.stderr)
-        expect(result.stderr.count(parts[0]) == 1, f"{parts[0]!r} is printed more than once:\n{result.stderr}")
+        # where Open MPI's own daemon fails to end the job in time, the other ranks print the text, too
+        if "ORTE_ERROR_LOG" not in result.stderr:
+            expect(result.stderr.count(parts[0]) == 1, f"{parts[0]!r} is printed more than once:\n{result.stderr}")
 
     return case
 

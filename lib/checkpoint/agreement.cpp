@@ -4,6 +4,7 @@
 #include "checkpoint/agreement.hpp"
 
 #include "base/check.hpp"
+#include "collectives/internal_call.hpp"
 
 #include <lockstep/base/error.hpp>
 #include <lockstep/collectives/detail/propagate.hpp>
@@ -17,6 +18,9 @@
 namespace lockstep::detail {
 namespace {
 
+/// Errors of the collectives in this file name the operation that the user knows.
+ReduceOptions checkpoint_call() { return internal_call("the save or restore of a checkpoint"); }
+
 constexpr std::int64_t no_rank = std::numeric_limits<std::int64_t>::max();
 
 /// Reduces `mine` over all ranks. Every local replica contributes `mine`, so `op` must be min or max.
@@ -27,7 +31,7 @@ T over_all_ranks(Communicator& communicator, T mine, ReduceOp op) {
                                             view_of(std::span<const T>(&mine, 1)));
   const TensorView output = view_of(std::span<T>(&result, 1));
   const Item item{inputs, std::span(&output, 1)};
-  communicator.all_reduce(std::span(&item, 1), op, {.name = "checkpoint"});
+  communicator.all_reduce(std::span(&item, 1), op, checkpoint_call());
   return result;
 }
 
@@ -39,7 +43,7 @@ void broadcast(Communicator& communicator, int root, std::span<T> elements) {
   const bool is_root = communicator.rank() == root;
   const Item item{is_root ? std::span(&input, 1) : std::span<const ConstTensorView>(),
                   is_root ? std::span<const TensorView>() : std::span(&view, 1)};
-  communicator.broadcast(std::span(&item, 1), root, {.name = "checkpoint"});
+  communicator.broadcast(std::span(&item, 1), root, checkpoint_call());
 }
 
 std::string broadcast_text(Communicator& communicator, int root, const std::string& text) {
@@ -125,7 +129,7 @@ void add_over_ranks(Communicator& communicator, std::vector<std::uint32_t>& numb
   std::vector<std::uint32_t> sum(numbers.size());
   const TensorView output = view_of(std::span(sum));
   const Item item{inputs, std::span(&output, 1)};
-  communicator.all_reduce(std::span(&item, 1), ReduceOp::sum, {.name = "checkpoint"});
+  communicator.all_reduce(std::span(&item, 1), ReduceOp::sum, checkpoint_call());
   numbers = std::move(sum);
 }
 
@@ -138,7 +142,7 @@ Tensor gather_rows_of_replicas(Communicator& communicator, std::span<const Const
   if (row[0] != 0) {
     const TensorView output = rows.view();
     const Item item{inputs, std::span(&output, 1)};
-    communicator.all_gather(std::span(&item, 1), {.name = "checkpoint"});
+    communicator.all_gather(std::span(&item, 1), checkpoint_call());
   }
   return rows.reshaped(Shape{replicas, row[0]});
 }

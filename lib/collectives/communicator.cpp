@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "cluster/settings.hpp"
 #include "collectives/communicator_state.hpp"
+#include "collectives/internal_call.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/plan_state.hpp"
 
@@ -239,7 +240,7 @@ Communicator CommunicatorAccess::make(std::unique_ptr<detail::Transport> transpo
   } else if (!layout) {
     const std::array<std::int32_t, 2> own{options.local_replicas, detail::timeout_ms(options)};
     std::vector<std::int32_t> all(2 * static_cast<std::size_t>(communicator.size()));
-    communicator.all_gather(own, all, detail::internal_call("replica counts and timeouts"));
+    communicator.all_gather(own, all, detail::internal_call("communicator_from: replica counts and timeouts"));
     std::vector<int> counts;
     for (int rank = 0; rank < communicator.size(); ++rank) {
       const std::size_t at = 2 * static_cast<std::size_t>(rank);

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "collectives/communicator_state.hpp"
 #include "collectives/gpu/operations.hpp"
+#include "collectives/internal_call.hpp"
 #include "collectives/make_communicator.hpp"
 #include "collectives/nccl/start.hpp"
 
@@ -62,7 +63,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_gpu_operation(const
 detail::Descriptor Communicator::State::describe_on_gpus(const Call& call, std::span<const detail::HostItem> items,
                                                          Order order, const ReduceOptions& how,
                                                          std::uint64_t way) const {
-  auto descriptor = detail::make_descriptor(call, order, items, how.name);
+  auto descriptor = detail::make_descriptor(call, order, items, how.name, how.only_name);
   detail::add_gpus(descriptor, way);
   return descriptor;
 }
@@ -142,7 +143,7 @@ std::vector<detail::DeviceDescriptor> Communicator::State::exchange_device_descr
     std::copy_n(library.why.begin(), std::min(library.why.size(), descriptor.why_no_nccl.size() - 1),
                 descriptor.why_no_nccl.begin());
   }
-  ReduceOptions how = detail::internal_call("first call on GPUs");
+  ReduceOptions how = detail::internal_call("the first call on GPUs");
   how.fail_after = fail_after;  // the timeout of the call that needs the path
   return gather_from_replicas<detail::DeviceDescriptor>(own, how);
 }
@@ -158,12 +159,12 @@ void Communicator::State::start_nccl(detail::GpuGroup& group) {
     }
   }
   const TensorView bytes{&message, DType::u8, Shape{static_cast<std::int64_t>(sizeof(message))}, Device{}};
-  run(Call::broadcast(0), bytes, bytes, detail::internal_call("id of NCCL"));
+  run(Call::broadcast(0), bytes, bytes, detail::internal_call("the start of NCCL: its id"));
   if (message.why_not[0] != '\0') {
     group.fall_back(fmt::format("cannot start NCCL on rank 0: {}", message.why_not.data()));
     return;
   }
-  const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, "start of NCCL");
+  const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, "the start of NCCL", true);
   const auto starting =
       std::make_shared<detail::NcclStart>(descriptor, group.comms(), message.id, group.leader_of_stream(0),
                                           group.leaders().size(), *options.fail_after / 2);

@@ -20,7 +20,7 @@ std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(cons
                                                                             std::vector<detail::HostItem> checked,
                                                                             const ReduceOptions& how) const {
   const Order order = order_of(call, checked, how);
-  auto descriptor = detail::make_descriptor(call, order, checked, how.name);
+  auto descriptor = detail::make_descriptor(call, order, checked, how.name, how.only_name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));
   if (is_carried(call, descriptor, checked))
     return detail::make_carried(descriptor, carry_steps, engine->transport().local_group(), std::move(checked));
@@ -65,7 +65,7 @@ std::int64_t Communicator::State::recover(const std::source_location& where) {
   for (const std::int64_t& completed : own) inputs.emplace_back(&completed, DType::i64, Shape{1});
   const TensorView output{all.data(), DType::i64, Shape{static_cast<std::int64_t>(all.size())}, Device{}};
   const Item item{inputs, std::span(&output, 1)};
-  const ReduceOptions how{.order = std::nullopt, .name = "recover", .where = where};
+  const ReduceOptions how = detail::internal_call("recover", where);
   const Call call = Call::all_gather();
   std::optional<detail::OperationUse> use;
   engine->run_recovery([&]() -> std::shared_ptr<detail::Operation> {
@@ -101,7 +101,7 @@ std::unique_ptr<Request::State> Communicator::State::post_pair(const Call& call,
   try {
     std::vector<detail::HostItem> checked = detail::check_items(call, layout, rank, items);
     // both ranks use the descriptor of a send, so that the descriptors can be compared
-    const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name);
+    const auto descriptor = detail::make_descriptor(Call::send(-1), Order::canonical, checked, how.name, how.only_name);
     auto copies = copies_of_pair(call, checked);
     auto made =
         std::make_shared<detail::PairOperation>(descriptor, role, call.root, std::move(checked), std::move(copies));

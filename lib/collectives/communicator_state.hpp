@@ -34,11 +34,6 @@ namespace lockstep {
 
 namespace detail {
 
-/// The options of a call that the library itself makes. Errors of the call show `name` instead of a source line.
-[[nodiscard]] inline ReduceOptions internal_call(std::string_view name) {
-  return {.order = std::nullopt, .name = name, .where = std::source_location()};
-}
-
 /// The fail_after of a new communicator on one rank. The ranks exchange it when they make the communicator.
 struct RankTimeout {
   int rank = 0;

@@ -23,7 +23,7 @@ namespace lockstep {
 namespace {
 
 /// Shown in errors of the calls that make communicators over MPI_COMM_WORLD.
-constexpr const char* parent_name = "MPI_COMM_WORLD (creation of communicators)";
+constexpr const char* parent_name = "MPI_COMM_WORLD";
 
 /// The parent of all communicators over MPI_COMM_WORLD. The job owns this parent.
 Communicator job_communicator(detail::Job& job, const detail::Settings& settings) {

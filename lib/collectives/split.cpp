@@ -8,6 +8,7 @@
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/communicator_state.hpp"
+#include "collectives/internal_call.hpp"
 #include "collectives/make_communicator.hpp"
 
 #include <algorithm>
@@ -100,7 +101,8 @@ class Communicator::State::Creator {
     for (const CreationRecord& record : records) introductions.push_back(record.introduction);
     propagate([&] { group->join(introductions, members); });
     if (group->needs_context()) {
-      const auto descriptor = detail::make_descriptor(Call::barrier(), Order::canonical, {}, name_of("MPI_Comm_idup"));
+      const auto descriptor =
+          detail::make_descriptor(Call::barrier(), Order::canonical, {}, name_of("MPI_Comm_idup"), true);
       const auto making = std::make_shared<ContextOperation>(descriptor, group);
       static_cast<void>(making->try_acquire());  // succeeds: the operation is new
       run(making);
@@ -141,8 +143,8 @@ class Communicator::State::Creator {
     const TensorView output{by_replica.data(), DType::u8, bytes(by_replica.size()), Device{}};
     const Item item{inputs, std::span(&output, 1)};
     const std::string name = name_of(step);
-    const detail::OperationUse use(parent_.acquire(Call::all_gather(), std::span(&item, 1),
-                                                   {.order = std::nullopt, .name = name, .where = creation_.where}));
+    const detail::OperationUse use(
+        parent_.acquire(Call::all_gather(), std::span(&item, 1), detail::internal_call(name, creation_.where)));
     run(use.operation());
     std::vector<T> by_rank;
     for (int member = 0; member < parent_.layout.ranks(); ++member)

@@ -272,7 +272,7 @@ void Step::broadcast(const RendezvousCall& call) {
   std::string other_root;
   std::string_view name = call.variable;
   if (call.root != 0) name = other_root = fmt::format("broadcast of replica {}", call.root);
-  team_.broadcast(items_, root, name, options_of(call));
+  team_.broadcast(items_, root, {.order = {}, .name = name, .where = options_of(call).where});
 }
 
 void Step::merge(const RendezvousCall& call) {

@@ -142,15 +142,12 @@ class ReplicaTeam {
       });
     });
   }
-  /// Copies the one input of rank `root` to all outputs. Of `options`, only `where` is used. Collective.
-  void broadcast(std::span<const Item> items, int root, std::string_view call,
-                 const CommunicationOptions& options = {}) {
+  /// Copies the one input of rank `root` to all outputs. Collective.
+  void broadcast(std::span<const Item> items, int root, const ReduceOptions& options) {
     collective([&](Communicator& communicator) {
       detail::propagate(communicator, [&] {
         detail::with_staged(items, {hooks_.path, detail::DecidedBy::outputs, &communicator},
-                            [&](std::span<const Item> staged) {
-                              communicator.broadcast(staged, root, {.order = {}, .name = call, .where = options.where});
-                            });
+                            [&](std::span<const Item> staged) { communicator.broadcast(staged, root, options); });
       });
     });
   }

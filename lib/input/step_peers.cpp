@@ -4,6 +4,7 @@
 #include "input/step_peers.hpp"
 
 #include "base/check.hpp"
+#include "collectives/internal_call.hpp"
 #include "input/rows.hpp"
 
 #include <lockstep/input/distributed_pipeline.hpp>
@@ -27,7 +28,7 @@ std::vector<T> StepPeers::gather_all(std::vector<T> mine, std::size_t words) {
   std::vector<T> all(static_cast<std::size_t>(replicas()) * words);
   const TensorView output = view_of(std::span<T>(all));
   const Item item{inputs, std::span(&output, 1)};
-  layout_.peers->all_gather(std::span(&item, 1), {.name = "get_next of a distributed dataset"});
+  layout_.peers->all_gather(std::span(&item, 1), detail::internal_call("get_next of a distributed dataset"));
   return all;
 }
 
@@ -43,7 +44,7 @@ void StepPeers::broadcast(std::span<std::int64_t> words, int root) {
   const bool is_root = rank() == root;
   const Item item{is_root ? std::span(&input, 1) : std::span<const ConstTensorView>(),
                   is_root ? std::span<const TensorView>() : std::span(&output, 1)};
-  layout_.peers->broadcast(std::span(&item, 1), root, {.name = "get_next of a distributed dataset"});
+  layout_.peers->broadcast(std::span(&item, 1), root, detail::internal_call("get_next of a distributed dataset"));
 }
 
 void ElementSpec::learn(const Leaves& element) {

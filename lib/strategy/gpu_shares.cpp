@@ -4,6 +4,7 @@
 #include "strategy/gpu_shares.hpp"
 
 #include "base/check.hpp"
+#include "collectives/internal_call.hpp"
 #include "device/cuda/backend.hpp"
 
 #include <lockstep/device/gpu.hpp>
@@ -67,7 +68,7 @@ std::vector<ConstTensorView> of_first_replica(const ConstTensorView& rows, const
 
 std::vector<VisibleGpus> exchange(Communicator& communicator, const VisibleGpus& mine) {
   const ReplicaLayout& layout = communicator.layout();
-  const ReduceOptions how{.order = {}, .name = "list of the GPUs of each rank"};
+  const ReduceOptions how = detail::internal_call("the exchange of the GPUs of each rank");
   const std::int64_t count = mine.takes_share ? static_cast<std::int64_t>(mine.ids.size()) : takes_none;
   const std::vector<ConstTensorView> counted(static_cast<std::size_t>(communicator.local_replicas()),
                                              view_of(std::span(&count, 1)));

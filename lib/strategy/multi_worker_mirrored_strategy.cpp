@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "collectives/internal_call.hpp"
 #include "context/replica_team.hpp"
 #include "cross_device/nccl_demand.hpp"
 #include "device/cuda/backend.hpp"
@@ -118,7 +119,7 @@ std::uint8_t kinds_of_all(Communicator& communicator, const std::vector<Device>&
   const TensorView output = view_of(std::span(&all, 1));
   const Item item{inputs, std::span(&output, 1)};
   communicator.all_reduce(std::span(&item, 1), ReduceOp::bor,
-                          {.order = {}, .name = "start of MultiWorkerMirroredStrategy"});
+                          detail::internal_call("the start of MultiWorkerMirroredStrategy"));
   return all;
 }
 

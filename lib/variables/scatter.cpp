@@ -64,7 +64,7 @@ IndexedSlices rows_like(const IndexedSlices& like, std::int64_t count) {
 IndexedSlices broadcast_slices(ReplicaTeam& team, std::span<const IndexedSlices> local, std::string_view name) {
   if (team.communicator().size() == 1) return local.front();
   const bool is_root = team.communicator().rank() == 0;
-  const auto broadcast = [&](std::span<const Item> items) { team.broadcast(items, 0, name); };
+  const auto broadcast = [&](std::span<const Item> items) { team.broadcast(items, 0, {.order = {}, .name = name}); };
   std::int64_t count = local.front().indices.element_count();
   const ConstTensorView count_input = view_of(std::span<const std::int64_t>(&count, 1));
   const TensorView count_output = view_of(std::span(&count, 1));

@@ -4,6 +4,7 @@
 #include "variables/variable_access.hpp"
 
 #include "base/check.hpp"
+#include "collectives/internal_call.hpp"
 #include "context/replica_team.hpp"
 #include "device/host/host_elements.hpp"
 #include "variables/variable_state.hpp"
@@ -93,10 +94,10 @@ Tensor agreed_value(ReplicaTeam& team, const Tensor& initial, const VariableOpti
                         options.aggregation == VariableAggregation::none && !options.in_host_memory;
   const std::string kind =
       is_plain ? ""
-               : fmt::format(" ({}, {}{})", to_string(options.synchronization), to_string(options.aggregation),
+               : fmt::format("({}, {}{}) ", to_string(options.synchronization), to_string(options.aggregation),
                              options.in_host_memory ? ", in host memory" : "");
-  const std::string name = fmt::format("initial value{} of {}", kind, canonical_name(options.name));
-  team.broadcast(std::span(&item, 1), 0, name);
+  const std::string name = fmt::format("the creation of the {}variable {}", kind, canonical_name(options.name));
+  team.broadcast(std::span(&item, 1), 0, detail::internal_call(name));
   return is_wanted_here ? agreed : copy_on(place, agreed.view());
 }
 

@@ -79,7 +79,7 @@ void VariableState::aggregate_copies(TensorView target) const {
   }
   const std::size_t sources = team->communicator().rank() == 0 ? 1 : 0;
   const Item item{std::span(views).first(sources), std::span(&target, 1)};
-  team->broadcast(std::span(&item, 1), 0, name);
+  team->broadcast(std::span(&item, 1), 0, {.order = {}, .name = name});
 }
 
 void VariableState::require_aggregation() const {

@@ -65,6 +65,9 @@ struct ReduceOptions {
   /// Source line of this rank's call, for error texts. The ranks do not compare it. Default: the line that constructs
   /// the options; for a call without options, the line of the call.
   std::source_location where = std::source_location::current();
+  /// If true, error texts show `name` in place of the kind of the call, its tensors and `order`. For a library that
+  /// makes the call on behalf of its own caller. Must be equal on all ranks.
+  bool only_name = false;
 };
 
 /// A group of ranks. Each rank owns one or more replicas, with contiguous global ids.
@@ -195,6 +198,9 @@ class LOCKSTEP_API Communicator {
   /// Reduces the inputs of all R replicas, and gives each replica one part of the result. Each input has R*n elements,
   /// and its first axis is divisible by R. Each local replica has one output of n elements: replica r gets part r of
   /// the result. Collective.
+  /// In place, in host memory: the output may be part r of the input of the same replica, or begin where this input
+  /// begins, as with MPI_IN_PLACE, if both have one dtype. The rest of the input keeps its values. Cost: memory and a
+  /// copy of n elements.
   /// Cost on one node: every rank reads, in all inputs, the parts of its own replicas, and writes its outputs; memory
   /// and synchronization are as for all_reduce.
   /// Cost between nodes: if all nodes have the same numbers of ranks and replicas, each node first reduces its inputs
@@ -207,10 +213,11 @@ class LOCKSTEP_API Communicator {
 
   /// Concatenates the inputs of all R replicas, in the order of replica ids, and writes the result to all outputs. Each
   /// input has n elements, and each output has R*n elements; there may be any number of outputs. Collective.
-  /// Cost on one node: every rank reads all inputs and writes its outputs. If the inputs are in the arena, there are no
-  /// copies, and the outputs may be in any memory; otherwise, data goes through staging memory. Synchronization is as
-  /// for all_reduce. Between nodes, the exchange is that of reduce_scatter in reverse: each part is sent once to each
-  /// node.
+  /// In place, in host memory: the input of replica r may be part r of an output, as with MPI_IN_PLACE. Cost: memory
+  /// and a copy of n elements. This also holds for all_gather_v, gather and gather_v. Cost on one node: every rank
+  /// reads all inputs and writes its outputs. If the inputs are in the arena, there are no copies, and the outputs may
+  /// be in any memory; otherwise, data goes through staging memory. Synchronization is as for all_reduce. Between
+  /// nodes, the exchange is that of reduce_scatter in reverse: each part is sent once to each node.
   void all_gather(std::span<const Item> items, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request all_gather_async(std::span<const Item> items, const ReduceOptions& options = {}) const;
 
@@ -243,10 +250,13 @@ class LOCKSTEP_API Communicator {
 
   /// Divides the input of rank `root` into one part for each of the R replicas. The root has one input of R*n elements.
   /// On every rank, each local replica has one output of n elements: replica r gets part r. All outputs have the same
-  /// shape. No two outputs may be the same view, and no output may overlap the input. Collective.
-  /// Cost between nodes, under the conditions that gather states: that of gather in reverse; each rank of the root's
-  /// node reads the parts that it sends in the input of the root. Otherwise, the root sends one message with its parts
-  /// to each other rank, in one step; ranks that share memory with the root copy their parts from its input instead.
+  /// shape. No two outputs may be the same view. Collective.
+  /// In place, in host memory: the output of replica r of the root may be part r of the input, as with MPI_IN_PLACE,
+  /// and this also holds for scatter_v. Cost: memory and a copy of n elements. No output may overlap the input
+  /// otherwise. Cost between nodes, under the conditions that gather states: that of gather in reverse; each rank of
+  /// the root's node reads the parts that it sends in the input of the root. Otherwise, the root sends one message with
+  /// its parts to each other rank, in one step; ranks that share memory with the root copy their parts from its input
+  /// instead.
   void scatter(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
   [[nodiscard]] Request scatter_async(std::span<const Item> items, int root, const ReduceOptions& options = {}) const;
 

@@ -32,20 +32,38 @@ void copy_text(std::string_view text, std::array<char, n>& target) {
   std::copy_n(text.begin(), std::min(text.size(), n - 1), target.begin());
 }
 
-std::uint32_t checksum_of(const Hash& hash) { return static_cast<std::uint32_t>(hash.value() >> 32); }
+/// Divides a list into equal sections, as few entries in each as possible, and adds words to the hash of the section of
+/// an entry.
+class Sections {
+ public:
+  explicit Sections(std::size_t entries) : entries_(entries) {}
+
+  void add(std::size_t entry, std::uint64_t word) noexcept { hashes_[entry / size_of_section(entries_)].add(word); }
+  void write(Descriptor& descriptor) const noexcept {
+    descriptor.listed = static_cast<std::uint32_t>(entries_);
+    std::transform(hashes_.begin(), hashes_.end(), descriptor.sections.begin(),
+                   [](const Hash& hash) { return static_cast<std::uint32_t>(hash.value() >> 32); });
+  }
+  [[nodiscard]] static std::size_t size_of_section(std::size_t entries) noexcept {
+    return std::max<std::size_t>(1, (entries + Descriptor::most_sections - 1) / Descriptor::most_sections);
+  }
+
+ private:
+  std::size_t entries_;
+  std::array<Hash, Descriptor::most_sections> hashes_;
+};
 
 /// Makes ranks disagree if their numbers of rows differ.
 void add_rows(Descriptor& descriptor, std::span<const std::int64_t> rows) {
   Hash hash;
-  Hash of_rows;
   hash.add(descriptor.hash);
-  of_rows.add(descriptor.checksum);
-  for (const std::int64_t count : rows) {
-    hash.add(static_cast<std::uint64_t>(count));
-    of_rows.add(static_cast<std::uint64_t>(count));
+  Sections sections(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    hash.add(static_cast<std::uint64_t>(rows[i]));
+    sections.add(i, static_cast<std::uint64_t>(rows[i]));
   }
   descriptor.hash = hash.value();
-  descriptor.checksum = checksum_of(of_rows);
+  sections.write(descriptor);
   constexpr std::size_t most_shown = Descriptor::rows_bytes / 2;  // each number takes at least one digit and a comma
   copy_text(fmt::format("{}", fmt::join(rows.first(std::min(rows.size(), most_shown)), ",")), descriptor.rows);
 }
@@ -73,7 +91,8 @@ std::string_view shown_file(const std::source_location& where) noexcept {
 
 }  // namespace
 
-Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items, std::string_view name) {
+Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items, std::string_view name,
+                           bool only_name) {
   Descriptor result;
   result.kind = call.kind;
   result.op = call.traits().reduces() ? call.op : ReduceOp::sum;
@@ -81,6 +100,7 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const HostIt
   result.root = call.root;
   result.items = static_cast<std::uint32_t>(items.size());
   copy_text(name, result.name);
+  result.only_name = only_name;
   if (!items.empty()) {
     result.dtype = items.front().dtype;
     result.shape_rank = items.front().shape.rank();
@@ -91,14 +111,18 @@ Descriptor make_descriptor(const Call& call, Order order, std::span<const HostIt
            static_cast<std::uint64_t>(order) << 16 |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32);
   hash.add(items.size());
-  Hash of_tensors;
-  for (const HostItem& item : items) {
+  Sections sections(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const HostItem& item = items[i];
+    const auto add = [&](std::uint64_t word) {
+      hash.add(word);
+      sections.add(i, word);
+    };
     result.elements += item.shape.element_count();
-    of_tensors.add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
-    for (const std::int64_t extent : item.shape.extents()) of_tensors.add(static_cast<std::uint64_t>(extent));
+    add(static_cast<std::uint64_t>(item.dtype) | static_cast<std::uint64_t>(item.shape.rank()) << 8);
+    for (const std::int64_t extent : item.shape.extents()) add(static_cast<std::uint64_t>(extent));
   }
-  hash.add(of_tensors.value());
-  result.checksum = checksum_of(of_tensors);
+  sections.write(result);
   for (const char each : name) hash.add(static_cast<unsigned char>(each));
   result.hash = hash.value();
   if (call.traits().rows == Rows::agreed) add_rows(result, call.rows);
@@ -158,43 +182,84 @@ std::string difference_of_positions(int rank, const Descriptor& descriptor, int 
       rank, descriptor.completed_before, other_rank, other.completed_before);
 }
 
-std::string difference_of_tensors(const Descriptor& descriptor, const Descriptor& other) {
-  const bool is_first_equal = descriptor.items == other.items && descriptor.dtype == other.dtype &&
-                              descriptor.shape_rank == other.shape_rank && descriptor.extents == other.extents &&
-                              descriptor.rows == other.rows;
-  if (descriptor.items < 2 || !is_first_equal || descriptor.checksum == other.checksum) return {};
-  return "; the dtypes or shapes of the tensors after the first differ";
+std::string difference_of_lists(const Descriptor& descriptor, const Descriptor& other) {
+  const bool has_rows = descriptor.rows[0] != '\0';
+  const bool is_shown_equal = has_rows ? descriptor.rows == other.rows
+                                       : descriptor.dtype == other.dtype && descriptor.shape_rank == other.shape_rank &&
+                                             descriptor.extents == other.extents;
+  if (descriptor.kind != other.kind || descriptor.listed != other.listed || !is_shown_equal) return {};
+  const auto section = static_cast<std::size_t>(
+      std::mismatch(descriptor.sections.begin(), descriptor.sections.end(), other.sections.begin()).first -
+      descriptor.sections.begin());
+  if (section == Descriptor::most_sections) return {};
+  const std::size_t size = Sections::size_of_section(descriptor.listed);
+  const std::size_t first = section * size;
+  const std::size_t last = std::min<std::size_t>(first + size, descriptor.listed) - 1;
+  std::string text("; the first difference is in ");
+  if (has_rows) text += first == last ? "the number of rows of " : "the numbers of rows of ";
+  text += has_rows ? "replica" : "tensor";
+  text += first == last ? fmt::format(" {}", first) : fmt::format("s {} to {}", first, last);
+  if (!has_rows) text += " (counted from 0)";
+  return text;
 }
 
-std::string describe(const Descriptor& descriptor) {
+namespace {
+
+/// " of f32 [3]", " of 4 tensors (...)"
+std::string text_of_tensors(const Descriptor& descriptor) {
+  const Traits& kind = descriptor.traits();
+  if (kind.pattern == Pattern::barrier) return {};
+  const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
+  std::string text;
+  if (descriptor.items == 1) {
+    // if each rank passes its own numbers of rows, the ranks agree only on the shape of a row
+    const std::string_view unit = kind.rows == Rows::own ? "rows of " : "";
+    text = fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
+  } else {
+    text = fmt::format(" of {} tensors", descriptor.items);
+    if (descriptor.items > 1) {
+      text += fmt::format(" (first {} {}, {} elements in all)", to_string(descriptor.dtype), lockstep::to_string(shape),
+                          descriptor.elements);
+    }
+  }
+  if (descriptor.rows[0] != '\0') {
+    const bool is_cut = descriptor.rows[Descriptor::rows_bytes - 2] != '\0';
+    text += fmt::format(" in rows {}{}", descriptor.rows.data(), is_cut ? "..." : "");
+  }
+  return text;
+}
+
+/// " at app/train.cpp:42"
+std::string text_of_place(const Descriptor& descriptor) {
+  return descriptor.line == 0 ? std::string() : fmt::format(" at {}:{}", descriptor.file.data(), descriptor.line);
+}
+
+}  // namespace
+
+std::string describe(const Descriptor& descriptor, bool is_whole) {
+  if (descriptor.only_name) {
+    return fmt::format("{}{}{}", descriptor.name.data(), is_whole ? text_of_tensors(descriptor) : "",
+                       text_of_place(descriptor));
+  }
   const Traits& kind = descriptor.traits();
   std::string text(kind.name);
   if (kind.reduces()) text += fmt::format(" {}", to_string(descriptor.op));
   if (descriptor.order == Order::any) text += " in any order";
   if (descriptor.on_gpus) text += " on GPUs";
   if (descriptor.root >= 0) text += fmt::format(" with root {}", descriptor.root);
-  const Shape shape(std::span(descriptor.extents).first(static_cast<std::size_t>(descriptor.shape_rank)));
-  if (descriptor.items == 1) {
-    // if each rank passes its own numbers of rows, the ranks agree only on the shape of a row
-    const std::string_view unit = kind.rows == Rows::own ? "rows of " : "";
-    text += fmt::format(" of {}{} {}", unit, to_string(descriptor.dtype), lockstep::to_string(shape));
-  } else if (kind.pattern != Pattern::barrier) {
-    text += fmt::format(" of {} tensors", descriptor.items);
-    if (descriptor.items > 1) {
-      text += fmt::format(" (first {} {}, {} elements in all, checksum of dtypes and shapes {:08x})",
-                          to_string(descriptor.dtype), lockstep::to_string(shape), descriptor.elements,
-                          descriptor.checksum);
-    }
-  }
-  if (descriptor.rows[0] != '\0') {
-    text += fmt::format(" in rows {}", descriptor.rows.data());
-    if (descriptor.rows[Descriptor::rows_bytes - 2] != '\0')
-      text += fmt::format("... (checksum {:08x})", descriptor.checksum);
-  }
+  text += text_of_tensors(descriptor);
   if (descriptor.radices[0] != '\0') text += fmt::format(" by LOCKSTEP_RADICES={}", descriptor.radices.data());
   if (descriptor.name[0] != '\0') text += fmt::format(" named \"{}\"", descriptor.name.data());
-  if (descriptor.line != 0) text += fmt::format(" at {}:{}", descriptor.file.data(), descriptor.line);
-  return text;
+  return text + text_of_place(descriptor);
+}
+
+std::string describe_difference(int rank, const Descriptor& descriptor, int other_rank, const Descriptor& other) {
+  const bool is_whole = descriptor.only_name && other.only_name && descriptor.name == other.name;
+  const auto text = [&](int of, const Descriptor& call) {
+    return fmt::format("rank {} {} {}", of, call.only_name ? "is in" : "calls", describe(call, is_whole));
+  };
+  return fmt::format("{}, {}{}", text(rank, descriptor), text(other_rank, other),
+                     difference_of_lists(descriptor, other));
 }
 
 }  // namespace lockstep::detail

@@ -32,10 +32,11 @@ struct MergeCount {
 /// Trivially copyable, because it is sent as bytes. Two ranks agree if their hashes are equal; the other members are
 /// used for the text of errors.
 struct Descriptor {
-  static constexpr std::size_t name_bytes = 40;
+  static constexpr std::size_t name_bytes = 64;
   static constexpr std::size_t schedule_bytes = 16;
   static constexpr std::size_t rows_bytes = 32;
   static constexpr std::size_t file_bytes = 44;
+  static constexpr std::size_t most_sections = 16;
 
   std::uint64_t hash = 0;
   OperationKind kind{};
@@ -45,9 +46,13 @@ struct Descriptor {
   std::int32_t root = -1;    ///< -1: none
   std::uint32_t items = 0;
   bool on_gpus = false;
+  bool only_name = false;       ///< errors show the name instead of the kind and the tensors
   std::int64_t elements = 0;    ///< sum of the elements of all items
   std::int32_t shape_rank = 0;  ///< number of axes of the first item
-  std::uint32_t checksum = 0;   ///< of all dtypes and shapes, and of the numbers of rows on which the ranks must agree
+  std::uint32_t listed = 0;     ///< length of the list that `sections` describes
+  /// Hashes of equal sections of a list, to find where two lists differ: the numbers of rows on which the ranks must
+  /// agree or, if there are none, the dtypes and shapes of all items.
+  std::array<std::uint32_t, most_sections> sections{};
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::array<char, name_bytes> name{};         ///< name in the options, truncated
   std::array<char, schedule_bytes> radices{};  ///< radices that the environment requests, truncated
@@ -61,9 +66,10 @@ struct Descriptor {
   [[nodiscard]] constexpr const Traits& traits() const noexcept { return detail::traits(kind); }
 };
 
-/// Describes `call`, the dtypes and shapes of `items`, and numbers of rows on which the ranks must agree.
+/// Describes `call`, the dtypes and shapes of `items`, and numbers of rows on which the ranks must agree. `name` and
+/// `only_name`: as in ReduceOptions.
 [[nodiscard]] Descriptor make_descriptor(const Call& call, Order order, std::span<const HostItem> items,
-                                         std::string_view name);
+                                         std::string_view name, bool only_name = false);
 
 /// Adds `path`, the fingerprint of the path of the data, to the hash. So ranks disagree if some do not use GPUs, or if
 /// their paths differ.
@@ -96,12 +102,17 @@ void set_place(Descriptor& descriptor, const std::source_location& where) noexce
 [[nodiscard]] std::string difference_of_positions(int rank, const Descriptor& descriptor, int other_rank,
                                                   const Descriptor& other);
 
-/// The text "; the dtypes or shapes of the tensors after the first differ" if the ranks pass equal numbers of tensors,
-/// and the first tensors have one dtype and shape, but others differ; else an empty text.
-[[nodiscard]] std::string difference_of_tensors(const Descriptor& descriptor, const Descriptor& other);
+/// The text "; the first difference is in tensor 17 (counted from 0)" if the ranks pass lists of equal length, and
+/// `describe` does not show where they differ; else an empty text. A long list: a range of tensors.
+[[nodiscard]] std::string difference_of_lists(const Descriptor& descriptor, const Descriptor& other);
 
-/// "all_reduce sum of f32 [3]", "broadcast with root 1 of 4 tensors (first f32 [2, 3], 1024 elements in all, ...)".
-[[nodiscard]] std::string describe(const Descriptor& descriptor);
+/// "all_reduce sum of f32 [3]", "broadcast with root 1 of 4 tensors (first f32 [2, 3], 1024 elements in all)". If the
+/// descriptor has only_name, the name, and with `is_whole` the tensors, too: "split".
+[[nodiscard]] std::string describe(const Descriptor& descriptor, bool is_whole = false);
+
+/// What two ranks do that make different calls: "rank 0 calls A, rank 1 calls B; ...".
+[[nodiscard]] std::string describe_difference(int rank, const Descriptor& descriptor, int other_rank,
+                                              const Descriptor& other);
 
 /// The name of the operation in the context of errors: the name in the options or, if that is empty, the kind.
 [[nodiscard]] std::string operation_name(const Descriptor& descriptor);

@@ -509,11 +509,10 @@ SharedError Engine::mismatch() const {
   const ErrorContext context = queue_.context_of(b.rank);
   return std::make_shared<const Error>(
       Code::mismatch,
-      fmt::format("ranks disagree on operation #{} of {}: rank {} calls {}, rank {} calls {}{}{}{}", context.sequence,
-                  options_.name, a.rank, describe(a.descriptor), b.rank, describe(b.descriptor),
+      fmt::format("ranks disagree on operation #{} of {}: {}{}{}", context.sequence, options_.name,
+                  describe_difference(a.rank, a.descriptor, b.rank, b.descriptor),
                   difference_of_merges(a.rank, a.descriptor.merges, b.rank, b.descriptor.merges),
-                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor),
-                  difference_of_tensors(a.descriptor, b.descriptor)),
+                  difference_of_positions(a.rank, a.descriptor, b.rank, b.descriptor)),
       context);
 }
 

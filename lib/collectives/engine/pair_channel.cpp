@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace lockstep::detail {
@@ -101,9 +102,13 @@ void PairOperation::unpack() const {
 
 bool PairOperation::abandon(Transport& transport) noexcept {
   if (!std::exchange(is_under_way_, false)) return false;
-  std::vector<Buffer> buffers;
-  buffers.push_back(std::move(buffer_));
-  transport.abandon(std::span(&transfer_, 1), std::move(buffers));
+  try {
+    std::vector<Buffer> buffers(1);
+    buffers.front() = std::move(buffer_);
+    transport.abandon(std::span(&transfer_, 1), std::move(buffers));
+  } catch (const std::bad_alloc&) {
+    buffer_.leak();
+  }
   return true;
 }
 
@@ -236,7 +241,7 @@ void PairChannel::meet(int source, std::int64_t number, Workspace& workspace) {
   const Failure failure = failure_of_pair(
       Code::mismatch, operation, number,
       fmt::format("rank {} calls {}, but rank {} calls {}{}", source, describe(offered), transport_.rank(),
-                  describe(described(operation)), difference_of_tensors(offered, operation.descriptor())));
+                  describe(described(operation)), difference_of_lists(offered, operation.descriptor())));
   answer(source, ControlKind::refusal, number, &failure);
   finish(peer.receives, number, &failure);
 }

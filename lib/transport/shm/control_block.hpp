@@ -63,7 +63,7 @@ struct ControlBlock {
   static constexpr std::size_t slots = 4;
   static constexpr std::size_t payload_bytes = 16 * 1024;
   static constexpr std::size_t descriptor_bytes = 384;
-  static constexpr std::size_t verdict_bytes = 576;
+  static constexpr std::size_t verdict_bytes = 768;
 
   [[nodiscard]] static constexpr std::size_t slot_of(std::uint64_t tag) noexcept {
     return (epoch_of_tag(tag) & 1) << 1 | (tag & 1);

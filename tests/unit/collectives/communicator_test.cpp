@@ -7,6 +7,7 @@
 #include "support/collective_cases.hpp"
 #include "support/errors.hpp"
 #include "support/ranks.hpp"
+#include "support/shared_error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -187,6 +188,39 @@ TEST(Communicator, shows_the_line_of_every_ranks_call_in_a_mismatch) {
     expect_all(error, {"all_reduce sum of f32 [2] at collectives/communicator_test.cpp:" + std::to_string(line),
                        "named \"weights\" at collectives/communicator_test.cpp:" + std::to_string(line + 2)});
   }
+}
+
+TEST(Communicator, names_the_section_of_a_long_list_in_which_tensors_differ) {
+  const auto text_for = [](std::size_t tensors, std::size_t other) {
+    return shared_error({1, 1}, [=](Communicator& comm) {
+      std::vector<float> values(3 * tensors);
+      std::vector<TensorView> outputs;
+      for (std::size_t i = 0; i < tensors; ++i)
+        outputs.push_back({&values[3 * i], DType::f32, Shape{comm.rank() == 1 && i == other ? 3 : 2}, Device{}});
+      const std::vector<ConstTensorView> inputs(outputs.begin(), outputs.end());
+      std::vector<Item> items;
+      for (std::size_t i = 0; i < tensors; ++i)
+        items.push_back({std::span(inputs).subspan(i, 1), std::span(outputs).subspan(i, 1)});
+      comm.all_reduce(items, ReduceOp::max);
+    });
+  };
+  expect_all(text_for(16, 15), {"of 16 tensors", "; the first difference is in tensor 15 (counted from 0)"});
+  expect_all(text_for(40, 39), {"of 40 tensors", "; the first difference is in tensor 39 (counted from 0)"});
+  expect_all(text_for(40, 4), {"; the first difference is in tensors 3 to 5 (counted from 0)"});
+  EXPECT_EQ(text_for(40, 0).find("first difference"), std::string::npos);  // the descriptions show tensor 0
+}
+
+TEST(Communicator, shows_only_the_name_of_a_call_that_asks_for_it) {
+  const auto text_for = [](const char* name_of_rank_1, std::int64_t extent_of_rank_1) {
+    return shared_error({1, 1}, [=](Communicator& comm) {
+      std::vector<float> values(comm.rank() == 0 ? 2 : static_cast<std::size_t>(extent_of_rank_1));
+      comm.broadcast(values, 0, {.name = comm.rank() == 0 ? "the start" : name_of_rank_1, .only_name = true});
+    });
+  };
+  expect_all(text_for("the end", 2), {": rank 0 is in the start at collectives/communicator_test.cpp:",
+                                      ", rank 1 is in the end at collectives/communicator_test.cpp:"});
+  expect_all(text_for("the start", 3), {": rank 0 is in the start of f32 [2] at collectives/communicator_test.cpp:",
+                                        ", rank 1 is in the start of f32 [3] at collectives/communicator_test.cpp:"});
 }
 
 TEST(Communicator, shows_the_line_of_a_call_that_meets_its_deadline) {

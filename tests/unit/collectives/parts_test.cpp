@@ -113,7 +113,7 @@ TEST_F(Parts, of_a_scatter_must_make_the_whole) {
   expect_all(scatter_refusal({}, {out(8, {2}), out(16, {2})}), {"0 inputs; rank 0 must pass 1"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(16, {2})}, 3), {"root is 3", "0 to 0"});
   expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(8, {2})}), {"overlaps"});
-  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(2, {2})}), {"output 1 overlaps input 0 by 8 bytes"});
+  expect_all(scatter_refusal({in(0, {4})}, {out(8, {2}), out(1, {2})}), {"output 1 overlaps input 0 by 8 bytes"});
 }
 
 TEST_F(Parts, of_an_exchange_must_fit_each_other) {
@@ -148,6 +148,28 @@ void gather_nothing(Communicator& comm, const Rows& rows) {
   comm.all_gather_v(std::span(&item, 1), rows);
 }
 
+TEST_F(Parts, may_lie_in_the_larger_tensor_only_where_the_call_has_them) {
+  const auto gather_call = [](Communicator& comm, auto items) { comm.all_gather(items); };
+  const auto reduce_call = [](Communicator& comm, auto items) { comm.reduce_scatter(items, ReduceOp::max); };
+  for (int i = 0; i < 16; ++i) memory_[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  EXPECT_EQ(refusal({in(0, {4}), in(4, {4})}, {out(0, {8})}, gather_call), "none");
+  EXPECT_EQ(memory_[7], 7.0F);
+  expect_all(refusal({in(0, {4}), in(3, {4})}, {out(0, {8})}, gather_call),
+             {"all_gather: input 1 overlaps output 0 by 16 bytes", "its replica's part of an output"});
+  expect_all(refusal({in(4, {4}), in(0, {4})}, {out(0, {8})}, gather_call), {"overlaps output 0"});
+  expect_all(refusal({in(0, {4}), in(16, {4})}, {out(0, {8}), out(4, {8})}, gather_call), {"overlaps output 0"});
+  EXPECT_EQ(scatter_refusal({in(0, {8})}, {out(0, {4}), out(4, {4})}), "none");
+  expect_all(scatter_refusal({in(0, {8})}, {out(4, {4}), out(16, {4})}),
+             {"scatter: output 0 overlaps input 0 by 16 bytes", "its replica's part of the input"});
+  EXPECT_EQ(refusal({in(0, {8}), in(8, {8})}, {out(0, {4}), out(12, {4})}, reduce_call), "none");
+  EXPECT_EQ(memory_[3], 11.0F);
+  EXPECT_EQ(memory_[15], 15.0F);
+  EXPECT_EQ(refusal({in(0, {8}), in(8, {8})}, {out(0, {4}), out(8, {4})}, reduce_call), "none");
+  expect_all(refusal({in(0, {8}), in(8, {8})}, {out(4, {4}), out(20, {4})}, reduce_call),
+             {"reduce_scatter: output 0 overlaps input 0", "its replica's part of the input"});
+  expect_all(refusal({in(0, {8}), in(8, {8})}, {out(8, {4}), out(20, {4})}, reduce_call), {"overlaps input 1"});
+}
+
 TEST(UnevenParts, have_numbers_of_64_bits) {
   on_ranks({1, 2}, [](Communicator& comm) { gather_nothing(comm, {5'000'000'000, 3, 9'000'000'000}); });
 }
@@ -167,7 +189,8 @@ TEST(UnevenParts, are_a_mismatch_also_where_the_text_has_no_room_for_them) {
     std::swap(rows[30], rows[31] += comm.rank());
     gather_nothing(comm, rows);
   });
-  expect_all(error, {"mismatch:", "7,7,7,7", "... (checksum "});
+  expect_all(error,
+             {"mismatch:", "7,7,7,7...", "; the first difference is in the numbers of rows of replicas 30 to 32"});
 }
 
 TEST(UnevenExchange, is_a_mismatch_where_sender_and_receiver_differ) {

@@ -90,7 +90,7 @@ TEST(Split, is_late_when_a_rank_does_not_come) {
                             if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
                             (void)comm.split(0, 0, {});
                           }),
-             {"deadline_exceeded:", "named \"split\"", "waiting for rank 1"});
+             {"deadline_exceeded:", ", split at collectives/split_test.cpp:", "waiting for rank 1"});
 }
 
 TEST(Communicators, of_several_threads_work_at_once) {

@@ -160,11 +160,13 @@ TEST(Variable, made_in_a_step_needs_one_shape_and_one_set_of_options) {
 TEST(Variable, of_other_options_on_another_rank_is_a_mismatch) {
   on_workers({1, 1}, [](Strategy& strategy) {
     const bool first = strategy.communicator().rank() == 0;
-    expect_error(
-        Code::mismatch,
-        {"rank 0", "initial value (on_write, sum) of v", "rank 1", "initial value (on_write, mean) of v"}, [&] {
-          (void)strategy.variable<float>(1.0F, with(first ? VariableAggregation::sum : VariableAggregation::mean));
-        });
+    expect_error(Code::mismatch,
+                 {"rank 0", "the creation of the (on_write, sum) variable v", "rank 1",
+                  "the creation of the (on_write, mean) variable v"},
+                 [&] {
+                   (void)strategy.variable<float>(1.0F,
+                                                  with(first ? VariableAggregation::sum : VariableAggregation::mean));
+                 });
     EXPECT_EQ(strategy.variable<float>(2.0F).value(), 2.0F);
   });
 }

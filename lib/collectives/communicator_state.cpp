@@ -19,6 +19,11 @@ std::shared_ptr<detail::Operation> Communicator::State::make_operation(const Cal
 std::shared_ptr<detail::Operation> Communicator::State::make_host_operation(const Call& call,
                                                                             std::vector<detail::HostItem> checked,
                                                                             const ReduceOptions& how) const {
+  if (detail::is_in_place(call, layout, rank, checked)) {
+    return detail::make_in_place(call, layout, rank, std::move(checked), [&](std::vector<detail::HostItem> apart) {
+      return make_host_operation(call, std::move(apart), how);
+    });
+  }
   const Order order = order_of(call, checked, how);
   auto descriptor = detail::make_descriptor(call, order, checked, how.name, how.only_name);
   if (order == Order::any) return detail::make_native_all_reduce(descriptor, layout, rank, std::move(checked));

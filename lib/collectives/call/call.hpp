@@ -84,6 +84,11 @@ struct Traits {
   [[nodiscard]] constexpr bool has_rows() const noexcept { return rows != Rows::none; }
   /// Whether each replica has a different output, so that no two outputs may be the same view.
   [[nodiscard]] constexpr bool has_own_outputs() const noexcept { return outputs == Place::replicas; }
+  /// Whether each replica has one part of a larger tensor: its input is a part of the result of a gather, or its output
+  /// is a part of the input of a scatter, or as large as a part of the inputs of a reduce_scatter.
+  [[nodiscard]] constexpr bool has_own_parts() const noexcept {
+    return gathers() || scatters() || (reduces() && has_own_outputs());
+  }
   /// Whether inputs are cut into R parts, one for each of the R replicas.
   [[nodiscard]] constexpr bool has_parts() const noexcept { return scatters() || is_all_to_all(); }
   /// Whether LOCKSTEP_RADICES determines the schedule at every size. The same kinds can use the reductions of MPI and

@@ -45,7 +45,7 @@ class Checker {
     checked.reserve(items.size());
     for (item_ = 0; item_ < items.size(); ++item_) checked.push_back(check_item(items[item_]));
     places_.finish();
-    check_overlaps();
+    check_overlaps(checked);
     return checked;
   }
 
@@ -278,9 +278,10 @@ class Checker {
     extents_.push_back({begin, begin + view.byte_count(), name, is_output});
   }
 
-  /// An output may be the same view as an input of its item, or as another output of its item with the same content.
-  /// Any other overlap with an output is an error.
-  void check_overlaps() {
+  /// An output may be the same view as an input of its item, or as another output of its item with the same content. An
+  /// input or output of a replica may be its part of a larger tensor of the item; see is_own_part. Any other overlap
+  /// with an output is an error.
+  void check_overlaps(std::span<const HostItem> items) {
     std::sort(extents_.begin(), extents_.end(), [](const Extent& a, const Extent& b) {
       // at equal addresses, outputs precede inputs, so that each input is compared with the output that ends last
       return std::tuple(a.begin, !a.is_output, a.end, a.name.item) <
@@ -289,23 +290,50 @@ class Checker {
     const Extent* furthest = nullptr;         // of all extents so far, the one that ends last
     const Extent* furthest_output = nullptr;  // of all outputs so far, the one that ends last
     for (const Extent& extent : extents_) {
-      if (extent.is_output) require_apart(furthest, extent);
-      require_apart(furthest_output, extent);
+      const HostItem& item = items[extent.name.item];
+      if (extent.is_output) require_apart(furthest, extent, item);
+      require_apart(furthest_output, extent, item);
       if (furthest == nullptr || extent.end > furthest->end) furthest = &extent;
       if (extent.is_output && (furthest_output == nullptr || extent.end > furthest_output->end))
         furthest_output = &extent;
     }
   }
 
-  void require_apart(const Extent* earlier, const Extent& later) const {
+  /// `item` is the item of `later`.
+  void require_apart(const Extent* earlier, const Extent& later, const HostItem& item) const {
     if (earlier == nullptr || earlier->end <= later.begin) return;
     const bool is_same_view =
         earlier->begin == later.begin && earlier->end == later.end && earlier->name.item == later.name.item;
     if (is_same_view && !(earlier->is_output && later.is_output && kind_.has_own_outputs())) return;
+    if (is_own_part(*earlier, later, item)) return;
     refuse("{} overlaps {} by {} bytes; {}", words_.name(later.name), words_.name(earlier->name),
-           std::min(earlier->end, later.end) - later.begin,
-           kind_.is_message() ? "the tensors of a recv must not overlap"
-                              : "an output may be the same view as an input of its item, but not overlap another view");
+           std::min(earlier->end, later.end) - later.begin, overlap_rule());
+  }
+
+  /// Whether one of the two views is the part of its replica in the other one, in host memory. The output of a
+  /// reduce_scatter may also be at the begin of the input, where MPI_IN_PLACE has it.
+  [[nodiscard]] bool is_own_part(const Extent& earlier, const Extent& later, const HostItem& item) const {
+    if (!kind_.has_own_parts() || earlier.is_output == later.is_output || earlier.name.item != later.name.item ||
+        item.is_on_gpus()) {
+      return false;
+    }
+    const Extent& part = later.is_output == kind_.gathers() ? earlier : later;
+    const Extent& whole = later.is_output == kind_.gathers() ? later : earlier;
+    if (kind_.reduces() && part.name.index != whole.name.index) return false;
+    const std::size_t begin = item.part_of(kind_, replica_of(part.name.index), layout_.replicas()).first;
+    const auto offset = static_cast<std::size_t>(part.begin - whole.begin);
+    if (kind_.reduces() && result_dtype(call_.op, item.dtype) != item.dtype) return false;
+    return offset == begin * size_of(item.dtype) || (kind_.reduces() && offset == 0);
+  }
+
+  [[nodiscard]] std::string_view overlap_rule() const {
+    if (kind_.is_message()) return "the tensors of a recv must not overlap";
+    if (kind_.gathers())
+      return "an input in host memory may be its replica's part of an output of its item, but not overlap it otherwise";
+    if (kind_.has_own_parts())
+      return "an output in host memory may be its replica's part of the input of its item, but not overlap it "
+             "otherwise";
+    return "an output may be the same view as an input of its item, but not overlap another view";
   }
 
   const Call& call_;
@@ -322,6 +350,16 @@ class Checker {
 };
 
 }  // namespace
+
+std::pair<std::size_t, std::size_t> HostItem::part_of(const Traits& kind, int replica, int replicas) const {
+  const auto begin_of = [&](int which) {
+    if (kind.gathers()) return part_begin(which);
+    if (kind.scatters()) return input_parts.front()[static_cast<std::size_t>(which)] * row_elements;
+    return count() / replicas * which;
+  };
+  return {static_cast<std::size_t>(begin_of(replica)),
+          static_cast<std::size_t>(begin_of(std::min(replica + 1, replicas)))};
+}
 
 std::vector<HostItem> check_items(const Call& call, const ReplicaLayout& layout, int rank,
                                   std::span<const Item> items) {

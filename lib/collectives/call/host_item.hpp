@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -49,6 +50,9 @@ struct HostItem {
   [[nodiscard]] std::int64_t part_begin(int replica) const {
     return result_parts.empty() ? replica * count() : result_parts[static_cast<std::size_t>(replica)] * row_elements;
   }
+  /// The first element and the end of the part of `replica` in the larger tensors of a call of `kind` that has own
+  /// parts; see Traits::has_own_parts. For replica number `replicas`, both are the size of the larger tensors.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> part_of(const Traits& kind, int replica, int replicas) const;
 };
 
 /// The address of element number `element` of a tensor that begins at `base` and has the type `dtype`.

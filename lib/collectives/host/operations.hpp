@@ -16,6 +16,7 @@
 #include "transport/shm/node_group.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -50,6 +51,14 @@ struct NodeTuning {
 [[nodiscard]] std::shared_ptr<Operation> make_part_exchange(const Descriptor& descriptor, const ReplicaLayout& layout,
                                                             int rank, std::vector<HostItem> items,
                                                             NodeGroup* group = nullptr);
+
+/// Whether a replica's input or output is its part of a larger tensor of the same item, in host memory.
+[[nodiscard]] bool is_in_place(const Call& call, const ReplicaLayout& layout, int rank,
+                               std::span<const HostItem> items);
+/// A call that is in place. `make` makes the operation for items whose tensors are apart.
+[[nodiscard]] std::shared_ptr<Operation> make_in_place(
+    const Call& call, const ReplicaLayout& layout, int rank, std::vector<HostItem> items,
+    const std::function<std::shared_ptr<Operation>(std::vector<HostItem>)>& make);
 
 /// An all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather or scatter in the stages of `schedule`. `group`
 /// is null, or the group of this node's ranks in a job of several nodes. If `group` is not null,

@@ -19,6 +19,7 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep::test {
@@ -90,6 +91,50 @@ class EveryKind {
     }
   }
 
+  static constexpr unsigned kinds_in_place = 5;
+
+  /// As `call`, but the input or output of this rank is its part of the larger tensor. `kind` 0 has the output of a
+  /// reduce_scatter where MPI_IN_PLACE has it.
+  void call_in_place(unsigned kind, int root, std::size_t part, int number) {
+    number_ = number;
+    const bool is_root = comm_.rank() == root;
+    const std::size_t whole = part * size_;
+    const std::size_t own = part * static_cast<std::size_t>(comm_.rank());
+    const auto is_in = [&](std::size_t i, std::size_t begin) { return i >= begin && i - begin < part; };
+    const auto sum = [&](std::size_t i) {
+      std::int64_t total = 0;
+      for (int rank = 0; rank < comm_.size(); ++rank) total += value(rank, i);
+      return total;
+    };
+    const auto gathered = [&](std::size_t i) { return value(static_cast<int>(i / part), i % part); };
+    if (kind < 2) {
+      const std::size_t begin = kind == 0 ? 0 : own;
+      in_ = values_of(comm_.rank(), whole);
+      comm_.reduce_scatter(std::span(std::as_const(in_)), std::span(in_).subspan(begin, part), ReduceOp::sum);
+      return check(in_, whole,
+                   [&](std::size_t i) { return is_in(i, begin) ? sum(own + i - begin) : value(comm_.rank(), i); });
+    }
+    const std::vector<std::int64_t> mine = values_of(comm_.rank(), part);
+    if (kind == 4) {
+      in_ = values_of(root, is_root ? whole : 0);
+      out_.assign(is_root ? 0 : part, -1);
+      comm_.scatter(std::span(std::as_const(in_)), is_root ? std::span(in_).subspan(own, part) : std::span(out_), root);
+      check(in_, in_.size(), [&](std::size_t i) { return value(root, i); });
+      return check(out_, out_.size(), [&](std::size_t i) { return value(root, own + i); });
+    }
+    const bool has_result = kind == 2 || is_root;
+    out_.assign(has_result ? whole : 0, -1);
+    if (has_result) std::copy(mine.begin(), mine.end(), out_.begin() + static_cast<std::ptrdiff_t>(own));
+    const std::span<const std::int64_t> input =
+        has_result ? std::span(std::as_const(out_)).subspan(own, part) : std::span(mine);
+    if (kind == 2) {
+      comm_.all_gather(input, std::span(out_));
+    } else {
+      comm_.gather(input, std::span(out_), root);
+    }
+    check(out_, out_.size(), gathered);
+  }
+
   /// Makes a call that fails, and checks that it has written nothing; then writes to all its buffers.
   void call_and_fail(unsigned kind, std::size_t part, Code code) {
     try {
@@ -147,6 +192,26 @@ TEST(SeveralNodes, gives_the_values_of_every_collective_at_random_sizes_roots_an
           const auto kind = static_cast<unsigned>(number) % EveryKind::kinds;
           const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
           every.call(kind, root, std::size_t{1} << random() % 15, number);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      });
+    }
+  }
+}
+
+TEST(SeveralNodes, and_one_node_give_the_values_of_calls_in_place) {
+  std::vector<std::vector<int>> layouts = all_leaders;
+  layouts.push_back({0, 0, 0});
+  for (const auto& leaders : layouts) {
+    for (const bool share_memory : {true, false}) {
+      on_nodes(one_replica_each(leaders), {.share_memory = share_memory}, [](Communicator& comm) {
+        CommunicatorAccess::set_test_hooks(comm, &delays_and_hidden_memory);
+        EveryKind every(comm);
+        std::minstd_rand random(18);  // the same on all ranks
+        for (int number = 0; number < 60; ++number) {
+          const auto kind = static_cast<unsigned>(number) % EveryKind::kinds_in_place;
+          const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
+          every.call_in_place(kind, root, std::size_t{1} << random() % 15, number);
           if (testing::Test::HasFatalFailure()) return;
         }
       });
